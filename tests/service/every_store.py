@@ -14,6 +14,14 @@ from matins.testing import ManualClock, Sandbox
 postgres_server = postgres_fixtures.postgres_server
 postgres_url = postgres_fixtures.postgres_url
 url = postgres_fixtures.every_url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def each_dialect(request: pytest.FixtureRequest) -> str:
+    """For statements that differ: a file says what memory says."""
+    return "sqlite://" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
 START = "2026-03-27T08:00:00Z"
 TABLES = ("schedules", "revisions", "due", "runs", "attempts", "events", "approvals", "policies", "throttles", "purses",
           "spend", "checks", "permits")  # fmt: skip

@@ -360,6 +360,167 @@ class Forecast(Struct, frozen=True):
     """The steps of each run, with their shares of the cost."""
 
 
+class TimelineRun(Struct, frozen=True):
+    """A record on the timeline."""
+
+    run_id: str
+    schedule_id: str
+    schedule: str
+    state: RunStateName
+    status: str
+    """The state; of a run that waits, what it waits for."""
+    at: datetime
+    """Where it lies: at its start, or at its slot when it did not start."""
+    slot: datetime | None
+    slots: int
+    """How many slots this record stands for."""
+    started_at: datetime | None
+    ended_at: datetime | None
+    reason: str | None
+    sentence: str | None
+    """Why it did not simply run; None if it did."""
+
+
+class TimelineSlot(Struct, frozen=True):
+    """A slot to come."""
+
+    schedule_id: str
+    schedule: str
+    at: datetime
+    due_at: datetime
+    """Later than the slot by its jitter."""
+    verdict: str
+    """runs, deferred, coalesced, queued or skipped."""
+    until: datetime | None
+    """When a deferred one continues."""
+    sentence: str | None
+    """Why it will not simply run; None if it will."""
+
+
+class TimelineBand(Struct, frozen=True):
+    """A stretch of time: many records or slots as one, quiet hours, or a provider's rate limit."""
+
+    kind: Literal["records", "slots", "quiet_hours", "throttle"]
+    start: datetime
+    end: datetime
+    name: str | None
+    """The quiet hours or the provider."""
+    schedule_id: str | None
+    schedule: str | None
+    """None where the band stands for several schedules."""
+    schedules: int
+    count: int
+    """The number of records or slots."""
+    states: dict[str, int]
+    """The records by state, or the slots by verdict; empty for slots of several schedules."""
+    sentence: str | None
+
+
+class TimelineLane(Struct, frozen=True):
+    """What an agent did and will do, or what schedules without an agent do."""
+
+    agent: str
+    runner: str | None
+    runs: list[TimelineRun]
+    slots: list[TimelineSlot]
+    bands: list[TimelineBand]
+
+
+class Timeline(Struct, frozen=True):
+    """Records and slots to come between two instants, a lane for each agent."""
+
+    start: datetime
+    end: datetime
+    now: datetime
+    records_from: datetime
+    """Where the records begin: later than the start where there are very many."""
+    omitted: int
+    """The number of schedules that fire soon, and whose slots are left out because there are too many."""
+    lanes: list[TimelineLane]
+
+
+class Figures(Struct, frozen=True):
+    """The median, and what 19 of 20 stay below; None while nothing is known."""
+
+    p50: int | None
+    p95: int | None
+
+
+class MoneyFigures(Struct, frozen=True):
+    p50: str | None
+    p95: str | None
+
+
+class Usual(Struct, frozen=True):
+    """What runs of a schedule usually take, by its last ones."""
+
+    schedule_id: str
+    schedule: str
+    agent: str
+    runs: int
+    """The number of runs that started, among those looked at."""
+    succeeded: int
+    duration_ms: Figures
+    """Of runs that succeeded."""
+    delay_ms: Figures
+    """From when a run was due to its start."""
+    cost: MoneyFigures
+    tokens: Figures
+
+
+class LiveRun(Struct, frozen=True):
+    """A run that has not ended, beside what is usual."""
+
+    run: Run
+    agent: str
+    worker: str | None
+    """The process that runs it."""
+    usual_ms: int | None
+    """The median duration of the last runs that succeeded."""
+    slow_ms: int | None
+    """What 19 of 20 of them stay below."""
+    cost: str | None
+    """What it has spent in former attempts and in steps."""
+    tokens: int | None
+
+
+class Span(Struct, frozen=True):
+    """A part of the time from due to end."""
+
+    name: Literal["planned", "waiting", "check", "approval", "attempt", "step"]
+    label: str
+    start: datetime
+    end: datetime | None
+    """None while it goes on."""
+    duration_ms: int | None
+    state: str | None
+    """How an attempt, a check, an approval or a step ended."""
+
+
+class RunFacts(Struct, frozen=True):
+    """What happened to a run, from due to its end."""
+
+    run: Run
+    agent: str
+    sentence: str
+    due_at: datetime
+    executed: bool
+    """Whether an attempt started."""
+    succeeded: bool | None
+    """None while it is not over."""
+    delivered: bool | None
+    """Whether its end reached every subscriber; None before its end, and where nobody subscribes to it."""
+    cost: str | None
+    tokens: int | None
+    estimated: bool
+    """Whether the cost is computed from prices."""
+    worker: str | None
+    spans: list[Span]
+    usual: Usual
+    last_success: str | None
+    """The id of the last run of the schedule before this one that succeeded."""
+
+
 class SettingChange(Struct, frozen=True):
     setting: str
     before: Any

@@ -11,7 +11,7 @@ from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
     from matins.api.arguments import Id, Limit, RunId
-    from matins.api.results import Check, Output, Run, RunStateName, Snapshot, ThreadAssignment
+    from matins.api.results import Check, LiveRun, Output, Run, RunFacts, RunStateName, Snapshot, ThreadAssignment
 
 RunOutcome = Literal["succeeded", "failed", "unknown", "retry"]
 _FIRST_LOOK_S, _SLOWEST_LOOK_S = 0.02, 0.5
@@ -29,6 +29,10 @@ class Runs(Noun, noun="runs"):
         limit: Limit = 100,
     ) -> builtins.list[Run]:
         """List runs of all schedules, or of one, the newest first."""
+
+    @use_case("read", "GET /v1/runs/live")
+    def live(self) -> builtins.list[LiveRun]:
+        """List runs that have not ended, the newest first, each beside what its schedule usually takes."""
 
     @use_case("read", "GET /v1/runs/{run_id:path}", tool="get_run")
     def get(self, run_id: RunId) -> Run:
@@ -49,6 +53,10 @@ class Runs(Noun, noun="runs"):
     @use_case("operate", "POST /v1/runs/{run_id:path}/resolve")
     def resolve(self, run_id: RunId, outcome: RunOutcome) -> Run:
         """Set the outcome of a held run, or retry it."""
+
+    @use_case("read", "GET /v1/runs/{run_id:path}/facts")
+    def facts(self, run_id: RunId) -> RunFacts:
+        """Show what happened to a run from due to its end: each wait, check, approval and attempt as a span."""
 
     @use_case("read", "GET /v1/runs/{run_id:path}/checks")
     def checks(self, run_id: RunId) -> builtins.list[Check]:

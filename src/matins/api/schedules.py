@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from matins.api._types import ScheduleEdit, ScheduleSettings
     from matins.api.arguments import Count, Id, Instant, Limit, When
-    from matins.api.results import CatchUp, EditForecast, Explanation, Forecast, Preview, Run, Schedule
+    from matins.api.results import CatchUp, EditForecast, Explanation, Forecast, Preview, Run, Schedule, Timeline, Usual
     from matins.model.schedule import ScheduleState
     from matins.model.trigger import DstGap, DstOverlap
 
@@ -129,6 +129,18 @@ class Api(Noun, RecordNouns, noun="schedules"):
     @use_case("read", "GET /v1/upcoming")
     def upcoming(self, *, limit: Limit = 20) -> builtins.list[Schedule]:
         """List the schedules that fire next, the soonest first."""
+
+    @use_case("read", "GET /v1/timeline")
+    def timeline(self, *, start: Instant | None = None, end: Instant | None = None) -> Timeline:
+        """Show what ran and what will run between two instants, with quiet hours and rate limits, by agent.
+
+        Default: from 6 hours ago to 24 hours ahead. Where a lane has too many records or slots, the densest schedules
+        are bands with a count.
+        """
+
+    @use_case("read", f"GET {_SCHEDULE}/usual")
+    def usual(self, name: str, *, agent: str | None = None) -> Usual:
+        """Show what runs of a schedule usually take: duration, delay, cost and tokens of the last 100."""
 
     @use_case("read", f"GET {_SCHEDULE}/why", tool="why")
     def why(self, name: str, *, at: Instant | None = None, agent: str | None = None) -> Explanation:

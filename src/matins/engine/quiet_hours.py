@@ -79,13 +79,30 @@ class QuietHours:
 
 def quiet_until(policy: QuietHours, at_ms: int) -> int | None:
     """The first instant, from this one on, outside all windows; None if this one is outside."""
-    zone = load_zone(policy.timezone)
-    at = at_ms
+    opens = _first_minute(policy.open_minutes, policy.timezone, at_ms)
+    return None if opens == at_ms else opens
+
+
+def quiet_spans(policy: QuietHours, start: int, end: int) -> list[tuple[int, int]]:
+    """The quiet times between two instants, in order."""
+    quiet_minutes = ~policy.open_minutes & (1 << 2 * _WEEK) - 1
+    spans: list[tuple[int, int]] = []
+    at = start
+    while quiet_minutes and (at := _first_minute(quiet_minutes, policy.timezone, at)) < end:
+        opens = quiet_until(policy, at) or at
+        spans.append((at, min(opens, end)))
+        at = opens
+    return spans
+
+
+def _first_minute(minutes: int, timezone: str, at: int) -> int:
+    """The first instant, from this one on, in one of these minutes of the week."""
+    zone = load_zone(timezone)
     while True:
         period = zone.period_at(at)
-        opens = at + _wait(policy.open_minutes, at + period.offset)
-        if opens < period.end:
-            return None if opens == at_ms else opens
+        found = at + _wait(minutes, at + period.offset)
+        if found < period.end:
+            return found
         at = period.end  # the clocks change first: check again with the new offset
 
 
@@ -116,10 +133,10 @@ def _past(open_minutes: int, wall: int, *, quiet: bool) -> int:
     return (place - others.bit_length()) * MINUTE_MS + past
 
 
-def _wait(open_minutes: int, wall: int) -> int:
-    """The milliseconds to the next open minute on the wall clock; 0 in an open minute."""
+def _wait(minutes: int, wall: int) -> int:
+    """The milliseconds to the next of these minutes on the wall clock; 0 in one of them."""
     minute, past = divmod(wall, MINUTE_MS)
-    ahead = open_minutes >> (minute + _EPOCH_MINUTE) % _WEEK
+    ahead = minutes >> (minute + _EPOCH_MINUTE) % _WEEK
     return 0 if ahead & 1 else lowest_bit(ahead) * MINUTE_MS - past
 
 

@@ -8,6 +8,7 @@ from matins.model.rows import NewEvent
 from matins.ports.access_rows import AccessRows, FileRows, ThreadRows
 from matins.ports.call_rows import CallRows
 from matins.ports.event_rows import HistoryRows, SubscriptionRows
+from matins.ports.overview_rows import OverviewRows
 from matins.ports.policy_rows import ApprovalRows, PolicyRows, SpendingRows
 from matins.ports.run_rows import RunRows, WaitingRows, WorkerRows
 from matins.ports.schedule_rows import DueRows, ScheduleRows
@@ -19,6 +20,7 @@ class Transaction(
     RunRows,
     WaitingRows,
     WorkerRows,
+    OverviewRows,
     PolicyRows,
     ApprovalRows,
     SpendingRows,

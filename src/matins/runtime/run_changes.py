@@ -81,6 +81,8 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
         if change.compiled.wakes_agent and change.transition.started:
             _record_turn(transaction, change, now)
     again = [change for change in taken if change.transition in (RETRY, THROTTLE)]
+    for change in again:
+        transaction.end_attempt(change.run_id, change.epoch, change.at)
     cancelled = [change for change in again if settled[change.run_id, change.epoch]]
     apply(transaction, [change._replace(transition=CANCEL_WAITING, not_before=None) for change in cancelled], now)
     hold_with_schedule(transaction, [one for one in again if not settled[one.run_id, one.epoch]], now)

@@ -29,6 +29,7 @@ from matins.service.previews import Previews
 from matins.service.proposals import Proposals
 from matins.service.record_changes import RecordChanges
 from matins.service.records import Records
+from matins.service.run_facts import Facts
 from matins.service.runs import Runs
 from matins.service.schedule_changes import ScheduleChanges
 from matins.service.schedules import Schedules
@@ -37,6 +38,7 @@ from matins.service.storable import check_storable
 from matins.service.subscriptions import Subscriptions, Webhooks
 from matins.service.system import System
 from matins.service.threads import Threads
+from matins.service.timeline import Timelines
 from matins.service.tokens import Tokens
 from matins.service.visibility import Visibility
 
@@ -59,14 +61,14 @@ class Service:
         writer = FileWriter(core, file)
         generic, runs = Records(core, records, writer), Runs(core)
         schedules = Schedules(core, proposals, changes, NewAgents(core, records), writer)
-        calls = Calls(core)
+        calls, facts = Calls(core), Facts(core)
         self.core = core
         self._visibility = Visibility(core)
         self.local = core.local
         self._parts: Mapping[str, tuple[Any, ...]] = {
-            "schedules": (schedules, runs, Explanations(core), Previews(core, proposals)),
+            "schedules": (schedules, runs, Explanations(core), Previews(core, proposals), Timelines(core), facts),
             "missions": (Missions(core, schedules),),
-            "runs": (runs, Outputs(core)),
+            "runs": (runs, Outputs(core), facts),
             "approvals": (Approvals(core, proposals),),
             "events": (Events(core),),
             "subscriptions": (Subscriptions(core),),

@@ -25,6 +25,7 @@ _CONTENT: Mapping[type[Any], Mapping[str, Any]] = {
     results.Approval: {"request": {}},
     results.Event: {"data": {}},
     results.Check: {"output": ""},
+    results.TimelineRun: {"sentence": None},
     results.Thread: {"channel": None, "session": None, "session_name": None},
 }
 """The fields with content, and what replaces them."""
@@ -73,6 +74,15 @@ class _View:
             checks = result.checks if own else [_without_content(check) for check in result.checks]
             approvals = self.shown(result.approvals)
             return msgspec.structs.replace(result, run=self.shown(result.run), checks=checks, approvals=approvals)
+        if isinstance(result, results.Timeline):
+            return msgspec.structs.replace(result, lanes=self.shown(result.lanes))
+        if isinstance(result, results.TimelineLane):
+            return msgspec.structs.replace(result, runs=self.shown(result.runs))
+        if isinstance(result, results.LiveRun):
+            return msgspec.structs.replace(result, run=self.shown(result.run))
+        if isinstance(result, results.RunFacts):
+            sentence = result.sentence if self._owns(result.run) else ""
+            return msgspec.structs.replace(result, run=self.shown(result.run), sentence=sentence)
         if type(result) not in _CONTENT or self._owns(result):
             return result
         hidden = _without_content(result)

@@ -67,6 +67,8 @@ def schedules(client: Api) -> None:
     assert client.preview_catch_up("morning").schedule == "morning"
     assert client.why("morning").schedule == "morning"
     assert isinstance(client.upcoming(limit=2)[0].next_run_at, datetime)
+    assert [lane.agent for lane in client.timeline().lanes] == [""]
+    assert client.usual("morning").duration_ms.p50 is None
     assert client.next_times("every 5m", count=2).kind == "interval"
     assert client.delete("a") is True
     assert client.delete("a") is False
@@ -89,6 +91,8 @@ def runs(server: HttpServer, client: Api) -> None:
     assert client.run("slow", key="once").id == run.id
     assert server.begun.wait(90)
     assert client.runs.get(run.id).schedule == "slow"
+    assert client.runs.facts(run.id).executed
+    assert [live.run.id for live in client.runs.live()] == [run.id]
     assert client.runs.snapshot(run.id).schedule == "slow"
     assert [found.id for found in client.runs.list(schedule="slow")] == [run.id]
     assert run.id in [found.id for found in client.runs.list()]

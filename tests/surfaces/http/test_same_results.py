@@ -101,8 +101,10 @@ def schedules(call: Calls) -> None:
     call("schedules.delete", "c")
     call("schedules.delete", "c")
     for name in ("morning", "trigger", "asks", "many", "b/runs"):
-        for verb in ("get", "preview", "preview_catch_up", "why"):
+        for verb in ("get", "preview", "preview_catch_up", "usual", "why"):
             call(f"schedules.{verb}", name)
+    call("schedules.timeline")
+    call("schedules.timeline", start=START, end=START - timedelta(days=1))
     call("schedules.why", "morning", at=START + timedelta(days=1))
     call("schedules.list")
     call("schedules.list", agent="scout", state="active", limit=1)
@@ -128,8 +130,9 @@ def runs(call: Calls) -> None:
     first = call("schedules.run", "morning", key="once")
     call("schedules.run", "morning", key="once")
     call("schedules.run", "many", key="other")
-    for verb in ("get", "snapshot", "checks", "thread"):
+    for verb in ("facts", "get", "snapshot", "checks", "thread"):
         call(f"runs.{verb}", first.id)
+    call("runs.live")
     call("runs.get", int(first.id))
     call("runs.cancel", first.id, reason="no longer needed")
     call("runs.list", schedule="morning")
@@ -263,7 +266,8 @@ def test_documents_are_the_same_too(server: HttpServer) -> None:
         name: {} for name, use_case in USE_CASES.items() if use_case.method == "GET" and not required(use_case)
     }
     reads |= {"schedules.get": {"name": "a"}, "schedules.why": {"name": "a"}, "budgets.get": {"name": "day"}}
-    for changing in ("file.plan", "system.doctor", "sessions.list", "tokens.list", "events.list"):
+    changes = ("file.plan", "system.doctor", "sessions.list", "tokens.list", "events.list", "schedules.timeline")
+    for changing in changes:
         del reads[changing]
     assert len(reads) > 20
     for name, arguments in reads.items():

@@ -10,6 +10,7 @@ from matins.store.common.access import AccessQueries
 from matins.store.common.approvals import ApprovalQueries
 from matins.store.common.calls import CallQueries
 from matins.store.common.history import HistoryQueries
+from matins.store.common.overview import OverviewQueries
 from matins.store.common.policies import PolicyQueries
 from matins.store.common.runs import RunQueries
 from matins.store.common.schedules import ScheduleQueries
@@ -22,6 +23,7 @@ class CommonTransaction(
     ScheduleQueries,
     RunQueries,
     HistoryQueries,
+    OverviewQueries,
     PolicyQueries,
     ApprovalQueries,
     SpendingQueries,

@@ -238,3 +238,29 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
 
 -- file_entries_named: the file's records of a kind, by name
 SELECT f.kind, f.name, f.path, f.line, f.digest FROM json_each(:names) j JOIN file_entries f ON f.kind = :kind AND f.name = j.value;
+
+-- records_of: the records of these schedules in a range of ids that lie in a window, the newest first
+SELECT r.id, r.schedule_id, s.name, s.agent, r.rev, r.state, r.slot, r.slots, coalesce(r.started_at, r.slot, r.planned_at) AS begins,
+  r.reason, r.not_before, r.started_at, r.ended_at
+FROM runs r CROSS JOIN schedules s ON s.id = r.schedule_id
+WHERE r.id >= :low AND r.id < :high AND r.step = 0 AND r.schedule_id IN (SELECT value FROM json_each(:ids))
+  AND coalesce(r.started_at, r.slot, r.planned_at) < :until
+  AND CASE WHEN r.started_at IS NULL THEN coalesce(r.slot, r.planned_at) ELSE coalesce(r.ended_at, :until) END >= :since
+ORDER BY r.id DESC;
+
+-- last_records: the last records of these schedules, found by the index on slots; manual runs have no slot
+SELECT r.schedule_id, r.id, r.state, r.slot, r.slots, r.attempt, r.planned_at, r.started_at, r.ended_at, r.reason
+FROM json_each(:ids) j CROSS JOIN runs r ON r.id IN (SELECT id FROM (
+  SELECT id FROM (SELECT id FROM runs WHERE schedule_id = j.value AND step = 0 AND slot IS NOT NULL ORDER BY slot DESC LIMIT :limit)
+  UNION ALL SELECT id FROM (SELECT id FROM runs WHERE schedule_id = j.value AND step = 0 AND slot IS NULL ORDER BY id DESC LIMIT :limit)
+) newest ORDER BY id DESC LIMIT :limit)
+ORDER BY r.schedule_id, r.id DESC;
+
+-- spent_by: what these runs have spent so far, each with its steps
+SELECT j.value AS run_id, CAST(sum(p.money) AS bigint) AS money, CAST(sum(p.tokens) AS bigint) AS tokens
+FROM json_each(:ids) j JOIN spend p ON p.run_id = j.value OR p.run_id IN (SELECT id FROM runs WHERE parent = j.value)
+GROUP BY j.value;
+
+-- run_places: the agents of runs, and the processes that run them
+SELECT r.id, s.agent, w.identity AS worker FROM json_each(:ids) j JOIN runs r ON r.id = j.value
+JOIN schedules s ON s.id = r.schedule_id LEFT JOIN workers w ON w.id = r.owner;

@@ -118,6 +118,7 @@ CREATE TABLE attempts (
   epoch bigint NOT NULL,
   owner bigint NOT NULL,
   started_at bigint NOT NULL,
+  ended_at bigint, -- of an attempt after which the run goes on; the end of the last one is that of the run
   PRIMARY KEY (run_id, epoch)
 );
 

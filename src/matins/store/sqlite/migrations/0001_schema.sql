@@ -110,6 +110,7 @@ CREATE TABLE attempts (
   epoch INTEGER NOT NULL,
   owner INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
+  ended_at INTEGER, -- of an attempt after which the run goes on; the end of the last one is that of the run
   PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 

@@ -1,0 +1,86 @@
+"""Rows of overviews: what screens show of many schedules and runs at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class PlannedRun(NamedTuple):
+    id: int
+    planned_at: int
+
+
+class RecordCount(NamedTuple):
+    """How many records of a schedule have a state, and where they lie."""
+
+    schedule_id: int
+    name: str
+    agent: str
+    state: int
+    records: int
+    first: int
+    last: int
+
+
+class RecordSpan(NamedTuple):
+    """Where the record of a slot lies: from its start to its end, or at its slot."""
+
+    id: int
+    schedule_id: int
+    name: str
+    agent: str
+    rev: int
+    state: int
+    slot: int | None
+    slots: int
+    begins: int
+    reason: str | None
+    not_before: int | None
+    started_at: int | None
+    ended_at: int | None
+
+
+class ComingCursor(NamedTuple):
+    """The cursor of a schedule that fires soon, with its definition."""
+
+    schedule_id: int
+    name: str
+    agent: str
+    definition: str
+    next_slot: int
+    due_at: int | None
+    """None while a run is on whose end decides the next slot."""
+    executions: int
+    failures: int
+    failed_at: int | None
+
+
+class RecentRecord(NamedTuple):
+    """One of the last records of a schedule."""
+
+    schedule_id: int
+    id: int
+    state: int
+    slot: int | None
+    slots: int
+    attempt: int
+    planned_at: int
+    started_at: int | None
+    ended_at: int | None
+    reason: str | None
+
+
+class RunCost(NamedTuple):
+    """What a run has spent, with its steps, in micro-dollars and tokens."""
+
+    run_id: int
+    money: int
+    tokens: int
+
+
+class RunPlace(NamedTuple):
+    """The agent of a run, and the process that runs it."""
+
+    id: int
+    agent: str
+    worker: str | None

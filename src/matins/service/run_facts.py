@@ -1,0 +1,192 @@
+"""Use cases on the course of runs: what is live, what is usual, and where the time of a run went."""
+
+from __future__ import annotations
+
+import builtins
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matins.api.results import Figures, LiveRun, MoneyFigures, RunFacts, Span, Usual
+from matins.engine.money import format_money
+from matins.engine.planning import Timetable
+from matins.engine.reasons import run_summary
+from matins.engine.run_spans import RunHistory, RunSpan, percentile, run_spans
+from matins.engine.when.triggers import to_datetime
+from matins.model.access import Principal
+from matins.model.overview import RecentRecord, RunCost
+from matins.model.run import RunRecord, RunState, StepId
+from matins.model.schedule import ScheduleRecord
+from matins.ports import Transaction
+from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.rows import run_record
+from matins.service.core import Core
+from matins.service.run_results import run_result, whole_result
+
+USUAL_RUNS = 100
+"""How many of the last records tell what is usual."""
+_LIVE_USUAL_RUNS = 30
+_MAX_LIVE = 1_000
+_REACHING = ("webhook", "function")
+
+
+@dataclass(frozen=True)
+class Facts:
+    core: Core
+
+    def live(self, principal: Principal) -> builtins.list[LiveRun]:
+        with self.core.store.reading() as transaction:
+            runs = [run_record(row) for row in transaction.live_whole_runs(_MAX_LIVE)]
+            ids = sorted({run.schedule_id for run in runs})
+            past = by_schedule(transaction.last_records(ids, _LIVE_USUAL_RUNS)) if ids else {}
+            spent = {cost.run_id: cost for cost in transaction.spent_by([run.id for run in runs])} if runs else {}
+            places = {place.id: place for place in transaction.run_places([run.id for run in runs])} if runs else {}
+        made: builtins.list[LiveRun] = []
+        for run in runs:
+            durations = past_durations(past.get(run.schedule_id, ()))
+            cost, place = spent.get(run.id), places[run.id]
+            made.append(
+                LiveRun(
+                    run=run_result(run),
+                    agent=place.agent,
+                    worker=place.worker,
+                    usual_ms=percentile(durations, 0.5),
+                    slow_ms=percentile(durations, 0.95),
+                    cost=None if cost is None else format_money(cost.money),
+                    tokens=None if cost is None else cost.tokens,
+                )
+            )
+        return made
+
+    def usual(self, principal: Principal, name: str, *, agent: str | None = None) -> Usual:
+        with self.core.store.reading() as transaction:
+            return self._usual(transaction, self.core.find(transaction, name, agent))
+
+    def _usual(self, transaction: Transaction, schedule: ScheduleRecord) -> Usual:
+        compiled = self.core.catalog.find(transaction, (schedule.id, schedule.rev, 0))
+        timetable = compiled.timetable if isinstance(compiled, CompiledSchedule) else None
+        records = transaction.last_records([schedule.id], USUAL_RUNS)
+        costs = transaction.run_costs(schedule.id, USUAL_RUNS)
+        return Usual(
+            schedule_id=str(schedule.id),
+            schedule=schedule.name,
+            agent=schedule.agent,
+            runs=sum(record.started_at is not None for record in records),
+            succeeded=sum(record.state == RunState.SUCCEEDED for record in records),
+            duration_ms=_figures(past_durations(records)),
+            delay_ms=_figures([_delay(record, timetable) for record in records if _first_start(record)]),
+            cost=_money_figures([cost for cost in costs if cost.money]),
+            tokens=_figures([cost.tokens for cost in costs if cost.tokens]),
+        )
+
+    def facts(self, principal: Principal, run_id: int | StepId) -> RunFacts:
+        core = self.core
+        with core.store.reading() as transaction:
+            run = core.run(transaction, run_id)
+            schedule = core.schedule(transaction, run.schedule_id)
+            compiled = core.catalog.find(transaction, (run.schedule_id, run.rev, run.step))
+            compiled = compiled if isinstance(compiled, CompiledSchedule) else None
+            history = _history(transaction, run, compiled)
+            spent = transaction.spent_by([run.id])
+            usage = transaction.spend_of(run.id)
+            place = transaction.run_places([run.id])[0]
+            earlier = transaction.last_success(run.schedule_id, run.slot or run.planned_at)
+            zone = "UTC" if compiled is None else compiled.definition.trigger.timezone
+            return RunFacts(
+                run=whole_result(transaction, core.catalog, run),
+                agent=place.agent if compiled is None else compiled.agent,
+                sentence=run_summary(run, zone),
+                due_at=to_datetime(history.due_at),
+                executed=bool(history.attempts) or any(step.started_at for _, step in history.steps),
+                succeeded=None if run.state.live else run.state is RunState.SUCCEEDED,
+                delivered=_delivered(transaction, run),
+                cost=format_money(spent[0].money) if spent else None,
+                tokens=spent[0].tokens if spent else None,
+                estimated=usage is not None and usage.estimated,
+                worker=place.worker,
+                spans=[_span(span) for span in run_spans(history)],
+                usual=self._usual(transaction, schedule),
+                last_success=None if earlier is None else str(earlier),
+            )
+
+
+def by_schedule(records: Sequence[RecentRecord]) -> dict[int, builtins.list[RecentRecord]]:
+    grouped: dict[int, builtins.list[RecentRecord]] = defaultdict(list)
+    for record in records:
+        grouped[record.schedule_id].append(record)
+    return grouped
+
+
+def past_durations(records: Sequence[RecentRecord]) -> builtins.list[int]:
+    """The durations of runs that succeeded."""
+    return [
+        record.ended_at - record.started_at
+        for record in records
+        if record.state == RunState.SUCCEEDED and record.started_at is not None and record.ended_at is not None
+    ]
+
+
+def _first_start(record: RecentRecord) -> bool:
+    """Whether the start is that of the first attempt: a retry starts later, and not because Matins was late."""
+    return record.started_at is not None and record.attempt == 1
+
+
+def _delay(record: RecentRecord, timetable: Timetable | None) -> int:
+    due_at = record.planned_at if record.slot is None else record.slot
+    if timetable is not None and record.slot is not None:
+        due_at = timetable.due_at(record.schedule_id, record.slot) or record.slot
+    return max(0, (record.started_at or due_at) - due_at)
+
+
+def _figures(values: Sequence[int]) -> Figures:
+    return Figures(percentile(values, 0.5), percentile(values, 0.95))
+
+
+def _money_figures(costs: Sequence[RunCost]) -> MoneyFigures:
+    figures = _figures([cost.money for cost in costs])
+    if figures.p50 is None or figures.p95 is None:
+        return MoneyFigures(None, None)
+    return MoneyFigures(format_money(figures.p50), format_money(figures.p95))
+
+
+def _history(transaction: Transaction, run: RunRecord, compiled: CompiledSchedule | None) -> RunHistory:
+    due_at = run.planned_at
+    if run.slot is not None:
+        due_at = (compiled.timetable.due_at(run.schedule_id, run.slot) if compiled else None) or run.slot
+    steps = [run_record(row) for row in transaction.steps_of(run.id)] if compiled and compiled.steps else []
+    return RunHistory(
+        run=run,
+        due_at=due_at,
+        attempts=transaction.attempts(run.id),
+        attempt_ends=transaction.attempt_ends(run.id),
+        checks=transaction.checks(run.id),
+        approvals=transaction.approvals_of_run(run.id),
+        steps=[(compiled.steps[step.step - 1].title, step) for step in steps] if compiled else [],
+    )
+
+
+def _delivered(transaction: Transaction, run: RunRecord) -> bool | None:
+    """Whether the end of a run reached every subscriber."""
+    if run.state.live:
+        return None
+    event = f"run.{run.state.label}"
+    wanted = [
+        subscription
+        for subscription in transaction.subscriptions()
+        if subscription.kind in _REACHING and (not subscription.types or event in subscription.types)
+    ]
+    if not wanted:
+        return None
+    paused = any(subscription.state == "paused" for subscription in wanted)
+    return not paused and transaction.undelivered(run.schedule_id, run.id) is None
+
+
+def _span(span: RunSpan) -> Span:
+    return Span(
+        name=span.name,
+        label=span.label,
+        start=to_datetime(span.start),
+        end=to_datetime(span.end),
+        duration_ms=None if span.end is None else span.end - span.start,
+        state=span.state,
+    )

@@ -1,0 +1,361 @@
+"""The timeline: what ran and what will run, a lane for each agent. The number of its statements is fixed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+
+from matins.api.results import Timeline, TimelineBand, TimelineLane, TimelineRun, TimelineSlot
+from matins.engine.coming import ComingSpan, coming_slots, coming_spans, count_coming, fewest_first, slot_sentence
+from matins.engine.forecast import ForecastStart, Waiting
+from matins.engine.gates.backing_off import Failures
+from matins.engine.planning import Timetable
+from matins.engine.policies import Policies
+from matins.engine.quiet_hours import describe, quiet_spans
+from matins.engine.reasons import local_time, sentence
+from matins.engine.when.durations import DAY_MS, HOUR_MS
+from matins.engine.when.triggers import to_datetime
+from matins.errors import InvalidInput
+from matins.model.access import Principal
+from matins.model.overview import ComingCursor, RecordCount, RecordSpan
+from matins.model.run import RunState
+from matins.ports import Transaction
+from matins.runtime.catalog import CompiledSchedule
+from matins.service.core import MAX_ID, Core
+
+T = TypeVar("T")
+MAX_MARKS = 200
+"""Records of a lane that are drawn one by one, and slots as well. Further schedules become bands."""
+_MAX_BANDS = 20
+_MAX_ALL_MARKS = 1_200
+_MAX_RECORDS = 30_000
+_MAX_SCHEDULES = 1_000
+_MAX_LIVE = 1_000
+_MAX_DAYS = 32
+_LONGEST_MS = 2 * HOUR_MS
+"""A run that began earlier before the window is shown only while it is live."""
+_PAST_DEFAULT_MS, _AHEAD_DEFAULT_MS = 6 * HOUR_MS, DAY_MS
+
+
+@dataclass
+class _Lane:
+    runs: list[TimelineRun] = field(default_factory=list[TimelineRun])
+    slots: list[TimelineSlot] = field(default_factory=list[TimelineSlot])
+    bands: list[TimelineBand] = field(default_factory=list[TimelineBand])
+    quiet: set[str] = field(default_factory=set[str])
+    providers: set[str] = field(default_factory=set[str])
+
+
+Lanes = defaultdict[str, _Lane]
+
+
+class _Window(NamedTuple):
+    start: int
+    end: int
+    now: int
+
+
+class _Coming(NamedTuple):
+    """A schedule that fires within the window."""
+
+    cursor: ComingCursor
+    timetable: Timetable
+    start: ForecastStart
+    slots: int
+
+
+@dataclass(frozen=True)
+class Timelines:
+    core: Core
+
+    def timeline(self, principal: Principal, *, start: int | None = None, end: int | None = None) -> Timeline:
+        now = self.core.clock.now_ms()
+        window = _Window(
+            now - _PAST_DEFAULT_MS if start is None else start, now + _AHEAD_DEFAULT_MS if end is None else end, now
+        )
+        _check_window(window)
+        lanes: Lanes = defaultdict(_Lane)
+        with self.core.store.reading() as transaction:
+            policies = self.core.catalog.policies(transaction)
+            live = transaction.live_records(_MAX_LIVE)
+            records_from = self._draw_records(transaction, lanes, window, live)
+            omitted = _draw_coming(transaction, lanes, window, policies, live)
+        _draw_policies(lanes, window, policies)
+        return Timeline(
+            start=to_datetime(window.start),
+            end=to_datetime(window.end),
+            now=to_datetime(now),
+            records_from=to_datetime(records_from),
+            omitted=omitted,
+            lanes=[_lane(agent, lanes[agent], policies) for agent in sorted(lanes)],
+        )
+
+    def _draw_records(self, transaction: Transaction, lanes: Lanes, window: _Window, live: Sequence[RecordSpan]) -> int:
+        """Draw the records, and return from when on they are complete."""
+        low = transaction.first_planned(window.start - _LONGEST_MS)
+        if low is None or window.start > window.now:
+            return window.start
+        high = transaction.first_planned(window.end + DAY_MS) if window.end + DAY_MS < window.now else None
+        ids = low, MAX_ID if high is None else high
+        beyond = transaction.run_beyond(*ids, _MAX_RECORDS)
+        if beyond is not None:
+            ids = beyond.id + 1, ids[1]
+        counts = transaction.record_counts(*ids, window.start, window.end)
+        marked = _few_records(counts)
+        spans = transaction.records_of(sorted(marked), *ids, window.start, window.end) if marked else []
+        seen = {span.id for span in spans}
+        shown = [span for span in live if span.id not in seen and span.begins < window.end]
+        sentences = self._sentences(transaction, [*spans, *shown])
+        for span in (*spans, *shown):
+            lanes[span.agent].runs.append(_run(span, sentences.get(span.id)))
+        _draw_record_bands(lanes, [count for count in counts if count.schedule_id not in marked])
+        return window.start if beyond is None else max(window.start, beyond.planned_at)
+
+    def _sentences(self, transaction: Transaction, spans: Sequence[RecordSpan]) -> Mapping[int, str]:
+        """A sentence for each record that has a reason."""
+        reasons = {span.id: span for span in spans if span.reason is not None}
+        if not reasons:
+            return {}
+        keys = {(span.schedule_id, span.rev, 0) for span in reasons.values()}
+        zones = {
+            key: item.definition.trigger.timezone if isinstance(item, CompiledSchedule) else "UTC"
+            for key, item in self.core.catalog.compiled(transaction, keys).items()
+        }
+        found: dict[int, str] = {}
+        for row in transaction.run_ends(sorted(reasons)):
+            span = reasons[row.id]
+            evidence: dict[str, Any] = orjson.loads(row.evidence) if row.evidence else {}
+            evidence = {"slots": span.slots, "last": span.slot, "again": span.not_before, **evidence}
+            zone = zones.get((span.schedule_id, span.rev, 0), "UTC")
+            found[row.id] = sentence(
+                row.reason or "", evidence, zone, state=RunState(row.state), at=span.slot or span.begins
+            )
+        return found
+
+
+def _check_window(window: _Window) -> None:
+    if window.end <= window.start:
+        message, hint = '"end" is not after "start".', "Give a later end."
+    elif window.end - window.start > _MAX_DAYS * DAY_MS:
+        message, hint = f"A timeline has at most {_MAX_DAYS} days.", "Give a shorter time, or use the calendar."
+    else:
+        return
+    raise InvalidInput(message, value=str(to_datetime(window.end)), field="end", hint=hint)
+
+
+def _run(span: RecordSpan, text: str | None) -> TimelineRun:
+    label = state_name(span.state)
+    return TimelineRun(
+        run_id=str(span.id),
+        schedule_id=str(span.schedule_id),
+        schedule=span.name,
+        state=label,  # type: ignore[arg-type]
+        status=span.reason or label if span.state == RunState.WAITING else label,
+        at=to_datetime(span.begins),
+        slot=to_datetime(span.slot),
+        slots=span.slots,
+        started_at=to_datetime(span.started_at),
+        ended_at=to_datetime(span.ended_at),
+        reason=span.reason,
+        sentence=text,
+    )
+
+
+def _few_records(counts: Sequence[RecordCount]) -> set[int]:
+    """The schedules whose records are drawn one by one."""
+    by_lane: dict[str, Counter[int]] = defaultdict(Counter)
+    for count in counts:
+        by_lane[count.agent][count.schedule_id] += count.records
+    most = _per_lane(len(by_lane))
+    return {schedule for lane in by_lane.values() for schedule in fewest_first(lane, most)}
+
+
+def _per_lane(lanes: int) -> int:
+    return min(MAX_MARKS, max(20, _MAX_ALL_MARKS // max(1, lanes)))
+
+
+def _draw_record_bands(lanes: Lanes, counts: Iterable[RecordCount]) -> None:
+    by_lane: dict[str, dict[int, list[RecordCount]]] = defaultdict(lambda: defaultdict(list))
+    for count in counts:
+        by_lane[count.agent][count.schedule_id].append(count)
+    for agent, schedules in by_lane.items():
+        dense, rest = _densest(schedules.values(), lambda rows: sum(row.records for row in rows))
+        lanes[agent].bands += [_record_band(rows, rows[0]) for rows in dense]
+        if rest:
+            lanes[agent].bands.append(_record_band([row for rows in rest for row in rows], None, len(rest)))
+
+
+def _record_band(rows: Sequence[RecordCount], of: RecordCount | None, schedules: int = 1) -> TimelineBand:
+    states = Counter[str]()
+    for row in rows:
+        states[state_name(row.state)] += row.records
+    first, last = min(row.first for row in rows), max(row.last for row in rows)
+    whose = (None, None) if of is None else (str(of.schedule_id), of.name)
+    return _band("records", first, last, states.total(), states, *whose, schedules=schedules)
+
+
+def _densest(items: Iterable[T], number: Callable[[T], int]) -> tuple[list[T], list[T]]:
+    """The items with the highest numbers, and the others, which are one band."""
+    ordered = sorted(items, key=number, reverse=True)
+    if len(ordered) <= _MAX_BANDS:
+        return ordered, []
+    return ordered[: _MAX_BANDS - 1], ordered[_MAX_BANDS - 1 :]
+
+
+def state_name(state: int) -> str:
+    """The state as people see it. A run that a worker holds is running."""
+    return (RunState.RUNNING if state == RunState.STARTING else RunState(state)).label
+
+
+def _draw_coming(
+    transaction: Transaction, lanes: Lanes, window: _Window, policies: Policies, live: Sequence[RecordSpan]
+) -> int:
+    """Draw the slots to come, and return the number of schedules that were left out."""
+    if window.end <= window.now:
+        return 0
+    cursors = transaction.coming(window.end, _MAX_SCHEDULES)
+    omitted = transaction.count_coming(window.end) - len(cursors) if len(cursors) == _MAX_SCHEDULES else 0
+    after_runs = {cursor.schedule_id: cursor for cursor in transaction.coming_after_runs(_MAX_LIVE)}
+    by_lane: dict[str, list[_Coming]] = defaultdict(list)
+    for item in _compiled([*cursors, *after_runs.values()], window, policies, live):
+        by_lane[item.cursor.agent].append(item)
+    most = _per_lane(len(by_lane))
+    for agent, items in by_lane.items():
+        _draw_lane(lanes[agent], items, most, window, policies)
+    return omitted
+
+
+def _draw_lane(lane: _Lane, items: Sequence[_Coming], most: int, window: _Window, policies: Policies) -> None:
+    marked = fewest_first({item.cursor.schedule_id: item.slots for item in items}, most)
+    for item in items:
+        _note_policies(lane, item, policies)
+        if item.cursor.schedule_id in marked:
+            lane.slots += _slots(item, window)
+    dense, rest = _densest([item for item in items if item.cursor.schedule_id not in marked], lambda item: item.slots)
+    for item in dense:
+        lane.bands += [_slot_band(item, span) for span in coming_spans(item.timetable, item.start, window.end)]
+    if rest:
+        first, number = min(item.start.slot or window.now for item in rest), sum(item.slots for item in rest)
+        lane.bands.append(_band("slots", first, window.end, number, {}, schedules=len(rest)))
+
+
+def _compiled(
+    cursors: Iterable[ComingCursor], window: _Window, policies: Policies, live: Sequence[RecordSpan]
+) -> Iterator[_Coming]:
+    waiting = _waiting(live)
+    for cursor in cursors:
+        try:
+            compiled = CompiledSchedule(cursor.schedule_id, 0, cursor.name, cursor.agent, cursor.definition)
+        except Exception:  # an unreadable schedule is broken: it has no slots, and `why` tells it
+            continue
+        timetable, slot = compiled.timetable, cursor.next_slot
+        if cursor.due_at is None and timetable.from_completion:
+            slot = max(slot, timetable.after_completion(cursor.schedule_id, None, window.now)[0])
+        backs_off = timetable.backs_off_until(Failures(cursor.failures, cursor.failed_at), window.now)
+        waits = waiting.get(cursor.schedule_id, Waiting())
+        start = ForecastStart(
+            cursor.schedule_id, cursor.agent, slot, cursor.executions, policies, window.now, waits, cursor.failures,
+            backs_off,
+        )  # fmt: skip
+        start = _after(timetable, start, max(window.start, window.now))
+        count = count_coming(timetable, start, window.end)
+        if count:
+            yield _Coming(cursor, timetable, start, count)
+
+
+def _after(timetable: Timetable, start: ForecastStart, since: int) -> ForecastStart:
+    """The forecast from the first slot of a window that lies ahead. A slot that is overdue stays."""
+    if start.slot is None or since <= start.now or start.slot >= since:
+        return start
+    return start._replace(slot=timetable.trigger.next_ms(since - 1))
+
+
+def _waiting(live: Sequence[RecordSpan]) -> Mapping[int, Waiting]:
+    """The runs that wait for a known time, by schedule."""
+    found: dict[int, Waiting] = {}
+    runs: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for span in live:
+        if span.state <= RunState.QUEUED:
+            runs[span.schedule_id].append((span.id, span.state))
+        if span.state == RunState.WAITING and span.not_before is not None:
+            before = found.get(span.schedule_id, Waiting())
+            found[span.schedule_id] = Waiting(until=max(before.until, span.not_before))
+    return {schedule: Waiting(tuple(runs[schedule]), item.until) for schedule, item in found.items()}
+
+
+def _slots(item: _Coming, window: _Window) -> Iterator[TimelineSlot]:
+    cursor, zone = item.cursor, item.timetable.definition.trigger.timezone
+    for seen in coming_slots(item.timetable, item.start, window.end):
+        yield TimelineSlot(
+            schedule_id=str(cursor.schedule_id),
+            schedule=cursor.name,
+            at=to_datetime(seen.slot),
+            due_at=to_datetime(seen.due_at),
+            verdict=seen.label,
+            until=to_datetime(seen.until),
+            sentence=slot_sentence(seen.verdict, max(seen.due_at, window.now), zone),
+        )
+
+
+def _slot_band(item: _Coming, span: ComingSpan) -> TimelineBand:
+    text = slot_sentence(span.verdict, span.first, item.timetable.definition.trigger.timezone)
+    whose = str(item.cursor.schedule_id), item.cursor.name
+    return _band("slots", span.first, span.last, span.slots, {span.label: span.slots}, *whose, text=text)
+
+
+def _note_policies(lane: _Lane, item: _Coming, policies: Policies) -> None:
+    definition, agent = item.timetable.definition, policies.agents.get(item.cursor.agent)
+    if definition.quiet_hours is not None:
+        lane.quiet.add(definition.quiet_hours)
+    provider = definition.provider or (agent.provider if agent else None)
+    if provider is not None:
+        lane.providers.add(provider)
+
+
+def _draw_policies(lanes: Lanes, window: _Window, policies: Policies) -> None:
+    """Draw the quiet hours and rate limits that concern what is drawn."""
+    for agent, lane in lanes.items():
+        for name in sorted(lane.quiet & policies.quiet_hours.keys()):
+            hours = policies.quiet_hours[name]
+            for start, end in quiet_spans(hours, window.start, window.end):
+                lane.bands.append(_band("quiet_hours", start, end, schedules=0, text=describe(hours), name=name))
+        for provider in sorted(lane.providers):
+            throttle = policies.throttle_of(provider, agent, window.now)
+            if throttle is not None and throttle.activated_at < window.end and throttle.resets_at > window.start:
+                start, end = max(window.start, throttle.activated_at), min(window.end, throttle.resets_at)
+                text = f"{provider} is throttled until {local_time(throttle.resets_at, 'UTC')} UTC: {throttle.reason}"
+                lane.bands.append(_band("throttle", start, end, schedules=0, text=text, name=provider))
+
+
+def _band(
+    kind: str, start: int, end: int, number: int = 0, states: Mapping[str, int] | None = None,
+    schedule_id: str | None = None, schedule: str | None = None, *, schedules: int = 1, text: str | None = None,
+    name: str | None = None,
+) -> TimelineBand:  # fmt: skip
+    return TimelineBand(
+        kind=kind,  # type: ignore[arg-type]
+        start=to_datetime(start),
+        end=to_datetime(end),
+        name=name,
+        schedule_id=schedule_id,
+        schedule=schedule,
+        schedules=schedules,
+        count=number,
+        states=dict(states or {}),
+        sentence=text,
+    )
+
+
+def _lane(agent: str, lane: _Lane, policies: Policies) -> TimelineLane:
+    known = policies.agents.get(agent)
+    return TimelineLane(
+        agent=agent,
+        runner=None if known is None else known.runner,
+        runs=sorted(lane.runs, key=lambda run: run.at),
+        slots=sorted(lane.slots, key=lambda slot: slot.at),
+        bands=lane.bands,
+    )

@@ -1,0 +1,67 @@
+-- first_planned: the first run that was planned at or after an instant, by bisection: ids ascend with time
+WITH RECURSIVE b (low, high, at) AS (
+  SELECT (SELECT min(id) FROM runs), (SELECT max(id) + 1 FROM runs), (SELECT r.planned_at FROM runs r
+    WHERE r.id >= ((SELECT min(id) FROM runs) + (SELECT max(id) + 1 FROM runs)) / 2 ORDER BY r.id LIMIT 1)
+  UNION ALL
+  SELECT CASE WHEN b.at < :since THEN (b.low + b.high) / 2 + 1 ELSE b.low END,
+    CASE WHEN b.at < :since THEN b.high ELSE (b.low + b.high) / 2 END,
+    (SELECT r.planned_at FROM runs r WHERE r.id >= CASE WHEN b.at < :since THEN ((b.low + b.high) / 2 + 1 + b.high) / 2
+      ELSE (b.low + (b.low + b.high) / 2) / 2 END ORDER BY r.id LIMIT 1)
+  FROM b WHERE b.low < b.high)
+SELECT low FROM b WHERE low >= high;
+
+-- run_beyond: the newest run of a range of ids, after as many newer ones as an overview reads
+SELECT id, planned_at FROM runs WHERE id >= :low AND id < :high ORDER BY id DESC LIMIT 1 OFFSET :count;
+
+-- record_counts: records of a range of ids that lie in a window, counted by schedule and state
+SELECT c.schedule_id, s.name, s.agent, c.state, c.records, c.first, c.last FROM (
+  SELECT schedule_id, state, count(*) AS records, min(begins) AS first, max(begins) AS last FROM (
+    SELECT schedule_id, state, coalesce(started_at, slot, planned_at) AS begins,
+      CASE WHEN started_at IS NULL THEN coalesce(slot, planned_at) ELSE coalesce(ended_at, :until) END AS ends
+    FROM runs WHERE id >= :low AND id < :high AND step = 0) w
+  WHERE ends >= :since AND begins < :until GROUP BY schedule_id, state) c
+JOIN schedules s ON s.id = c.schedule_id;
+
+-- live_records: whole runs that have not ended, the newest first
+SELECT r.id, r.schedule_id, s.name, s.agent, r.rev, r.state, r.slot, r.slots, coalesce(r.started_at, r.slot, r.planned_at) AS begins,
+  r.reason, r.not_before, r.started_at, r.ended_at
+FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.state {live} AND r.step = 0 ORDER BY r.id DESC LIMIT :limit;
+
+-- live_whole_runs: the same as runs
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
+  r.step, r.round, r.retry_of
+FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.state {live} AND r.step = 0 ORDER BY r.id DESC LIMIT :limit;
+
+-- coming: active schedules whose next slot is due before an instant, the soonest first
+SELECT d.schedule_id, s.name, s.agent, v.definition, d.next_slot, d.due_at, d.executions, d.failures, d.failed_at
+FROM due d JOIN schedules s ON s.id = d.schedule_id JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev
+WHERE d.due_at < :until ORDER BY d.due_at LIMIT :limit;
+
+-- coming_after_runs: schedules whose next slot is decided by the end of a live run
+SELECT d.schedule_id, s.name, s.agent, v.definition, d.next_slot, d.due_at, d.executions, d.failures, d.failed_at
+FROM runs r JOIN due d ON d.schedule_id = r.schedule_id JOIN schedules s ON s.id = d.schedule_id
+JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev
+WHERE r.state {live} AND r.step = 0 AND s.state = 'active' AND d.due_at IS NULL AND d.next_slot IS NOT NULL LIMIT :limit;
+
+-- count_coming: the number of schedules whose next slot is due before an instant
+SELECT count(*) FROM due WHERE due_at < :until;
+
+-- run_costs: what the last runs of a schedule spent, each with its steps, the newest first
+SELECT run_id, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens FROM (
+  SELECT coalesce(r.parent, p.run_id) AS run_id, p.money, p.tokens FROM (
+    SELECT run_id, money, tokens FROM spend WHERE schedule_id = :id AND settled_at IS NOT NULL ORDER BY run_id DESC LIMIT :limit) p
+  JOIN runs r ON r.id = p.run_id) w GROUP BY run_id ORDER BY run_id DESC;
+
+-- end_attempt: set when an attempt ended after which its run goes on
+UPDATE attempts SET ended_at = :now WHERE run_id = :run_id AND epoch = :epoch AND ended_at IS NULL;
+
+-- attempt_ends: the ends of attempts after which the run went on
+SELECT epoch, ended_at FROM attempts WHERE run_id = :run_id AND ended_at IS NOT NULL;
+
+-- undelivered: whether events of a run are not delivered yet, or were given up
+SELECT d.state FROM deliveries d JOIN events e ON e.id = d.event_id
+WHERE d.schedule_id = :schedule_id AND e.run_id = :run_id ORDER BY d.state LIMIT 1;
+
+-- last_success: the last run of a schedule before a slot that succeeded
+SELECT id FROM runs WHERE schedule_id = :id AND step = 0 AND slot < :slot AND state = {succeeded} ORDER BY slot DESC LIMIT 1;
