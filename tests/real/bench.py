@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from house import House
+from house import House, Ordinary
 from matins.executors.processes.output import read_after
 from real.models.server import ModelServer, Request
 from real.models.wishes import text_of
@@ -69,8 +69,11 @@ class Ran:
 
 
 class Bench:
-    def __init__(self, tool: Tool, programs: Path, folder: Path, *, name: str = "bench") -> None:
+    """Of an ordinary account, as people have: only its agents are isolated without further settings."""
+
+    def __init__(self, tool: Tool, programs: Path, folder: Path, user: Ordinary, *, name: str = "bench") -> None:
         self.tool = tool
+        self.user = user
         self.server = ModelServer()
         self.folder = folder / tool.name / name
         if self.folder.exists():
@@ -82,13 +85,19 @@ class Bench:
         for path, text in tool.files(self.server.url).items():
             (self.home / path).parent.mkdir(parents=True, exist_ok=True)
             (self.home / path).write_text(text)
+        self._give(self.folder)
         self.house = self._up()
         self.house.ask("prices.set", model=tool.model or "fake-model", **PRICES)
 
     def _up(self) -> House:
-        return House(
-            self.folder / "matins", PATH=f"{self._programs}:{os.environ['PATH']}", FAKE_KEY=KEY, SECRET_OF_OURS="hush"
-        ).up()
+        path = f"{self._programs}:{os.environ['PATH']}"
+        return House(self.folder / "matins", user=self.user, PATH=path, FAKE_KEY=KEY, SECRET_OF_OURS="hush").up()
+
+    def _give(self, folder: Path) -> None:
+        """Give a folder, and all in it, to the account."""
+        if self.user.process:
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, self.user.uid, self.user.gid)
 
     def kill_and_restart(self) -> None:
         """The engine dies without a word; another one comes."""
@@ -106,8 +115,16 @@ class Bench:
 
     def workdir(self, case: str) -> Path:
         folder = self.folder / "work" / case
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            self._give(folder.parent)
         return folder
+
+    def write(self, path: Path, text: str) -> None:
+        """A file of the account."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        self._give(path.parent)
 
     def agent(
         self, case: str, *, permissive: bool = True, environment: Mapping[str, str] | None = None, **more: Any
@@ -180,7 +197,9 @@ class Bench:
         """What the tool prints about its options."""
         argv = [str(self._programs / self.tool.name), *words, "--help"]
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
-        done = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=PATIENCE_S, check=False)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, env=environment, timeout=PATIENCE_S, check=False, **self.user.process
+        )
         return done.stdout + done.stderr
 
     def by_hand(self, case: str, *argv: str, prompt: str) -> str:
@@ -195,6 +214,7 @@ class Bench:
             env={"PATH": f"{self._programs}:{os.environ['PATH']}", **values},
             timeout=PATIENCE_S,
             check=False,
+            **self.user.process,
         )
         assert done.returncode == 0, (argv, done.stdout[-500:], done.stderr[-500:])
         return done.stdout

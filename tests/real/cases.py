@@ -122,6 +122,24 @@ def tool_call(bench: Bench) -> Ran:
 
 
 @case
+def own_sandbox(bench: Bench) -> Ran:
+    """B16: the tool's own sandbox works inside Matins' isolation, and refuses what Matins would allow."""
+    if bench.tool.name not in ("claude", "codex"):
+        raise Unreached("it has no sandbox of its own on Linux that works without a container")
+    bench.agent("own_sandbox", isolation="required")
+    inside, outside = bench.workdir("own_sandbox") / "inside", bench.workdir("beside_own_sandbox") / "outside"
+    sandbox = {"enabled": True, "failIfUnavailable": True, "allowUnsandboxedCommands": False}
+    bench.write(inside.with_name(".claude") / "settings.json", json.dumps({"sandbox": sandbox}))
+    wish = {"tool": "shell", "command": f"echo in > {inside}; echo out > {outside}; true", "say": "Tried."}
+    ran = bench.run("own_sandbox", wish)
+    succeeded(ran, "Tried.")
+    check(ran.document["outcome"]["result"]["isolated"] is True, ran, "it is not isolated")
+    check(inside.exists(), ran, "the command did not run")
+    check(not outside.exists(), ran, "its sandbox let it write outside")
+    return ran
+
+
+@case
 def environment(bench: Bench) -> Ran:
     """The agent's variables and the few that it inherits; nothing of the daemon, and no marks of nesting."""
     bench.agent("environment", environment={"FLOWER": "rose"})
@@ -321,7 +339,7 @@ def long_prompt(bench: Bench) -> Ran:
 def odd_prompts(bench: Bench) -> Ran:
     """Prompts that look like options, commands or files are words."""
     bench.agent("odd_prompts")
-    (bench.workdir("odd_prompts") / "notes.txt").write_text("the content of notes\n")
+    bench.write(bench.workdir("odd_prompts") / "notes.txt", "the content of notes\n")
     for number, prompt in enumerate(("-p --help", "/help", "@notes.txt", "!ls", "- one\n- two")):
         name = f"odd-{number}"
         ran = bench.run("odd_prompts", {"say": f"Answer {number}."}, prompt=prompt, name=name)

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from house import Ordinary, ordinary_account
 from real.bench import Bench, Ran
 from real.cases import CASES, Unreached
 from real.install import cache, installed, version_of
@@ -39,8 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     versions = {tool.name: version_of(programs, tool) for tool in tools}
     _say("  ".join(f"{name} {version}" for name, version in versions.items()))
     folder = Path(tempfile.mkdtemp(prefix="runs-", dir=cache()))
-    with ThreadPoolExecutor(options.jobs) as pool:
-        cells = [cell for tool in tools for cell in _drive(pool, tool, programs, folder, options)]
+    folder.chmod(0o755)
+    with ordinary_account("matins-real") as user, ThreadPoolExecutor(options.jobs) as pool:
+        cells = [cell for tool in tools for cell in _drive(pool, tool, programs, folder, user, options)]
     _say(table(cells, versions))
     failed = [cell for cell in cells if cell.mark == "✗"]
     for cell in cells:
@@ -60,11 +62,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _drive(
-    pool: ThreadPoolExecutor, tool: Tool, programs: Path, folder: Path, options: argparse.Namespace
+    pool: ThreadPoolExecutor, tool: Tool, programs: Path, folder: Path, user: Ordinary, options: argparse.Namespace
 ) -> list[Cell]:
     names = [name for name in options.case or CASES if name not in _ALONE]
     alone = [name for name in options.case or CASES if name in _ALONE]
-    bench = Bench(tool, programs, folder)
+    bench = Bench(tool, programs, folder, user)
     try:
         # The first one alone: opencode makes its database then, and several of it at once fail.
         cells = [_cell(bench, name, options) for name in names[:1]]
@@ -72,7 +74,7 @@ def _drive(
     finally:
         bench.close()
     for name in alone:
-        bench = Bench(tool, programs, folder, name=name)
+        bench = Bench(tool, programs, folder, user, name=name)
         try:
             cells.append(_cell(bench, name, options))
         finally:

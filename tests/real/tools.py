@@ -46,7 +46,7 @@ class Tool:
 
 def _claude(url: str) -> Mapping[str, str]:
     quiet = dict.fromkeys(("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER"), "1")
-    return {**quiet, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "env:FAKE_KEY", "IS_SANDBOX": "1"}
+    return {**quiet, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "env:FAKE_KEY"}
 
 
 def _codex_files(url: str) -> Mapping[str, str]:
