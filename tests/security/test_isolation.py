@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from house import House, Ordinary, ordinary_account
 from matins.executors.processes.namespaces import SIGNAL_VERSION, landlock_version
 
 ATTACKS = Path(__file__).with_name("attacks.py")
-SIGNALS = {"signal the engine", "signal the keeper"}
+SIGNALS = {"signal the engine", "signal the keeper", "signal another run", "signal another run's warden"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another account")
 
 
@@ -50,11 +51,28 @@ def outsider(user: Ordinary | None, folder: Path) -> Iterator[int]:
         yield process.pid
 
 
+@contextmanager
+def neighbour(one: House, name: str, **settings: object) -> Iterator[tuple[int, int]]:
+    """A run of another agent, while it works: its process, and its warden."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        told = Path(folder, "told")
+        os.mkfifo(told)
+        told.chmod(0o666)
+        one.shell(name, f"echo private > secret; echo $$ $PPID > {told}; exec sleep 1000", **settings)
+        run = one.client.run(name)
+        process, warden = map(int, told.read_text().split())
+    yield process, warden
+    one.client.runs.cancel(run.id)
+    one.client.runs.wait(run.id, timeout=60)
+
+
 def tried(one: House, name: str, **settings: object) -> dict[str, dict[str, bool]]:
     """Which attacks succeeded, in a run of an agent with these settings."""
     keeper = int((one.home / "matins.db.runs/keeper.lock").read_text().split()[0])
-    with outsider(one.user, one.home) as pid:
-        command = f"{sys.executable} -I {ATTACKS} {one.home} {one.process.pid} {keeper} {pid} other"
+    with outsider(one.user, one.home) as pid, neighbour(one, f"beside-{name}", **settings) as (process, warden):
+        words = f"{one.home} {one.process.pid} {keeper} {pid} other {process} {warden}"
+        command = f"{sys.executable} -I {ATTACKS} {words}"
         one.shell(name, f"exec {command}", **settings)
         run, output = one.fire(name)
     assert run.state == "succeeded", (run.outcome, output)
@@ -76,23 +94,27 @@ def test_b16_an_ordinary_user_s_agent_is_kept_from_all_that_governs_it(house: Ho
 APPROVE = "env -i PATH=$PATH HOME=$HOME {python} -P -m matins --home {home} approve {approval} --yes"
 
 
-@pytest.mark.parametrize("isolation", ["none", "required"])
-def test_b16_an_agent_cannot_approve_itself(house: House, isolation: str) -> None:
-    """B16 B7: not with the owner's token, nor with its own; without walls it can"""
-    waiting = f"waiting-{isolation}"
-    house.ask("agents.set", name=waiting, runner="demo")
-    house.ask("schedules.add", name=waiting, when="every 1 day", agent=waiting, prompt="Go.", approval="owner_approve")
-    assert house.client.runs.wait(house.client.run(waiting).id, timeout=60).status == "awaiting_approval"
-    (asked,) = [one for one in house.ask("approvals.list") if one["schedule"] == waiting]
+def approved_itself(house: House, name: str, **settings: object) -> bool:
+    """Whether an agent with these settings approves a waiting run with the owner's token. With its own it never can."""
+    house.ask("agents.set", name=name, runner="demo")
+    house.ask("schedules.add", name=name, when="every 1 day", agent=name, prompt="Go.", approval="owner_approve")
+    assert house.client.runs.wait(house.client.run(name).id, timeout=60).status == "awaiting_approval"
+    (asked,) = [one for one in house.ask("approvals.list") if one["schedule"] == name]
     own = f"{sys.executable} -P -m matins approve {asked['id']} --yes; echo $?"
     script = APPROVE.format(python=sys.executable, home=house.home, approval=asked["id"])
-    house.shell(f"approver-{isolation}", f"{own}; {script}; echo $?", isolation=isolation)
-    _, output = house.fire(f"approver-{isolation}")
+    house.shell(f"approver-{name}", f"{own}; {script}; echo $?", **settings)
+    _, output = house.fire(f"approver-{name}")
     by_itself, by_the_owner = [line for line in output.splitlines() if line.isdigit()]
     assert by_itself == "4", output
-    assert (by_the_owner == "0") is (isolation == "none"), output
     answered = house.ask("approvals.get", approval_id=asked["id"])["state"] != "pending"
-    assert answered is (isolation == "none")
+    assert (by_the_owner == "0") is answered, output
+    return answered
+
+
+def test_b16_an_agent_cannot_approve_itself(house: House) -> None:
+    """B16 B7: not with the owner's token, nor with its own; without walls it can"""
+    assert approved_itself(house, "unwalled", isolation="none")
+    assert not approved_itself(house, "walled-in", isolation="required")
 
 
 def test_b16_what_an_agent_needs_still_works_inside(house: House, account: Ordinary) -> None:
@@ -160,6 +182,8 @@ def test_b16_root_s_agent_with_an_account_of_its_own_is_kept_out(root_house: Hou
     assert [name for name, succeeded in without["open"].items() if not succeeded] == []
     within = tried(root_house, "walled", user=account.name)
     assert [name for name, succeeded in {**within["open"], **within["shut"]}.items() if succeeded] == []
+    assert approved_itself(root_house, "of-root", isolation="none")
+    assert not approved_itself(root_house, "of-an-account", user=account.name)
     root_house.shell("plain", "id -un; pwd", user=account.name)
     run, output = root_house.fire("plain")
     assert output.splitlines() == [account.name, str(root_house.home / "agents/plain")]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -23,6 +25,23 @@ with open("/proc/sys/user/{name}", "w") as file:
 os.execv(sys.argv[1], sys.argv[1:])
 """
 """In a namespace of its own the user may set the limit that root sets for all."""
+REFUSE = """
+import ctypes, os, struct, sys
+number, first = int(sys.argv[1]), int(sys.argv[2])
+steps = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 16), (0x15, 0, 1, first), (0x06, 0, 0, 0x00050001),
+         (0x06, 0, 0, 0x7FFF0000)]
+if first < 0:
+    steps[2:4] = []
+    steps[1] = (0x15, 0, 1, number)
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, program) == 0, os.strerror(ctypes.get_errno())
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""A filter of the kernel: a system call, or one with this first argument, is not permitted, as in a container."""
+CALLS = {"x86_64": {"mount": 165, "prctl": 157}, "aarch64": {"mount": 40, "prctl": 167}}[platform.machine()]
 PROBE = "import json, sys; from matins.executors.processes.walls import probe; print(json.dumps(probe(sys.argv[1])))"
 FIX = "sudo sysctl user.max_user_namespaces=10000"
 PROBLEM = "unshare: No space left on device"
@@ -44,25 +63,39 @@ def house(account: Ordinary) -> Iterator[House]:
     one.kill()
 
 
-def probed(account: Ordinary, limit: str | None) -> list[object]:
-    """What the probe says in a process of its own, where a limit of the kernel is 0."""
-    folder = account.home / f"probe-{limit}"
-    folder.mkdir(exist_ok=True)
-    os.chown(folder, account.uid, account.gid)
-    command = [sys.executable, "-c", PROBE, str(folder)]
-    if limit is not None:
-        command = [sys.executable, "-c", LAUNCHER.format(name=limit), *command]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, **account.process)
-
+def probed(account: Ordinary, *launcher: str) -> list[object]:
+    """What the probe says in a process of its own, started by this launcher."""
+    with tempfile.TemporaryDirectory(dir=account.home) as folder:
+        os.chown(folder, account.uid, account.gid)
+        command = [*launcher, sys.executable, "-c", PROBE, folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **account.process)
+    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("limit", ["max_user_namespaces", "max_mnt_namespaces"])
-def test_b16_the_probe_names_the_step_that_the_kernel_refuses(account: Ordinary, limit: str) -> None:
+def limited(name: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", LAUNCHER.format(name=name))
+
+
+def refused(call: str, first: int = -1) -> tuple[str, ...]:
+    return (sys.executable, "-c", REFUSE, str(CALLS[call]), str(first))
+
+
+REFUSALS = [
+    (limited("max_user_namespaces"), PROBLEM, "unshare"),
+    (limited("max_mnt_namespaces"), PROBLEM, "unshare"),
+    (refused("mount"), "mount /: Operation not permitted", "mount"),
+    (refused("prctl", 4), "prctl: Operation not permitted", "prctl"),
+]
+
+
+@pytest.mark.parametrize(("launcher", "problem", "step"), REFUSALS, ids=["user", "mnt", "mount", "dumpable"])
+def test_b16_the_probe_names_the_step_that_the_kernel_refuses(
+    account: Ordinary, launcher: tuple[str, ...], problem: str, step: str
+) -> None:
     """B16: and works where nothing is refused"""
-    works, problem, step, *_ = probed(account, limit)
-    assert (works, problem, step) == (False, PROBLEM, "unshare")
-    assert probed(account, None)[0] is True
+    assert probed(account, *launcher)[:3] == [False, problem, step]
+    assert probed(account)[0] is True
 
 
 def test_b16_the_greeting_says_it_with_the_fix(house: House) -> None:

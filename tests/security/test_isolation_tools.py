@@ -13,6 +13,14 @@ import pytest
 from house import House, Ordinary, ordinary_account
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of root")
+
+
+def needs(program: str) -> pytest.MarkDecorator:
+    """`make test-real` requires it."""
+    missing = shutil.which(program) is None and "MATINS_TEST_REAL" not in os.environ
+    return pytest.mark.skipif(missing, reason=f"no {program} here; make test-real requires it")
+
+
 INCLUDED = """
 set -e
 mount -t tmpfs none /etc/ssh/ssh_config.d
@@ -47,7 +55,7 @@ def ran(house: House, name: str, script: str) -> str:
 
 
 @as_root
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="no ssh here")
+@needs("ssh")
 def test_b16_ssh_reads_files_that_include_each_other(account: Ordinary) -> None:
     """B16: root's files belong to nobody inside, and ssh refuses such files where they are included"""
     up = shlex.join([sys.executable, "-m", "matins", "up", "--port", "0"])
@@ -63,7 +71,7 @@ def test_b16_ssh_reads_files_that_include_each_other(account: Ordinary) -> None:
         one.kill()
 
 
-@pytest.mark.skipif(shutil.which("npm") is None, reason="no npm here")
+@needs("npm")
 def test_b16_npm_installs_inside(house: House) -> None:
     """B16: a package from the disk, with a command that runs"""
     script = """
@@ -78,7 +86,7 @@ def test_b16_npm_installs_inside(house: House) -> None:
     assert ran(house, "npm", script) == "tool works\n"
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap here")
+@needs("bwrap")
 def test_b16_bubblewrap_works_inside_and_shows_nothing_more(house: House) -> None:
     """B16: the sandbox of Claude Code and Codex on Linux"""
     inside = f"ls {house.home}; cat {house.home}/token 2>/dev/null || echo refused"
