@@ -15,7 +15,7 @@ help:  ## what there is
 up: .venv/run  ## start Matins with a demonstration: an agent wakes, a run waits for you, one is skipped
 	@exec $(BIN)/matins --home $(DEMO) demo
 
-test: check  ## everything that must hold before a change lands
+test: check .venv/browser  ## everything that must hold before a change lands
 	$(BIN)/pytest -n auto --dist worksteal
 
 check: .venv/test  ## style, types, layers
@@ -86,6 +86,12 @@ clean:  ## remove what the other targets made
 	@touch $@
 .venv/test: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	@touch $@
+# The tests of the page drive a real browser: Debian's Chromium, or another that MATINS_CHROMIUM names.
+.venv/browser: .venv/test
+	@command -v "$${MATINS_CHROMIUM:-chromium}" > /dev/null || command -v chromium-browser > /dev/null || \
+	  { apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core > /dev/null; } || \
+	  { echo "The page's tests need Chromium: install it, or name a browser: make MATINS_CHROMIUM=/path test"; exit 1; }
 	@touch $@
 .venv-bench-cron/installed .venv-bench-durable/installed .venv-bench-apscheduler4/installed: .venv-bench-%/installed: .venv-bench-%/bin/python pyproject.toml
 	.venv-bench-$*/bin/python -m pip install --quiet --editable ".[bench-$*]"

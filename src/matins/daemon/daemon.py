@@ -41,6 +41,7 @@ from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.inbound import InboundApp
 from matins.surfaces.http.server import Server
+from matins.surfaces.web.app import Pages
 
 log = logging.getLogger("matins")
 HEARTBEAT = "MATINS_HEARTBEAT_URL"
@@ -168,6 +169,7 @@ class Daemon:
             sessions=SessionVerifier(matins.store, matins.clock),
             inbound=inbound,
             settings=settings,
+            pages=Pages(matins.clock),
         )
 
     def _ensure_token(self, keys: TokenVerifier) -> None:

@@ -52,7 +52,7 @@ def log_in(server: HttpServer, path: str, **more: str) -> Reply:
 
 def logged_in(server: HttpServer, token_id: str | None = None) -> str:
     said = log_in(server, str(server.client.sessions.create(token_id=token_id).path))
-    assert said.status == 200
+    assert said.status == 303
     return said.headers["set-cookie"].partition(";")[0]
 
 
@@ -183,7 +183,7 @@ def test_a_link_is_good_once_and_opens_with_a_button(server: HttpServer) -> None
     assert f'<form method="post" action="/login"><input type="hidden" name="code" value="{code}">' in page.body.decode()
     assert page.headers["referrer-policy"] == "same-origin"
     first = log_in(server, path, Origin=server.url)
-    assert first.status == 200
+    assert (first.status, first.headers["location"]) == (303, "/")
     assert re.fullmatch(
         rf"{COOKIE}=[\w-]{{43}}; Path=/; HttpOnly; SameSite=Strict; Max-Age=604800", first.headers["set-cookie"]
     )

@@ -21,7 +21,7 @@ from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.host_check import HostCheck, SecureTransport
 from matins.surfaces.http.inbound import PATH, InboundEndpoints
 from matins.surfaces.http.routing import Route, Router
-from matins.surfaces.http.server_routes import ServerRoutes
+from matins.surfaces.http.server_routes import Pages, ServerRoutes
 from matins.surfaces.http.stream import HEARTBEAT_S, Stream
 
 THREADS = 4
@@ -74,11 +74,12 @@ def build_app(
     sessions: SessionVerifier,
     inbound: InboundReceiver | None = None,
     settings: HttpServer | None = None,
+    pages: Pages | None = None,
     threads: int = THREADS,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> HttpApp:
     """The application. `hosts` and `origins` are exact: "127.0.0.1:7411", "http://127.0.0.1:7411". `inbound` receives
-    deliveries here; None when they have a listener of their own."""
+    deliveries here; None when they have a listener of their own. `pages` are served beside the API."""
     pool = ThreadPoolExecutor(threads, "matins-http")
     authenticator = Authenticator(tokens, sessions)
     settings = settings or HttpServer()
@@ -89,9 +90,11 @@ def build_app(
     context = EndpointContext(
         caller, authenticator, idempotency, pool, stream.feed.wake, threading.Lock(), body_timeout_s
     )
-    server_routes = ServerRoutes(authenticator, pool, health, metrics, sessions)
+    server_routes = ServerRoutes(authenticator, pool, health, metrics, sessions, pages)
     routes = [Route("GET", "/v1/events/stream", stream), *server_routes.routes()]
     routes += [Route(use_case.method, use_case.path, Endpoint(use_case, context)) for use_case in USE_CASES.values()]
+    if pages is not None:
+        routes += pages.routes(context, stream)
     if inbound is not None:
         routes.append(Route("POST", PATH, InboundEndpoints(inbound, pool)))
     router = Router(routes, server_routes.unknown)

@@ -28,6 +28,8 @@ class EventFrame(NamedTuple):
     number: int
     type: str
     text: bytes
+    schedule_id: str | None
+    run_id: str | None
 
 
 class Listener:
@@ -158,4 +160,4 @@ async def _woken(listener: Listener, timeout_s: float) -> bool:
 
 def event_frame(event: dict[str, Any]) -> EventFrame:
     text = b"id: %b\nevent: %b\ndata: %b\n\n" % (event["id"].encode(), event["type"].encode(), orjson.dumps(event))
-    return EventFrame(int(event["id"]), event["type"], text)
+    return EventFrame(int(event["id"]), event["type"], text, event.get("schedule_id"), event.get("run_id"))

@@ -66,7 +66,9 @@ class HostCheck:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 added = [*_HEADERS, _HSTS] if scope["scheme"] == "https" else _HEADERS
-                message["headers"] = [*message.get("headers", ()), *added]
+                given = message.get("headers", ())
+                names = {name for name, _ in given}
+                message["headers"] = [*given, *(header for header in added if header[0] not in names)]
                 route = getattr(scope.get("route"), "path", "other")
                 self._responses[route, scope["method"], message["status"]] += 1
             await send(message)

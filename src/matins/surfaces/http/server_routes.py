@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 import orjson
@@ -17,15 +17,15 @@ from starlette.types import Receive, Scope, Send
 from matins.api.use_case import USE_CASES
 from matins.service.permissions import check_right
 from matins.service.sessions import SessionVerifier
-from matins.surfaces.http.authentication import COOKIE, Authenticator, session_of
-from matins.surfaces.http.endpoint import in_time, read_body
+from matins.surfaces.http.authentication import COOKIE, Authenticator, header, session_of
+from matins.surfaces.http.endpoint import EndpointContext, in_time, read_body
 from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.openapi import openapi
 from matins.surfaces.http.problems import HttpError, problem
 from matins.surfaces.http.routing import Route
+from matins.surfaces.http.stream import Stream
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
-_WELCOME = b'<!doctype html><title>Matins</title><p>You are logged in. <a href="/v1/whoami">Continue</a>'
 _BUTTON = (
     '<!doctype html><title>Matins</title><form method="post" action="/login">'
     '<input type="hidden" name="code" value="{code}"><button>Log in to Matins</button></form>'
@@ -38,6 +38,16 @@ _FORM_TIMEOUT_S = 10.0
 Handler = Callable[[Scope, Receive], Awaitable[Response]]
 
 
+class Pages(Protocol):
+    """Pages for people, beside the API."""
+
+    def routes(self, context: EndpointContext, stream: Stream) -> list[Route]: ...
+
+    async def unknown(self, error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a browser that asks for an address that no route has."""
+        ...
+
+
 class ServerRoutes:
     def __init__(
         self,
@@ -46,12 +56,14 @@ class ServerRoutes:
         health: Health,
         metrics: Metrics,
         sessions: SessionVerifier,
+        pages: Pages | None = None,
     ) -> None:
         self._authenticator = authenticator
         self._pool = pool
         self._health = health
         self._metrics = metrics
         self._sessions = sessions
+        self._pages = pages
 
     def routes(self) -> list[Route]:
         handlers: dict[tuple[str, str], Handler] = {
@@ -67,12 +79,14 @@ class ServerRoutes:
 
     async def unknown(self, error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to an unknown path or method. Without authentication, the response does not show which."""
+        if self._pages is not None and scope["method"] == "GET" and self._for_people(scope):
+            return await self._pages.unknown(error, scope, receive, send)
         found: Exception = error
         try:
             await self._in_thread(self._authenticator.principal_of, scope)
         except Exception as refusal:
             found = refusal
-        await problem(found, scope["path"])(scope, receive, send)
+        return await problem(found, scope["path"])(scope, receive, send)
 
     async def _livez(self, scope: Scope, receive: Receive) -> Response:
         return Response(b"alive\n", media_type="text/plain")
@@ -91,22 +105,31 @@ class ServerRoutes:
         return Response(orjson.dumps(openapi()), media_type="application/json")
 
     async def _show_button(self, scope: Scope, receive: Receive) -> Response:
-        page = _BUTTON.format(code=_code_in(scope["query_string"]))
+        page = _BUTTON.format(code=login_code(scope["query_string"]))
         return Response(page, 200, media_type="text/html")
 
     async def _login(self, scope: Scope, receive: Receive) -> Response:
-        body = await in_time(read_body(scope, receive, _MAX_FORM_BYTES), _FORM_TIMEOUT_S)
-        session = await self._in_thread(self._sessions.open, _code_in(body))
-        if session is None:
-            raise _login_refused()
+        try:
+            body = await in_time(read_body(scope, receive, _MAX_FORM_BYTES), _FORM_TIMEOUT_S)
+            session = await self._in_thread(self._sessions.open, login_code(body))
+            if session is None:
+                raise _login_refused()
+        except HttpError:
+            if self._for_people(scope):
+                return Response(b"", 303, {"Location": "/login"})  # the page says why, and how to get a new link
+            raise
         cookie = _cookie(scope, session.secret, session.lifetime_s)
-        return Response(_WELCOME, 200, {"Set-Cookie": cookie}, "text/html")
+        return Response(b"", 303, {"Set-Cookie": cookie, "Location": "/"})
 
     async def _logout(self, scope: Scope, receive: Receive) -> Response:
         await self._in_thread(self._authenticator.principal_of, scope)
         if session := session_of(scope):
             await self._in_thread(self._sessions.close, session)
         return Response(b"", 204, {"Set-Cookie": _cookie(scope, "", 0)})
+
+    def _for_people(self, scope: Scope) -> bool:
+        """Whether a browser asks, and there are pages for it."""
+        return self._pages is not None and "text/html" in (header(scope, b"accept") or "")
 
     def _check_reader(self, scope: Scope) -> None:
         """Raise unless the principal may read anything."""
@@ -124,7 +147,8 @@ async def _respond(handler: Handler, scope: Scope, receive: Receive, send: Send)
     await response(scope, receive, send)
 
 
-def _code_in(form: bytes) -> str:
+def login_code(form: bytes) -> str:
+    """The code of a login link, in a query or a form."""
     codes = parse_qs(form.decode("ascii", "replace")).get("code", [])
     if len(codes) != 1 or not _CODE.fullmatch(codes[0]):
         raise _login_refused()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
@@ -26,6 +27,14 @@ _BEGIN = b"id: %d\nretry: 1000\n\n"
 """The position of the stream: a listener that is cut off before the first event misses none."""
 _HEARTBEAT = b": still here\n\n"
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
+
+
+class Manner(NamedTuple):
+    """How a stream tells events: their text, which is a heartbeat when there are none, and how long they are gathered."""
+
+    text: Callable[[list[EventFrame]], bytes]
+    heartbeat_s: float
+    gather_s: float = 0.0
 
 
 class Stream:
@@ -50,6 +59,9 @@ class Stream:
         self.feed = Feed(self._reader(OWNER))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.serve(scope, receive, send, Manner(_text, self._heartbeat_s))
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send, manner: Manner) -> None:
         try:
             principal = await self._principal(scope)
             if principal.role == "agent":  # all listeners share the frames, and an agent does not see all content
@@ -66,7 +78,7 @@ class Stream:
             return
         self._counts[key] += 1
         try:
-            await self._serve(scope, receive, send, listener, reader)
+            await self._serve(scope, receive, send, listener, reader, manner)
         finally:
             self._counts -= Counter([key])
             self.feed.leave(listener)
@@ -80,10 +92,12 @@ class Stream:
             message, hint = f"At most {_MAX_LISTENERS} clients can listen.", "Try again later."
             raise HttpError(503, "too_many_listeners", message, hint=hint, headers={"Retry-After": "5"})
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, listener: Listener, reader: Read) -> None:
+    async def _serve(
+        self, scope: Scope, receive: Receive, send: Send, listener: Listener, reader: Read, manner: Manner
+    ) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
         leaving = asyncio.create_task(_disconnected(receive))
-        sending = asyncio.create_task(self._send_events(scope, send, listener, reader))
+        sending = asyncio.create_task(self._send_events(scope, send, listener, reader, manner))
         try:
             await asyncio.wait([leaving, sending], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -91,15 +105,18 @@ class Stream:
                 task.cancel()
             await asyncio.gather(leaving, sending, return_exceptions=True)
 
-    async def _send_events(self, scope: Scope, send: Send, listener: Listener, reader: Read) -> None:
+    async def _send_events(self, scope: Scope, send: Send, listener: Listener, reader: Read, manner: Manner) -> None:
         await _send(send, _BEGIN % listener.at)
         loop = asyncio.get_running_loop()
         checked_at = loop.time()
-        async for frames in self.feed.frames(listener, reader, self._heartbeat_s):
-            if not frames or loop.time() - checked_at >= self._heartbeat_s:
+        async for frames in self.feed.frames(listener, reader, manner.heartbeat_s):
+            if not frames or loop.time() - checked_at >= manner.heartbeat_s:
                 await self._principal(scope)
                 checked_at = loop.time()
-            await _send(send, _text(frames))
+            if frames and manner.gather_s:
+                await asyncio.sleep(manner.gather_s)
+                frames += listener.take()
+            await _send(send, manner.text(frames))
         await send({"type": "http.response.body", "body": b""})
 
     async def _principal(self, scope: Scope) -> Principal:

@@ -1,0 +1,171 @@
+"""The routes of the page: authenticate, call a view, render. The page's scripts change things by calls of the API."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from matins.errors import MatinsError
+from matins.model.access import Principal
+from matins.ports import Clock
+from matins.surfaces.http.authentication import header
+from matins.surfaces.http.endpoint import EndpointContext
+from matins.surfaces.http.etags import is_unchanged
+from matins.surfaces.http.problems import HttpError, log, status_of
+from matins.surfaces.http.routing import Route
+from matins.surfaces.http.server_routes import login_code
+from matins.surfaces.http.stream import Stream
+from matins.surfaces.web.files import StaticFiles
+from matins.surfaces.web.live import LiveNames
+from matins.surfaces.web.templates import environment, values_of
+from matins.surfaces.web.views import FRAGMENTS, VIEWS
+from matins.surfaces.web.visit import (
+    THEME_COOKIE,
+    ZONE_COOKIE,
+    Page,
+    View,
+    Visit,
+    cookies_of,
+    query_of,
+    theme_of,
+    zone_of,
+)
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {"Content-Security-Policy": _POLICY, "Vary": "Cookie, HX-Request"}
+_BOUNCED = "b"
+_RELATIVE = re.compile(r"(<time [^>]*data-rel>)[^<]*")
+"""The text of a relative time changes by itself, and is no reason to send a page again."""
+
+
+class Pages:
+    """The page. `routes` mounts it in a server."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._files = StaticFiles()
+        self._templates = environment(self._files)
+
+    def routes(self, context: EndpointContext, stream: Stream) -> list[Route]:
+        self._context = context
+        routes = [
+            Route("GET", "/static/{hash}/{name}", self._files),
+            Route("GET", "/ui/stream", LiveNames(stream)),
+            Route("GET", "/login", partial(_respond, self._sign_in)),
+        ]
+        views = [*VIEWS.items(), *FRAGMENTS.items()]
+        return routes + [Route("GET", path, partial(_respond, partial(self._get, view))) for path, view in views]
+
+    async def unknown(self, error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to an address that no route has."""
+
+        def view(visit: Visit) -> Page:
+            raise error
+
+        await _respond(partial(self._get, view), scope, receive, send)
+
+    async def _get(self, view: View, scope: Scope) -> Response:
+        return await asyncio.get_running_loop().run_in_executor(self._context.pool, self._answer, view, scope)
+
+    def _answer(self, view: View, scope: Any) -> Response:
+        """The response. It runs in a thread of the pool, from the session to the bytes."""
+        try:
+            visit = self._visit(scope, self._context.authenticator.principal_of(scope))
+        except HttpError as error:
+            return self._refused(scope, error)
+        except Exception as error:
+            return self._bare(scope, "failed.html", _error_page(_known(error, scope)))
+        try:
+            page = view(visit)
+        except Exception as error:
+            page = _error_page(_known(error, scope))
+        return self._rendered(visit, page, scope)
+
+    def _visit(self, scope: Any, principal: Principal) -> Visit:
+        cookies, query = cookies_of(scope), query_of(scope)
+        zone, zone_name = zone_of(cookies.get(ZONE_COOKIE), self._clock.local_zone())
+        return Visit(
+            path=scope["path"],
+            params=scope.get("path_params", {}),
+            query=query,
+            principal=principal,
+            caller=self._context.caller,
+            now=datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC),
+            zone=zone,
+            zone_name=zone_name,
+            theme=theme_of(cookies.get(THEME_COOKIE)),
+            htmx=header(scope, b"hx-request") is not None,
+        )
+
+    def _rendered(self, visit: Visit, page: Page, scope: Any) -> Response:
+        values = {**values_of(visit), "title": page.title, "names": " ".join(page.names), **page.values}
+        try:
+            if not page.template.startswith("_"):
+                values["stats"] = visit.api.system.stats()
+            text = self._templates.get_template(page.template).render(values)
+        except Exception as error:
+            return self._bare(scope, "failed.html", _error_page(_known(error, scope)))
+        body, steady = text.encode("utf-8", "replace"), _RELATIVE.sub(r"\1", text).encode("utf-8", "replace")
+        tag = f'"{hashlib.sha256(steady).hexdigest()[:24]}"'
+        headers = {**_HEADERS, "ETag": tag}
+        if page.status == 200 and is_unchanged(scope, tag):
+            return Response(b"", 304, headers)
+        return Response(body, page.status, headers, "text/html")
+
+    # -- without a session
+
+    def _refused(self, scope: Any, error: HttpError) -> Response:
+        """Ask for a sign-in. A link from another site comes without the cookie, so the page asks for itself again
+        first: then the request comes from our own site, and the cookie with it."""
+        query = query_of(scope)
+        if error.status == 401 and _BOUNCED not in query and header(scope, b"hx-request") is None:
+            again = f"{scope['path']}?{urlencode({**query, _BOUNCED: '1'})}"
+            return self._bare(scope, "bounce.html", Page("bounce.html", "Matins", {"again": again}))
+        title = "Sign in" if error.status == 401 else HTTPStatus(error.status).phrase
+        return self._bare(scope, "sign_in.html", Page("sign_in.html", title, {"error": error}, status=error.status))
+
+    async def _sign_in(self, scope: Scope) -> Response:
+        try:
+            code = login_code(scope["query_string"])
+        except HttpError as error:
+            return self._bare(scope, "sign_in.html", Page("", "Sign in", {"error": error}, status=error.status))
+        return self._bare(scope, "login.html", Page("", "Sign in", {"code": code}))
+
+    def _bare(self, scope: Any, template: str, page: Page) -> Response:
+        """A page of its own, without the frame."""
+        theme = theme_of(cookies_of(scope).get(THEME_COOKIE))
+        text = self._templates.get_template(template).render(title=page.title, theme=theme, **page.values)
+        return Response(text.encode(), page.status, _HEADERS, "text/html")
+
+
+async def _respond(handler: Callable[[Scope], Any], scope: Scope, receive: Receive, send: Send) -> None:
+    response = await handler(scope)
+    await response(scope, receive, send)
+
+
+def _known(error: Exception, scope: Any) -> HttpError | MatinsError:
+    """The error to show. An internal one is logged, and its text is not shown."""
+    if isinstance(error, (HttpError, MatinsError)):
+        return error
+    log.error("%s failed", scope["path"], exc_info=error)
+    return HttpError(500, "internal", "The server failed.", hint="See its log.")
+
+
+def _error_page(error: HttpError | MatinsError) -> Page:
+    status = error.status if isinstance(error, HttpError) else status_of(error)
+    message = error.detail if isinstance(error, HttpError) else error.message
+    values = {"message": message, "hint": error.hint, "status": status, "value": None}
+    return Page("error.html", HTTPStatus(status).phrase, values, status=status)

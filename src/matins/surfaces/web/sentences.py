@@ -1,0 +1,63 @@
+"""Sentences about results. The engine makes them; this fills in what it needs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from matins.api.results import Run, RunStep
+from matins.engine.reasons import sentence
+
+_MAX_LENGTH = 200
+
+
+def because(run: Run | RunStep, zone: str) -> str:
+    """Why a run is as it is; of one that ended well, what it said."""
+    if run.reason is None:
+        return _said(run.outcome)
+    evidence: dict[str, Any] = {"error": _error(run.outcome), "attempt": run.attempt}
+    if isinstance(run, Run):
+        evidence |= {"slots": run.slots, "first": _ms(run.first_slot), "last": _ms(run.slot), **(run.evidence or {})}
+    return sentence(run.reason, evidence, zone)
+
+
+def _said(outcome: Any) -> str:
+    match outcome:
+        case {"result": {"text": str(text)}}:
+            return _first_line(text)
+        case {"result": str(text)}:
+            return _first_line(text)
+        case _:
+            return ""
+
+
+def _first_line(text: str) -> str:
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]}…"
+
+
+def _error(outcome: Any) -> str | None:
+    match outcome:
+        case {"error": str(error)}:
+            return error.strip().rpartition("\n")[2][:_MAX_LENGTH]
+        case _:
+            return None
+
+
+def _ms(at: datetime | None) -> int | None:
+    return None if at is None else round(at.timestamp() * 1000)
+
+
+def usage(run: Run) -> dict[str, str]:
+    """What a run used, as its tool reported it."""
+    match run.outcome:
+        case {"result": {"money": {"micro_dollars": int(cost)}} as result}:
+            tokens: dict[str, int] = result.get("tokens") or {}
+            found: dict[str, str] = {}
+            if cost:
+                found["Cost"] = f"${cost / 1_000_000:.2f}"
+            if any(tokens.values()):
+                found["Tokens"] = f"{tokens.get('in', 0):,} in · {tokens.get('out', 0):,} out"
+            return found | ({"Turns": str(result["turns"])} if result.get("turns") else {})
+        case _:
+            return {}

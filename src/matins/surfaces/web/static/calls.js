@@ -1,0 +1,109 @@
+// Changes: an element with data-call makes one call of the API, with the fields of its form.
+import { $, $$, on, toast } from './dom.js';
+
+const NUMBERS = new Set(['retries', 'catch_up_limit', 'queue_limit', 'max_executions', 'max_tokens']);
+
+function fields(form) {
+  const body = {};
+  for (const field of form.elements) {
+    if (!field.name || field.disabled) continue;
+    const was = field.dataset.was;
+    if (was !== undefined ? field.value === was : field.value === '') continue; // as it was
+    body[field.name] = field.value === '' ? null : field.matches('[data-instant]') ? new Date(field.value).toISOString()
+      : NUMBERS.has(field.name) ? Number(field.value) : field.value;
+  }
+  return body;
+}
+
+const filled = (path, result) => path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(result?.[name] ?? ''))
+  .replace(/\/{2,}/g, '/');
+
+export async function call(element, body) {
+  const [method, path] = element.dataset.call.split(/ (.+)/);
+  const headers = { 'X-Matins-CSRF': '1' };
+  if (method !== 'DELETE') headers['Content-Type'] = 'application/json';
+  if (element.dataset.match) headers['If-Match'] = `"${element.dataset.match}"`;
+  if (method === 'POST' && path.startsWith('/v1/')) headers['Idempotency-Key'] = crypto.randomUUID?.() ?? String(Math.random());
+  const response = await fetch(path, { method, headers, body: method === 'DELETE' ? undefined : JSON.stringify(body) });
+  const text = await response.text();
+  const result = text && response.headers.get('content-type')?.includes('json') ? JSON.parse(text) : null;
+  if (!response.ok) throw new Error(result ? [result.detail, result.hint].filter(Boolean).join(' ') : response.statusText);
+  return result;
+}
+
+function problem(element, text) {
+  const box = $('.problem', element.closest('form, article') ?? document.createElement('p'));
+  if (!box) return toast(text);
+  box.textContent = text;
+  box.hidden = false;
+  return undefined;
+}
+
+export async function act(element, body = {}) {
+  const buttons = element.matches('form') ? $$('button', element) : [element];
+  buttons.forEach((button) => { button.disabled = true; });
+  try {
+    const result = await call(element, body);
+    element.closest('dialog')?.close();
+    toast(element.dataset.done ?? 'Done.');
+    if (element.dataset.to) location.href = filled(element.dataset.to, result);
+    else document.body.dispatchEvent(new CustomEvent('matins:refresh'));
+  } catch (error) {
+    problem(element, error instanceof TypeError ? 'Matins does not answer. Nothing was changed, or the answer was lost.' : error.message);
+    document.body.dispatchEvent(new CustomEvent('matins:refresh'));
+  } finally {
+    buttons.forEach((button) => { button.disabled = false; });
+  }
+}
+
+on('click', (event) => {
+  const opener = event.target.closest('[data-dialog]');
+  if (opener) {
+    const dialog = document.getElementById(opener.dataset.dialog);
+    dialog.showModal();
+    dialog.addEventListener('close', () => opener.focus(), { once: true });
+  }
+  if (event.target.closest('[data-close]')) event.target.closest('dialog').close();
+  const button = event.target.closest('button[data-call]');
+  if (button && !button.dataset.arm) act(button, button.dataset.body ? JSON.parse(button.dataset.body) : {});
+});
+on('submit', (event) => {
+  const form = event.target;
+  if (!form.matches('[data-call]')) return;
+  event.preventDefault();
+  act(form, fields(form));
+});
+
+// Approvals: the first press arms, the second confirms. A digest that changed in between disarms: the card is another.
+function disarm() {
+  $$('.armed').forEach((button) => { button.classList.remove('armed'); $('span', button).textContent = button.dataset.word; });
+}
+export function arm(button) {
+  if (!button || button.disabled) return;
+  if (button.classList.contains('armed')) { disarm(); act(button, JSON.parse(button.dataset.body)); return; }
+  disarm();
+  button.classList.add('armed');
+  $('span', button).textContent = `Press again to ${button.dataset.arm}`;
+  button.focus();
+}
+let digests = new Map();
+const read = () => new Map($$('.ap').map((card) => [card.id, card.dataset.digest]));
+on('htmx:after:swap', () => {
+  const now = read();
+  for (const [id, digest] of digests) if (now.get(id) !== digest) { disarm(); if (now.has(id)) toast('The request has changed. Read it again.'); }
+  digests = now;
+});
+digests = read();
+on('click', (event) => {
+  const button = event.target.closest('[data-arm]');
+  if (button) return arm(button);
+  const head = event.target.closest('.ap>header');
+  if (head) current(head.parentElement);
+  return undefined;
+});
+on('keydown', (event) => { if (event.key === 'Escape') disarm(); });
+export function current(card) {
+  if (!card) return;
+  $$('.ap').forEach((each) => { each.classList.toggle('cur', each === card); $('h2 button', each).setAttribute('aria-expanded', each === card); });
+  card.scrollIntoView({ block: 'nearest' });
+}

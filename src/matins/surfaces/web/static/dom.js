@@ -1,0 +1,19 @@
+// What every module needs.
+export const $ = (selector, root = document) => root.querySelector(selector);
+export const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+export const on = (type, listener, root = document) => root.addEventListener(type, listener);
+export const swapped = (listener) => { on('htmx:after:swap', listener); listener(); };
+
+let timer;
+export function toast(text) {
+  const box = $('#toast');
+  box.textContent = text;
+  box.hidden = false;
+  clearTimeout(timer);
+  timer = setTimeout(() => { box.hidden = true; }, 4000);
+}
+
+// Cookies of the page itself: the viewer's zone and theme.
+export function remember(name, value) {
+  document.cookie = `${name}=${encodeURIComponent(value)}; Path=/; SameSite=Strict; Max-Age=31536000`;
+}

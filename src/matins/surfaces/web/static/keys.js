@@ -1,0 +1,69 @@
+// Keys, printed on what they press, and off while typing. "?" lists them.
+import { $, $$, on } from './dom.js';
+import { arm, current } from './calls.js';
+import { toggle } from './palette.js';
+
+const GO = { n: '/', s: '/schedules', r: '/runs', a: '/approvals', m: '/missions', e: '/events' };
+let going = 0;
+
+function approvals(key) {
+  const cards = $$('.ap'), card = $('.ap.cur');
+  if (!cards.length) return false;
+  if (key === 'j') current(cards[cards.indexOf(card) + 1]);
+  else if (key === 'k') current(cards[cards.indexOf(card) - 1]);
+  else if (key === 'a') arm($('[data-arm=approve]', card));
+  else if (key === 'd') arm($('[data-arm=deny]', card));
+  else return false;
+  return true;
+}
+
+function press(key) {
+  if (key === '?') { $('#keys').showModal(); return true; }
+  if (key === '/' && $('#q')) { $('#q').focus(); return true; }
+  if (key === 't') { document.dispatchEvent(new CustomEvent('matins:theme')); return true; }
+  if (approvals(key)) return true;
+  if (key === 'j' || key === 'k') { move(key === 'j' ? 1 : -1); return true; }
+  const one = row();
+  if (one && key === 'x' && $('input[type=checkbox]', one)) { $('input[type=checkbox]', one).click(); return true; }
+  const button = (one && $(`[data-key="${key}"]`, one)) ?? $(`.head [data-key="${key}"]`);
+  if (button) { button.click(); return true; }
+  if (key === 'c') { location.href = '/schedules/new'; return true; }
+  return false;
+}
+
+on('keydown', (event) => {
+  const key = event.key.toLowerCase(), held = event.ctrlKey || event.metaKey;
+  if (held && key === 'k') { event.preventDefault(); toggle(); return; }
+  if (held && key === 'enter' && $('#form')) { $('#form').requestSubmit(); return; }
+  if (event.key === 'Escape' && event.target.id === 'q') event.target.blur();
+  if (held || event.altKey || event.target.closest('input:not([type=checkbox]),textarea,select,dialog')) return;
+  if (going && Date.now() - going < 1500) { going = 0; if (GO[key]) { event.preventDefault(); location.href = GO[key]; } return; }
+  if (key === 'g') { going = Date.now(); return; }
+  if (press(key)) event.preventDefault();
+});
+
+// Rows of tables: one is current, and some can be selected.
+const rows = () => $$('tbody[data-nav] tr');
+let chosen = null;
+const row = () => rows().find((each) => each === chosen || (chosen?.id && each.id === chosen.id));
+function move(step) {
+  const all = rows();
+  if (!all.length) return;
+  const index = all.indexOf(row());
+  chosen = all[Math.max(0, Math.min(all.length - 1, index + step))];
+  mark();
+  chosen.scrollIntoView({ block: 'nearest' });
+  $('a', chosen)?.focus({ preventScroll: true });
+}
+function mark() { const one = row(); rows().forEach((each) => each.classList.toggle('cur', each === one)); }
+on('htmx:after:swap', () => { mark(); selected(); });
+
+const chosenNames = () => $$('tbody[data-nav] input:checked').map((each) => each.value);
+function selected() {
+  const bulk = $('.bulk'), names = chosenNames();
+  $$('tbody[data-nav] tr').forEach((each) => each.classList.toggle('sel', Boolean($('input:checked', each))));
+  if (!bulk) return;
+  bulk.hidden = !names.length;
+  $('#chosen').textContent = names.length;
+}
+on('change', (event) => { if (event.target.closest('tbody[data-nav]')) selected(); });

@@ -1,0 +1,93 @@
+// One stream of names per visible tab. What it names, the page fetches again.
+import { $, $$, on, swapped } from './dom.js';
+
+const SILENCE_MS = 10_000, PAUSE_MS = 500;
+let source, heard = Date.now(), last = 0, waiting, broken = false;
+
+function refresh() {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => { last = Date.now(); document.body.dispatchEvent(new CustomEvent('matins:refresh')); }, Math.max(0, last + PAUSE_MS - Date.now()));
+}
+
+function alive() {
+  heard = Date.now();
+  if (!broken) return;
+  broken = false;
+  document.body.classList.remove('stale');
+  $('#stale').hidden = true;
+}
+
+function open() {
+  if (source || document.hidden || !document.body.dataset.names) return;
+  source = new EventSource('/ui/stream');
+  source.onopen = () => { alive(); refresh(); };
+  source.addEventListener('ping', alive);
+  source.onmessage = (event) => {
+    alive();
+    const wanted = document.body.dataset.names.split(' ');
+    if (wanted.includes('*') || JSON.parse(event.data).some((name) => wanted.includes(name))) refresh();
+  };
+  source.onerror = () => { if (source?.readyState === EventSource.CLOSED) { shut(); setTimeout(open, 2000); } };
+}
+function shut() { source?.close(); source = null; }
+
+on('visibilitychange', () => { if (document.hidden) shut(); else { heard = Date.now(); open(); } });
+on('pagehide', shut, window);
+
+// Data that may be old is never shown as if it were new.
+setInterval(() => {
+  if (document.hidden || !document.body.dataset.names || Date.now() - heard < SILENCE_MS || broken) return;
+  broken = true;
+  document.body.classList.add('stale');
+  const clock = new Date(heard).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+  $('#stale').textContent = navigator.onLine ? `not live since ${clock}` : `offline since ${clock}`;
+  $('#stale').hidden = false;
+}, 1000);
+open();
+
+// What the answer of the server cannot give: an error, or a page of the past.
+on('htmx:config:request', (event) => {
+  const { request } = event.detail.ctx;
+  request.headers['X-Matins-CSRF'] = '1';
+  const tag = $('#live')?.dataset.tag;
+  if (tag && event.detail.ctx.sourceElement?.id === 'live') request.headers['If-None-Match'] = tag;
+});
+on('htmx:before:swap', (event) => {
+  const { ctx } = event.detail;
+  const status = ctx.response?.raw?.status ?? ctx.response?.status ?? 200;
+  if (ctx.sourceElement?.id === 'live' && status !== 200) {
+    event.preventDefault();
+    if (status === 401) location.reload();
+  }
+});
+on('htmx:after:request', (event) => {
+  const { ctx } = event.detail;
+  const tag = ctx.response?.headers?.get?.('ETag');
+  if (tag && ctx.sourceElement?.id === 'live') queueMicrotask(() => { pending = tag; });
+});
+let pending;
+on('htmx:after:swap', () => { const live = $('#live'); if (live && pending) live.dataset.tag = pending; });
+
+// What a person opened stays open when the page is renewed.
+window.htmx?.registerExtension('matins', {
+  htmx_before_morph_attr: (element, detail) => !(detail.attrName === 'open' || detail.attrName === 'data-tag'
+    || (element.matches('.ap') && detail.attrName === 'class') || (element.matches('.ap h2 button, [data-arm]') && ['aria-expanded', 'class'].includes(detail.attrName))),
+});
+
+// Relative times tick here; the server says the same.
+const UNITS = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+function length(seconds) {
+  let left = Math.round(seconds);
+  const parts = [];
+  for (const [size, unit] of UNITS) { const amount = Math.floor(left / size); left %= size; if (amount) parts.push(`${amount} ${unit}`); }
+  return parts.slice(0, parts.length > 1 && !parts[0].endsWith('min') ? 2 : 1).join(' ') || '0 s';
+}
+function tick() {
+  $$('time[data-rel]').forEach((each) => {
+    const seconds = Math.round((Date.parse(each.dateTime) - Date.now()) / 1000);
+    const text = seconds === 0 ? 'now' : seconds > 0 ? `in ${length(seconds)}` : `${length(-seconds)} ago`;
+    if (each.textContent !== text) each.textContent = text;
+  });
+}
+setInterval(tick, 1000);
+swapped(tick);

@@ -1,0 +1,32 @@
+"""The views: what each address shows. A view calls use cases and names a template."""
+
+from collections.abc import Mapping
+
+from matins.surfaces.web.views import agents, approvals, events, missions, now, palette, runs, schedules, system
+from matins.surfaces.web.visit import View
+
+VIEWS: Mapping[str, View] = {
+    "/": now.now,
+    "/welcome": now.welcome,
+    "/schedules": schedules.index,
+    "/schedules/new": schedules.new,
+    "/schedules/{name:path}/edit": schedules.edit,
+    "/schedules/{name:path}": schedules.show,
+    "/runs": runs.index,
+    "/runs/{run_id}": runs.show,
+    "/approvals": approvals.index,
+    "/approvals/{approval_id}": approvals.show,
+    "/missions": missions.index,
+    "/missions/{name:path}": missions.show,
+    "/agents": agents.index,
+    "/agents/{name}": agents.show,
+    "/events": events.index,
+    "/settings": system.settings,
+    "/inbound": system.inbound,
+    "/more": system.more,
+}
+FRAGMENTS: Mapping[str, View] = {
+    "/ui/reads": schedules.reads,
+    "/ui/palette": palette.palette,
+}
+"""Parts of pages that scripts ask for."""

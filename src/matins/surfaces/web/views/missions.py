@@ -1,0 +1,22 @@
+"""`/missions`: schedules with steps, as a graph and as a table."""
+
+from __future__ import annotations
+
+from matins.surfaces.web.graph import graph
+from matins.surfaces.web.sentences import because
+from matins.surfaces.web.visit import Page, Visit
+
+_PAGE = 50
+
+
+def index(visit: Visit) -> Page:
+    found = visit.api.missions.list(after=visit.query.get("after"), limit=_PAGE)
+    return Page("missions.html", "Missions", {"missions": found, "size": _PAGE}, ("missions", "runs", "schedules"))
+
+
+def show(visit: Visit) -> Page:
+    mission = visit.api.missions.get(visit.params["name"])
+    steps = mission.last_run.steps if mission.last_run is not None else []
+    rows = [(step, because(step, visit.zone_name)) for step in steps]
+    values = {"mission": mission, "graph": graph(mission), "rows": rows}
+    return Page("mission.html", mission.name, values, (f"schedule-{mission.id}",))

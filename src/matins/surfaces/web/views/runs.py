@@ -1,0 +1,92 @@
+"""`/runs`: every record, and one run from due to end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matins.api.results import Run
+from matins.errors import MatinsError
+from matins.surfaces.web.sentences import because, usage
+from matins.surfaces.web.states import RUNS
+from matins.surfaces.web.visit import Page, Visit
+from matins.surfaces.web.waterfall import waterfall
+
+_PAGE = 50
+_OUTPUT_BYTES = 65_536
+_TABS = ("output", "transcript", "definition", "difference")
+
+
+def index(visit: Visit) -> Page:
+    query = visit.query
+    state = query.get("state") if query.get("state") in RUNS else None
+    found = visit.api.runs.list(
+        schedule=query.get("schedule") or None,
+        agent=query.get("agent") or None,
+        state=state,  # pyright: ignore[reportArgumentType]
+        before=query.get("before"),
+        limit=_PAGE,
+    )
+    values = {
+        "rows": [(run, because(run, visit.zone_name), usage(run)) for run in found],
+        "size": _PAGE,
+        "states": RUNS,
+        "state": state,
+    }
+    return Page("runs.html", "Runs", values, ("runs",))
+
+
+def show(visit: Visit) -> Page:
+    api, run = visit.api, visit.api.runs.get(visit.params["run_id"])
+    tab = visit.query.get("tab", "output")
+    snapshot = api.runs.snapshot(run.id)
+    values: dict[str, Any] = {
+        "run": run,
+        "snapshot": snapshot,
+        "because": because(run, visit.zone_name),
+        "usage": usage(run),
+        "checks": api.runs.checks(run.id),
+        "waterfall": waterfall(run, api.runs.checks(run.id), visit.now, visit.zone),
+        "facts": _facts(run),
+        "tab": tab if tab in _TABS else "output",
+        "tabs": _TABS,
+        "output": None,
+        "messages": None,
+        "difference": None,
+    }
+    match values["tab"]:
+        case "output":
+            values["output"] = _output(visit, run)
+        case "transcript":
+            thread = api.runs.thread(run.id)
+            messages = api.threads.messages(thread.thread.id, limit=500) if thread else []
+            values["messages"] = [message for message in messages if message.run_id in (None, run.id)]
+        case "difference":
+            values["difference"] = _difference(visit, run)
+        case _:
+            pass
+    return Page("run.html", f"Run {run.id}", values, (f"run-{run.id}",))
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    match run.outcome:
+        case {"result": {"executed": _} as result}:
+            return dict(result)
+        case _:
+            return {}
+
+
+def _output(visit: Visit, run: Run) -> Any:
+    try:
+        return visit.api.runs.output(run.id, limit=_OUTPUT_BYTES)
+    except MatinsError as error:
+        return error
+
+
+def _difference(visit: Visit, run: Run) -> tuple[Run, list[tuple[str, Any, Any]]] | None:
+    """The last run before this one that succeeded, and the settings that differ from its."""
+    earlier = visit.api.runs.list(schedule=run.schedule, state="succeeded", before=run.id, limit=1)
+    if not earlier:
+        return None
+    old, new = visit.api.runs.snapshot(earlier[0].id).settings, visit.api.runs.snapshot(run.id).settings
+    names = [name for name in [*old, *(n for n in new if n not in old)] if old.get(name) != new.get(name)]
+    return earlier[0], [(name, old.get(name), new.get(name)) for name in names]

@@ -1,0 +1,91 @@
+"""`/schedules`: the list, one schedule with its Why?, and the form for a new one or an edit."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from matins.api.results import Explanation, Run
+from matins.errors import MatinsError
+from matins.surfaces.web.sentences import because, usage
+from matins.surfaces.web.slots import slot_bar
+from matins.surfaces.web.visit import Page, Visit
+
+_PAGE = 50
+_STATES = ("active", "paused", "pending", "broken")
+_EXAMPLES = ("every weekday at 9am", "30 2 * * *", "every 10 minutes", "in 2 hours", "first monday of the month at 9")
+_COUNT = 5
+_HISTORY = 30
+
+
+def index(visit: Visit) -> Page:
+    state, agent = visit.query.get("state"), visit.query.get("agent")
+    found = visit.api.list(
+        state=state if state in _STATES else None,  # pyright: ignore[reportArgumentType]
+        agent=agent or None,
+        after=visit.query.get("after"),
+        limit=_PAGE,
+    )
+    rows = [
+        (schedule, because(schedule.last_run, schedule.timezone) if schedule.last_run else "") for schedule in found
+    ]
+    values = {"rows": rows, "size": _PAGE, "states": _STATES, "state": state if state in _STATES else None}
+    return Page("schedules.html", "Schedules", values, ("schedules", "runs", "approvals"))
+
+
+def show(visit: Visit) -> Page:
+    name, api = visit.params["name"], visit.api
+    schedule = api.get(name)
+    at = visit.query.get("at")
+    runs = api.runs.list(schedule=schedule.name, agent=schedule.agent, limit=_HISTORY)
+    values: dict[str, Any] = {
+        "schedule": schedule,
+        "why": api.why(schedule.name, agent=schedule.agent, at=at or None),
+        "asked": at,
+        "forecast": api.preview(schedule.name, agent=schedule.agent, count=_COUNT),
+        "bar30": slot_bar(runs, visit.zone, visit.now, schedule.timezone),
+        "ran": sum(run.started_at is not None for run in runs),
+        "history": [(run, because(run, schedule.timezone), usage(run)) for run in runs],
+        "slots": _slots(runs),
+    }
+    values["gates"] = _gates(values["why"])
+    return Page("schedule.html", schedule.name, values, (f"schedule-{schedule.id}",))
+
+
+def _slots(runs: list[Run]) -> list[datetime]:
+    """The slots that the Why? panel offers."""
+    return [run.slot for run in runs if run.slot is not None][:20]
+
+
+def _gates(why: Explanation) -> list[Any]:
+    """The gates for the requested slot; otherwise as they are now."""
+    return list(why.slot.gates) if why.slot is not None else list(why.now)
+
+
+def new(visit: Visit) -> Page:
+    settings: dict[str, Any] = {}
+    values = {**_form(visit), "schedule": None, "settings": settings, "examples": _EXAMPLES}
+    return Page("schedule_form.html", "New schedule", values, ())
+
+
+def edit(visit: Visit) -> Page:
+    schedule = visit.api.get(visit.params["name"])
+    values = {**_form(visit), "schedule": schedule, "settings": schedule.settings, "examples": _EXAMPLES}
+    return Page("schedule_form.html", f"Edit {schedule.name}", values, ())
+
+
+def _form(visit: Visit) -> dict[str, Any]:
+    api = visit.api
+    return {"agents": api.agents.list(), "quiet_hours": api.quiet_hours.list(), "jobs": api.system.jobs()}
+
+
+def reads(visit: Visit) -> Page:
+    """What a text means, and when it would fire; or what is wrong with it."""
+    text = visit.query.get("when", "").strip()
+    values: dict[str, Any] = {"preview": None, "error": None, "text": text}
+    if text:
+        try:
+            values["preview"] = visit.api.next_times(text, timezone=visit.query.get("timezone") or None, count=_COUNT)
+        except MatinsError as error:
+            values["error"] = error
+    return Page("_reads.html", "Preview", values)

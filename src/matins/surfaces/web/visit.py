@@ -1,0 +1,97 @@
+"""One request for a page: who asks, in which zone, and the use cases as that principal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from matins.api.schedules import Api
+from matins.api.use_case import USE_CASES, Caller
+from matins.errors import MatinsError
+from matins.model.access import Principal
+from matins.service.permissions import check_right
+from matins.surfaces.http.authentication import header
+from matins.surfaces.transports.in_process import InProcess
+
+ZONE_COOKIE = "matins_zone"
+THEME_COOKIE = "matins_theme"
+_THEMES = ("light", "dark")
+_MAX_QUERY = 100
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a view gets."""
+
+    path: str
+    params: Mapping[str, str]
+    query: Mapping[str, str]
+    principal: Principal
+    caller: Caller
+    now: datetime
+    zone: tzinfo
+    zone_name: str
+    theme: str | None
+    htmx: bool
+    form: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def api(self) -> Api:
+        """The use cases, with the rights of the principal."""
+        return Api(InProcess(self.caller, self.principal))
+
+    def can(self, name: str) -> bool:
+        """Whether the principal has the right to a use case."""
+        try:
+            check_right(self.principal, USE_CASES[name])
+        except MatinsError:
+            return False
+        return True
+
+    def link(self, **changed: str | None) -> str:
+        """This address, with other values in its query; None removes one."""
+        kept = {name: value for name, value in {**self.query, **changed}.items() if value and name != "b"}
+        return f"{self.path}?{urlencode(kept)}" if kept else self.path
+
+
+class Page(NamedTuple):
+    """What a view gives: a template and its values. `names` are the records whose changes concern the page."""
+
+    template: str
+    title: str
+    values: Mapping[str, Any]
+    names: tuple[str, ...] = ("*",)
+    status: int = 200
+
+
+View = Callable[[Visit], Page]
+
+
+def query_of(scope: Any) -> dict[str, str]:
+    """The query of an address. The first value of a name counts."""
+    pairs = parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=_MAX_QUERY, errors="replace")
+    return dict(reversed(pairs))
+
+
+def cookies_of(scope: Any) -> dict[str, str]:
+    parts = (part.strip().partition("=") for part in (header(scope, b"cookie") or "").split(";"))
+    return {name: value for name, _, value in parts if name}
+
+
+def zone_of(name: str | None, local: str) -> tuple[tzinfo, str]:
+    """The zone that the browser named, and its name; otherwise the machine's own."""
+    for each in ((name or "").replace("%2F", "/"), local):
+        try:
+            if each:
+                return ZoneInfo(each), each
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            continue
+    return UTC, "UTC"
+
+
+def theme_of(name: str | None) -> str | None:
+    return name if name in _THEMES else None

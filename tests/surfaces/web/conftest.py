@@ -1,0 +1,40 @@
+"""One browser for all tests of the page, and servers for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_server import Browsing, PageServer, launch
+from playwright.sync_api import Browser, sync_playwright
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = launch(playwright)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[PageServer]:
+    made = PageServer(f"sqlite:///{tmp_path}/matins.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def browse(browser: Browser, server: PageServer) -> Iterator[Callable[..., Browsing]]:
+    """Opens browser contexts, which must end without a problem."""
+    made: list[Browsing] = []
+
+    def open(**options: Any) -> Browsing:
+        made.append(Browsing(browser, server, **options))
+        return made[-1]
+
+    yield open
+    for each in made:
+        each.close()
