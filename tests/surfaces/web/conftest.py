@@ -31,10 +31,10 @@ def browse(browser: Browser, server: PageServer) -> Iterator[Callable[..., Brows
     """Opens browser contexts, which must end without a problem."""
     made: list[Browsing] = []
 
-    def open(**options: Any) -> Browsing:
+    def begin(**options: Any) -> Browsing:
         made.append(Browsing(browser, server, **options))
         return made[-1]
 
-    yield open
+    yield begin
     for each in made:
         each.close()

@@ -21,7 +21,7 @@ from matins.surfaces.http.server import Server, bind
 from matins.surfaces.web.app import Pages
 
 CHROMIUM = os.environ.get("MATINS_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-_WATCH = "addEventListener('securitypolicyviolation', e => console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI))"
+_WATCH = "addEventListener('securitypolicyviolation', e => console.error('CSP', e.violatedDirective, e.blockedURI))"
 
 
 def launch(playwright: Playwright) -> Browser:
