@@ -10,7 +10,8 @@ _PAGE = 100
 _ICONS = {
     "succeeded": "ok", "failed": "fail", "skipped": "skip", "missed": "miss", "started": "run", "planned": "plan",
     "requested": "wait", "waiting": "defer", "deferred": "defer", "paused": "pause", "deleted": "deny",
-    "denied": "deny", "cancelled": "deny", "approved": "ok", "resumed": "play", "created": "new", "updated": "edit", "applied": "ok",
+    "denied": "deny", "cancelled": "deny", "approved": "ok", "resumed": "play", "created": "new",
+    "updated": "edit", "applied": "ok",
 }  # fmt: skip
 _GROUPS = ("run", "schedule", "approval", "throttle", "incident", "policy", "session", "token")
 
