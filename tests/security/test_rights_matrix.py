@@ -31,8 +31,8 @@ MAY: dict[str, set[str]] = {
     "govern": {"owner"},
 }
 """Said again here, so that a right that is given away by mistake is seen."""
-MAKING = {"schedules.add", "schedules.add_many", "missions.make"}
-"""Agents make schedules only for themselves; there is no object yet."""
+MAKING = {"schedules.add", "schedules.add_many", "missions.make", "runs.report_outcome"}
+"""Agents make schedules only for themselves, and report only the run that they speak from; there is no object."""
 
 
 class Thing(NamedTuple):
@@ -91,6 +91,7 @@ CALLS: dict[str, Arguments] = {
     "runs.live": call(),
     "runs.list": lambda thing: {"schedule": thing.name},
     "runs.output": about("run_id"),
+    "runs.report_outcome": call(outcome="failed"),
     "runs.resolve": about("run_id", outcome="failed"),
     "runs.snapshot": about("run_id"),
     "runs.thread": about("run_id"),
@@ -109,6 +110,7 @@ CALLS: dict[str, Arguments] = {
     "schedules.pause": about("name", note="a note"),
     "schedules.preview": about("name"),
     "schedules.preview_catch_up": about("name"),
+    "schedules.preview_new": call(name="new", when="every 1h", job="work"),
     "schedules.preview_edit": about("name", payload="edited"),
     "schedules.resume": about("name"),
     "schedules.run": about("name", key="key"),
@@ -120,6 +122,9 @@ CALLS: dict[str, Arguments] = {
     "subscriptions.deliveries": call(name="hook"),
     "subscriptions.open": call(name="feed"),
     "subscriptions.redeliver": call(name="hook", event_id="1"),
+    "system.attention": call(),
+    "system.context": call(),
+    "system.status": call(),
     "system.backup": call(path="/nowhere/copy.db"),
     "system.doctor": call(),
     "system.jobs": call(),
@@ -286,7 +291,9 @@ def test_what_only_looks_needs_the_right_to_read_and_nothing_else_does() -> None
     looks = {name for name, use_case in USE_CASES.items() if use_case.method == "GET"}
     reads = {name for name, use_case in USE_CASES.items() if use_case.right == "read"}
     assert looks - reads == {"sessions.list", "tokens.list"}
-    assert reads - looks == {"schedules.preview_edit"}, "its settings are in a body, and nothing is written"
+    assert reads - looks == {"schedules.preview_edit", "schedules.preview_new"}, (
+        "their settings are in a body, and nothing is written"
+    )
 
 
 def test_a_look_writes_nothing(memory: Watched) -> None:

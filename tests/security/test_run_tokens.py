@@ -141,6 +141,21 @@ def test_b7_what_a_run_adds_over_http_is_stamped_with_its_run_parent_and_depth(h
     assert "There is no schedule" in house.matins("show", "grandchild", code=2)
 
 
+def test_c13_an_agent_asks_where_it_is_and_reports_its_outcome(house: House) -> None:
+    """C13 B16: by the command in its run; a reported failure is one, though the tool succeeds; the last counts"""
+    house.shell("says", f"{MATINS} context --json; {MATINS} report done; {MATINS} report failed --reason 'no tests'")
+    run, output = house.fire("says")
+    here = json.loads(output.splitlines()[0])
+    assert (here["run_id"], here["schedule"], here["runner"], here["attempt"]) == (run.id, "says", "shell", 1)
+    assert (run.state, run.outcome["error"]) == ("failed", "the agent reported a failure: no tests")
+    assert (run.outcome["result"]["declared"], run.outcome["result"]["reason"]) == ("failed", "no tests")
+    told = [event["data"] for event in house.ask("events.list", types=["run.reported"], limit=10)]
+    assert [(data["outcome"], data["by"]) for data in told] == [("done", "says"), ("failed", "says")]
+    house.shell("quiet", f"{MATINS} report nothing --reason 'no mail'; exit 1")
+    run, _ = house.fire("quiet")
+    assert (run.state, run.outcome["result"]["declared"]) == ("failed", "nothing"), "no report makes it a success"
+
+
 def test_b16_the_token_is_redacted_and_dead_with_its_attempt(house: House) -> None:
     """B16"""
     house.shell("tell", "echo $MATINS_TOKEN > told; echo token $MATINS_TOKEN in $MATINS_IN_RUN of $MATINS_RUN_ID; pwd")

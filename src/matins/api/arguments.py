@@ -8,7 +8,7 @@ from functools import cache
 from os import PathLike, fspath
 from typing import Any, NamedTuple, cast, get_args
 
-from matins.api.runs import RunOutcome
+from matins.api.runs import ReportedOutcome, RunOutcome
 from matins.api.schema import Schema
 from matins.api.use_case import Parameter, UseCase
 from matins.engine.schedules import SETTINGS
@@ -270,6 +270,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "MissionStatus": get_args(schedule.MissionStatus),
         "RunStateName": get_args(results.RunStateName),
         "RunOutcome": get_args(RunOutcome),
+        "ReportedOutcome": get_args(ReportedOutcome),
         "ApprovalState": get_args(approval.ApprovalState),
         "DeliveryState": get_args(subscription.DeliveryState),
         "CallSource": get_args(call.CallSource),

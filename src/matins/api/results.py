@@ -537,6 +537,20 @@ class EditForecast(Struct, frozen=True):
     """Approvals that would be requested again."""
 
 
+class NewForecast(Struct, frozen=True):
+    """What adding a schedule would do."""
+
+    forecast: Forecast
+    settings: dict[str, Any]
+    """All settings whose value is not the default, as people write them."""
+    needs_approval: bool
+    """Whether the schedule would be a proposal, which a person must approve."""
+    highlights: list[str]
+    """The settings that a person would look at first, because they affect more than the agent's own prompt."""
+    notes: list[str]
+    """What the call would do besides, such as creating an agent."""
+
+
 class CatchUpRun(Struct, frozen=True):
     """A record that a catch-up would make."""
 
@@ -751,6 +765,78 @@ class Whoami(Struct, frozen=True):
     name: str
     run_id: str | None
     rights: list[str]
+
+
+class AttentionItem(Struct, frozen=True):
+    """Something that needs a person."""
+
+    kind: Literal["no_engine", "overdue", "approval", "held", "stuck", "paused", "broken"]
+    sentence: str
+    command: str
+    """What to type."""
+    schedule: str | None = None
+    agent: str | None = None
+    run_id: str | None = None
+    approval_id: str | None = None
+    since: datetime | None = None
+
+
+class RunningRun(Struct, frozen=True):
+    run_id: str
+    schedule: str
+    started_at: datetime | None
+
+
+class NextRun(Struct, frozen=True):
+    schedule: str
+    agent: str
+    at: datetime
+    timezone: str
+
+
+class Status(Struct, frozen=True):
+    """What needs a person, what runs, and what comes next."""
+
+    summary: str
+    healthy: bool
+    """Whether schedules fire on time: an engine runs, and nothing is overdue."""
+    attention: list[AttentionItem]
+    running: list[RunningRun]
+    waiting: int
+    """Runs that wait for a time, a check or a person."""
+    failed: int
+    """Runs that failed in the last 24 hours."""
+    next: list[NextRun]
+    spend_today: str
+
+
+class LimitLeft(Struct, frozen=True):
+    limit: str
+    """`max_cost` of the run, or the name of a budget."""
+    cost: str | None
+    tokens: int | None
+
+
+class CallerContext(Struct, frozen=True):
+    """Where the caller is: the run that it speaks from. Outside a run, only `role` and `name` are set."""
+
+    role: Role
+    name: str
+    run_id: str | None = None
+    schedule: str | None = None
+    agent: str | None = None
+    runner: str | None = None
+    slot: datetime | None = None
+    attempt: int | None = None
+    workdir: str | None = None
+    thread: str | None = None
+    channel: str | None = None
+    session: str | None = None
+    session_name: str | None = None
+    limits: list[LimitLeft] = []
+    """What the run may still spend."""
+    reported: str | None = None
+    """The outcome that the run has reported."""
 
 
 class Token(Struct, frozen=True):

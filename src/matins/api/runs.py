@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matins.api.results import Check, LiveRun, Output, Run, RunFacts, RunStateName, Snapshot, ThreadAssignment
 
 RunOutcome = Literal["succeeded", "failed", "unknown", "retry"]
+ReportedOutcome = Literal["done", "nothing", "failed"]
 _FIRST_LOOK_S, _SLOWEST_LOOK_S = 0.02, 0.5
 
 
@@ -57,6 +58,14 @@ class Runs(Noun, noun="runs"):
     @use_case("read", "GET /v1/runs/{run_id:path}/facts")
     def facts(self, run_id: RunId) -> RunFacts:
         """Show what happened to a run from due to its end: each wait, check, approval and attempt as a span."""
+
+    @use_case("run", "POST /v1/outcome")
+    def report_outcome(self, outcome: ReportedOutcome, *, reason: str | None = None) -> bool:
+        """Report the outcome of the run that the caller speaks from; a later report replaces it.
+
+        "failed" makes the run a failure, "nothing" means that there is nothing to tell. No report makes a success of a
+        failure, and what the agent declares in its last message counts instead.
+        """
 
     @use_case("read", "GET /v1/runs/{run_id:path}/checks")
     def checks(self, run_id: RunId) -> builtins.list[Check]:

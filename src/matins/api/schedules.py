@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 
     from matins.api._types import ScheduleEdit, ScheduleSettings
     from matins.api.arguments import Count, Id, Instant, Limit, When
-    from matins.api.results import CatchUp, EditForecast, Explanation, Forecast, Preview, Run, Schedule, Timeline, Usual
+    from matins.api.results import (
+        CatchUp,
+        EditForecast,
+        Explanation,
+        Forecast,
+        NewForecast,
+        Preview,
+        Run,
+        Schedule,
+        Timeline,
+        Usual,
+    )
     from matins.model.schedule import ScheduleState
     from matins.model.trigger import DstGap, DstOverlap
 
@@ -161,6 +172,23 @@ class Api(Noun, RecordNouns, noun="schedules"):
         **settings: Unpack[ScheduleEdit],
     ) -> EditForecast:
         """Preview the next slots before and after an edit. Nothing is written."""
+
+    @use_case("read", "POST /v1/schedules/preview", query=("count",), settings="schedule")
+    def preview_new(
+        self,
+        name: str | None = None,
+        *,
+        when: When | None = None,
+        agent: str = "",
+        create_agent: bool = False,
+        count: Count = 5,
+        context: Mapping[str, Any] | None = None,
+        **settings: Unpack[ScheduleSettings],
+    ) -> NewForecast:
+        """Preview a schedule that does not exist: its next slots, its cost, and whether a person would be asked.
+
+        The arguments are those of `add`, and what `add` refuses is refused. Nothing is written.
+        """
 
     @use_case("read", f"GET {_SCHEDULE}/catch-up")
     def preview_catch_up(self, name: str, *, since: Instant | None = None, agent: str | None = None) -> CatchUp:

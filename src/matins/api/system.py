@@ -11,8 +11,10 @@ from matins.api.use_case import Noun, use_case
 if TYPE_CHECKING:
     from matins.api.arguments import FilePath, Id, Instant, Limit
     from matins.api.results import (
+        AttentionItem,
         Backup,
         BrowserSession,
+        CallerContext,
         FilePlan,
         Finding,
         Job,
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
         NewSession,
         NewToken,
         Stats,
+        Status,
         Thread,
         Token,
         Whoami,
@@ -31,6 +34,18 @@ class System(Noun, noun="system"):
     @use_case("read", "GET /v1/stats", tool="stats")
     def stats(self) -> Stats:
         """Show counts of runs, queues and spending. Today is in the machine's own time zone."""
+
+    @use_case("read", "GET /v1/status")
+    def status(self) -> Status:
+        """Show what needs a person, what runs, and what comes next."""
+
+    @use_case("read", "GET /v1/attention")
+    def attention(self) -> builtins.list[AttentionItem]:
+        """List what needs a person: approvals, held and stuck runs, stopped schedules, a missing engine."""
+
+    @use_case("read", "GET /v1/context")
+    def context(self) -> CallerContext:
+        """Show where the caller is: schedule, slot, attempt, conversation and limits of the run that it speaks from."""
 
     @use_case("read", "GET /v1/doctor")
     def doctor(self) -> builtins.list[Finding]:

@@ -17,7 +17,7 @@ from matins.executors.preparation import NoAgent, Preparation, Prepared, has_pro
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.shared import SharedSupervisor
 from matins.executors.registry import JobRegistry, NoService
-from matins.executors.reports import finished, outcome_of, unreadable, usage_of
+from matins.executors.reports import finished, outcome_of, unreadable, usage_of, with_report
 from matins.executors.runners.error_lines import with_stderr_reason
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, RunnerResult
 from matins.executors.runners.tool_sessions import session_gone
@@ -329,7 +329,7 @@ class AgentExecutor:
     ) -> None:
         attempt = started.attempt
         try:
-            result = read()
+            result = with_report(read(), self._loader.reported(attempt))
             stderr = stderr_tail(self._supervisor().files, started) if not result.succeeded else b""
             gone = session_gone(started.call, result, started.session_unknown, stderr)
             if started.ends_by_itself:

@@ -59,6 +59,19 @@ def outcome_of(
     )
 
 
+def with_report(result: RunnerResult, reported: tuple[str, str | None] | None) -> RunnerResult:
+    """The result with the outcome that the agent reported by a call. The last line of its last message is a later word,
+    and counts instead. No report makes a success of a failure."""
+    if reported is None or result.declared is not None:
+        return result
+    outcome, reason = reported
+    if outcome == "failed" and result.succeeded:
+        error = reason or "the agent reported a failure"
+        return replace(result, succeeded=False, error=error, declared="failed", reason=reason)
+    declared = outcome if outcome in ("failed", "nothing") else None
+    return replace(result, declared=declared, reason=reason)
+
+
 def unreadable(error: Exception, process: ProcessOutcome) -> Outcome:
     """The outcome of a run that is over and cannot be read: cancelled if that was requested, otherwise lost."""
     text = error.message if isinstance(error, MatinsError) else f"{type(error).__name__}: {error}"

@@ -73,6 +73,13 @@ class ContextLoader:
         """The token with which the processes of this attempt call Matins."""
         return run_token(self._store, attempt.run_id, attempt.epoch)
 
+    def reported(self, attempt: Attempt) -> tuple[str, str | None] | None:
+        """The outcome that the agent reported while the attempt ran, and its reason."""
+        with self._store.reading() as transaction:
+            said = transaction.reported_outcome(*attempt.mark)
+        found = orjson.loads(said) if said else None
+        return None if found is None else (found["outcome"], found["reason"])
+
     def run_context(self, attempt: Attempt) -> RunContext:
         """The context as it is now. An agent that changed after the claim needs approval again. The agent of a run that
         is taken over may be missing until the run ends."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from matins.engine.calls import follows_schedule, format_on
 from matins.engine.planning import Timetable
@@ -92,6 +92,13 @@ def name_from_text(text: str) -> str:
     while len(words) > 1 and len("-".join(words)) > _MAX_NAME_FROM_TEXT:
         words.pop()
     return "-".join(words)[:_MAX_NAME_FROM_TEXT] or "schedule"
+
+
+def subject_of(settings: Mapping[str, Any]) -> str:
+    """The text from which a schedule gets its name."""
+    steps: list[Any] = settings.get("steps") or []
+    titles = [str(cast("Mapping[str, Any]", step).get("title", "")) for step in steps if isinstance(step, Mapping)]
+    return str(settings.get("prompt") or settings.get("job") or settings.get("work_source") or " ".join(titles))
 
 
 def free_name(transaction: ScheduleRows, agent: str, text: str) -> str:

@@ -4,31 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
-from matins.api.results import CatchUp, CatchUpRun, EditForecast, FireTime, Forecast, Preview, SettingChange
-from matins.engine.agent_rules import check_rules, limit_lifetime
+from matins.api.results import (
+    CatchUp,
+    CatchUpRun,
+    EditForecast,
+    FireTime,
+    Forecast,
+    NewForecast,
+    Preview,
+    SettingChange,
+)
+from matins.engine.agent_rules import check_rules, limit_lifetime, notable_settings
 from matins.engine.english.describe import explain
 from matins.engine.planning import Plan, PlannedRun, Timetable
 from matins.engine.policies import Policies
 from matins.engine.reasons import NOW, local_time, sentence
-from matins.engine.schedules import OWN_SETTINGS, trigger_text
+from matins.engine.schedules import OWN_SETTINGS, schedule_settings, trigger_text
 from matins.engine.settings import format_setting
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger, to_datetime
 from matins.errors import InvalidInput
 from matins.model.access import OWNER, Principal
 from matins.model.job import JobTypes
+from matins.model.rows import NewSchedule
 from matins.model.run import RunState
-from matins.model.schedule import ScheduleDefinition, ScheduleRecord
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord, ScheduleState
 from matins.model.trigger import DstGap, DstOverlap
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.uncovered_slots import first_uncovered_slot
 from matins.service.core import Core
-from matins.service.drafts import apply_edit, changes_trigger
+from matins.service.drafts import Draft, apply_edit, changes_trigger, check_available, free_name, subject_of
 from matins.service.forecasts import forecast_result
 from matins.service.gate_reports import present_facts, state_report
+from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
 
 
@@ -36,6 +47,38 @@ from matins.service.proposals import Proposals
 class Previews:
     core: Core
     proposals: Proposals
+    agents: NewAgents
+
+    def preview_new(
+        self,
+        principal: Principal,
+        name: str | None = None,
+        *,
+        when: Any = None,
+        agent: str = "",
+        create_agent: bool = False,
+        count: int = 5,
+        context: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> NewForecast:
+        now = self.core.clock.now_ms()
+        given = {"name": name or "unnamed", "when": when, "agent": agent, "context": context, **settings}
+        made = self.agents.prepare(principal, agent, settings) if create_agent else []
+        (draft,) = self.proposals.drafts(principal, [given], now, [one.name for one in made])
+        with self.core.store.reading() as transaction:
+            if name is None:
+                draft = draft._replace(name=free_name(transaction, draft.agent, subject_of(settings)))
+            row = self.proposals.authorship(transaction, principal, [draft], lock=False).row(draft, 0)
+            check_available(transaction, [row])
+            policies, definition = self.core.catalog.policies(transaction), draft.timetable.definition
+            forecast = forecast_result(transaction, policies, _as_added(row, draft, now), draft.timetable, count, now)
+        return NewForecast(
+            forecast=forecast,
+            settings=schedule_settings(definition),
+            needs_approval=row.state == "pending",
+            highlights=notable_settings(definition) if row.state == "pending" else [],
+            notes=[f'It would create the agent "{one.name}" with the runner {one.runner}.' for one in made],
+        )
 
     def preview(self, principal: Principal, name: str, *, count: int = 5, agent: str | None = None) -> Forecast:
         now = self.core.clock.now_ms()
@@ -144,6 +187,31 @@ class Previews:
             notes=list(trigger.notes),
             clock_changes=_clock_changes(trigger, start, instants),
         )
+
+
+def _as_added(row: NewSchedule, draft: Draft, now: int) -> ScheduleRecord:
+    """The schedule as adding it would make it."""
+    return ScheduleRecord(
+        id=row.id,
+        name=draft.name,
+        agent=draft.agent,
+        state=cast("ScheduleState", row.state),
+        rev=1,
+        definition=draft.timetable.definition,
+        note=None,
+        paused_by=None,
+        paused_at=None,
+        next_slot=row.next_slot,
+        due_at=row.due_at,
+        executions=0,
+        failures=0,
+        failed_at=None,
+        created_at=now,
+        updated_at=now,
+        created_by=row.created_by,
+        creator_role=row.creator_role,
+        depth=row.depth,
+    )
 
 
 def _after_edit(

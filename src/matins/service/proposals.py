@@ -104,10 +104,14 @@ class Proposals:
                 check_command(given[name], name, workdir=self.core.workdir)
         return resolve_target_setting(self.core.store, principal, given, context)
 
-    def authorship(self, transaction: Transaction, principal: Principal, drafts: Sequence[Draft]) -> Authorship:
+    def authorship(
+        self, transaction: Transaction, principal: Principal, drafts: Sequence[Draft], *, lock: bool = True
+    ) -> Authorship:
+        """The author of new schedules. `lock`: False for a preview, which writes nothing."""
         if principal.role != "agent":
             return Authorship(principal, None, None, 0, None)
-        transaction.lock_policies()  # otherwise two concurrent requests could exceed the maximum
+        if lock:
+            transaction.lock_policies()  # otherwise two concurrent requests could exceed the maximum
         rules = self.core.catalog.policies(transaction).rules_for(principal.name)
         run = None if principal.run_id is None else transaction.run(principal.run_id)
         if principal.run_id is not None and run is None:

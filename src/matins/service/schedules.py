@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from matins.api.results import FilePlace, Schedule
 from matins.engine.jobs import full_prompt
@@ -22,7 +22,7 @@ from matins.ports import Transaction
 from matins.runtime.pausing import pause
 from matins.runtime.rows import run_record, schedule_record
 from matins.service.core import Core
-from matins.service.drafts import Draft, apply_edit, check_note, free_name
+from matins.service.drafts import Draft, apply_edit, check_note, free_name, subject_of
 from matins.service.file.write_back import Deleted, Edited, FileWriter
 from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
@@ -68,10 +68,7 @@ class Schedules:
         with self.core.store.transaction(now) as transaction:
             notes = [note for one in made for note in self.agents.create(transaction, principal, one, now)]
             if name is None:
-                subject = (
-                    settings.get("prompt") or settings.get("job") or settings.get("work_source") or _titles(settings)
-                )
-                draft = draft._replace(name=free_name(transaction, draft.agent, str(subject)))
+                draft = draft._replace(name=free_name(transaction, draft.agent, subject_of(settings)))
             (schedule_id,) = self.changes.insert(transaction, principal, [draft], now)
             result = schedule_result(transaction, self.core.schedule(transaction, schedule_id), notes)
         self.core.notify()
@@ -220,14 +217,6 @@ def _check_pausable(transaction: Transaction, schedule: ScheduleRecord) -> None:
     if entry is not None and entry.path.endswith(".json") and isinstance(schedule.definition.trigger.when, Once):
         message = f'"{schedule.name}" is of type once and cannot be paused.'
         raise Conflict(message, value=schedule.name, field="name", hint="Delete it instead.")
-
-
-def _titles(settings: Mapping[str, Any]) -> str:
-    """The titles of the steps, for a name."""
-    steps: list[Any] = settings.get("steps") or []
-    return " ".join(
-        str(cast("Mapping[str, Any]", step).get("title", "")) for step in steps if isinstance(step, Mapping)
-    )
 
 
 def schedule_result(transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = ()) -> Schedule:

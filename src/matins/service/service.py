@@ -11,6 +11,7 @@ from matins.executors.registry import JobRegistry
 from matins.model.access import Principal
 from matins.ports import Clock, Store
 from matins.service.approvals import Approvals
+from matins.service.attention import Attention
 from matins.service.audit import Audit
 from matins.service.calls import Calls
 from matins.service.core import Core
@@ -34,6 +35,7 @@ from matins.service.runs import Runs
 from matins.service.schedule_changes import ScheduleChanges
 from matins.service.schedules import Schedules
 from matins.service.sessions import Sessions
+from matins.service.speaking_runs import SpeakingRuns
 from matins.service.storable import check_storable
 from matins.service.subscriptions import Subscriptions, Webhooks
 from matins.service.system import System
@@ -60,15 +62,23 @@ class Service:
         file = File(core, changes, records)
         writer = FileWriter(core, file)
         generic, runs = Records(core, records, writer), Runs(core)
-        schedules = Schedules(core, proposals, changes, NewAgents(core, records), writer)
+        new_agents, speaking = NewAgents(core, records), SpeakingRuns(core)
+        schedules = Schedules(core, proposals, changes, new_agents, writer)
         calls, facts = Calls(core), Facts(core)
         self.core = core
         self._visibility = Visibility(core)
         self.local = core.local
         self._parts: Mapping[str, tuple[Any, ...]] = {
-            "schedules": (schedules, runs, Explanations(core), Previews(core, proposals), Timelines(core), facts),
+            "schedules": (
+                schedules,
+                runs,
+                Explanations(core),
+                Previews(core, proposals, new_agents),
+                Timelines(core),
+                facts,
+            ),
             "missions": (Missions(core, schedules),),
-            "runs": (runs, Outputs(core), facts),
+            "runs": (runs, Outputs(core), facts, speaking),
             "approvals": (Approvals(core, proposals),),
             "events": (Events(core),),
             "subscriptions": (Subscriptions(core),),
@@ -80,7 +90,7 @@ class Service:
             "tokens": (Tokens(core),),
             "sessions": (Sessions(core),),
             "file": (file,),
-            "system": (System(core, Doctor(core, file)),),
+            "system": (System(core, Doctor(core, file)), Attention(core), speaking),
         }
         self._records = generic.methods()
         self._methods: dict[str, Callable[..., Any]] = {}

@@ -30,7 +30,7 @@ class System:
         with self.core.store.reading() as transaction:
             figures = transaction.counts()
             sizes = {row.scope: row.size for row in transaction.limits()}
-            spent = transaction.spend_since(_midnight(now, self.core.clock.local_zone()))
+            spent = transaction.spend_since(midnight(now, self.core.clock.local_zone()))
             return Stats(
                 running=engines > 0,
                 active_schedules=figures.active_schedules,
@@ -80,7 +80,7 @@ class System:
         return Backup(str(target), target.stat().st_size)
 
 
-def _midnight(now: int, zone_name: str) -> int:
+def midnight(now: int, zone_name: str) -> int:
     """The start of this day in a time zone."""
     zone = load_zone(zone_name)
     wall = zone.wall_of(now)

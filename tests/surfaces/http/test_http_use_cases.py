@@ -270,6 +270,12 @@ def the_whole(server: HttpServer, client: Api, tmp_path: Path) -> None:
     assert "work" in [found.name for found in client.system.jobs()]
     assert {found.what for found in client.system.doctor()} >= {"clock", "store"}
     assert client.system.whoami().role == "owner"
+    assert client.system.status().healthy is True
+    assert client.system.attention() == client.system.status().attention
+    assert client.system.context().run_id is None
+    assert client.preview_new("new", when="every 1h", job="work", count=2).forecast.state == "active"
+    with pytest.raises(MatinsError, match="in a run"):
+        client.runs.report_outcome("done")
     link = client.sessions.create()
     assert [found.id for found in client.sessions.list()] == [link.id]
     assert client.sessions.revoke(link.id) is True

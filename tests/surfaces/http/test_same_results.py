@@ -98,6 +98,9 @@ def schedules(call: Calls) -> None:
     call("schedules.resume", "trigger")
     call("schedules.pause", "trigger", until="2100-01-01T00:00:00Z")
     call("schedules.preview_edit", "morning", when="every day at 10am", count=2)
+    call("schedules.preview_new", "new", when="every day at 10am", agent="scout", prompt="Look", count=2)
+    call("schedules.preview_new", "morning", when="every day at 10am", job="work")
+    call("schedules.preview_new", when="whenever", job="work")
     call("schedules.delete", "c")
     call("schedules.delete", "c")
     for name in ("morning", "trigger", "asks", "many", "b/runs"):
@@ -141,6 +144,10 @@ def runs(call: Calls) -> None:
     call("approvals.list")
     call("approvals.list", state="approved")
     call("threads.list")
+    call("system.attention")
+    call("system.status")
+    call("system.context")
+    call("runs.report_outcome", "failed", reason="not in a run")
 
 
 def records(call: Calls) -> None:

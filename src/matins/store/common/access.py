@@ -95,8 +95,20 @@ class AccessQueries(Statements):
     def recent_runs(self, before: int, limit: int, agent: str | None) -> list[RunRow]:
         return self._rows(RunRow, "recent_runs", before=before, limit=limit, agent=agent)
 
+    def report_outcome(self, run_id: int, epoch: int, reported: str) -> None:
+        self._all("report_outcome", run_id=run_id, epoch=epoch, reported=reported)
+
+    def reported_outcome(self, run_id: int, epoch: int) -> str | None:
+        return self._value("reported_outcome", run_id=run_id, epoch=epoch)
+
+    def runs_in_hand(self, limit: int) -> list[RunRow]:
+        return self._rows(RunRow, "runs_in_hand", limit=limit)
+
     def newest_runs(self, schedule_ids: Iterable[int]) -> list[RunRow]:
         return self._rows(RunRow, "newest_runs", ids=self._integers(schedule_ids))
+
+    def stopped_schedules(self, limit: int) -> list[int]:
+        return self._column("stopped_schedules", limit=limit)
 
     def upcoming(self, limit: int) -> list[int]:
         return self._column("upcoming", limit=limit)

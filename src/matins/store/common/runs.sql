@@ -68,6 +68,19 @@ SELECT DISTINCT offers FROM workers;
 -- stop_worker: mark a worker as stopped or dead
 UPDATE workers SET stopped_at = :now WHERE id = :id AND stopped_at IS NULL RETURNING id;
 
+-- report_outcome: set the outcome that an agent reports while its attempt runs
+UPDATE attempts SET reported = :reported WHERE run_id = :run_id AND epoch = :epoch;
+
+-- reported_outcome: the outcome that an agent reported in an attempt
+SELECT reported FROM attempts WHERE run_id = :run_id AND epoch = :epoch;
+
+-- runs_in_hand: runs that a worker has, or that need a person, the oldest first
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
+  r.step, r.round, r.retry_of
+FROM runs r JOIN schedules s ON s.id = r.schedule_id
+WHERE r.state BETWEEN {starting} AND {held} AND r.step = 0 ORDER BY r.id LIMIT :limit;
+
 -- unfold: start a run of steps; no worker owns it, and its attempts count the rounds
 UPDATE runs SET state = {running}, epoch = epoch + 1, attempt = attempt + 1, started_at = :now, owner = NULL, reason = NULL
 WHERE id = :id AND epoch = :epoch AND state = {ready} RETURNING attempt;

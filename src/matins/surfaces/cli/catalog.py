@@ -43,6 +43,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "cancel": Entry("runs:cancel", "Cancel a run."),
         "retry": Entry("runs:retry", "Run again what failed in a run."),
         "resolve": Entry("runs:resolve", "Set the outcome of a held run."),
+        "report": Entry("in_run:report", "Report the outcome of the run that you are in."),
+        "context": Entry("in_run:context_command", "Show the run that you are in, and what it may still spend."),
         "calls": Entry("calls:calls", "List calls from outside, show one, or fire one again."),
     },
     "Approvals": {
@@ -54,6 +56,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "threads": Entry("threads:threads", "List conversations with agents, or show one."),
     },
     "Monitoring": {
+        "status": Entry("status:status", "Show what needs you, what runs, and what comes next."),
         "events": Entry("events:events", "List events, or follow them."),
         "stats": Entry("daemon:stats", "Show counts of runs, queues and spending."),
         "doctor": Entry("daemon:doctor", "Check the installation and suggest fixes."),

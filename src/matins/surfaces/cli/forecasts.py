@@ -134,13 +134,13 @@ def preview(
         return context.show(found, lambda: _catch_up(context, found))
     if settings:
         found = context.send("schedules.preview_edit", {**named, "count": count, **settings})
-        return context.show(found, lambda: ["before", *_forecast(context, found["before"]), "", "after",
-                                            *_forecast(context, found["after"])])  # fmt: skip
+        return context.show(found, lambda: ["before", *forecast_lines(context, found["before"]), "", "after",
+                                            *forecast_lines(context, found["after"])])  # fmt: skip
     found = context.send("schedules.preview", {**named, "count": count})
-    return context.show(found, lambda: _forecast(context, found))
+    return context.show(found, lambda: forecast_lines(context, found))
 
 
-def _forecast(context: CliContext, found: Document) -> list[str]:
+def forecast_lines(context: CliContext, found: Document) -> list[str]:
     lines = [one_line(f"{found['trigger_text']} ({found['timezone']})")]
     if found["state"] != "active":
         lines.append(one_line(found["standing"]))

@@ -11,13 +11,14 @@ import click
 
 from matins.errors import InvalidInput
 from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.forecasts import forecast_lines
 from matins.surfaces.cli.framework import agent_option, name_argument, pass_context, root_command, without_none
 from matins.surfaces.cli.options import check_any, given_settings, setting_options
 from matins.surfaces.cli.schedule_options import SCHEDULE, when_option
 from matins.surfaces.cli.schedules import EXAMPLE, summary
 from matins.surfaces.cli.states import state_text
 from matins.surfaces.cli.steps import FORM, parse_step
-from matins.surfaces.cli.terminal_text import plain
+from matins.surfaces.cli.terminal_text import one_line, plain
 
 _RELATIVE = re.compile(r"\s*(in|after)\b", re.IGNORECASE)
 _SAME = "  No setting changes."
@@ -41,6 +42,7 @@ def given_steps(texts: Sequence[str]) -> dict[str, Any]:
 @click.option("--name", "-n", metavar="NAME", help="Name of the schedule; default: the first words of the prompt.")
 @step_option
 @setting_options(SCHEDULE, skip=["prompt"])
+@click.option("--dry-run", is_flag=True, help="Preview of the schedule only.")
 @pass_context
 def add(
     context: CliContext,
@@ -50,6 +52,7 @@ def add(
     agent: str | None,
     name: str | None,
     steps: tuple[str, ...],
+    dry_run: bool,
     **options: Any,
 ) -> None:
     """\b
@@ -71,9 +74,11 @@ def add(
     own_zone = context.zone_for(when, settings)
     agent = agent or (os.environ.get("MATINS_AGENT") if os.environ.get("MATINS_IN_RUN") else None)
     _check_complete(context, settings, agent)
-    document = context.call(
-        "schedules.add", name=name, when=when, agent=agent, create_agent=True, **settings, **own_zone
-    )
+    given = without_none(name=name, when=when, agent=agent) | {"create_agent": True} | settings | own_zone
+    if dry_run:
+        found = context.send("schedules.preview_new", given)
+        return context.show(found, lambda: _previewed(context, found))
+    document = context.send("schedules.add", given)
     for note in document["notes"]:
         context.note(note)
     context.show(document, lambda: summary(context, "Added", document))
@@ -81,6 +86,17 @@ def add(
         note_zone(context, document, str(when))
     if not _note_job(context, document["job"], settings):
         context.note_if_not_running()
+    return None
+
+
+def _previewed(context: CliContext, found: Document) -> list[str]:
+    asks = ["It would be a proposal: a person must approve it."] if found["needs_approval"] else []
+    return [
+        *(one_line(note) for note in found["notes"]),
+        *forecast_lines(context, found["forecast"]),
+        *asks,
+        "Dry run: nothing was added.",
+    ]
 
 
 def _check_complete(context: CliContext, settings: Mapping[str, Any], agent: str | None) -> None:

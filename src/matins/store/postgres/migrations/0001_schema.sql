@@ -119,6 +119,7 @@ CREATE TABLE attempts (
   owner bigint NOT NULL,
   started_at bigint NOT NULL,
   ended_at bigint, -- of an attempt after which the run goes on; the end of the last one is that of the run
+  reported text, -- the outcome that the agent reported, as JSON
   PRIMARY KEY (run_id, epoch)
 );
 

@@ -111,6 +111,7 @@ CREATE TABLE attempts (
   owner INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
   ended_at INTEGER, -- of an attempt after which the run goes on; the end of the last one is that of the run
+  reported TEXT, -- the outcome that the agent reported, as JSON
   PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 

@@ -1,0 +1,171 @@
+"""What needs a person, what runs, and what comes next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from matins.api.results import AttentionItem, NextRun, RunningRun, Status
+from matins.engine.money import format_money
+from matins.engine.reasons import local_time
+from matins.engine.when.durations import DAY_MS, MINUTE_MS, format_duration
+from matins.engine.when.triggers import to_datetime, to_ms
+from matins.model.access import Principal
+from matins.model.run import RunRecord, RunState
+from matins.ports import Transaction
+from matins.runtime.rows import run_record
+from matins.service.core import LEASE_MS, MAX_ID, Core
+from matins.service.gate_reports import state_report
+from matins.service.system import midnight
+
+_MAX_ITEMS = 100
+_OVERDUE_MS = MINUTE_MS
+_PAST_RUNS, _ENOUGH_RUNS = 20, 3
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Attention:
+    core: Core
+
+    def attention(self, principal: Principal) -> list[AttentionItem]:
+        now, engines = self.core.clock.now_ms(), len(self.core.store.engines(LEASE_MS))
+        with self.core.store.reading() as transaction:
+            return list(self._items(transaction, engines, now))
+
+    def status(self, principal: Principal) -> Status:
+        now, engines = self.core.clock.now_ms(), len(self.core.store.engines(LEASE_MS))
+        with self.core.store.reading() as transaction:
+            items = list(self._items(transaction, engines, now))
+            figures = transaction.counts()
+            started = [run_record(row) for row in transaction.runs_in_hand(_MAX_ITEMS)]
+            running = [run for run in started if run.state is not RunState.HELD]
+            failed = transaction.recent_failures(now - DAY_MS)
+            spent = transaction.spend_since(midnight(now, self.core.clock.local_zone()))
+            coming = list(self._next(transaction))
+        healthy = not any(item.kind in ("no_engine", "overdue") for item in items)
+        return Status(
+            summary=_summary(items, figures.started_runs, failed, coming, self.core.clock.local_zone()),
+            healthy=healthy,
+            attention=items,
+            running=[RunningRun(str(run.id), run.schedule, to_datetime(run.started_at)) for run in running],
+            waiting=figures.waiting_runs,
+            failed=failed,
+            next=coming,
+            spend_today=format_money(sum(row.money for row in spent)),
+        )
+
+    def _items(self, transaction: Transaction, engines: int, now: int) -> Iterator[AttentionItem]:
+        """What needs a person: what stops everything first, then decisions, then single runs and schedules."""
+        yield from self._engine(transaction, engines, now)
+        yield from self._approvals(transaction)
+        for row in transaction.runs_in_hand(_MAX_ITEMS):
+            run = run_record(row)
+            item = _held(run) if run.state is RunState.HELD else _stuck(transaction, run, now)
+            if item is not None:
+                yield item
+        yield from self._stopped(transaction)
+
+    def _engine(self, transaction: Transaction, engines: int, now: int) -> Iterator[AttentionItem]:
+        due = transaction.counts().next_due_at
+        if engines == 0:
+            yield AttentionItem("no_engine", "No engine is running, and nothing fires.", "matins up")
+        elif due is not None and now - due > _OVERDUE_MS:
+            sentence = f"Slots are overdue by {_about(now - due)}: the engine does not keep up."
+            yield AttentionItem("overdue", sentence, "matins doctor", since=to_datetime(due))
+
+    def _approvals(self, transaction: Transaction) -> Iterator[AttentionItem]:
+        for asked in transaction.approvals_in("pending", 0, _MAX_ITEMS):
+            schedule = self.core.schedule(transaction, asked.schedule_id)
+            about = {"run": "the run of", "schedule": "the schedule", "budget": "more budget for"}[asked.kind]
+            yield AttentionItem(
+                "approval",
+                f"Approval {asked.id}: {asked.requested_by} asks for {about} {schedule.name}.",
+                f"matins approvals show {asked.id}",
+                schedule=schedule.name,
+                agent=schedule.agent,
+                run_id=None if asked.run_id is None else str(asked.run_id),
+                approval_id=str(asked.id),
+                since=to_datetime(asked.requested_at),
+            )
+
+    def _stopped(self, transaction: Transaction) -> Iterator[AttentionItem]:
+        for number in transaction.stopped_schedules(_MAX_ITEMS):
+            schedule = self.core.schedule(transaction, number)
+            broken = schedule.state == "broken"
+            yield AttentionItem(
+                "broken" if broken else "paused",
+                f"{schedule.name}: {state_report(schedule).sentence}",
+                f"matins {'show' if broken else 'resume'} {shlex.quote(schedule.name)}",
+                schedule=schedule.name,
+                agent=schedule.agent,
+                since=to_datetime(schedule.paused_at or schedule.updated_at),
+            )
+
+    def _next(self, transaction: Transaction) -> Iterator[NextRun]:
+        for number in transaction.upcoming(_SHOWN):
+            schedule = self.core.schedule(transaction, number)
+            if schedule.next_slot is not None:
+                zone = schedule.definition.trigger.timezone
+                yield NextRun(schedule.name, schedule.agent, to_datetime(schedule.next_slot), zone)
+
+
+def _held(run: RunRecord) -> AttentionItem:
+    return AttentionItem(
+        "held",
+        f"Run {run.id} of {run.schedule} is held: its outcome is unknown.",
+        f"matins resolve {run.id} succeeded|failed|retry",
+        schedule=run.schedule,
+        run_id=str(run.id),
+        since=to_datetime(run.started_at),
+    )
+
+
+def _stuck(transaction: Transaction, run: RunRecord, now: int) -> AttentionItem | None:
+    """A run that takes more than twice as long as usual, and a minute longer."""
+    if run.started_at is None or (usual := _usual_ms(transaction, run)) is None:
+        return None
+    took = now - run.started_at
+    if took <= 2 * usual or took <= usual + MINUTE_MS:
+        return None
+    return AttentionItem(
+        "stuck",
+        f"Run {run.id} of {run.schedule} has run for {_about(took)}; it usually takes {_about(usual)}.",
+        f"matins logs {run.id}",
+        schedule=run.schedule,
+        run_id=str(run.id),
+        since=to_datetime(run.started_at),
+    )
+
+
+def _usual_ms(transaction: Transaction, run: RunRecord) -> int | None:
+    """The median duration of recent successful runs; None when there are too few."""
+    past = (run_record(row) for row in transaction.runs_of(run.schedule_id, MAX_ID, _PAST_RUNS))
+    took = [
+        one.ended_at - one.started_at
+        for one in past
+        if one.state is RunState.SUCCEEDED and one.ended_at is not None and one.started_at is not None
+    ]
+    return int(median(took)) if len(took) >= _ENOUGH_RUNS else None
+
+
+def _about(milliseconds: int) -> str:
+    """A duration in its largest unit, rounded down."""
+    unit = next((unit for unit in (DAY_MS, 60 * MINUTE_MS, MINUTE_MS) if milliseconds >= 2 * unit), 1_000)
+    return format_duration(max(unit, milliseconds // unit * unit))
+
+
+def _summary(items: list[AttentionItem], running: int, failed: int, coming: list[NextRun], zone: str) -> str:
+    needs = "Nothing needs you" if not items else f"{_count(len(items), 'thing needs', 'things need')} you"
+    parts = [needs, f"{_count(running, 'run is', 'runs are')} running"]
+    if failed:
+        parts.append(f"{failed} failed in the last 24 hours")
+    if coming:
+        parts.append(f"next: {coming[0].schedule} at {local_time(to_ms(coming[0].at), zone)}")
+    return "; ".join(parts) + "."
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
