@@ -102,6 +102,8 @@ CALLS: dict[str, Arguments] = {
     "calls.list": call(),
     "calls.replay": call(call_id="1"),
     "inbound.test": call(name="prs", type="push"),
+    "schedules.counts": call(),
+    "schedules.search": call(text="of"),
     "schedules.delete": about("name"),
     "schedules.edit": about("name", payload="edited"),
     "schedules.get": about("name"),

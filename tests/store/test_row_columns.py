@@ -10,6 +10,7 @@ import pytest
 from store_records import NOW
 
 from matins.model import rows
+from matins.model.listing import RunFilter, ScheduleFilter
 from matins.ports import Store, Transaction
 from matins.store.postgres.store import PostgresStore
 from matins.store.sqlite.store import SqliteStore
@@ -22,6 +23,9 @@ ARGUMENTS: dict[str, Any] = {
     "str | None": None,
     "bool": True,
     "DeliveryState": "retrying",
+    "ScheduleFilter": ScheduleFilter(),
+    "RunFilter": RunFilter(),
+    "ScheduleSort": "name",
     "Iterable[int]": [1],
     "Iterable[str]": ["x"],
     "Iterable[tuple[int, int]]": [(1, 1)],

@@ -262,11 +262,13 @@ _KINDS: Mapping[str, ArgumentKind] = {
 
 def _choices() -> dict[str, tuple[str, ...]]:
     from matins.api import results
-    from matins.model import access, approval, call, schedule, subscription, trigger
+    from matins.model import access, approval, call, listing, schedule, subscription, trigger
 
     states = tuple(state for state in get_args(schedule.ScheduleState) if state != "removed")
     return {
         "ScheduleState": states,
+        "ScheduleSort": get_args(listing.ScheduleSort),
+        "ScheduleTab": get_args(listing.ScheduleTab),
         "MissionStatus": get_args(schedule.MissionStatus),
         "RunStateName": get_args(results.RunStateName),
         "RunOutcome": get_args(RunOutcome),

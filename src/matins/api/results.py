@@ -143,6 +143,41 @@ class InboundTest(Struct, frozen=True):
     runs: list[CallRun]
 
 
+class SlotBar(Struct, frozen=True):
+    """One of the last records of a schedule."""
+
+    run_id: str
+    at: datetime
+    """The slot; of a manual run, when it was requested."""
+    state: RunStateName
+    reason: str | None
+    slots: int
+    """How many slots this record stands for."""
+
+
+class ScheduleCounts(Struct, frozen=True):
+    """The number of schedules in each tab of the list."""
+
+    all: int
+    active: int
+    attention: int
+    """Those that a person should look at: broken, pending, paused after failures, failing, or with a run that waits."""
+    paused: int
+    agents: int
+    """Those that agents made."""
+
+
+class Found(Struct, frozen=True):
+    """What a search found."""
+
+    kind: Literal["schedule", "run", "agent"]
+    id: str
+    title: str
+    agent: str | None
+    detail: str
+    """The state of a schedule or run, or the runner of an agent."""
+
+
 class Schedule(Struct, frozen=True):
     """A schedule: its settings, its state, its last run."""
 
@@ -187,6 +222,8 @@ class Schedule(Struct, frozen=True):
     """Where it is defined, when a file defines it."""
     notes: list[str] = []
     """What the call did besides, such as creating an agent."""
+    bars: list[SlotBar] = []
+    """The last records, the oldest first, where a list is asked for them."""
 
 
 class Mission(Struct, frozen=True):

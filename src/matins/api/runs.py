@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
-    from matins.api.arguments import Id, Limit, RunId
+    from matins.api.arguments import Id, Instant, Limit, RunId
     from matins.api.results import Check, LiveRun, Output, Run, RunFacts, RunStateName, Snapshot, ThreadAssignment
 
 RunOutcome = Literal["succeeded", "failed", "unknown", "retry"]
@@ -26,10 +26,13 @@ class Runs(Noun, noun="runs"):
         schedule: str | None = None,
         agent: str | None = None,
         state: RunStateName | None = None,
+        reason: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
         before: Id | None = None,
         limit: Limit = 100,
     ) -> builtins.list[Run]:
-        """List runs of all schedules, or of one, the newest first."""
+        """List runs of all schedules, or of one, the newest first. `since` and `until`: by when they were planned."""
 
     @use_case("read", "GET /v1/runs/live")
     def live(self) -> builtins.list[LiveRun]:

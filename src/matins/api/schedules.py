@@ -26,13 +26,16 @@ if TYPE_CHECKING:
         EditForecast,
         Explanation,
         Forecast,
+        Found,
         NewForecast,
         Preview,
         Run,
         Schedule,
+        ScheduleCounts,
         Timeline,
         Usual,
     )
+    from matins.model.listing import ScheduleSort, ScheduleTab
     from matins.model.schedule import ScheduleState
     from matins.model.trigger import DstGap, DstOverlap
 
@@ -90,10 +93,26 @@ class Api(Noun, RecordNouns, noun="schedules"):
         *,
         agent: str | None = None,
         state: ScheduleState | None = None,
+        tab: ScheduleTab = "all",
+        query: str | None = None,
+        sort: ScheduleSort = "created",
+        bars: int = 0,
         after: Id | None = None,
         limit: Limit = 100,
     ) -> builtins.list[Schedule]:
-        """List schedules with their next and last run, the oldest first."""
+        """List schedules with their next and last run, the oldest first, by name, or those that fire next first.
+
+        `tab`: active, paused, made by agents, or in need of attention. `query`: those with this text in name, agent,
+        settings or note. `bars`: with so many of their last records.
+        """
+
+    @use_case("read", "GET /v1/schedule-counts")
+    def counts(self, *, agent: str | None = None, query: str | None = None) -> ScheduleCounts:
+        """Count the schedules of each tab of the list."""
+
+    @use_case("read", "GET /v1/search")
+    def search(self, text: str, *, limit: Limit = 10) -> builtins.list[Found]:
+        """Search schedules, agents and runs by name, text or number."""
 
     @use_case("read", f"GET {_SCHEDULE}", tool="get_schedule")
     def get(self, name: str, *, agent: str | None = None) -> Schedule:

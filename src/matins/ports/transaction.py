@@ -8,6 +8,7 @@ from matins.model.rows import NewEvent
 from matins.ports.access_rows import AccessRows, FileRows, ThreadRows
 from matins.ports.call_rows import CallRows
 from matins.ports.event_rows import HistoryRows, SubscriptionRows
+from matins.ports.listing_rows import ListingRows
 from matins.ports.overview_rows import OverviewRows
 from matins.ports.policy_rows import ApprovalRows, PolicyRows, SpendingRows
 from matins.ports.run_rows import RunRows, WaitingRows, WorkerRows
@@ -20,6 +21,7 @@ class Transaction(
     RunRows,
     WaitingRows,
     WorkerRows,
+    ListingRows,
     OverviewRows,
     PolicyRows,
     ApprovalRows,

@@ -6,7 +6,7 @@ import builtins
 import uuid
 from dataclasses import dataclass
 
-from matins.api.results import Check, Run, RunStateName, Snapshot, ThreadAssignment
+from matins.api.results import Check, Run, Snapshot, ThreadAssignment
 from matins.api.runs import RunOutcome
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.jobs import full_prompt
@@ -26,13 +26,12 @@ from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.floors import Floors
 from matins.runtime.planner import live_runs
 from matins.runtime.requested_runs import insert_requested_run
-from matins.runtime.rows import run_record
 from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply, end_runs
 from matins.runtime.run_context import stored_run_key
-from matins.service.core import LEASE_MS, MAX_ID, Core
+from matins.service.core import LEASE_MS, Core
 from matins.service.permissions import check_own
-from matins.service.run_results import check_results, run_result, whole_result
+from matins.service.run_results import check_results, whole_result
 from matins.service.threads import thread_result
 from matins.work.sources import open_source
 
@@ -191,33 +190,6 @@ class Runs:
         if item is not None:
             report = source.done if outcome == "succeeded" else source.failed
             report(item, key, f"The outcome of run {run_id} was unknown; {by} set it: {outcome}.", now)
-
-    def list(
-        self,
-        principal: Principal,
-        *,
-        schedule: str | None = None,
-        agent: str | None = None,
-        state: RunStateName | None = None,
-        before: int | None = None,
-        limit: int = 100,
-    ) -> builtins.list[Run]:
-        found: builtins.list[Run] = []
-        cursor = MAX_ID if before is None else before
-        with self.core.store.reading() as transaction:
-            one = None if schedule is None else self.core.find(transaction, schedule, agent).id
-            size = limit if state is None else _PAGE
-            while len(found) < limit:
-                if one is None:
-                    rows = transaction.recent_runs(cursor, size, agent)
-                else:
-                    rows = transaction.runs_of(one, cursor, size)
-                records = [run_record(row) for row in rows]
-                found += [run_result(record) for record in records if state in (None, record.display_state)]
-                if len(rows) < size:
-                    break
-                cursor = records[-1].id
-        return found[:limit]
 
     def get(self, principal: Principal, run_id: int | StepId) -> Run:
         with self.core.store.reading() as transaction:

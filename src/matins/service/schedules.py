@@ -15,8 +15,9 @@ from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound, Stale
 from matins.model.access import Principal
+from matins.model.listing import ScheduleFilter
 from matins.model.run import RunRecord
-from matins.model.schedule import ScheduleDefinition, ScheduleRecord, ScheduleState
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import Once
 from matins.ports import Transaction
 from matins.runtime.pausing import pause
@@ -82,34 +83,14 @@ class Schedules:
         self.core.notify()
         return [str(number) for number in ids]
 
-    def list(
-        self,
-        principal: Principal,
-        *,
-        agent: str | None = None,
-        state: ScheduleState | None = None,
-        after: int | None = None,
-        limit: int = 100,
-    ) -> builtins.list[Schedule]:
-        found: builtins.list[ScheduleRecord] = []
-        cursor = after or 0
-        with self.core.store.reading() as transaction:
-            while len(found) < limit:
-                rows = transaction.schedules(cursor, agent, limit)
-                found += [schedule_record(row) for row in rows if state in (None, row.state)]
-                if len(rows) < limit:
-                    break
-                cursor = rows[-1].id
-            return schedule_results(transaction, found[:limit])
-
     def get(self, principal: Principal, name: str, *, agent: str | None = None) -> Schedule:
         with self.core.store.reading() as transaction:
             return schedule_result(transaction, self.core.find(transaction, name, agent))
 
     def upcoming(self, principal: Principal, *, limit: int = 20) -> builtins.list[Schedule]:
         with self.core.store.reading() as transaction:
-            schedules = [self.core.schedule(transaction, number) for number in transaction.upcoming(limit)]
-            return schedule_results(transaction, schedules)
+            rows = transaction.listed(ScheduleFilter(), "next", 0, limit)
+            return schedule_results(transaction, [schedule_record(row) for row in rows if row.due_at is not None])
 
     def edit(
         self,

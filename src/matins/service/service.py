@@ -22,6 +22,7 @@ from matins.service.file.apply import File
 from matins.service.file.write_back import FileWriter
 from matins.service.inbound import Inbound
 from matins.service.jobs import KnownJobs
+from matins.service.listing import RunLists, ScheduleLists
 from matins.service.missions import Missions
 from matins.service.new_agents import NewAgents
 from matins.service.output import Outputs
@@ -76,9 +77,10 @@ class Service:
                 Previews(core, proposals, new_agents),
                 Timelines(core),
                 facts,
+                ScheduleLists(core),
             ),
             "missions": (Missions(core, schedules),),
-            "runs": (runs, Outputs(core), facts, speaking),
+            "runs": (runs, Outputs(core), facts, RunLists(core), speaking),
             "approvals": (Approvals(core, proposals),),
             "events": (Events(core),),
             "subscriptions": (Subscriptions(core),),

@@ -68,6 +68,8 @@ def schedules(client: Api) -> None:
     assert client.why("morning").schedule == "morning"
     assert isinstance(client.upcoming(limit=2)[0].next_run_at, datetime)
     assert [lane.agent for lane in client.timeline().lanes] == [""]
+    assert client.counts(query="MORN").all == 1
+    assert [found.title for found in client.search("morn")] == ["morning"]
     assert client.usual("morning").duration_ms.p50 is None
     assert client.next_times("every 5m", count=2).kind == "interval"
     assert client.delete("a") is True

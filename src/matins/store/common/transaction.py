@@ -10,6 +10,7 @@ from matins.store.common.access import AccessQueries
 from matins.store.common.approvals import ApprovalQueries
 from matins.store.common.calls import CallQueries
 from matins.store.common.history import HistoryQueries
+from matins.store.common.listing import ListingQueries
 from matins.store.common.overview import OverviewQueries
 from matins.store.common.policies import PolicyQueries
 from matins.store.common.runs import RunQueries
@@ -23,6 +24,7 @@ class CommonTransaction(
     ScheduleQueries,
     RunQueries,
     HistoryQueries,
+    ListingQueries,
     OverviewQueries,
     PolicyQueries,
     ApprovalQueries,

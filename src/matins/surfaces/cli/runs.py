@@ -22,6 +22,7 @@ from matins.surfaces.cli.framework import (
     pass_context,
     root_command,
 )
+from matins.surfaces.cli.instants import ANY
 from matins.surfaces.cli.logs import logs
 from matins.surfaces.cli.paging import Page, page_options
 from matins.surfaces.cli.states import run_state, state_text
@@ -132,15 +133,18 @@ def run_line(context: CliContext, found: Document) -> str:
 @click.argument("name", required=False, shell_complete=complete_keys("schedules"))
 @agent_option()
 @click.option("--state", "-s", metavar="STATE", help="State of the runs: failed, running.")
+@click.option("--reason", metavar="REASON", help="Reason of the runs: quiet_hours, already_running.")
+@click.option("--since", type=ANY, help="Only runs that were planned from then on.")
+@click.option("--until", type=ANY, help="Only runs that were planned before.")
 @page_options("--before", default=20)
 @pass_context
 def list_runs(
-    context: CliContext, name: str | None, agent: str | None, state: str | None, before: str | None, limit: int
+    context: CliContext, name: str | None, agent: str | None, before: str | None, limit: int, **only: str | None
 ) -> None:
     """List runs of all schedules, or of one. The newest is first."""
-    only = {"schedule": name, "agent": agent, "state": state, "before": before}
-    page = Page.of(limit, lambda count: context.call("runs.list", **only, limit=count))
-    filtered = bool(state or before or (agent and not name))
+    chosen = {"schedule": name, "agent": agent, "before": before, **only}
+    page = Page.of(limit, lambda count: context.call("runs.list", **chosen, limit=count))
+    filtered = bool(any(only.values()) or before or (agent and not name))
     context.show(page.items, lambda: _listed(context, page.items, name, filtered=filtered))
     page.note_more(context, f"matins runs {name} --before" if name else "matins runs --before", page.last_id)
 

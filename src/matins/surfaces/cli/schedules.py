@@ -5,9 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from functools import cache
+from typing import get_args
 
 import click
 
+from matins.model.listing import ScheduleSort, ScheduleTab
 from matins.surfaces.cli.catalog import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import (
@@ -27,6 +29,7 @@ from matins.surfaces.cli.terminal_text import block, one_line, plain
 from matins.surfaces.cli.times import full_time
 
 _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
+_TABS, _SORTS = get_args(ScheduleTab), get_args(ScheduleSort)
 _COLUMNS = (Column("NAME"), Column("AGENT", 6), Column("WHEN", 10), Column("NEXT RUN", 9), Column("LAST RUN", 12))
 EXAMPLE = 'matins add "every weekday at 9am" --agent claude "Summarise my open PRs"'
 _SHOWN_BEFORE = ("when", "timezone", "prompt", "steps")
@@ -42,13 +45,15 @@ def summary(context: CliContext, verb: str, schedule: Document) -> str:
 @root_command("list")
 @agent_option("Agent of the schedules.")
 @click.option("--state", "-s", type=click.Choice(_STATES), help="State of the schedules.")
+@click.option("--tab", "-t", type=click.Choice(_TABS), default="all", help="Part of the schedules.")
+@click.option("--query", "-q", metavar="TEXT", help="Text in name, agent, settings or note.")
+@click.option("--sort", type=click.Choice(_SORTS), default="created", help="Order of the schedules.")
 @page_options("--after")
 @pass_context
-def list_schedules(context: CliContext, agent: str | None, state: str | None, after: str | None, limit: int) -> None:
-    page = Page.of(
-        limit, lambda count: context.call("schedules.list", agent=agent, state=state, after=after, limit=count)
-    )
-    context.show(page.items, lambda: _listed(context, page.items, filtered=bool(agent or state or after)))
+def list_schedules(context: CliContext, after: str | None, limit: int, **only: str | None) -> None:
+    page = Page.of(limit, lambda count: context.call("schedules.list", after=after, limit=count, **only))
+    filtered = bool(only["agent"] or only["state"] or only["query"] or only["tab"] != "all" or after)
+    context.show(page.items, lambda: _listed(context, page.items, filtered=filtered))
     page.note_more(context, "matins list --after", page.last_id)
 
 

@@ -1,0 +1,167 @@
+"""Use cases that find schedules and runs: pages with a filter, tabs with their counts, and a search."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from matins.api.results import Found, Run, RunStateName, Schedule, ScheduleCounts, SlotBar
+from matins.engine.when.triggers import to_datetime
+from matins.errors import InvalidInput
+from matins.model.access import Principal
+from matins.model.listing import RunFilter, ScheduleFilter, ScheduleSort, ScheduleTab, pattern
+from matins.model.overview import RecentRecord
+from matins.model.run import RunState
+from matins.model.schedule import ScheduleRecord, ScheduleState
+from matins.ports import Transaction
+from matins.runtime.rows import run_record, schedule_record
+from matins.service.core import MAX_ID, Core
+from matins.service.run_facts import by_schedule
+from matins.service.run_results import run_result
+from matins.service.schedules import schedule_results
+from matins.service.timeline import state_name
+
+_MAX_BARS = 100
+_MAX_QUERY_LENGTH = 200
+_DIGITS = 18
+
+
+@dataclass(frozen=True)
+class ScheduleLists:
+    core: Core
+
+    def list(
+        self,
+        principal: Principal,
+        *,
+        agent: str | None = None,
+        state: ScheduleState | None = None,
+        tab: ScheduleTab = "all",
+        query: str | None = None,
+        sort: ScheduleSort = "created",
+        bars: int = 0,
+        after: int | None = None,
+        limit: int = 100,
+    ) -> builtins.list[Schedule]:
+        _check_text("query", query)
+        if not 0 <= bars <= _MAX_BARS:
+            message = f'"bars" is not a number from 0 to {_MAX_BARS}.'
+            raise InvalidInput(message, value=bars, field="bars", hint="30 is usual.")
+        stored = "active" if state == "completed" else state  # a schedule is completed when no slot is left
+        chosen = ScheduleFilter(agent, stored, tab, pattern(query))
+        found: builtins.list[ScheduleRecord] = []
+        with self.core.store.reading() as transaction:
+            while len(found) < limit:
+                rows = transaction.listed(chosen, sort, after or 0, limit)
+                records = [schedule_record(row) for row in rows]
+                found += [record for record in records if state in (None, record.state)]
+                if len(rows) < limit:
+                    break
+                after = rows[-1].id
+            results = schedule_results(transaction, found[:limit])
+            return _with_bars(transaction, results, bars) if bars else results
+
+    def counts(self, principal: Principal, *, agent: str | None = None, query: str | None = None) -> ScheduleCounts:
+        _check_text("query", query)
+        with self.core.store.reading() as transaction:
+            return ScheduleCounts(*transaction.tab_counts(agent, pattern(query)))
+
+    def search(self, principal: Principal, text: str, *, limit: int = 10) -> builtins.list[Found]:
+        _check_text("text", text)
+        if not text.strip():
+            raise InvalidInput('"text" is empty.', value=text, field="text", hint="Give a name, a word or a number.")
+        words = text.strip().lower()
+        with self.core.store.reading() as transaction:
+            found = [*self._run(transaction, words), *self._agents(transaction, words)]
+            rows = transaction.listed(ScheduleFilter(query=pattern(text)), "name", 0, limit)
+            found += _by_name([schedule_record(row) for row in rows], words)
+        return found[:limit]
+
+    def _run(self, transaction: Transaction, words: str) -> Iterable[Found]:
+        number = words.removeprefix("run").strip().removeprefix("#")
+        if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
+            return
+        row = transaction.run(int(number))
+        if row is not None:
+            run = run_record(row)
+            yield Found("run", str(run.id), f"{run.schedule}, run {run.id}", None, run.display_state)
+
+    def _agents(self, transaction: Transaction, words: str) -> Iterable[Found]:
+        for agent in self.core.catalog.policies(transaction).agents.values():
+            if words in agent.name.lower():
+                yield Found("agent", agent.name, agent.name, agent.name, agent.runner)
+
+
+@dataclass(frozen=True)
+class RunLists:
+    core: Core
+
+    def list(
+        self,
+        principal: Principal,
+        *,
+        schedule: str | None = None,
+        agent: str | None = None,
+        state: RunStateName | None = None,
+        reason: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> builtins.list[Run]:
+        lowest, highest = (0, RunState.BLOCKED) if state is None else _states(state)
+        last = MAX_ID if before is None else before
+        with self.core.store.reading() as transaction:
+            one = None if schedule is None else self.core.find(transaction, schedule, agent).id
+            low = 0 if since is None else transaction.first_planned(since) or 0
+            if until is not None:
+                last = min(last, transaction.first_planned(until) or 0)
+            if one is not None and state is None and reason is None and since is None:
+                rows = transaction.runs_of(one, last, limit)
+            else:
+                rows = transaction.listed_runs(RunFilter(one, agent, lowest, highest, reason, low), last, limit)
+            return [run_result(run_record(row)) for row in rows]
+
+
+def _states(state: RunStateName) -> tuple[int, int]:
+    """The stored states that people see as this one."""
+    if state == "running":
+        return RunState.STARTING, RunState.RUNNING
+    number = RunState[state.upper()]
+    return number, number
+
+
+def _check_text(field: str, text: str | None) -> None:
+    if text is not None and len(text) > _MAX_QUERY_LENGTH:
+        message = f'"{field}" is longer than {_MAX_QUERY_LENGTH} characters.'
+        raise InvalidInput(message, value=text[:60], field=field, hint="Give fewer words.")
+
+
+def _with_bars(transaction: Transaction, results: builtins.list[Schedule], bars: int) -> builtins.list[Schedule]:
+    """The schedules with their last records, the oldest first, from one statement."""
+    grouped = by_schedule(transaction.last_records([int(result.id) for result in results], bars))
+    return [
+        msgspec.structs.replace(result, bars=[_bar(record) for record in reversed(grouped.get(int(result.id), ()))])
+        for result in results
+    ]
+
+
+def _bar(record: RecentRecord) -> SlotBar:
+    at = to_datetime(record.slot if record.slot is not None else record.planned_at)
+    return SlotBar(str(record.id), at, state_name(record.state), record.reason, record.slots)  # type: ignore[arg-type]
+
+
+def _by_name(schedules: builtins.list[ScheduleRecord], words: str) -> builtins.list[Found]:
+    """Those whose name begins with the words first, then those that have them in the name."""
+
+    def rank(schedule: ScheduleRecord) -> int:
+        name = schedule.name.lower()
+        return 0 if name.startswith(words) else 1 if words in name else 2
+
+    return [
+        Found("schedule", str(schedule.id), schedule.name, schedule.agent, schedule.state)
+        for schedule in sorted(schedules, key=rank)
+    ]
