@@ -31,11 +31,13 @@ def parse_trigger(
     strict: bool = False,
     anchor: Anchor = "completion",
     first: First = "after_interval",
+    name: str | None = None,
 ) -> Trigger:
     """Parse a trigger: cron, an alias, a duration, English, an ISO instant, or an RRULE.
 
     Relative phrases count from `now`; default: the system clock. `timezone` is an IANA name, "local" for the time
-    zone of the machine, or None for UTC (or the zone of a DTSTART).
+    zone of the machine, or None for UTC (or the zone that the text names). `H` in a cron expression follows from the
+    `name` of a schedule.
     """
     parse, to_ms, clock = _parser()
     return parse(
@@ -47,6 +49,7 @@ def parse_trigger(
         strict=strict,
         anchor=anchor,
         first=first,
+        name=name,
     )
 
 

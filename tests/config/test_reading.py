@@ -73,7 +73,8 @@ def test_c7_every_error_at_once_with_place_path_and_fix() -> None:
         ),
         (
             "matins.yaml, line 10, column 12: schedules.morning.grace: \"grace\" must be a duration, not '5x': "
-            'Invalid time unit "x". Valid units are: s, m, h, d. (Use one number and one unit: 90m for 1h30m.)'
+            'Invalid time unit "x". Valid units are: s, m, h, d. '
+            "(Use a number and a unit, such as 90m, the largest unit first: 1h30m.)"
         ),
         (
             'matins.yaml, line 11, column 18: schedules.morning.quiet_hours: there is no quiet hours policy "nigths". '

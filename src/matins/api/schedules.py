@@ -227,5 +227,6 @@ class Api(Noun, RecordNouns, noun="schedules"):
         dst_gap: DstGap = "after",
         dst_overlap: DstOverlap = "first",
         strict: bool = False,
+        name: str | None = None,
     ) -> Preview:
-        """Show what a WHEN text means, and when it would fire."""
+        """Show what a WHEN text means, and when it would fire. `H` in cron follows from the name of a schedule."""

@@ -15,6 +15,7 @@ from matins.engine.schedules import OWN_SETTINGS, TRIGGER_SETTINGS, check_approv
 from matins.engine.settings import ParseContext, parse_setting
 from matins.engine.validation import check_name
 from matins.engine.when.durations import parse_duration
+from matins.engine.when.hashed_cron import is_hashed
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, TriggerError
@@ -110,15 +111,15 @@ def _when(own: dict[str, Any], name_of_schedule: str) -> str | None:
 def _sample(when: str) -> When | None:
     """The trigger at any time; None for an invalid text, which is reported later."""
     try:
-        return parse_trigger(when, now_ms=0).definition.when
+        return parse_trigger(when, now_ms=0, name="sample").definition.when
     except TriggerError:
         return None
 
 
 @lru_cache(maxsize=4096)
-def _trigger(when: str, now: int, options: tuple[tuple[str, Any], ...]) -> Trigger:
+def _trigger(when: str, now: int, options: tuple[tuple[str, Any], ...], name: str | None) -> Trigger:
     """The parsed trigger. Cached: many schedules of a file have the same one."""
-    return parse_trigger(when, now_ms=now, **dict(options))
+    return parse_trigger(when, now_ms=now, name=name, **dict(options))
 
 
 def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, context: RecordContext) -> FileSchedule:
@@ -139,7 +140,7 @@ def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, co
     )
     timed = when is not None and not follows_schedule(when)
     if timed:
-        start: Any = _trigger(when, context.now, options)
+        start: Any = _trigger(when, context.now, options, resolved.name if is_hashed(str(when)) else None)
     else:
         start, settings = when, {**settings, **{name: value for name, value in options if name == "timezone"}}
     definition, trigger = parse_schedule(start, settings, context.now, context.rates, context.zone, context.jobs)

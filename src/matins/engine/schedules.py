@@ -58,9 +58,10 @@ def parse_schedule(
     rates: Mapping[str, float] = DOLLARS,
     local_zone: str = "UTC",
     jobs: JobTypes | None = None,
+    name: str | None = None,
 ) -> tuple[ScheduleDefinition, Trigger]:
     """The definition of these settings. An error names the setting and what to type. `jobs`: the job must be one of
-    them, and the payload what it needs."""
+    them, and the payload what it needs. `H` in a cron expression follows from `name`."""
     check_names_known(OWNER, settings, SETTINGS)
     job = _job(settings)
     context = ParseContext(now, rates, local_zone)
@@ -69,7 +70,7 @@ def parse_schedule(
     elif when is None and settings.get("on") is None and settings.get("steps") is None:
         hint = Example({"when": "every weekday at 9am"})
         raise InvalidInput('A schedule needs "when" or "on".', value=None, field="when", hint=hint)
-    trigger = _trigger(when, settings, context)
+    trigger = _trigger(when, settings, context, name)
     own = {name: value for name, value in settings.items() if name in OWN_SETTINGS} | {"job": job}
     values = parse_settings(OWNER, OWN_SETTINGS, own, context._replace(timezone=trigger.timezone))
     if values.get("on") and isinstance(trigger.definition.when, Never):  # each call matters
@@ -120,7 +121,7 @@ def _job(settings: Mapping[str, Any]) -> Any:
     return job
 
 
-def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext) -> Trigger:
+def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext, schedule: str | None) -> Trigger:
     options = {
         name: parse_setting(declared, settings[name], context)
         for name, declared in TRIGGER_SETTINGS.items()
@@ -139,7 +140,7 @@ def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext) -> T
     if not isinstance(when, str):
         raise invalid("when", when, "text or a trigger", hint=hint)
     try:
-        return parse_trigger(when, now_ms=context.now, **options)
+        return parse_trigger(when, now_ms=context.now, name=schedule, **options)
     except TriggerError as error:
         error.field, error.hint = error.field or "when", error.hint or hint
         raise

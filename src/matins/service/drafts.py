@@ -24,6 +24,7 @@ from matins.engine.schedules import (
 from matins.engine.settings import ParseContext
 from matins.engine.targets import CURRENT, context_of, parse_context, resolve_current
 from matins.engine.validation import UNSTORABLE, check_name
+from matins.engine.when.hashed_cron import is_hashed
 from matins.engine.when.named_zones import names_zone
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput
@@ -69,12 +70,12 @@ def make_draft(given: Mapping[str, Any], context: ParseContext, cache: Cache, jo
     if agent:
         check_name("agent", agent)
     try:
-        key = (when, *sorted(settings.items()))
+        key = (name if isinstance(when, str) and is_hashed(when) else "", when, *sorted(settings.items()))
         meaning = cache.get(key)
     except TypeError:  # settings that cannot be compared, such as a payload
         key = meaning = None
     if meaning is None:
-        definition, trigger = parse_schedule(when, settings, now, context.rates, context.local_zone, jobs)
+        definition, trigger = parse_schedule(when, settings, now, context.rates, context.local_zone, jobs, name)
         check_approval(definition)
         slot = trigger.first_ms(now)
         if slot is None and trigger.kind != "never":
@@ -150,7 +151,9 @@ def apply_edit(
     kept_calls = tuple(call for call in definition.on if not (replaced and isinstance(call, OnSchedule)))
     kept: dict[str, Any] = {name: getattr(definition, name) for name in _WORK}
     kept |= {"on": format_on(kept_calls) if kept_calls else None, "steps": definition.steps or None}
-    changed, trigger = parse_schedule(when, {**kept, **settings}, context.now, context.rates, context.local_zone)
+    changed, trigger = parse_schedule(
+        when, {**kept, **settings}, context.now, context.rates, context.local_zone, name=schedule.name
+    )
     given_fields = {"trigger", "on", *(OWN_SETTINGS[name].field for name in settings if name in OWN_SETTINGS)}
     whole = ScheduleDefinition(
         **{f.name: getattr(changed if f.name in given_fields else definition, f.name) for f in fields(definition)}

@@ -167,6 +167,7 @@ class Previews:
         dst_gap: DstGap = "after",
         dst_overlap: DstOverlap = "first",
         strict: bool = False,
+        name: str | None = None,
     ) -> Preview:
         start = self.core.clock.now_ms() if after is None else after
         trigger = parse_trigger(
@@ -176,6 +177,7 @@ class Previews:
             dst_gap=dst_gap,
             dst_overlap=dst_overlap,
             strict=strict,
+            name=name,
         )
         instants = _following(trigger, start, count)
         return Preview(

@@ -23,7 +23,7 @@ from matins.ports import Transaction
 from matins.runtime.pausing import pause
 from matins.runtime.rows import run_record, schedule_record
 from matins.service.core import Core
-from matins.service.drafts import Draft, apply_edit, check_note, free_name, subject_of
+from matins.service.drafts import Draft, apply_edit, check_note, free_name, name_from_text, subject_of
 from matins.service.file.write_back import Deleted, Edited, FileWriter
 from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
@@ -55,7 +55,7 @@ class Schedules:
         **settings: Any,
     ) -> Schedule:
         now = self.core.clock.now_ms()
-        draft_name = "unnamed" if name is None else name
+        draft_name = name_from_text(subject_of(settings)) if name is None else name
         given = {"name": draft_name, "when": when, "agent": agent, "context": context, **settings}
         made = self.agents.prepare(principal, agent, settings) if create_agent else []
         (draft,) = self.proposals.drafts(principal, [given], now, [one.name for one in made])

@@ -22,7 +22,7 @@ NOW = datetime(2026, 3, 18, 10, tzinfo=UTC)
 NOW_MS = int(NOW.timestamp() * 1000)
 DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 ACCEPTED = re.compile(r"^\| `([^`]+)` \| (\w{3} \d\d? \w+ \d{4}, [\d:]+) \| (.+) \|$", re.MULTILINE)
-REFUSED = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ((?:Did you mean|Make|The nearest)[^|]+) \|$", re.MULTILINE)
+REFUSED = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ((?:Did you mean|Make|Write it like)[^|]+) \|$", re.MULTILINE)
 TEXT = PAGE.read_text(encoding="utf-8")
 
 

@@ -124,6 +124,8 @@ def _date_names(dom: Field) -> str:
 def _date_rule(rule: str) -> str:
     if rule == "L":
         return "the last day"
+    if rule.startswith("L-"):
+        return f"the {place(-int(rule[2:]) - 1)} day"
     return "the last weekday" if rule == "LW" else f"the weekday nearest the {ordinal(int(rule[:-1]))}"
 
 

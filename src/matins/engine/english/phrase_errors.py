@@ -27,14 +27,8 @@ def reason_of(tree: Tree, context: Context) -> InvalidPhraseError:
 
 
 def _once_or_weekly(tree: Tree, context: Context) -> InvalidPhraseError:
-    days, times = tree.all("day_name"), context.text(the(tree, "at_times"))
-    names = " and ".join(day.words()[0] for day in days)
-    return InvalidPhraseError(
-        f'"{names}" may be once or every week',
-        days[0].words()[0],
-        f"every {names} {times}",
-        f"next {names} {times}",
-    )
+    day, times = the(tree, "day_name").words()[0], context.text(the(tree, "at_times"))
+    return InvalidPhraseError(f'"{day}" may be once or every week', day, f"every {day} {times}", f"next {day} {times}")
 
 
 def _once_or_yearly(tree: Tree, context: Context) -> InvalidPhraseError:

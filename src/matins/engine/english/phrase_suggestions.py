@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from difflib import SequenceMatcher, get_close_matches
+from difflib import get_close_matches
 from itertools import islice
 
 from matins.engine.english.grammar import Grammar, Reading
@@ -15,6 +15,11 @@ _MAX_WORDS = 30
 _MAX_EDITS = 3
 _MAX_INSERTIONS = 8
 _LIKENESS = 0.65
+_SAME_WORD = 0.7
+_SMALL_WORDS = frozenset(["at", "on", "the", "of", "and", ",", "a", "an", "in", "every", "each", "starting", "once",
+                          "please", "exactly", "sharp"])  # fmt: skip
+_FILLED_IN = frozenset(["09:00", "1st", "1"])
+"""What a suggestion adds where a day or a time is missing."""
 _CLOCK = re.compile(r"(?P<hour>[0-9]{1,2})(?P<sign>[:.h])?(?P<minute>[0-9]{1,2})?(?P<half>am|pm)?")
 _TEMPLATES = (
     "{} 09:00",
@@ -112,12 +117,15 @@ def _closer(reading: Reading, vocabulary: list[str], grammar: Grammar) -> list[s
     return best.words if best.farthest > at else None
 
 
-def nearest(text: str, examples: list[str], works: Callable[[str], bool]) -> str:
-    """The example that is most similar to a text, by words and then by letters."""
-    words = text.lower().split()[:_MAX_WORDS]
-
-    def likeness(example: str) -> tuple[float, float]:
-        letters = SequenceMatcher(None, example, text[:100].lower()).quick_ratio()
-        return SequenceMatcher(None, example.split(), words).ratio(), letters
-
-    return next(filter(works, sorted(examples, key=likeness, reverse=True)))
+def keeps_meaning(words: list[str], phrase: list[str]) -> bool:
+    """Whether a suggestion says what the words say: the same numbers and times, days and months, and each other word or
+    one like it. It may add to them."""
+    missing = [word for word in words if word not in phrase and word not in _SMALL_WORDS]
+    free = [word for word in phrase if word not in words]
+    for word in missing:
+        time = corrected_time(word)
+        alike = [time] if time in free else get_close_matches(word, free, 1, _SAME_WORD)
+        if not alike or (word[0].isdigit() and alike != [time]):
+            return False
+        free.remove(alike[0])
+    return not any(word[0].isdigit() and word not in _FILLED_IN for word in free)

@@ -21,6 +21,7 @@ WEEK = tuple(day.lower() for day in DAYS)
 GROUPS = {"weekday": {1, 2, 3, 4, 5}, "weekend": {0, 6}}
 YEAR = tuple(month.lower() for month in MONTHS)
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_COMPACT = re.compile(r"([0-9]+)([dhms])")
 _CLOCK = re.compile(
     r"(?P<hour>[0-9]+)(:(?P<minute>[0-9]+))?(:(?P<second>[0-9]+))?(\.(?P<milli>[0-9]+))?(?P<half>am|pm)?"
 )
@@ -91,8 +92,8 @@ def duration(tree: Tree, context: Context) -> int:
     """Milliseconds of "1 hour and 30 minutes", "an hour", "5m"."""
     compact = tree.first("COMPACT")
     if compact is not None:
-        word = compact.words()[0]
-        return bounded(int(word[:-1]) * LETTERS[word[-1]], compact, context)
+        parts = _COMPACT.findall(compact.words()[0])
+        return bounded(sum(int(number) * LETTERS[unit] for number, unit in parts), compact, context)
     pieces = tree.all("length", "delay_length") or [tree]
     sizes = [_unit(piece) for piece in pieces]
     for piece, size, larger in zip(pieces[1:], sizes[1:], sizes, strict=False):

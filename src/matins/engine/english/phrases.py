@@ -15,6 +15,7 @@ from matins.engine.english.grammar_file import load_grammar
 from matins.engine.english.phrase_errors import reason_of
 from matins.engine.english.phrase_meanings import meaning_of
 from matins.engine.english.phrase_values import Context, InvalidPhraseError, join
+from matins.engine.english.spellings import respelled
 from matins.engine.english.vocabulary import listed
 from matins.engine.when.zones import Zone
 from matins.errors import PhraseError
@@ -22,6 +23,7 @@ from matins.model.trigger import When
 
 _WORD = re.compile(r"[^\s,]+|,")
 _MAX_EXPECTED = 8
+_EXAMPLES = 'Write it like "every weekday at 9am", "every 2 hours" or "tomorrow at 14:00", or as a cron expression.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ def _read(text: str, now_ms: int, zone: Zone) -> PhraseMeaning:
     if not words:
         raise InvalidPhraseError("The phrase is empty", text)
     reading = phrase_grammar().parse("phrase", words)
+    if not reading.trees and (others := respelled(words)) != words:
+        again = phrase_grammar().parse("phrase", others)
+        if again.trees or phrase_grammar().parse("refused", others).trees:
+            words, reading = others, again  # otherwise the error is about the words as they are written
     context = Context(words, now_ms, zone)
     if not reading.trees:
         raise _phrase_error(reading, context)
@@ -109,6 +115,13 @@ def _broken_off(reading: Reading) -> str:
     return f'"{words[at]}" cannot be used {place}: {expected}'
 
 
+def _respelled(words: list[str]) -> list[str]:
+    try:
+        return respelled(words)
+    except InvalidPhraseError:
+        return words  # its own suggestions were of no use
+
+
 def _works(phrase: str, now_ms: int, zone: Zone) -> bool:
     try:
         reading = phrase_grammar().parse("phrase", split_words(phrase))
@@ -124,8 +137,12 @@ def _hint(text: str, refusal: InvalidPhraseError, works: Callable[[str], bool]) 
     if offered:
         together = f"Make {len(offered)} schedules: {listed(offered)}."
         return together if refusal.all_needed else f"Did you mean {listed(offered[:2], 'or')}?"
-    grammar = phrase_grammar()
-    corrected = phrase_suggestions.corrected(split_words(text), grammar, works) if text.isascii() else None
-    if corrected is not None:
-        return f'Did you mean "{corrected}"?'
-    return f'The nearest phrase is "{phrase_suggestions.nearest(text, grammar.examples("phrase"), works)}".'
+    if not text.isascii():
+        return _EXAMPLES
+    words = _respelled(split_words(text))
+
+    def keeps(phrase: str) -> bool:
+        return phrase_suggestions.keeps_meaning(words, split_words(phrase)) and works(phrase)
+
+    corrected = phrase_suggestions.corrected(words, phrase_grammar(), keeps)
+    return _EXAMPLES if corrected is None else f'Did you mean "{corrected}"?'

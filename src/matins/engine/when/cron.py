@@ -29,6 +29,9 @@ ALIASES = {
 }
 DAY_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 MONTH_NAMES = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_LONG_DAYS = tuple(f"{day}DAY" for day in ("SUN", "MON", "TUES", "WEDNES", "THURS", "FRI", "SATUR"))
+_LONG_MONTHS = ("JANUARY", "FEBRUARY", "MARCH", "APRIL", "MAY", "JUNE", "JULY", "AUGUST", "SEPTEMBER", "OCTOBER",
+                "NOVEMBER", "DECEMBER")  # fmt: skip
 ALL_DAYS = (1 << 32) - 2
 
 
@@ -40,6 +43,7 @@ class Kind:
     low: int
     high: int
     names: tuple[str, ...] = ()
+    long_names: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> str:
@@ -50,10 +54,11 @@ SECOND = Kind("second", 0, 59)
 MINUTE = Kind("minute", 0, 59)
 HOUR = Kind("hour", 0, 23)
 DAY_OF_MONTH = Kind("day of month", 1, 31)
-MONTH = Kind("month", 1, 12, MONTH_NAMES)
-DAY_OF_WEEK = Kind("day of week", 0, 7, DAY_NAMES)
+MONTH = Kind("month", 1, 12, MONTH_NAMES, _LONG_MONTHS)
+DAY_OF_WEEK = Kind("day of week", 0, 7, DAY_NAMES, _LONG_DAYS)
 _FIVE = (MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK)
 _SIX = (SECOND, *_FIVE)
+FIELDS = {5: _FIVE, 6: _SIX}
 _NO_CALENDAR: tuple[str, ...] = ()
 
 
@@ -63,7 +68,7 @@ class Field(NamedTuple):
     mask: int
     starred: bool = False
     calendar: tuple[str, ...] = _NO_CALENDAR
-    """Items that depend on the month: `L`, `LW`, `15W`, `5#2`, `5L`."""
+    """Items that depend on the month: `L`, `LW`, `L-3`, `15W`, `5#2`, `5L`."""
 
 
 class Cron(NamedTuple):
@@ -176,6 +181,10 @@ def _check_plain(kind: Kind, token: str) -> None:
         if not _STRICT_ITEM.fullmatch(item):
             problem = f'{kind.name} "{item}" is not allowed in strict mode'
             raise _FieldError(kind, item, problem, "Use numbers, *, ranges, steps and lists.")
+        size, step = _size(kind), item.partition("/")[2]
+        if step and _bounded_int(step) > size:
+            problem = f"{kind.name} step must be 1-{size}, got {step}"
+            raise _FieldError(kind, item, problem, f"The field has {size} values.", f"1-{size}")
 
 
 @lru_cache(maxsize=8192)
@@ -223,6 +232,8 @@ def _item_mask(kind: Kind, item: str) -> int:
     high = _number(kind, item, high_text)
     if kind is DAY_OF_WEEK and high == 0 and low > 0 and not high_text.isdigit():
         high = 7  # FRI-SUN
+    if low > high and kind.names and not (low_text.isdigit() or high_text.isdigit()):  # FRI-MON, NOV-FEB
+        return _wrapped_mask(kind, low, high, step)
     if low > high:
         hint = f"Write {low_text}-{kind.high},{kind.low}-{high_text}." if kind is not DAY_OF_WEEK else "List the days."
         raise _FieldError(kind, item, f'{kind.name} range "{item}" runs backwards', hint)
@@ -236,14 +247,25 @@ def _range_mask(kind: Kind, low: int, high: int, step: int) -> int:
     return (2 << high) - (1 << low) if step == 1 else sum([1 << n for n in range(low, high + 1, step)])
 
 
+def _wrapped_mask(kind: Kind, low: int, high: int, step: int) -> int:
+    """The values of a range of names that passes the end of the week or the year."""
+    size = _size(kind)
+    return sum(1 << (n - kind.low) % size + kind.low for n in range(low, high + size + 1, step))
+
+
+def _size(kind: Kind) -> int:
+    return kind.high - kind.low + (0 if kind is DAY_OF_WEEK else 1)  # 0 and 7 are Sunday
+
+
 def _step(kind: Kind, item: str, text: str) -> int:
-    size = kind.high - kind.low + (0 if kind is DAY_OF_WEEK else 1)
+    """The step. One that is larger than its field leaves the first value: `*/100,1-7` is a starred 1-7."""
+    size = _size(kind)
     if not text.isdigit():
         raise _FieldError(kind, item, f'{kind.name} step "{text}" must be 1-{size}', allowed=f"1-{size}")
     step = _bounded_int(text)
-    if not 1 <= step <= size:
-        hint = "Use a step of 1 or more." if step == 0 else f"The field has {size} values."
-        raise _FieldError(kind, item, f"{kind.name} step must be 1-{size}, got {text}", hint, f"1-{size}")
+    if step == 0:
+        message = f"{kind.name} step must be 1-{size}, got {text}"
+        raise _FieldError(kind, item, message, "Use a step of 1 or more.", f"1-{size}")
     return step
 
 
@@ -252,11 +274,17 @@ def _number(kind: Kind, item: str, text: str) -> int:
         number = _bounded_int(text)
         if kind.low <= number <= kind.high:
             return number
-    elif text.upper() in kind.names:
-        return kind.names.index(text.upper()) + kind.low
+    elif (name := _short_name(kind, text)) in kind.names:
+        return kind.names.index(name) + kind.low
     names = f" or {kind.names[0]}-{kind.names[-1]}" if kind.names else ""
     hint = "Use a number, *, a range a-b, a step */n, or a list a,b." if not text.isdigit() else None
     raise _FieldError(kind, item, f"{kind.name} must be {kind.allowed}{names if not text.isdigit() else ''}", hint)
+
+
+def _short_name(kind: Kind, text: str) -> str:
+    """`MON` of `mon` and `Monday`; a text that is no name is returned in capitals."""
+    upper = text.upper()
+    return next((long[:3] for long in kind.long_names if upper == long), upper)
 
 
 def _bounded_int(text: str) -> int:
@@ -264,8 +292,9 @@ def _bounded_int(text: str) -> int:
     return int(text[:5])
 
 
+_MAX_BEFORE_LAST = 30
 _CALENDAR = {
-    DAY_OF_MONTH: re.compile(r"L|LW|WL|([0-9]{1,2})W"),
+    DAY_OF_MONTH: re.compile(r"L|LW|WL|([0-9]{1,2})W|L-([0-9]{1,2})"),
     DAY_OF_WEEK: re.compile(r"([0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(L|#(L|[0-9]+))"),
 }
 
@@ -280,7 +309,10 @@ def _calendar_item(kind: Kind, item: str) -> str | None:
     if kind is DAY_OF_MONTH:
         if match[1] and not 1 <= int(match[1]) <= 31:
             raise _FieldError(kind, item, f"{kind.name} must be {kind.allowed}")
-        return "LW" if item == "WL" else item
+        if match[2] and not 1 <= int(match[2]) <= _MAX_BEFORE_LAST:
+            problem = f'{kind.name} "{item}": a month has 1-{_MAX_BEFORE_LAST} days before its last'
+            raise _FieldError(kind, item, problem, allowed=f"1-{_MAX_BEFORE_LAST}")
+        return "LW" if item == "WL" else item.replace("L-0", "L-")
     day = DAY_NAMES.index(match[1]) if match[1] in DAY_NAMES else int(match[1]) % 7
     if match[2].endswith("L"):  # 5L, and 5#L as cron-parser writes it
         return f"{day}L"
@@ -291,7 +323,8 @@ def _calendar_item(kind: Kind, item: str) -> str | None:
 
 def _check_calendar_item(kind: Kind, item: str) -> None:
     if kind is DAY_OF_MONTH and item.startswith("L-"):
-        raise _FieldError(kind, item, f'{kind.name} "{item}" is not supported', "Use L for the last day of the month.")
+        problem = f'{kind.name} "{item}" is not L, a dash and a number'
+        raise _FieldError(kind, item, problem, "Write L-3 for the third day before the last.")
     if kind is DAY_OF_WEEK and item == "L":
         raise _FieldError(kind, item, f'{kind.name} "L" needs a day', "Use 5L for the last Friday, or 6 for Saturday.")
 
@@ -325,10 +358,17 @@ _MONTHS_WITH = {29: ALL_MONTHS, 30: ALL_MONTHS & ~(1 << 2), 31: sum(1 << month f
 
 
 def _in_every_month(dom: Field) -> bool:
-    """Whether one of the rules (`L`, `LW`, `15W`) has a day in every month."""
-    return any(not rule[:-1].isdigit() or int(rule[:-1]) <= 28 for rule in dom.calendar)
+    """Whether one of the rules (`L`, `LW`, `15W`, `L-3`) has a day in every month."""
+    return any(_latest(rule) <= 28 for rule in dom.calendar)
 
 
 def _late_days(dom: Field) -> list[int]:
     plain = [n for n in (29, 30, 31) if dom.mask >> n & 1]
-    return plain + [int(rule[:-1]) for rule in dom.calendar]
+    return plain + [_latest(rule) for rule in dom.calendar]
+
+
+def _latest(rule: str) -> int:
+    """How many days a month must have for the rule to have a day in it."""
+    if rule.startswith("L-"):
+        return int(rule[2:]) + 1
+    return int(rule[:-1]) if rule[:-1].isdigit() else 1

@@ -50,6 +50,9 @@ def weekdays_mask(days: int, first: int) -> int:
 def _date_rule(rule: str, first: int, length: int) -> int:
     if rule == "L":
         return 1 << length
+    if rule.startswith("L-"):
+        day = length - int(rule[2:])
+        return 1 << day if day > 0 else 0
     if rule == "LW":
         return 1 << _nearest_weekday(length, first, length)
     day = int(rule[:-1])

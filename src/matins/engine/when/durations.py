@@ -13,14 +13,18 @@ DAY_MS = 24 * HOUR_MS
 UNITS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 MAX_DURATION_MS = 36_525 * UNITS["d"]
 _MAX_SHOWN = 60
+_PART = re.compile(r"([0-9]{1,12})(ms|[smhd])")
+_COMPOUND = re.compile(rf"({_PART.pattern}\s*){{2,5}}")
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(\.[0-9]*)?(.*)", re.DOTALL)
 
 
-def parse_duration(text: str, *, zero: bool = False) -> int:
-    """The duration in milliseconds. `zero`: whether it may be 0."""
+def parse_duration(text: str, *, zero: bool = False, compound: bool = True) -> int:
+    """The duration in milliseconds. `zero`: whether it may be 0. `compound`: whether 1h30m is one."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not all typed
         raise _error(text, "A duration must be text.", 'Write a number and a unit, such as "5m".')
     text = text.strip()
+    if compound and _COMPOUND.fullmatch(text):
+        return _sum(text)
     match = _NUMBER.fullmatch(text)
     assert match is not None
     sign, digits, decimals, unit = match.groups()
@@ -41,13 +45,26 @@ def parse_duration(text: str, *, zero: bool = False) -> int:
         raise _error(
             text,
             f'Invalid time unit "{_shortened(unit)}". Valid units are: s, m, h, d',
-            "Use one number and one unit: 90m for 1h30m.",
+            "Use a number and a unit, such as 90m, the largest unit first: 1h30m.",
         )
     milliseconds = int(digits[:12]) * UNITS[unit]
     if milliseconds == 0 and not zero:
         raise _error(text, "Zero interval is not allowed", "The minimum is 1s.")
     if len(digits) > 12 or milliseconds > MAX_DURATION_MS:
         raise _error(text, f"An interval of {digits[:20]}{unit} is longer than 100 years.", "The maximum is 36525d.")
+    return milliseconds
+
+
+def _sum(text: str) -> int:
+    """The milliseconds of several parts, each in a smaller unit than the one before: 1h30m."""
+    parts = [(int(number), UNITS[unit]) for number, unit in _PART.findall(text)]
+    if any(size >= larger for (_, size), (_, larger) in zip(parts[1:], parts, strict=False)):
+        raise _error(text, f'"{_shortened(text)}": each unit must be smaller than the one before.', "Write 1h30m.")
+    milliseconds = sum(number * size for number, size in parts)
+    if milliseconds == 0:
+        raise _error(text, "Zero interval is not allowed", "The minimum is 1s.")
+    if milliseconds > MAX_DURATION_MS:
+        raise _error(text, f"An interval of {_shortened(text)} is longer than 100 years.", "The maximum is 36525d.")
     return milliseconds
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from matins.engine.when.definitions import wall_text
 from matins.engine.when.durations import MINUTE_MS, parse_duration
+from matins.engine.when.hashed_cron import freeze, is_hashed
 from matins.engine.when.named_zones import ZonedText, split_zone
 from matins.engine.when.rrule import parse_rule, split_recurrence, wall_of_naive
 from matins.engine.when.triggers import Trigger, compile_trigger, to_ms
@@ -28,9 +29,11 @@ from matins.model.trigger import (
 )
 
 MAX_TEXT_LENGTH = 1000
-_DURATION = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?[^\W_]*|[+-]?\.[0-9]+[^\W_]*")
+_DURATION = re.compile(r"([0-9]{1,12}(ms|[smhd])){2,5}|[+-]?[0-9]+(\.[0-9]*)?[^\W_]*|[+-]?\.[0-9]+[^\W_]*")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9].*)?", re.DOTALL | re.IGNORECASE)
 _RRULE = re.compile(r"RRULE:|DTSTART[:;]|FREQ=", re.IGNORECASE)
+_AT = re.compile(r"@\s*[0-9]")
+"""`@ 9am` is English."""
 _CRON_STARTS = "0123456789*?"
 
 
@@ -44,8 +47,11 @@ def parse_trigger(
     strict: bool = False,
     anchor: Anchor = "completion",
     first: First = "after_interval",
+    name: str | None = None,
 ) -> Trigger:
-    """The trigger of a cron expression or alias, a duration, an ISO instant, an RRULE, an English phrase or `never`."""
+    """The trigger of a cron expression or alias, a duration, an ISO instant, an RRULE, an English phrase or `never`.
+
+    `name` is that of the schedule, from which `H` in a cron expression follows."""
     named = ZonedText(_readable(text), None) if strict else split_zone(_readable(text))
     text = named.text
     timezone = _only_zone(named.zone, timezone)
@@ -54,7 +60,7 @@ def parse_trigger(
     if text.lower() == "never":
         when: When = Never()
     elif _looks_like_cron(text):
-        when = Cron(text, strict)
+        when = Cron(freeze(text, name) if is_hashed(text) and not strict else text, strict)
     elif _DURATION.fullmatch(text):
         when = Interval(parse_duration(text), now_ms, anchor, first)
     elif _ISO.fullmatch(text):
@@ -97,6 +103,8 @@ def _readable(text: str) -> str:
 def _looks_like_cron(text: str) -> bool:
     """Whether the text is an alias, has a star, or starts with two words that start as cron fields do."""
     if text[0] in "@*?":
+        return not _AT.match(text)
+    if is_hashed(text):
         return True
     words = text.split(None, 2)
     if len(words) == 1:

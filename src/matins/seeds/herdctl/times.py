@@ -24,8 +24,8 @@ def parse_interval(interval: str) -> int:
     found = _ONE_UNIT.fullmatch(interval)
     try:
         if found is not None:
-            return parse_duration(f"{found[1]}{found[2].lower()}")
-        parse_duration(interval)
+            return parse_duration(f"{found[1]}{found[2].lower()}", compound=False)
+        parse_duration(interval, compound=False)
     except IntervalParseError as error:
         error.value = interval
         raise

@@ -55,14 +55,17 @@ def _count(text: str, default: int | None = None) -> Callable[[F], F]:
 @root_command("next")
 @click.argument("text", nargs=-1, metavar="[WHEN]")
 @click.option("--after", metavar="INSTANT", help="Time with its offset after which WHEN fires. Default: now.")
+@click.option("--name", metavar="NAME", help="Name of the schedule, from which H in a cron expression follows.")
 @_count("Number of fires of WHEN (default: 5) or of schedules (20), up to 1000.")
 @setting_options(_TEXT_SETTINGS, assignments=False)
 @pass_context
-def next_runs(context: CliContext, text: tuple[str, ...], after: str | None, count: int | None, **options: Any) -> None:
+def next_runs(
+    context: CliContext, text: tuple[str, ...], after: str | None, name: str | None, count: int | None, **options: Any
+) -> None:
     """WHEN is English ("every weekday at 9am"), cron ("0 9 * * 1-5", @daily), a duration (5m), an ISO instant, or an
     RRULE.
     """
-    settings = without_none(after=after) | given_settings(_TEXT_SETTINGS, options)
+    settings = without_none(after=after, name=name) | given_settings(_TEXT_SETTINGS, options)
     if not text:
         return _upcoming(context, count, settings)
     count = _DEFAULT_COUNT if count is None else count
