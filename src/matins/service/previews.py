@@ -36,7 +36,15 @@ from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.uncovered_slots import first_uncovered_slot
 from matins.service.core import Core
-from matins.service.drafts import Draft, apply_edit, changes_trigger, check_available, free_name, subject_of
+from matins.service.drafts import (
+    Draft,
+    apply_edit,
+    changes_trigger,
+    check_available,
+    free_name,
+    name_from_text,
+    subject_of,
+)
 from matins.service.forecasts import forecast_result
 from matins.service.gate_reports import present_facts, state_report
 from matins.service.new_agents import NewAgents
@@ -62,7 +70,8 @@ class Previews:
         **settings: Any,
     ) -> NewForecast:
         now = self.core.clock.now_ms()
-        given = {"name": name or "unnamed", "when": when, "agent": agent, "context": context, **settings}
+        draft_name = name or name_from_text(subject_of(settings))
+        given = {"name": draft_name, "when": when, "agent": agent, "context": context, **settings}
         made = self.agents.prepare(principal, agent, settings) if create_agent else []
         (draft,) = self.proposals.drafts(principal, [given], now, [one.name for one in made])
         with self.core.store.reading() as transaction:
