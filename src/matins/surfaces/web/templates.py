@@ -14,6 +14,7 @@ from markupsafe import Markup
 from matins.api.codec import to_document
 from matins.surfaces.web import states, times
 from matins.surfaces.web.files import StaticFiles
+from matins.surfaces.web.paths import full_name, schedule_path, why_path
 from matins.surfaces.web.visit import Visit
 
 _KEPT = frozenset("\n\t")
@@ -44,6 +45,7 @@ def environment(files: StaticFiles) -> Environment:
         "schedule_look": states.of_schedule,
         "verdict_look": states.of_verdict,
         "schedule_path": schedule_path,
+        "why_path": why_path,
         "full_name": full_name,
     }
     found.globals.update(names)
@@ -69,15 +71,6 @@ def values_of(visit: Visit) -> dict[str, Any]:
         return "" if instant is None else times.full(instant, visit.zone)
 
     return {"visit": visit, "at": at, "ago": ago, "day": day, "full": _title, "can": visit.can}
-
-
-def full_name(record: Any) -> str:
-    """A schedule's name with its agent's, which is unique."""
-    return f"{record.agent}/{record.name}" if record.agent else record.name
-
-
-def schedule_path(name: str) -> str:
-    return f"/schedules/{quote(name, safe='/')}"
 
 
 def shown(text: Any) -> Markup:

@@ -1,15 +1,19 @@
-"""The waterfall of a run: from due to its end, as bars in percent of the whole."""
+"""The waterfall of a run: its spans from due to end, as bars in percent of the whole."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from matins.api.results import Check, Run
+from matins.api.results import RunFacts, Span
 from matins.surfaces.web import states
 
-_LEAST = 0.4
+_NARROWEST = 0.4
 _TICKS = 4
+_FINE_S = 600
+_WORDS = {"planned": "Due → planned", "waiting": "Waiting", "approval": "Approval"}
+_NESTED = frozenset({"check", "step"})
+_STATES = {"passed": "ok", "approved": "ok", "go": "ok", "rejected": "skip"}
 
 
 class Bar(NamedTuple):
@@ -32,36 +36,32 @@ class Waterfall(NamedTuple):
     late_ms: float | None
 
 
-def waterfall(run: Run, checks: list[Check], now: datetime, zone: tzinfo) -> Waterfall:
-    due = run.slot or run.planned_at
-    begin, end = min(due, run.planned_at), run.ended_at or now
-    total = max((end - begin).total_seconds(), 0.001)
-
-    def bar(word: str, start: datetime, stop: datetime, icon: str = "plan", nested: bool = False) -> Bar:
-        length = max((stop - start).total_seconds(), 0.0)
-        x = min(max((start - begin).total_seconds() / total * 100, 0), 100 - _LEAST)
-        return Bar(
-            word, nested, icon, round(x, 2), round(max(min(length / total * 100, 100 - x), _LEAST), 2), length * 1000
-        )
-
-    bars = [bar("Due → planned", due, run.planned_at)]
-    for check in checks:
-        start = check.at - timedelta(milliseconds=check.duration_ms)
-        bars.append(bar(states.words(check.gate), start, check.at, "ok" if check.verdict == "passed" else "skip", True))
-    if run.started_at is not None:
-        bars.append(bar("Planned → started", run.planned_at, run.started_at))
-        bars.append(bar("Execution", run.started_at, end, states.of_run(run).icon))
-        for step in run.steps:
-            if step.started_at is not None:
-                look = states.of_run(step)
-                bars.append(bar(step.title, step.started_at, step.ended_at or now, look.icon, True))
-    elif run.live:
-        bars.append(bar("Waiting", run.planned_at, now, states.of_run(run).icon))
+def waterfall(facts: RunFacts, now: datetime, zone: tzinfo) -> Waterfall:
+    run = facts.run
+    begin = min([facts.due_at, *(span.start for span in facts.spans)])
+    total = max(((run.ended_at or now) - begin).total_seconds(), 0.001)
+    bars = [_bar(span, begin, total, now) for span in facts.spans]
     ticks = [_tick(begin, total, index / _TICKS, zone) for index in range(_TICKS)]
-    late = None if run.slot is None or run.started_at is None else (run.started_at - run.slot).total_seconds() * 1000
+    late = None if run.started_at is None else max((run.started_at - facts.due_at).total_seconds() * 1000, 0)
     return Waterfall(bars, ticks, late)
+
+
+def _bar(span: Span, begin: datetime, total: float, now: datetime) -> Bar:
+    length = max(((span.end or now) - span.start).total_seconds(), 0.0)
+    x = min(max((span.start - begin).total_seconds() / total * 100, 0.0), 100 - _NARROWEST)
+    width = max(min(length / total * 100, 100 - x), _NARROWEST)
+    look = states.RUNS.get(span.state or "")
+    icon = look.icon if look else _STATES.get(span.state or "", "run" if span.end is None else "plan")
+    return Bar(
+        span.label or _WORDS.get(span.name, span.name),
+        span.name in _NESTED,
+        icon,
+        round(x, 2),
+        round(width, 2),
+        length * 1000,
+    )
 
 
 def _tick(begin: datetime, total: float, part: float, zone: tzinfo) -> Tick:
     local = (begin + timedelta(seconds=total * part)).astimezone(zone)
-    return Tick(part * 100, f"{local:%H:%M}" if total > 600 else f"{local:%H:%M:%S}")
+    return Tick(part * 100, f"{local:%H:%M}" if total > _FINE_S else f"{local:%H:%M:%S}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from matins.surfaces.web.sentences import because
+from matins.surfaces.web.timeline import picture
 from matins.surfaces.web.visit import Page, Visit
 
 _UNPLANNED = (
@@ -29,7 +30,8 @@ def now(visit: Visit) -> Page:
         return welcome(visit)
     unplanned = [run for run in recent if run.state in _UNPLANNED or run.status == "awaiting_approval"]
     values = {
-        "running": api.runs.list(state="running", limit=_SHOWN),
+        "picture": picture(api.timeline(), visit.zone, visit.zone_name),
+        "running": [each for each in api.runs.live() if each.run.state == "running"][:_SHOWN],
         "approvals": api.approvals.list(limit=_SHOWN),
         "budgets": api.budgets.list(),
         "upcoming": upcoming,

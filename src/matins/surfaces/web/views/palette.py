@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from matins.surfaces.web.templates import full_name, schedule_path
+from matins.surfaces.web.paths import full_name, schedule_path
 from matins.surfaces.web.visit import Page, Visit
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from matins.api.results import Run
+from matins.api.results import Run, RunFacts
 from matins.errors import MatinsError
 from matins.surfaces.web.sentences import because, usage
 from matins.surfaces.web.states import RUNS
@@ -36,17 +36,19 @@ def index(visit: Visit) -> Page:
 
 
 def show(visit: Visit) -> Page:
-    api, run = visit.api, visit.api.runs.get(visit.params["run_id"])
+    api = visit.api
+    facts = api.runs.facts(visit.params["run_id"])
+    run = facts.run
     tab = visit.query.get("tab", "output")
     snapshot = api.runs.snapshot(run.id)
     values: dict[str, Any] = {
         "run": run,
         "snapshot": snapshot,
-        "because": because(run, visit.zone_name),
+        "facts": facts,
         "usage": usage(run),
         "checks": api.runs.checks(run.id),
-        "waterfall": waterfall(run, api.runs.checks(run.id), visit.now, visit.zone),
-        "facts": _facts(run),
+        "waterfall": waterfall(facts, visit.now, visit.zone),
+        "reported": _reported(run),
         "tab": tab if tab in _TABS else "output",
         "tabs": _TABS,
         "output": None,
@@ -61,13 +63,13 @@ def show(visit: Visit) -> Page:
             messages = api.threads.messages(thread.thread.id, limit=500) if thread else []
             values["messages"] = [message for message in messages if message.run_id in (None, run.id)]
         case "difference":
-            values["difference"] = _difference(visit, run)
+            values["difference"] = _difference(visit, facts)
         case _:
             pass
     return Page("run.html", f"Run {run.id}", values, (f"run-{run.id}",))
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _reported(run: Run) -> dict[str, Any]:
     match run.outcome:
         case {"result": {"executed": _} as result}:
             return dict(result)
@@ -82,11 +84,11 @@ def _output(visit: Visit, run: Run) -> Any:
         return error
 
 
-def _difference(visit: Visit, run: Run) -> tuple[Run, list[tuple[str, Any, Any]]] | None:
+def _difference(visit: Visit, facts: RunFacts) -> tuple[str, list[tuple[str, Any, Any]]] | None:
     """The last run before this one that succeeded, and the settings that differ from its."""
-    earlier = visit.api.runs.list(schedule=run.schedule, state="succeeded", before=run.id, limit=1)
-    if not earlier:
+    if facts.last_success is None:
         return None
-    old, new = visit.api.runs.snapshot(earlier[0].id).settings, visit.api.runs.snapshot(run.id).settings
+    old = visit.api.runs.snapshot(facts.last_success).settings
+    new = visit.api.runs.snapshot(facts.run.id).settings
     names = [name for name in [*old, *(n for n in new if n not in old)] if old.get(name) != new.get(name)]
-    return earlier[0], [(name, old.get(name), new.get(name)) for name in names]
+    return facts.last_success, [(name, old.get(name), new.get(name)) for name in names]

@@ -42,6 +42,7 @@ def show(visit: Visit) -> Page:
         "schedule": schedule,
         "why": api.why(schedule.name, agent=schedule.agent, at=at or None),
         "asked": at,
+        "usual": api.usual(schedule.name, agent=schedule.agent),
         "forecast": api.preview(schedule.name, agent=schedule.agent, count=_COUNT),
         "bar30": slot_bar(runs, visit.zone, visit.now, schedule.timezone),
         "ran": sum(run.started_at is not None for run in runs),

@@ -1,0 +1,151 @@
+"""The timeline as SVG: every x is a percentage, so the picture fits any width and its text never scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, tzinfo
+from typing import NamedTuple
+
+from matins.api.results import Timeline, TimelineBand, TimelineLane, TimelineRun, TimelineSlot
+from matins.surfaces.web import states, times
+from matins.surfaces.web.paths import schedule_path, why_path
+from matins.surfaces.web.states import Look
+
+_TOP, _LANE = 30, 46
+_NARROWEST = 0.35
+_HOURS = (1, 2, 3, 6, 12, 24)
+_MAX_TICKS = 12
+_MAX_DASHES = 200
+
+
+class Tick(NamedTuple):
+    x: float
+    text: str
+    is_day: bool
+
+
+class Mark(NamedTuple):
+    """A record or a slot: a bar where it lasted, an icon where it did not."""
+
+    id: str
+    x: float
+    width: float
+    icon: str
+    bar: bool
+    future: bool
+    path: str
+    sentence: str
+    to: float | None
+    """Where a deferred one continues."""
+    y: int
+
+
+class Band(NamedTuple):
+    kind: str
+    x: float
+    width: float
+    icon: str
+    dashes: int
+    sentence: str
+    path: str | None
+    future: bool
+
+
+class Lane(NamedTuple):
+    agent: str
+    runner: str
+    y: int
+    marks: list[Mark]
+    bands: list[Band]
+    label: str
+
+
+class Picture(NamedTuple):
+    height: int
+    now: float
+    ticks: list[Tick]
+    lanes: list[Lane]
+    label: str
+    omitted: int
+
+
+class _Scale(NamedTuple):
+    start: datetime
+    end: datetime
+    now: datetime
+    zone: tzinfo
+
+    def x(self, at: datetime) -> float:
+        part = (at - self.start) / (self.end - self.start)
+        return round(min(max(part, 0.0), 1.0) * 100, 1)
+
+    def clock(self, at: datetime) -> str:
+        return times.clock(at, self.zone, self.now)
+
+
+def picture(timeline: Timeline, zone: tzinfo, zone_name: str) -> Picture:
+    scale = _Scale(timeline.start, timeline.end, timeline.now, zone)
+    lanes = [_lane(lane, index, scale) for index, lane in enumerate(timeline.lanes)]
+    height = _TOP + _LANE * max(len(lanes), 1)
+    label = (
+        f"{len(lanes)} agents from {scale.clock(timeline.start)} to {scale.clock(timeline.end)}, {zone_name}. "
+        "Past runs are left of now, planned fires right of it."
+    )
+    return Picture(height, scale.x(timeline.now), list(_ticks(scale)), lanes, label, timeline.omitted)
+
+
+def _ticks(scale: _Scale) -> Iterator[Tick]:
+    hours = (scale.end - scale.start) / timedelta(hours=1)
+    step = next((size for size in _HOURS if hours / size <= _MAX_TICKS), _HOURS[-1])
+    local = scale.start.astimezone(scale.zone).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    while local < scale.end:
+        if local.hour % step == 0:
+            is_day = local.hour == 0
+            yield Tick(scale.x(local), f"{local:%a} {local.day}" if is_day else f"{local:%H:%M}", is_day)
+        local += timedelta(hours=1)
+
+
+def _lane(lane: TimelineLane, index: int, scale: _Scale) -> Lane:
+    y = _TOP + index * _LANE
+    marks = [_run(run, scale, y) for run in lane.runs]
+    marks += [_slot(slot, lane.agent, scale, y, number) for number, slot in enumerate(lane.slots)]
+    bands = [_band(band, lane.agent, scale) for band in lane.bands]
+    label = f"{lane.agent or 'jobs'}: {len(lane.runs)} records, {len(lane.slots)} slots to come"
+    return Lane(lane.agent, lane.runner or "", y, marks, bands, label)
+
+
+def _run(run: TimelineRun, scale: _Scale, y: int) -> Mark:
+    look = states.of_run(run)
+    x = scale.x(run.at)
+    ends = run.ended_at or (scale.now if run.started_at else None)
+    lasted = run.started_at is not None and ends is not None
+    width = max(round(scale.x(ends) - x, 1), _NARROWEST) if lasted and ends is not None else 0.0
+    text = f"{run.schedule} {scale.clock(run.slot or run.at)}: {run.sentence or _took(run, look)}"
+    return Mark(f"m-{run.run_id}", x, width, look.icon, lasted, False, f"/runs/{run.run_id}", text, None, y)
+
+
+def _took(run: TimelineRun, look: Look) -> str:
+    if run.started_at is None or run.ended_at is None:
+        return look.word
+    return f"{look.word} in {times.duration((run.ended_at - run.started_at).total_seconds() * 1000)}"
+
+
+def _slot(slot: TimelineSlot, agent: str, scale: _Scale, y: int, number: int) -> Mark:
+    look: Look = states.of_verdict(slot.verdict)
+    text = f"{slot.schedule} {scale.clock(slot.at)}: {slot.sentence or look.word}"
+    to = scale.x(slot.until) if slot.until is not None else None
+    path = why_path(slot.schedule, agent, slot.at)
+    return Mark(f"s-{slot.schedule_id}-{number}", scale.x(slot.due_at), 0.0, look.icon, False, True, path, text, to, y)
+
+
+def _band(band: TimelineBand, agent: str, scale: _Scale) -> Band:
+    x = scale.x(band.start)
+    width = max(round(scale.x(band.end) - x, 1), _NARROWEST)
+    worst = next((state for state in ("failed", "missed", "skipped") if band.states.get(state)), "succeeded")
+    icon = states.RUNS[worst].icon if band.kind == "records" else "plan"
+    counts = ", ".join(f"{count} {states.words(state).lower()}" for state, count in band.states.items())
+    what = band.schedule or f"{band.schedules} schedules"
+    text = band.sentence or f"{what}: {band.count} {'records' if band.kind == 'records' else 'slots'}"
+    path = schedule_path(band.schedule, agent) if band.schedule else None
+    said = f"{text}{' (' + counts + ')' if counts else ''}"
+    return Band(band.kind, x, width, icon, min(band.count, _MAX_DASHES), said, path, band.start >= scale.now)

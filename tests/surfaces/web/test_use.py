@@ -1,0 +1,172 @@
+"""Using the page: by keys, live, with two browsers, and when something is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from page_server import Browsing, PageServer
+from playwright.sync_api import Browser, Page, expect
+
+YEARLY = "0 0 1 1 *"
+
+
+def current(page: Page) -> str:
+    return page.locator("tr.cur th a").inner_text()
+
+
+def test_b12_keys_alone_lead_through_the_page(server: PageServer, browse: Callable[..., Browsing]) -> None:
+    """B12: go, move, open, run, pause, why, edit, search and help, each by a key; none while typing."""
+    m = server.matins
+    m.agents.set("demo", runner="demo")
+    for name in ("first", "second"):
+        m.add(name, when=YEARLY, agent="demo", prompt="x")
+    page = browse().sign_in().page()
+    page.goto("/")
+    keys = page.keyboard
+    keys.press("g")
+    keys.press("s")
+    page.wait_for_url("**/schedules")
+    expect(page.locator("tbody tr")).to_have_count(2)
+    keys.press("j")
+    keys.press("j")
+    assert current(page) == "second"
+    keys.press("p")
+    expect(page.locator("tr.cur").get_by_text("Paused", exact=True)).to_be_visible()
+    keys.press("p")
+    expect(page.locator("tr.cur").get_by_text("Paused", exact=True)).to_have_count(0)
+    keys.press("Enter")
+    page.wait_for_url("**/schedules/demo/second")
+    keys.press("w")
+    page.wait_for_url("**#why")
+    keys.press("p")
+    keys.press("Tab")
+    page.get_by_label("Why", exact=True).fill("over the holidays")
+    keys.press("Enter")
+    expect(page.get_by_text("over the holidays")).to_be_visible()
+    assert m.get("second").state == "paused"
+    keys.press("p")
+    expect(page.get_by_text("Active", exact=True)).to_be_visible()
+    keys.press("r")
+    page.wait_for_url("**/runs/*")
+    expect(page.get_by_text("Succeeded", exact=True).first).to_be_visible()
+    keys.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    keys.press("Escape")
+    keys.press("Control+k")
+    page.get_by_role("combobox").fill("fir")
+    expect(page.get_by_role("option", name="demo/first", exact=True)).to_be_visible()
+    keys.press("Enter")
+    page.wait_for_url("**/schedules/demo/first")
+    keys.press("e")
+    page.wait_for_url("**/edit")
+    page.get_by_label("Prompt").fill("jjpp?")
+    assert page.get_by_label("Prompt").input_value() == "jjpp?"
+
+
+def test_a_new_schedule_is_read_back_while_it_is_typed(server: PageServer, browse: Callable[..., Browsing]) -> None:
+    """The preview says how Matins reads the text, and when it fires; a text that it cannot read disables the button."""
+    server.matins.agents.set("demo", runner="demo")
+    page = browse().sign_in().page()
+    page.goto("/schedules/new")
+    when = page.get_by_label("When", exact=True)
+    when.fill("every weekday at 9am")
+    expect(page.locator("#prev mark")).to_have_text("every weekday at 09:00")
+    expect(page.locator("#prev .fires li")).to_have_count(5)
+    when.fill("every blue moon")
+    expect(page.locator("#prev [data-invalid]")).to_be_visible()
+    expect(page.get_by_role("button", name="Create schedule")).to_be_disabled()
+    when.fill("every weekday at 9am")
+    page.get_by_label("Name").fill("brief")
+    page.get_by_label("Prompt").fill("Say what day it is")
+    expect(page.locator("#same code")).to_contain_text(
+        'matins add "every weekday at 9am" --agent "demo" --name "brief"'
+    )
+    page.get_by_role("button", name="Create schedule").click()
+    page.wait_for_url("**/schedules/demo/brief")
+    page.get_by_role("link", name="Edit").click()
+    page.get_by_label("Prompt").fill("Say the month")
+    server.matins.edit("brief", prompt="Somebody else was quicker")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("changed")
+    assert server.matins.get("brief").prompt == "Somebody else was quicker"
+
+
+def test_b5_a_digest_that_changes_disarms_and_two_browsers_agree(
+    server: PageServer, browse: Callable[..., Browsing]
+) -> None:
+    """B5: an edit between reading and pressing voids the press; what one browser approves, the other sees."""
+    m = server.matins
+    m.agents.set("demo", runner="demo")
+    m.add("deploy", when=YEARLY, agent="demo", prompt="Deploy main", approval="owner_approve")
+    run = m.run("deploy")
+    one, two = browse().sign_in(), browse().sign_in()
+    page, other = one.page(), two.page()
+    page.goto("/approvals")
+    other.goto("/approvals")
+    expect(page.get_by_text("Deploy main")).to_be_visible()
+    page.keyboard.press("a")
+    expect(page.locator(".armed")).to_have_count(1)
+    m.agents.set("demo", runner="demo", idle_timeout="7m")  # what would run is another thing now
+    approval = m.approvals.list()
+    if approval and approval[0].digest != page.locator(".ap").get_attribute("data-digest"):
+        expect(page.locator(".armed")).to_have_count(0)
+    page.goto("/approvals")
+    page.keyboard.press("a")
+    page.keyboard.press("Enter")
+    expect(other.get_by_text("Nothing waits for you")).to_be_visible()
+    assert m.runs.wait(run.id, timeout=60).state == "succeeded"
+
+
+def test_the_page_is_live_and_says_when_it_is_not(server: PageServer, browse: Callable[..., Browsing]) -> None:
+    """A change appears by itself; a cut stream greys the page and names the time; the stream comes back."""
+    m = server.matins
+    browsing = browse().sign_in()
+    browsing.expected = ("ERR_", "Failed to fetch", "htmx")
+    page = browsing.page()
+    page.clock.install()
+    page.goto("/schedules")
+    expect(page.get_by_text("No schedule matches")).to_be_visible()
+    m.add("appears", when=YEARLY, job="work")
+    page.clock.run_for(1_000)
+    expect(page.get_by_role("link", name="appears")).to_be_visible()
+    browsing.context.set_offline(True)
+    page.clock.run_for(15_000)
+    expect(page.locator("#stale")).to_contain_text("since")
+    expect(page.locator("body.stale")).to_have_count(1)
+    m.add("meanwhile", when=YEARLY, job="work")
+    browsing.context.set_offline(False)
+    page.clock.run_for(5_000)
+    expect(page.get_by_role("link", name="meanwhile")).to_be_visible()
+    expect(page.locator("#stale")).to_be_hidden()
+
+
+def test_what_is_away_is_said_with_the_way_to_mend_it(browser: Browser, tmp_path: Path) -> None:
+    """No engine: nothing will fire. An address that is not there, and a run that is not there, say so."""
+    server = PageServer(f"sqlite:///{tmp_path}/m.db", start=False)
+    browsing = Browsing(browser, server).sign_in()
+    browsing.expected = ("404",)
+    page = browsing.page()
+    page.goto("/schedules")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing will fire: no engine is running. Start one: matins up")
+    page.goto("/nothing")
+    expect(page.get_by_role("heading", name="Not Found")).to_be_visible()
+    page.goto("/runs/9999")
+    expect(page.get_by_role("heading", name="Not Found")).to_be_visible()
+    browsing.close()
+    server.close()
+
+
+def test_a_viewer_has_no_buttons(server: PageServer, browse: Callable[..., Browsing]) -> None:
+    """The page has the rights of its session, and the API refuses what it does not offer."""
+    m = server.matins
+    m.add("nightly", when=YEARLY, job="work")
+    browsing = browse().sign_in(token_id=m.tokens.create("eye", role="viewer").id)
+    browsing.expected = ("403",)
+    page = browsing.page()
+    page.goto("/schedules/nightly")
+    expect(page.get_by_role("heading", name="nightly")).to_be_visible()
+    expect(page.get_by_role("button", name="Run now")).to_have_count(0)
+    expect(page.get_by_role("link", name="Edit")).to_have_count(0)
+    call = "fetch('/v1/schedules/nightly/run', {method: 'POST', headers: {'X-Matins-CSRF': '1'}}).then(r => r.status)"
+    assert page.evaluate(call) == 403
