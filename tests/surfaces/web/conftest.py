@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from page_server import Browsing, PageServer, launch
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
+
+expect.set_options(timeout=20_000)  # both cores may be busy
 
 
 @pytest.fixture(scope="session")

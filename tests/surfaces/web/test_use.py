@@ -43,10 +43,10 @@ def test_b12_keys_alone_lead_through_the_page(server: PageServer, browse: Callab
     keys.press("Tab")
     page.get_by_label("Why", exact=True).fill("over the holidays")
     keys.press("Enter")
-    expect(page.get_by_text("over the holidays")).to_be_visible()
+    expect(page.locator(".head").get_by_text("over the holidays")).to_be_visible()
     assert m.get("second").state == "paused"
     keys.press("p")
-    expect(page.get_by_text("Active", exact=True)).to_be_visible()
+    expect(page.locator(".head").get_by_text("Active", exact=True)).to_be_visible()
     keys.press("r")
     page.wait_for_url("**/runs/*")
     expect(page.get_by_text("Succeeded", exact=True).first).to_be_visible()
@@ -60,14 +60,16 @@ def test_b12_keys_alone_lead_through_the_page(server: PageServer, browse: Callab
     page.wait_for_url("**/schedules/demo/first")
     keys.press("e")
     page.wait_for_url("**/edit")
-    page.get_by_label("Prompt").fill("jjpp?")
-    assert page.get_by_label("Prompt").input_value() == "jjpp?"
+    page.locator("textarea[name=prompt]").fill("jjpp?")
+    assert page.locator("textarea[name=prompt]").input_value() == "jjpp?"
 
 
 def test_a_new_schedule_is_read_back_while_it_is_typed(server: PageServer, browse: Callable[..., Browsing]) -> None:
     """The preview says how Matins reads the text, and when it fires; a text that it cannot read disables the button."""
     server.matins.agents.set("demo", runner="demo")
-    page = browse().sign_in().page()
+    browsing = browse().sign_in()
+    browsing.expected = ("412",)
+    page = browsing.page()
     page.goto("/schedules/new")
     when = page.get_by_label("When", exact=True)
     when.fill("every weekday at 9am")
@@ -77,15 +79,15 @@ def test_a_new_schedule_is_read_back_while_it_is_typed(server: PageServer, brows
     expect(page.locator("#prev [data-invalid]")).to_be_visible()
     expect(page.get_by_role("button", name="Create schedule")).to_be_disabled()
     when.fill("every weekday at 9am")
-    page.get_by_label("Name").fill("brief")
-    page.get_by_label("Prompt").fill("Say what day it is")
+    page.get_by_label("Name (empty: from the prompt)").fill("brief")
+    page.locator("textarea[name=prompt]").fill("Say what day it is")
     expect(page.locator("#same code")).to_contain_text(
         'matins add "every weekday at 9am" --agent "demo" --name "brief"'
     )
     page.get_by_role("button", name="Create schedule").click()
     page.wait_for_url("**/schedules/demo/brief")
     page.get_by_role("link", name="Edit").click()
-    page.get_by_label("Prompt").fill("Say the month")
+    page.locator("textarea[name=prompt]").fill("Say the month")
     server.matins.edit("brief", prompt="Somebody else was quicker")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_contain_text("changed")
@@ -100,18 +102,23 @@ def test_b5_a_digest_that_changes_disarms_and_two_browsers_agree(
     m.agents.set("demo", runner="demo")
     m.add("deploy", when=YEARLY, agent="demo", prompt="Deploy main", approval="owner_approve")
     run = m.run("deploy")
-    one, two = browse().sign_in(), browse().sign_in()
-    page, other = one.page(), two.page()
-    page.goto("/approvals")
-    other.goto("/approvals")
-    expect(page.get_by_text("Deploy main")).to_be_visible()
+    one, two, still = browse().sign_in(), browse().sign_in(), browse().sign_in()
+    still.expected = ("409", "ERR_FAILED")
+    page, other, old = one.page(), two.page(), still.page()
+    old.route("**/ui/stream", lambda route: route.abort())
+    for each in (page, other, old):
+        each.goto("/approvals")
+        expect(each.get_by_text("Deploy main")).to_be_visible()
     page.keyboard.press("a")
-    expect(page.locator(".armed")).to_have_count(1)
-    m.agents.set("demo", runner="demo", idle_timeout="7m")  # what would run is another thing now
-    approval = m.approvals.list()
-    if approval and approval[0].digest != page.locator(".ap").get_attribute("data-digest"):
-        expect(page.locator(".armed")).to_have_count(0)
-    page.goto("/approvals")
+    expect(page.locator(".armed")).to_have_text("Press again to approve A")
+    m.edit("deploy", prompt="Deploy everything")
+    expect(page.get_by_text("Deploy everything")).to_be_visible()
+    expect(page.locator(".armed")).to_have_count(0)
+    page.keyboard.press("Enter")
+    old.keyboard.press("a")
+    old.keyboard.press("Enter")
+    expect(old.locator("#toast")).to_contain_text("is void")
+    assert m.runs.get(run.id).status == "awaiting_approval"
     page.keyboard.press("a")
     page.keyboard.press("Enter")
     expect(other.get_by_text("Nothing waits for you")).to_be_visible()

@@ -1,8 +1,6 @@
 // Changes: an element with data-call makes one call of the API, with the fields of its form.
 import { $, $$, on, toast } from './dom.js';
 
-const NUMBERS = new Set(['retries', 'catch_up_limit', 'queue_limit', 'max_executions', 'max_tokens']);
-
 function fields(form) {
   const body = {};
   for (const field of form.elements) {
@@ -10,7 +8,7 @@ function fields(form) {
     const was = field.dataset.was;
     if (was !== undefined ? field.value === was : field.value === '') continue; // as it was
     body[field.name] = field.value === '' ? null : field.matches('[data-instant]') ? new Date(field.value).toISOString()
-      : NUMBERS.has(field.name) ? Number(field.value) : field.value;
+      : field.type === 'number' ? Number(field.value) : field.value;
   }
   return body;
 }
@@ -32,7 +30,7 @@ export async function call(element, body) {
 }
 
 function problem(element, text) {
-  const box = $('.problem', element.closest('form, article') ?? document.createElement('p'));
+  const box = element.matches('form') && $('.problem', element);
   if (!box) return toast(text);
   box.textContent = text;
   box.hidden = false;

@@ -32,7 +32,7 @@ def now(visit: Visit) -> Page:
     values = {
         "picture": picture(api.timeline(), visit.zone, visit.zone_name),
         "running": [each for each in api.runs.live() if each.run.state == "running"][:_SHOWN],
-        "approvals": api.approvals.list(limit=_SHOWN),
+        "status": api.system.status(),
         "budgets": api.budgets.list(),
         "upcoming": upcoming,
         "unplanned": [(run, because(run, visit.zone_name)) for run in unplanned[:_SHOWN]],

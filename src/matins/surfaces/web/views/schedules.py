@@ -7,6 +7,9 @@ from typing import Any
 
 from matins.api.results import Explanation, Run
 from matins.errors import MatinsError
+from matins.model.schedule import ScheduleDefinition, TriggerSettings
+from matins.model.settings import settings_of
+from matins.surfaces.text_values import from_text
 from matins.surfaces.web.sentences import because, usage
 from matins.surfaces.web.slots import slot_bar
 from matins.surfaces.web.visit import Page, Visit
@@ -15,6 +18,8 @@ _PAGE = 50
 _STATES = ("active", "paused", "pending", "broken")
 _EXAMPLES = ("every weekday at 9am", "30 2 * * *", "every 10 minutes", "in 2 hours", "first monday of the month at 9")
 _COUNT = 5
+_FIELDS = ("prompt", "timezone", "quiet_hours", "overlap", "catch_up", "approval", "max_cost", "timeout", "retries")
+_SETTINGS = settings_of(ScheduleDefinition, TriggerSettings)
 _HISTORY = 30
 
 
@@ -81,12 +86,29 @@ def _form(visit: Visit) -> dict[str, Any]:
 
 
 def reads(visit: Visit) -> Page:
-    """What a text means, and when it would fire; or what is wrong with it."""
-    text = visit.query.get("when", "").strip()
-    values: dict[str, Any] = {"preview": None, "error": None, "text": text}
+    """What the form means: the text, the next fires with their verdicts, and what would be refused."""
+    query = visit.query
+    text = query.get("when", "").strip()
+    values: dict[str, Any] = {"text": text, "preview": None, "error": None, "forecast": None, "refused": None}
     if text:
         try:
-            values["preview"] = visit.api.next_times(text, timezone=visit.query.get("timezone") or None, count=_COUNT)
+            values["preview"] = visit.api.next_times(text, timezone=query.get("timezone") or None, count=_COUNT)
         except MatinsError as error:
             values["error"] = error
+        else:
+            values |= _forecast(visit, text)
     return Page("_reads.html", "Preview", values)
+
+
+def _forecast(visit: Visit, text: str) -> dict[str, Any]:
+    """What the schedule would do; or what `add` or `edit` would refuse."""
+    given: dict[str, Any] = {name: value for name in _FIELDS if (value := visit.query.get(name))}
+    given |= {name: from_text(_SETTINGS[name], value) for name, value in given.items() if name in _SETTINGS}
+    try:
+        if name := visit.query.get("edited"):
+            return {"forecast": visit.api.preview_edit(name, when=text, **given).after}
+        given.setdefault("prompt", "…")
+        agent = visit.query.get("agent", "")
+        return {"forecast": visit.api.preview_new(when=text, agent=agent, **given).forecast}
+    except MatinsError as error:
+        return {"refused": error}
