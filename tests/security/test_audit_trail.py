@@ -198,11 +198,19 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "runs.resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
     "subscriptions.delete": lambda bench, thing: bench.subscriptions.open("feed"),
     "sessions.revoke": lambda bench, thing: plant_session(bench, "abcdefgh"),
+    "threads.reply": lambda bench, thing: plant_thread(bench, thing),
     "tokens.revoke": lambda bench, thing: plant_token(bench, "abcdefgh"),
     "webhooks.set": lambda bench, thing: bench.webhooks.delete("hook"),
     "webhooks.resume": lambda bench, thing: bench.webhooks.pause("hook"),
 }
 """What must be there for a use case to have something to change."""
+
+
+def plant_thread(bench: Watched, thing: Thing) -> None:
+    """Thread 1, in which the run happens."""
+    with bench._store.transaction(bench.clock.now_ms()) as transaction:
+        made = transaction.insert_thread(bench.get(thing.name).agent, None, None, None, bench.clock.now_ms())
+        transaction.assign_thread(int(thing.run_id), made, "fresh")
 
 
 def plant_token(bench: Watched, token_id: str) -> None:

@@ -6,6 +6,7 @@ RECORD_NOUNS = {
     "agent_rules": "Manage what agents may schedule.",
     "agents": "Manage agents.",
     "budgets": "Manage budgets; list shows what is spent.",
+    "chat": "Manage the app through which people speak to Matins in chat.",
     "heartbeat": "Manage the URL that is called while all is well.",
     "hooks": "Manage commands that run before or after every run.",
     "http_server": "Manage the limits and the public address of the HTTP server.",

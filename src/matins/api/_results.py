@@ -123,6 +123,24 @@ class Budget(Struct, frozen=True):
     usage: list[BudgetUsage]
 
 
+class ChatApp(Struct, frozen=True):
+    """A chat."""
+
+    service: str
+    bot_token: str
+    """Where the bot's token is: env:NAME or file:/path."""
+    app_token: str | None
+    """Where the app-level token for Socket Mode is."""
+    signing_secret: str | None
+    """Where the signing secret for requests to /chat/slack is."""
+    admin: str | None
+    """Id of the channel for requests for approval and for notes."""
+    channels: dict[str, str] | None
+    """Agents by the id of the channel in which they are spoken to."""
+    url: str | None
+    """URL of the service's API; default: https://slack.com/api/."""
+
+
 class HeartbeatUrl(Struct, frozen=True):
     """A heartbeat."""
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         AgentRules,
         AllowedHosts,
         Budget,
+        ChatApp,
         HeartbeatUrl,
         Hook,
         HttpServer,
@@ -270,6 +271,24 @@ class BudgetEdit(TypedDict, total=False):
     max_cost: str | None
     max_tokens: int | str | None
     timezone: str | None
+
+
+class ChatAppSettings(TypedDict, total=False):
+    bot_token: Required[str]
+    app_token: str | None
+    signing_secret: str | None
+    admin: str | None
+    channels: Mapping[str, str] | None
+    url: str | None
+
+
+class ChatAppEdit(TypedDict, total=False):
+    bot_token: str | None
+    app_token: str | None
+    signing_secret: str | None
+    admin: str | None
+    channels: Mapping[str, str] | None
+    url: str | None
 
 
 class HeartbeatUrlSettings(TypedDict, total=False):
@@ -562,6 +581,30 @@ class BudgetsNoun(RecordNoun, noun="budgets"):
         """List budgets."""
 
 
+class ChatNoun(RecordNoun, noun="chat"):
+    """Manage the app through which people speak to Matins in chat."""
+
+    @set_record("chat", "service")
+    def set(self, service: str, **settings: Unpack[ChatAppSettings]) -> ChatApp:
+        """Create a chat, or replace it."""
+
+    @edit_record("chat", "service")
+    def edit(self, service: str, **settings: Unpack[ChatAppEdit]) -> ChatApp:
+        """Change settings of a chat; None resets one to its default."""
+
+    @get_record("chat", "service")
+    def get(self, service: str) -> ChatApp:
+        """Get a chat."""
+
+    @delete_record("chat", "service")
+    def delete(self, service: str) -> bool:
+        """Delete a chat. False when there is none."""
+
+    @list_records("chat")
+    def list(self) -> builtins.list[ChatApp]:
+        """List chat."""
+
+
 class HeartbeatNoun(RecordNoun, noun="heartbeat"):
     """Manage the URL that is called while all is well."""
 
@@ -846,6 +889,7 @@ class RecordNouns(Protocol):
     agent_rules: AgentRulesNoun = noun()
     agents: AgentsNoun = noun()
     budgets: BudgetsNoun = noun()
+    chat: ChatNoun = noun()
     heartbeat: HeartbeatNoun = noun()
     hooks: HooksNoun = noun()
     http_server: HttpServerNoun = noun()

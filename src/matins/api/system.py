@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Message,
         NewSession,
         NewToken,
+        Run,
         Stats,
         Status,
         Thread,
@@ -114,6 +115,14 @@ class Threads(Noun, noun="threads"):
     @use_case("read", "GET /v1/threads/{thread_id}/messages", page=("after", "id"))
     def messages(self, thread_id: Id, *, after: Id | None = None, limit: Limit = 100) -> builtins.list[Message]:
         """List the messages of a conversation, the oldest first."""
+
+    @use_case("operate", "POST /v1/threads/{thread_id}/replies", status=201, location="/v1/runs/{id}")
+    def reply(self, thread_id: Id, text: str, *, key: str | None = None) -> Run:
+        """Speak to the agent of a conversation, once per key: the text is the prompt of a run in it.
+
+        The run belongs to the schedule whose run was the last in the conversation, with its limits and its approval. It
+        waits while another run of the schedule is active.
+        """
 
 
 class File(Noun, noun="file"):

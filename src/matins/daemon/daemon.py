@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from matins.daemon import logs
 from matins.daemon.address import PORT, bind_address, host_in_url, url_of
 from matins.daemon.banner import Banner, banner_text
+from matins.daemon.chat import ChatHost
 from matins.daemon.systemd import notify
 from matins.engine.reasons import rfc3339
 from matins.errors import NotFound, SchedulerShutdownError, StoreError
@@ -118,12 +119,15 @@ class Daemon:
         keys = TokenVerifier(matins.store, matins.clock)
         receiver = InboundReceiver(matins, matins.store, matins.clock)
         connections = Connections(_http_settings(matins))
+        self._chat = ChatHost(matins, lambda: connections.settings.public_url)
         self._inbound = self._listen_inbound(stack, receiver, connections)
         app = self._app(keys, listener, None if self._inbound else receiver, connections.settings)
         matins.subscribe(lambda event: app.wake())
         server = Server(app, listener, self._end, connections)
         server.start()
         stack.callback(server.stop)
+        self._chat.start()
+        stack.callback(self._chat.stop)
         self._ensure_token(keys)
         stack.callback(self._home.withdraw)
         self._announce(moved)
@@ -136,7 +140,7 @@ class Daemon:
         host, port = parts
         listener = stack.enter_context(bind_address(host, port))
         url = url_of(host, listener)  # the server takes the listener over
-        server = Server(InboundApp(receiver), listener, self._end, connections)
+        server = Server(InboundApp(receiver, chat=self._chat.chat), listener, self._end, connections)
         server.start()
         stack.callback(server.stop)
         return url
@@ -168,6 +172,7 @@ class Daemon:
             health=Health(matins, matins.clock),
             sessions=SessionVerifier(matins.store, matins.clock),
             inbound=inbound,
+            chat=None if inbound is None else self._chat.chat,
             settings=settings,
             pages=Pages(matins.clock),
         )

@@ -117,10 +117,15 @@ def _sign_stripe(endpoint: InboundEndpoint, secret: str, body: bytes, key: str, 
 # -- slack
 
 
-def _verify_slack(endpoint: InboundEndpoint, secret: str, delivery: Delivery, now_s: int) -> bool:
+def verify_slack(secret: str, delivery: Delivery, now_s: int) -> bool:
+    """Whether Slack signed the request, within the tolerance."""
     timestamp = delivery.headers.get("x-slack-request-timestamp", "")
     expected = "v0=" + _hex(secret, f"v0:{timestamp}:".encode(errors="replace") + delivery.body)
     return _same(expected, delivery.headers.get("x-slack-signature", "")) and _recent(timestamp, now_s)
+
+
+def _verify_slack(endpoint: InboundEndpoint, secret: str, delivery: Delivery, now_s: int) -> bool:
+    return verify_slack(secret, delivery, now_s)
 
 
 def _sign_slack(endpoint: InboundEndpoint, secret: str, body: bytes, key: str, now_s: int) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from matins.ports.access_rows import AccessRows, FileRows, ThreadRows
 from matins.ports.call_rows import CallRows
+from matins.ports.chat_rows import ChatRows
 from matins.ports.clock import Clock
 from matins.ports.event_rows import HistoryRows, SubscriptionRows
 from matins.ports.listing_rows import ListingRows
@@ -12,6 +13,6 @@ from matins.ports.schedule_rows import DueRows, ScheduleRows
 from matins.ports.store import Store
 from matins.ports.transaction import Transaction
 
-__all__ = ["AccessRows", "ApprovalRows", "CallRows", "Clock", "DueRows", "FileRows", "HistoryRows", "ListingRows",
-           "OverviewRows", "PolicyRows", "RunRows", "ScheduleRows", "SpendingRows", "Store", "SubscriptionRows",
-           "ThreadRows", "Transaction", "WaitingRows", "WorkerRows"]  # fmt: skip
+__all__ = ["AccessRows", "ApprovalRows", "CallRows", "ChatRows", "Clock", "DueRows", "FileRows", "HistoryRows",
+           "ListingRows", "OverviewRows", "PolicyRows", "RunRows", "ScheduleRows", "SpendingRows", "Store",
+           "SubscriptionRows", "ThreadRows", "Transaction", "WaitingRows", "WorkerRows"]  # fmt: skip

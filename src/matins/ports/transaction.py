@@ -7,6 +7,7 @@ from typing import Protocol
 from matins.model.rows import NewEvent
 from matins.ports.access_rows import AccessRows, FileRows, ThreadRows
 from matins.ports.call_rows import CallRows
+from matins.ports.chat_rows import ChatRows
 from matins.ports.event_rows import HistoryRows, SubscriptionRows
 from matins.ports.listing_rows import ListingRows
 from matins.ports.overview_rows import OverviewRows
@@ -30,6 +31,7 @@ class Transaction(
     SubscriptionRows,
     ThreadRows,
     CallRows,
+    ChatRows,
     AccessRows,
     FileRows,
     Protocol,

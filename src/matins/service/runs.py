@@ -96,6 +96,26 @@ class Runs:
         core.notify()
         return result
 
+    def start_with(
+        self,
+        transaction: Transaction,
+        principal: Principal,
+        schedule: ScheduleRecord,
+        definition: str,
+        key: str | None,
+        now: int,
+    ) -> Run:
+        """Start a run of a locked schedule with settings of its own, once per key."""
+        key = _checked_key(key)
+        _check_approved(schedule)
+        existing = transaction.run_by_request(schedule.id, key)
+        if existing is not None:
+            return self._result(transaction, existing)
+        rev = transaction.last_revision(schedule.id) + 1
+        transaction.insert_run_revision(schedule.id, rev, definition)
+        compiled, held = self.core.compiled_at(transaction, schedule, rev), schedule.state in ("paused", "broken")
+        return self._result(transaction, self._start(transaction, principal, compiled, key, now, held=held))
+
     def _result(self, transaction: Transaction, run_id: int | StepId) -> Run:
         return whole_result(transaction, self.core.catalog, self.core.run(transaction, run_id))
 

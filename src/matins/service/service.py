@@ -31,6 +31,7 @@ from matins.service.previews import Previews
 from matins.service.proposals import Proposals
 from matins.service.record_changes import RecordChanges
 from matins.service.records import Records
+from matins.service.replies import Replies
 from matins.service.run_facts import Facts
 from matins.service.runs import Runs
 from matins.service.schedule_changes import ScheduleChanges
@@ -88,7 +89,7 @@ class Service:
             "audit": (Audit(core),),
             "calls": (calls,),
             "inbound": (Inbound(core, calls),),
-            "threads": (Threads(core),),
+            "threads": (Threads(core), Replies(core, runs)),
             "tokens": (Tokens(core),),
             "sessions": (Sessions(core),),
             "file": (file,),

@@ -114,6 +114,7 @@ RECORDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "allowed_hosts": ("/v1/allowed-hosts", {"hosts": ["a"]}, {"hosts": ["b"]}),
     "inbound": ("/v1/inbound/github", {"kind": "github", "secret": "env:S"}, {"max_bytes": 2_000}),
     "inbound_listen": ("/v1/inbound-listen", {"address": "127.0.0.1:7800"}, {"address": "127.0.0.1:7801"}),
+    "chat": ("/v1/chat/slack", {"bot_token": "env:B", "app_token": "env:A"}, {"admin": "C0OPS"}),
     "people": ("/v1/people/ada", {"role": "viewer"}, {"slack": "U0ADA"}),
     "http_server": ("/v1/http-server", {"max_connections": 100}, {"header_timeout": "5s"}),
     "heartbeat": ("/v1/heartbeat", {"url": "https://example.com/a"}, {"url": "https://example.com/b"}),

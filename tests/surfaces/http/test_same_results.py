@@ -166,6 +166,7 @@ def records(call: Calls) -> None:
         "inbound": (("prs",), {"kind": "github", "secret": "env:S"}, {"events": ["push"], "max_per_minute": 5}),
         "inbound_listen": ((), {"address": "127.0.0.1:7412"}, {"address": "[::1]:7412"}),
         "limits": (("global",), {"size": 3}, {"size": 4}),
+        "chat": (("slack",), {"bot_token": "env:B", "app_token": "env:A"}, {"admin": "C0OPS"}),
         "people": (("ada",), {"role": "operator", "slack": "U0ADA"}, {"timezone": "Europe/Berlin"}),
         "prices": (("acme/small",), {"input": "$1", "output": "$2"}, {"cached": "$0.5"}),
         "quiet_hours": (("night",), {"windows": ["22:00-07:00", "sat,sun 00:00-24:00"]}, {"mode": "defer"}),

@@ -9,6 +9,7 @@ from matins.model.rows import NewEvent
 from matins.store.common.access import AccessQueries
 from matins.store.common.approvals import ApprovalQueries
 from matins.store.common.calls import CallQueries
+from matins.store.common.chat import ChatQueries
 from matins.store.common.history import HistoryQueries
 from matins.store.common.listing import ListingQueries
 from matins.store.common.overview import OverviewQueries
@@ -32,6 +33,7 @@ class CommonTransaction(
     SubscriptionQueries,
     ThreadQueries,
     CallQueries,
+    ChatQueries,
     AccessQueries,
 ):
     """The operations of a transaction that do not differ between the stores."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import click
+
 from matins.surfaces.cli.catalog import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, number_argument, pass_context
@@ -40,6 +42,16 @@ def show(context: CliContext, thread_id: str, after: str | None, limit: int) -> 
     lines = [line for message in page.items for line in _message(context, message)]
     context.show(page.items, lambda: lines or "No messages.")
     page.note_more(context, f"matins threads show {thread_id} --after", page.last_id)
+
+
+@threads.command()
+@number_argument("thread_id", "THREAD", "a thread", "matins threads")
+@click.argument("text")
+@pass_context
+def reply(context: CliContext, thread_id: str, text: str) -> None:
+    """Speak to the agent of a conversation: TEXT is the prompt of a run in it."""
+    run = context.call("threads.reply", thread_id=thread_id, text=text)
+    context.show(run, lambda: one_line(f"Run {run['id']} of {run['schedule']}: {run['status']}."))
 
 
 def _message(context: CliContext, message: Document) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -16,6 +16,8 @@ from matins.service.inbound import InboundReceiver
 from matins.service.sessions import SessionVerifier
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.authentication import Authenticator
+from matins.surfaces.http.chat import PATH as CHAT_PATH
+from matins.surfaces.http.chat import Chat, ChatEndpoint
 from matins.surfaces.http.endpoint import Endpoint, EndpointContext
 from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.host_check import HostCheck, SecureTransport
@@ -73,13 +75,15 @@ def build_app(
     health: Health,
     sessions: SessionVerifier,
     inbound: InboundReceiver | None = None,
+    chat: Callable[[], Chat | None] | None = None,
     settings: HttpServer | None = None,
     pages: Pages | None = None,
     threads: int = THREADS,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> HttpApp:
     """The application. `hosts` and `origins` are exact: "127.0.0.1:7411", "http://127.0.0.1:7411". `inbound` receives
-    deliveries here; None when they have a listener of their own. `pages` are served beside the API."""
+    deliveries here, and `chat` the messages of a chat; None when they have a listener of their own. `pages` are served
+    beside the API."""
     pool = ThreadPoolExecutor(threads, "matins-http")
     authenticator = Authenticator(tokens, sessions)
     settings = settings or HttpServer()
@@ -97,6 +101,8 @@ def build_app(
         routes += pages.routes(context, stream)
     if inbound is not None:
         routes.append(Route("POST", PATH, InboundEndpoints(inbound, pool)))
+    if chat is not None:
+        routes.append(Route("POST", CHAT_PATH, ChatEndpoint(chat, pool)))
     router = Router(routes, server_routes.unknown)
     check = HostCheck(router, hosts, origins, responses, SecureTransport(settings))
     return HttpApp(check, routes, stream, metrics, pool)

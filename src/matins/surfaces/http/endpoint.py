@@ -245,6 +245,15 @@ async def read_body(scope: Any, receive: Receive, max_bytes: int) -> bytes:
             return b"".join(parts)
 
 
+def headers_of(scope: Any) -> dict[str, str]:
+    """Headers by their names in lower case. One that occurs twice is joined, and so is no signature."""
+    headers: dict[str, str] = {}
+    for key, value in scope["headers"]:
+        text, key = value.decode("latin-1"), key.decode("latin-1").lower()
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers
+
+
 def check_content_type(scope: Any) -> None:
     given = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
     if given != _JSON and not (given.startswith("application/") and given.endswith("+json")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
@@ -13,7 +14,9 @@ from starlette.types import Receive, Scope, Send
 from matins.api.results import Call
 from matins.errors import MatinsError
 from matins.service.inbound import DeliveryRefusedError, InboundReceiver, Received
-from matins.surfaces.http.endpoint import in_time, read_body
+from matins.surfaces.http.chat import PATH as CHAT_PATH
+from matins.surfaces.http.chat import Chat, ChatEndpoint
+from matins.surfaces.http.endpoint import headers_of, in_time, read_body
 from matins.surfaces.http.problems import HttpError, problem
 from matins.surfaces.http.routing import Route, Router
 
@@ -48,11 +51,7 @@ class InboundEndpoints:
         loop, name = asyncio.get_running_loop(), scope["path_params"]["name"]
         most = await loop.run_in_executor(self._pool, self._receiver.max_bytes, name)
         body = await in_time(read_body(scope, receive, most), self._body_timeout_s)
-        headers: dict[str, str] = {}
-        for key, value in scope["headers"]:  # a header that occurs twice is no signature
-            text, key = value.decode("latin-1"), key.decode("latin-1").lower()
-            headers[key] = f"{headers[key]}, {text}" if key in headers else text
-        received = await loop.run_in_executor(self._pool, self._receiver.receive, name, headers, body)
+        received = await loop.run_in_executor(self._pool, self._receiver.receive, name, headers_of(scope), body)
         return _response(received)
 
 
@@ -78,12 +77,17 @@ def _error(refused: DeliveryRefusedError) -> HttpError:
 
 
 class InboundApp:
-    """The ASGI application of a listener that serves inbound endpoints and nothing else."""
+    """The ASGI application of a listener that serves inbound endpoints and chat, and nothing else."""
 
-    def __init__(self, receiver: InboundReceiver, body_timeout_s: float = BODY_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        receiver: InboundReceiver,
+        body_timeout_s: float = BODY_TIMEOUT_S,
+        chat: Callable[[], Chat | None] = lambda: None,
+    ) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "matins-inbound")
         route = Route("POST", PATH, InboundEndpoints(receiver, self._pool, body_timeout_s))
-        self._router = Router([route], _nothing)
+        self._router = Router([route, Route("POST", CHAT_PATH, ChatEndpoint(chat, self._pool))], _nothing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

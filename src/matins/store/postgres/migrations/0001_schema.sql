@@ -354,6 +354,31 @@ WHEN (NEW.definition LIKE '%"after_run":%') EXECUTE FUNCTION open_hooks();
 CREATE TRIGGER hook_for_all AFTER INSERT ON policies FOR EACH ROW
 WHEN (NEW.kind = 'hook' AND NEW.name = 'after:run') EXECUTE FUNCTION open_hooks();
 
+-- Chat: dialogues that ask for what is missing, messages that Matins posted, and where threads are.
+
+CREATE TABLE chat_drafts (
+  place text NOT NULL, -- slack:TEAM/CHANNEL/TS
+  person text NOT NULL,
+  draft text NOT NULL, -- JSON
+  expires_at bigint NOT NULL,
+  PRIMARY KEY (place, person)
+);
+CREATE TABLE chat_posts (
+  subject text NOT NULL, -- approval:31, run:841
+  channel text NOT NULL,
+  ts text NOT NULL,
+  digest text,           -- of the request that a card shows
+  via text,              -- the person who answered a card there
+  at bigint NOT NULL,
+  PRIMARY KEY (subject, channel, ts)
+);
+CREATE INDEX chat_posts_at ON chat_posts (at);
+CREATE TABLE chat_threads (
+  thread_id bigint PRIMARY KEY,
+  place text NOT NULL
+);
+CREATE INDEX chat_threads_place ON chat_threads (place, thread_id);
+
 -- Calls from outside: deliveries to inbound endpoints, chat messages, and outcomes of schedules.
 
 CREATE TABLE calls (

@@ -344,6 +344,31 @@ BEGIN
   UPDATE policy_rev SET rev = rev + 1;
 END;
 
+-- Chat: dialogues that ask for what is missing, messages that Matins posted, and where threads are.
+
+CREATE TABLE chat_drafts (
+  place TEXT NOT NULL, -- slack:TEAM/CHANNEL/TS
+  person TEXT NOT NULL,
+  draft TEXT NOT NULL, -- JSON
+  expires_at INTEGER NOT NULL,
+  PRIMARY KEY (place, person)
+) STRICT;
+CREATE TABLE chat_posts (
+  subject TEXT NOT NULL, -- approval:31, run:841
+  channel TEXT NOT NULL,
+  ts TEXT NOT NULL,
+  digest TEXT,           -- of the request that a card shows
+  via TEXT,              -- the person who answered a card there
+  at INTEGER NOT NULL,
+  PRIMARY KEY (subject, channel, ts)
+) STRICT;
+CREATE INDEX chat_posts_at ON chat_posts (at);
+CREATE TABLE chat_threads (
+  thread_id INTEGER PRIMARY KEY,
+  place TEXT NOT NULL
+) STRICT;
+CREATE INDEX chat_threads_place ON chat_threads (place, thread_id);
+
 -- Calls from outside: deliveries to inbound endpoints, chat messages, and outcomes of schedules.
 
 CREATE TABLE calls (

@@ -1,0 +1,1 @@
+"""Chat: a dialogue without I/O, and an adapter for each service."""

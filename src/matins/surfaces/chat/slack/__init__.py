@@ -1,0 +1,1 @@
+"""Slack: by Socket Mode, or over HTTP."""
