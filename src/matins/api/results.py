@@ -609,6 +609,102 @@ class CatchUp(Struct, frozen=True):
     next_slot: datetime | None = None
 
 
+class CatchUpAll(Struct, frozen=True):
+    """What a start now would do for all schedules."""
+
+    since: datetime | None
+    summary: str
+    runs: int
+    missed: int
+    cost: str
+    """What the runs would cost, at the mean of the last 30 days."""
+    schedules: list[CatchUp]
+    """Those that have something to catch up, each with a few of its records."""
+    omitted: int
+    """How many schedules were not looked at, because there are too many."""
+
+
+class CalendarDay(Struct, frozen=True):
+    day: str
+    """The date on the schedule's own clock."""
+    states: dict[str, int]
+    """The slots with a record, by state."""
+    planned: int
+    """The slots to come."""
+
+
+class Calendar(Struct, frozen=True):
+    """The slots of a schedule by day. Days without any are left out."""
+
+    schedule: str
+    agent: str
+    timezone: str
+    since: datetime
+    until: datetime
+    days: list[CalendarDay]
+
+
+class SpendDay(Struct, frozen=True):
+    day: str
+    cost: str
+    tokens: int
+    runs: int
+    share: float
+    """Of the day on which the most was spent, from 0 to 1."""
+
+
+class SpendShare(Struct, frozen=True):
+    """What an agent or a schedule spent."""
+
+    name: str
+    agent: str
+    cost: str
+    tokens: int
+    runs: int
+    share: float
+    """Of the whole, from 0 to 1."""
+
+
+class Spend(Struct, frozen=True):
+    since: datetime
+    until: datetime
+    timezone: str
+    """The machine's own time zone, in which the days are."""
+    cost: str
+    tokens: int
+    per_day: str
+    per_month: str
+    """At this pace, for 30 days."""
+    days: list[SpendDay]
+    agents: list[SpendShare]
+    schedules: list[SpendShare]
+
+
+class Absence(Struct, frozen=True):
+    """A time in which no engine was running."""
+
+    start: datetime
+    """Of an engine that was killed: its last record."""
+    end: datetime | None
+    """None while there is none."""
+    duration_ms: int
+    missed: int
+    """Slots of that time that were missed."""
+    ran: int
+    """Slots of that time that were caught up."""
+
+
+class Pause(Struct, frozen=True):
+    """A pause of several schedules."""
+
+    id: str
+    note: str | None
+    by: str
+    at: datetime
+    until: datetime | None
+    schedules: list[str]
+
+
 class FireTime(Struct, frozen=True):
     local: datetime
     utc: datetime

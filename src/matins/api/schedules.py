@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from matins.api._types import ScheduleEdit, ScheduleSettings
     from matins.api.arguments import Count, Id, Instant, Limit, When
     from matins.api.results import (
+        Calendar,
         CatchUp,
+        CatchUpAll,
         EditForecast,
         Explanation,
         Forecast,
         Found,
         NewForecast,
+        Pause,
         Preview,
         Run,
         Schedule,
@@ -149,6 +152,25 @@ class Api(Noun, RecordNouns, noun="schedules"):
     def resume(self, name: str, *, agent: str | None = None) -> Schedule:
         """Resume a paused schedule: an interval from now, anything else at its next occurrence."""
 
+    @use_case("operate", "POST /v1/pauses", status=201)
+    def pause_all(
+        self,
+        *,
+        names: builtins.list[str] | None = None,
+        agent: str | None = None,
+        note: str | None = None,
+        until: Instant | None = None,
+    ) -> Pause:
+        """Pause all active schedules, those of an agent, or those that are named. `resume_all` resumes just those."""
+
+    @use_case("read", "GET /v1/pauses")
+    def pauses(self) -> builtins.list[Pause]:
+        """List pauses of several schedules that are in force."""
+
+    @use_case("operate", "POST /v1/pauses/{pause_id}/resume")
+    def resume_all(self, pause_id: str) -> Pause:
+        """Resume what a pause of several schedules has paused, and nothing that somebody else paused or resumed."""
+
     @use_case("run", f"POST {_SCHEDULE}/run", status=201, query=_AGENT, location="/v1/runs/{id}", tool="run_schedule")
     def run(self, name: str, *, key: str | None = None, agent: str | None = None) -> Run:
         """Start a run now, once per key: the same key gives the run that exists.
@@ -215,6 +237,19 @@ class Api(Noun, RecordNouns, noun="schedules"):
 
         Default: for what is overdue.
         """
+
+    @use_case("read", "GET /v1/catch-up")
+    def preview_catch_up_all(self, *, since: Instant | None = None) -> CatchUpAll:
+        """Preview what a start now would record and run for all schedules, and its cost.
+
+        `since`: as if no engine had run since an instant. Default: for what is overdue.
+        """
+
+    @use_case("read", f"GET {_SCHEDULE}/calendar")
+    def calendar(
+        self, name: str, *, since: Instant | None = None, until: Instant | None = None, agent: str | None = None
+    ) -> Calendar:
+        """Count the slots of a schedule by day and state: of the last 365 days, or between two instants."""
 
     @use_case("read", "GET /v1/triggers/next", tool="next_times")
     def next_times(

@@ -11,6 +11,7 @@ from matins.api.use_case import Noun, use_case
 if TYPE_CHECKING:
     from matins.api.arguments import FilePath, Id, Instant, Limit
     from matins.api.results import (
+        Absence,
         AttentionItem,
         Backup,
         BrowserSession,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         NewSession,
         NewToken,
         Run,
+        Spend,
         Stats,
         Status,
         Thread,
@@ -47,6 +49,14 @@ class System(Noun, noun="system"):
     @use_case("read", "GET /v1/context")
     def context(self) -> CallerContext:
         """Show where the caller is: schedule, slot, attempt, conversation and limits of the run that it speaks from."""
+
+    @use_case("read", "GET /v1/spend")
+    def spend(self, *, since: Instant | None = None, until: Instant | None = None) -> Spend:
+        """Show what was spent by day, agent and schedule: in the last 30 days, or between two instants."""
+
+    @use_case("read", "GET /v1/absences")
+    def absences(self) -> builtins.list[Absence]:
+        """List the last times in which no engine was running, and what became of their slots."""
 
     @use_case("read", "GET /v1/doctor")
     def doctor(self) -> builtins.list[Finding]:

@@ -84,3 +84,53 @@ class RunPlace(NamedTuple):
     id: int
     agent: str
     worker: str | None
+
+
+class DayCount(NamedTuple):
+    """How many slots of a day have records in a state. The day counts from 1970 on a wall clock."""
+
+    day: int
+    state: int
+    slots: int
+
+
+class DaySpend(NamedTuple):
+    day: int
+    money: int
+    tokens: int
+    runs: int
+
+
+class NamedSpend(NamedTuple):
+    """What an agent or a schedule spent."""
+
+    name: str
+    agent: str
+    money: int
+    tokens: int
+    runs: int
+
+
+class EngineSpan(NamedTuple):
+    """When an engine started and stopped; one that was killed is stopped by the next."""
+
+    started_at: int
+    stopped_at: int | None
+
+
+class SlotState(NamedTuple):
+    state: int
+    slots: int
+
+
+class PausedSchedule(NamedTuple):
+    """A schedule that was paused together with others."""
+
+    id: int
+    agent: str
+    name: str
+    pause_id: str
+    paused_by: str
+    paused_at: int
+    paused_until: int | None
+    note: str | None

@@ -5,8 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from matins.model.overview import ComingCursor, PlannedRun, RecentRecord, RecordCount, RecordSpan, RunCost, RunPlace
-from matins.model.rows import RunRow
+from matins.model.overview import (
+    ComingCursor,
+    DayCount,
+    DaySpend,
+    EngineSpan,
+    NamedSpend,
+    PausedSchedule,
+    PlannedRun,
+    RecentRecord,
+    RecordCount,
+    RecordSpan,
+    RunCost,
+    RunPlace,
+    SlotState,
+)
+from matins.model.rows import RunRow, ScheduleRow
 from matins.model.subscription import DeliveryState
 
 
@@ -66,4 +80,29 @@ class OverviewRows(Protocol):
     def run_places(self, run_ids: Iterable[int]) -> list[RunPlace]: ...
     def last_success(self, schedule_id: int, slot: int) -> int | None:
         """The last run of the schedule before a slot that succeeded."""
+        ...
+
+    def day_counts(self, schedule_id: int, since: int, until: int, offset: int) -> list[DayCount]:
+        """The slots of a schedule by day and state. `offset`: of the wall clock, in milliseconds."""
+        ...
+
+    def spend_by_day(self, since: int, until: int, offset: int) -> list[DaySpend]: ...
+    def spend_by_agent(self, since: int, until: int, limit: int) -> list[NamedSpend]: ...
+    def spend_by_schedule(self, since: int, until: int, limit: int) -> list[NamedSpend]: ...
+    def overdue_schedules(self, everything: bool, now: int, limit: int) -> list[ScheduleRow]:
+        """Active schedules whose slot is due, or all active ones."""
+        ...
+
+    def engine_spans(self, limit: int) -> list[EngineSpan]:
+        """When engines started and stopped, the newest first."""
+        ...
+
+    def planned_before(self, run_id: int) -> int | None:
+        """When the last run before this one was planned."""
+        ...
+
+    def slot_states(self, low: int, high: int, since: int, until: int) -> list[SlotState]: ...
+    def set_pause(self, schedule_id: int, pause: str) -> None: ...
+    def paused_in(self, pause: str | None) -> list[PausedSchedule]:
+        """The schedules of a pause, or of all pauses of several schedules."""
         ...

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from matins.api.results import (
-    CatchUp,
-    CatchUpRun,
     EditForecast,
     FireTime,
     Forecast,
@@ -18,22 +16,17 @@ from matins.api.results import (
 )
 from matins.engine.agent_rules import check_rules, limit_lifetime, notable_settings
 from matins.engine.english.describe import explain
-from matins.engine.planning import Plan, PlannedRun, Timetable
-from matins.engine.policies import Policies
-from matins.engine.reasons import NOW, local_time, sentence
+from matins.engine.planning import Timetable
 from matins.engine.schedules import OWN_SETTINGS, schedule_settings, trigger_text
 from matins.engine.settings import format_setting
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger, to_datetime
-from matins.errors import InvalidInput
 from matins.model.access import OWNER, Principal
 from matins.model.job import JobTypes
 from matins.model.rows import NewSchedule
-from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord, ScheduleState
 from matins.model.trigger import DstGap, DstOverlap
 from matins.ports import Transaction
-from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.uncovered_slots import first_uncovered_slot
 from matins.service.core import Core
 from matins.service.drafts import (
@@ -46,7 +39,6 @@ from matins.service.drafts import (
     subject_of,
 )
 from matins.service.forecasts import forecast_result
-from matins.service.gate_reports import present_facts, state_report
 from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
 
@@ -143,28 +135,6 @@ class Previews:
             definition = limit_lifetime(definition, rules, now)
         return Timetable(definition, trigger)
 
-    def preview_catch_up(
-        self, principal: Principal, name: str, *, since: int | None = None, agent: str | None = None
-    ) -> CatchUp:
-        now = self.core.clock.now_ms()
-        if since is not None and since > now:
-            raise InvalidInput('"since" is in the future.', value=since, field="since", hint="Give a time in the past.")
-        with self.core.store.reading() as transaction:
-            schedule = self.core.find(transaction, name, agent)
-            compiled = self.core.compiled(transaction, schedule)
-            zone = compiled.definition.trigger.timezone
-            if schedule.state != "active":
-                return CatchUp(schedule.name, to_datetime(since or now), state_report(schedule).sentence)
-            slot = schedule.next_slot if since is None else compiled.timetable.trigger.next_ms(since)
-            early = since is None and (schedule.due_at is None or schedule.due_at > now)
-            if slot is None or slot > now or early:
-                following = to_datetime(schedule.next_slot)
-                return CatchUp(schedule.name, to_datetime(since or now), "Nothing is overdue.", next_slot=following)
-            used = transaction.window_used(schedule.id) if since is None else 0
-            policies = self.core.catalog.policies(transaction)
-            plan = _planned(transaction, policies, schedule, compiled, slot, used, now)
-        return _made_up(schedule.name, slot if since is None else since, plan, zone, now)
-
     def next_times(
         self,
         principal: Principal,
@@ -256,44 +226,6 @@ def _differences(before: ScheduleDefinition, after: ScheduleDefinition) -> list[
 
 def _trigger(definition: ScheduleDefinition) -> str:
     return f"{trigger_text(definition.trigger)} ({definition.trigger.timezone})"
-
-
-def _planned(
-    transaction: Transaction,
-    policies: Policies,
-    schedule: ScheduleRecord,
-    compiled: CompiledSchedule,
-    slot: int,
-    used: int,
-    now: int,
-) -> Plan:
-    """The plan that the planner would make now."""
-    facts = present_facts(transaction, policies, schedule, compiled, now)
-    return compiled.timetable.plan(schedule.id, slot, used, schedule.executions, facts, now)
-
-
-def _made_up(name: str, since: int, plan: Plan, zone: str, now: int) -> CatchUp:
-    planned_runs = plan.runs
-    runs = sum(planned.state < RunState.SUCCEEDED for planned in planned_runs)
-    missed = sum(planned.slots for planned in planned_runs if planned.state is RunState.MISSED)
-    slots = sum(planned.slots for planned in planned_runs)
-    over = sum(planned.slots for planned in planned_runs if planned.state >= RunState.SUCCEEDED)
-    counts = {"missed": missed, "not to run": over - missed}
-    parts = [f"{count} {label}" for label, count in (*counts.items(), ("to run", runs)) if count]
-    summary = f"{slots} {'slot' if slots == 1 else 'slots'} since {local_time(since, zone)}: {', '.join(parts)}."
-    records = [_record(planned, zone, now) for planned in planned_runs]
-    return CatchUp(name, to_datetime(since), summary, records, runs, missed, to_datetime(plan.next_slot))
-
-
-def _record(planned: PlannedRun, zone: str, now: int) -> CatchUpRun:
-    assert planned.slot is not None
-    label = {RunState.READY: "runs", RunState.WAITING: "deferred"}.get(planned.state, planned.state.label)
-    if planned.reason is None:
-        text = "Runs." if planned.slots == 1 else f"Runs once for {planned.slots} slots."
-    else:
-        evidence = {"slots": planned.slots, "first": planned.first, "last": planned.slot, **(planned.evidence or {})}
-        text = sentence(planned.reason, evidence, zone, state=planned.state, at=now, tense=NOW)
-    return CatchUpRun(to_datetime(planned.slot), to_datetime(planned.first), planned.slots, label, text)
 
 
 def _following(trigger: Trigger, start: int, count: int) -> list[int]:

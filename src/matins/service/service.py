@@ -14,18 +14,21 @@ from matins.service.approvals import Approvals
 from matins.service.attention import Attention
 from matins.service.audit import Audit
 from matins.service.calls import Calls
+from matins.service.catch_ups import CatchUps
 from matins.service.core import Core
 from matins.service.doctor import Doctor
 from matins.service.events import Events
 from matins.service.explanations import Explanations
 from matins.service.file.apply import File
 from matins.service.file.write_back import FileWriter
+from matins.service.history import Calendars, History
 from matins.service.inbound import Inbound
 from matins.service.jobs import KnownJobs
 from matins.service.listing import RunLists, ScheduleLists
 from matins.service.missions import Missions
 from matins.service.new_agents import NewAgents
 from matins.service.output import Outputs
+from matins.service.pauses import Pauses
 from matins.service.permissions import check_right
 from matins.service.previews import Previews
 from matins.service.proposals import Proposals
@@ -79,6 +82,9 @@ class Service:
                 Timelines(core),
                 facts,
                 ScheduleLists(core),
+                Calendars(core),
+                Pauses(core, changes),
+                CatchUps(core),
             ),
             "missions": (Missions(core, schedules),),
             "runs": (runs, Outputs(core), facts, RunLists(core), speaking),
@@ -93,7 +99,7 @@ class Service:
             "tokens": (Tokens(core),),
             "sessions": (Sessions(core),),
             "file": (file,),
-            "system": (System(core, Doctor(core, file)), Attention(core), speaking),
+            "system": (System(core, Doctor(core, file)), Attention(core), speaking, History(core)),
         }
         self._records = generic.methods()
         self._methods: dict[str, Callable[..., Any]] = {}

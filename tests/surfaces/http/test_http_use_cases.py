@@ -68,6 +68,13 @@ def schedules(client: Api) -> None:
     assert client.why("morning").schedule == "morning"
     assert isinstance(client.upcoming(limit=2)[0].next_run_at, datetime)
     assert [lane.agent for lane in client.timeline().lanes] == [""]
+    assert client.calendar("morning", until="2100-01-01T00:00:00Z", since="2099-12-01T00:00:00Z").days[0].planned == 1
+    assert client.preview_catch_up_all().runs == 0
+    paused = client.pause_all(names=["morning"], note="a holiday")
+    assert [pause.id for pause in client.pauses()] == [paused.id]
+    assert client.resume_all(paused.id).schedules == ["morning"]
+    assert len(client.system.spend().days) == 30
+    assert isinstance(client.system.absences(), list)
     assert client.counts(query="MORN").all == 1
     assert [found.title for found in client.search("morn")] == ["morning"]
     assert client.usual("morning").duration_ms.p50 is None

@@ -106,6 +106,15 @@ def schedules(call: Calls) -> None:
     for name in ("morning", "trigger", "asks", "many", "b/runs"):
         for verb in ("get", "preview", "preview_catch_up", "usual", "why"):
             call(f"schedules.{verb}", name)
+    call("schedules.calendar", "morning", until=START + timedelta(days=9))
+    call("schedules.calendar", "morning", since=START, until=START)
+    call("schedules.preview_catch_up_all")
+    call("schedules.preview_catch_up_all", since=START - timedelta(days=2))
+    call("schedules.pauses")
+    call("schedules.pause_all", names=["trigger"])
+    call("schedules.resume_all", "nothing")
+    call("system.spend")
+    call("system.absences")
     call("schedules.timeline")
     call("schedules.timeline", start=START, end=START - timedelta(days=1))
     call("schedules.why", "morning", at=START + timedelta(days=1))
@@ -280,7 +289,8 @@ def test_documents_are_the_same_too(server: HttpServer) -> None:
         name: {} for name, use_case in USE_CASES.items() if use_case.method == "GET" and not required(use_case)
     }
     reads |= {"schedules.get": {"name": "a"}, "schedules.why": {"name": "a"}, "budgets.get": {"name": "day"}}
-    changes = ("file.plan", "system.doctor", "sessions.list", "tokens.list", "events.list", "schedules.timeline")
+    changes = ("file.plan", "system.doctor", "sessions.list", "tokens.list", "events.list", "schedules.timeline",
+               "system.spend", "system.absences")  # fmt: skip
     for changing in changes:
         del reads[changing]
     assert len(reads) > 20

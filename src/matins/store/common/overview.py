@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from matins.model.overview import ComingCursor, PlannedRun, RecentRecord, RecordCount, RecordSpan, RunCost, RunPlace
-from matins.model.rows import RunRow
+from matins.model.overview import (
+    ComingCursor,
+    DayCount,
+    DaySpend,
+    EngineSpan,
+    NamedSpend,
+    PausedSchedule,
+    PlannedRun,
+    RecentRecord,
+    RecordCount,
+    RecordSpan,
+    RunCost,
+    RunPlace,
+    SlotState,
+)
+from matins.model.rows import RunRow, ScheduleRow
 from matins.model.subscription import DeliveryState
 from matins.store.common.statements import Statements
 
@@ -63,3 +77,33 @@ class OverviewQueries(Statements):
 
     def last_success(self, schedule_id: int, slot: int) -> int | None:
         return self._value("last_success", id=schedule_id, slot=slot)
+
+    def day_counts(self, schedule_id: int, since: int, until: int, offset: int) -> list[DayCount]:
+        return self._rows(DayCount, "day_counts", id=schedule_id, since=since, until=until, offset=offset)
+
+    def spend_by_day(self, since: int, until: int, offset: int) -> list[DaySpend]:
+        return self._rows(DaySpend, "spend_by_day", since=since, until=until, offset=offset)
+
+    def spend_by_agent(self, since: int, until: int, limit: int) -> list[NamedSpend]:
+        return self._rows(NamedSpend, "spend_by_agent", since=since, until=until, limit=limit)
+
+    def spend_by_schedule(self, since: int, until: int, limit: int) -> list[NamedSpend]:
+        return self._rows(NamedSpend, "spend_by_schedule", since=since, until=until, limit=limit)
+
+    def overdue_schedules(self, everything: bool, now: int, limit: int) -> list[ScheduleRow]:
+        return self._rows(ScheduleRow, "overdue_schedules", all=everything, now=now, limit=limit)
+
+    def engine_spans(self, limit: int) -> list[EngineSpan]:
+        return self._rows(EngineSpan, "engine_spans", limit=limit)
+
+    def planned_before(self, run_id: int) -> int | None:
+        return self._value("planned_before", id=run_id)
+
+    def slot_states(self, low: int, high: int, since: int, until: int) -> list[SlotState]:
+        return self._rows(SlotState, "slot_states", low=low, high=high, since=since, until=until)
+
+    def set_pause(self, schedule_id: int, pause: str) -> None:
+        self._all("set_pause", id=schedule_id, pause=pause)
+
+    def paused_in(self, pause: str | None) -> list[PausedSchedule]:
+        return self._rows(PausedSchedule, "paused_in", pause=pause)

@@ -65,3 +65,47 @@ WHERE d.schedule_id = :schedule_id AND e.run_id = :run_id ORDER BY d.state LIMIT
 
 -- last_success: the last run of a schedule before a slot that succeeded
 SELECT id FROM runs WHERE schedule_id = :id AND step = 0 AND slot < :slot AND state = {succeeded} ORDER BY slot DESC LIMIT 1;
+
+-- day_counts: the slots that records of a schedule stand for, by day of a wall clock and state
+SELECT day, state, CAST(sum(slots) AS bigint) AS slots FROM (
+  SELECT (slot + :offset) / 86400000 AS day, state, slots FROM runs
+  WHERE schedule_id = :id AND step = 0 AND slot >= :since AND slot < :until
+  UNION ALL SELECT (planned_at + :offset) / 86400000, state, slots FROM runs
+  WHERE schedule_id = :id AND step = 0 AND slot IS NULL AND planned_at >= :since AND planned_at < :until) w
+GROUP BY day, state ORDER BY day, state;
+
+-- spend_by_day: what was spent, by day of a wall clock
+SELECT (at + :offset) / 86400000 AS day, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens, count(*) AS runs
+FROM spend WHERE at >= :since AND at < :until GROUP BY 1 ORDER BY 1;
+
+-- spend_by_agent: what was spent, by agent, the most first
+SELECT agent AS name, agent, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens, count(*) AS runs
+FROM spend WHERE at >= :since AND at < :until GROUP BY agent ORDER BY 3 DESC, 4 DESC, 1 LIMIT :limit;
+
+-- spend_by_schedule: what was spent, by schedule, the most first
+SELECT s.name, s.agent, p.money, p.tokens, p.runs FROM (
+  SELECT schedule_id, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens, count(*) AS runs
+  FROM spend WHERE at >= :since AND at < :until GROUP BY schedule_id) p
+JOIN schedules s ON s.id = p.schedule_id ORDER BY p.money DESC, p.tokens DESC, s.name LIMIT :limit;
+
+-- overdue_schedules: active schedules whose slot is due, or that have slots since an instant
+SELECT {{schedule_columns}}
+FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
+WHERE s.state = 'active' AND d.next_slot IS NOT NULL AND (:all OR d.due_at <= :now) ORDER BY d.due_at, s.id LIMIT :limit;
+
+-- engine_spans: when engines started and stopped, the newest first
+SELECT started_at, stopped_at FROM workers ORDER BY started_at DESC, id DESC LIMIT :limit;
+
+-- planned_before: when the last run before one was planned
+SELECT planned_at FROM runs WHERE id < :id ORDER BY id DESC LIMIT 1;
+
+-- slot_states: the slots of a stretch of time by the states of their records, among runs of a range of ids
+SELECT state, CAST(sum(slots) AS bigint) AS slots FROM runs
+WHERE id >= :low AND id < :high AND step = 0 AND slot > :since AND slot < :until GROUP BY state;
+
+-- set_pause: set the pause of several schedules that a schedule belongs to
+UPDATE schedules SET pause_id = :pause WHERE id = :id AND state = 'paused';
+
+-- paused_in: the schedules of a pause, or of all pauses of several schedules
+SELECT id, agent, name, pause_id, paused_by, paused_at, paused_until, note FROM schedules
+WHERE state = 'paused' AND pause_id IS NOT NULL AND (CAST(:pause AS text) IS NULL OR pause_id = CAST(:pause AS text)) ORDER BY id;

@@ -37,7 +37,7 @@ UPDATE schedules SET rev = :rev, updated_at = :now WHERE id = :id;
 
 -- set_schedule_state: set the state (paused, active, broken or removed) and its reason
 UPDATE schedules SET state = :state, note = :note, paused_by = :by, paused_at = :at, updated_at = :now,
-  paused_until = NULL
+  paused_until = NULL, pause_id = NULL
 WHERE id = :id;
 
 -- replace_cursor: set the next slot of a schedule after an edit, a pause or a clock change

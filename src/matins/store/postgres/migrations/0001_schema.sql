@@ -24,6 +24,7 @@ CREATE TABLE schedules (
   paused_by text,
   paused_at bigint,
   paused_until bigint,
+  pause_id text, -- the pause of several schedules that it belongs to
   created_at bigint NOT NULL,
   created_by text NOT NULL DEFAULT 'owner',
   creator_role text NOT NULL DEFAULT 'owner',

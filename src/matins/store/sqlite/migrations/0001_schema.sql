@@ -19,6 +19,7 @@ CREATE TABLE schedules (
   paused_by TEXT,
   paused_at INTEGER,
   paused_until INTEGER,
+  pause_id TEXT, -- the pause of several schedules that it belongs to
   created_at INTEGER NOT NULL,
   created_by TEXT NOT NULL DEFAULT 'owner',
   creator_role TEXT NOT NULL DEFAULT 'owner',
