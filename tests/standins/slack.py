@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
@@ -39,6 +40,11 @@ def member(**more: Any) -> dict[str, Any]:
     return {"team_id": TEAM, "is_bot": False, "is_restricted": False, "is_ultra_restricted": False, **more}
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a client may end its connection whenever it likes."""
+
+
 class Slack:
     """`url` is the address of the Web API. `answers` replaces the answer to a method."""
 
@@ -50,7 +56,7 @@ class Slack:
         self.connections = 0
         self._changed = threading.Condition()
         self._socket: socket.socket | None = None
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         self.host = f"127.0.0.1:{self._server.server_address[1]}"
@@ -114,7 +120,8 @@ class Slack:
         """End the connection, as a restart of Slack does."""
         held, self._socket = self._socket, None
         if held is not None:
-            held.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # the client may have ended it
+                held.shutdown(socket.SHUT_RDWR)
 
     def opened(self, held: socket.socket) -> None:
         with self._changed:
@@ -151,7 +158,7 @@ def _handler(slack: Slack) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def do_GET(self) -> None:
-            if self.path != "/ws":
+            if urlsplit(self.path).path != "/ws":
                 self.do_POST()
                 return
             key = hashlib.sha1((self.headers["Sec-WebSocket-Key"] + _MAGIC).encode()).digest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from store_records import NOW
 
 from matins.model.access import Token
+from matins.model.chat import ChatPost, DraftRow
 from matins.model.file import FileEntry
 from matins.ports import Store
 
@@ -58,3 +59,35 @@ def test_what_a_file_defines(store: Store) -> None:
         assert transaction.file_entry("schedule", "scout/morning") == first._replace(line=14)
         transaction.delete_file_entries([("schedule", "scout/morning")])
         assert transaction.file_entry("schedule", "scout/morning") is None
+
+
+def test_drafts_posts_and_places_of_chat(store: Store) -> None:
+    """C14: a draft, a card and the place of a thread outlive the process that wrote them."""
+    draft, post = DraftRow("slack:T/C/1", "ada", "{}", NOW + 9), ChatPost("approval:1", "C", "1.5", "d1", None, NOW)
+    with store.transaction(NOW) as transaction:
+        transaction.upsert_draft(draft._replace(draft="1"))
+        transaction.upsert_draft(draft)
+        transaction.upsert_draft(draft._replace(person="ben", expires_at=NOW - 1))
+        transaction.delete_drafts(NOW)
+        transaction.insert_post(post)
+        transaction.insert_post(post._replace(digest="again"))
+        transaction.insert_post(post._replace(subject="run:1", at=NOW - 9))
+        threads = [transaction.insert_thread("scout", "C", None, None, NOW) for _ in range(2)]
+        for thread in threads:
+            transaction.set_place(thread, "slack:T/C/0")
+            transaction.set_place(thread, "slack:T/C/1")
+        transaction.assign_thread(7, threads[0], "fresh")
+        transaction.assign_thread(8, threads[0], "thread")
+    with store.transaction(NOW) as transaction:
+        assert transaction.draft("slack:T/C/1", "ada") == draft
+        assert transaction.draft("slack:T/C/1", "ben") is None
+        assert transaction.posts("approval:1") == [post]
+        transaction.set_post(post._replace(digest="d2", via="ada"))
+        transaction.delete_posts(NOW)
+        assert transaction.posts("run:1") == []
+        assert transaction.posts("approval:1") == [post._replace(digest="d2", via="ada")]
+        assert transaction.place_of(threads[1]) == "slack:T/C/1"
+        assert (transaction.thread_at("slack:T/C/1"), transaction.thread_at("slack:T/C/0")) == (threads[1], None)
+        assert (transaction.last_run_in(threads[0]), transaction.last_run_in(threads[1])) == (8, None)
+        assert transaction.delete_draft("slack:T/C/1", "ada")
+        assert not transaction.delete_draft("slack:T/C/1", "ada")

@@ -19,9 +19,10 @@ from matins.ports import Clock, Store, Transaction
 from matins.records.chat import CHAT
 from matins.runtime.catalog import Catalog
 from matins.runtime.rows import run_record, schedule_record
+from matins.service.idempotency import RETENTION_MS
 
 _POSTS_KEPT_MS = 90 * DAY_MS
-_SEEN_MS = DAY_MS
+_SWEEP_MS = 3_600_000
 _SEEN = "chat"
 
 
@@ -67,6 +68,7 @@ class ChatRecords:
         self.service = service
         self._store = store
         self._catalog = Catalog(cache=False)
+        self._next_sweep = 0
 
     # -- settings and people
 
@@ -122,9 +124,9 @@ class ChatRecords:
         """Whether a message is new. A message that the service repeats is heard once."""
         now = self.clock.now_ms()
         with self._store.transaction(now) as transaction:
-            known = transaction.idempotent_request(_SEEN, key)
-            if known is not None and known.at < now - _SEEN_MS:
-                transaction.delete_request(_SEEN, key)
+            if now >= self._next_sweep:
+                transaction.delete_requests(now - RETENTION_MS)
+                self._next_sweep = now + _SWEEP_MS
             return transaction.begin_request(_SEEN, key, "", now)
 
     def draft(self, place: str, person: str) -> dict[str, Any] | None:

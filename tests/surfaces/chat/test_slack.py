@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_bench import BEN, HOME, OPS, ChatBench, buttons, mention
 
-from matins.errors import Conflict, NotAllowed
+from matins.errors import Conflict, MatinsError, NotAllowed
 from matins.model.access import Principal
 
 
@@ -209,3 +210,20 @@ def test_buttons_of_a_preview_are_bound_to_it(bench: ChatBench) -> None:
     assert "Nothing was made" in bench.click(preview, "Cancel")[0].text
     assert "You have no draft" in bench.click(preview, "Create")[0].text
     assert bench.m.list() == []
+
+
+def test_the_examples_of_the_page_can_be_used(bench: ChatBench, tmp_path: Path) -> None:
+    """The settings of docs/chat.md are applied as they are, and its manifest asks for what the adapter needs."""
+    page = (Path(__file__).parents[3] / "docs" / "chat.md").read_text(encoding="utf-8")
+    manifest, settings, trigger = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    file = tmp_path / "matins.yaml"
+    file.write_text(settings + trigger)
+    bench.m.watch_file(file)
+    with pytest.raises(MatinsError, match="scout"):  # records that were made by hand stay theirs
+        bench.m.file.apply()
+    for kind, name in (("chat", "slack"), ("people", "ada"), ("people", "ben"), ("agents", "scout")):
+        getattr(bench.m, kind).delete(name)
+    assert bench.m.file.apply().state == "applied"
+    assert bench.m.get("deploy").trigger_text == "on a chat message in C07ABCDEF"
+    for needed in ("message.channels", "app_mention", "chat:write", "users:read", "files:write", "/matins"):
+        assert needed in manifest

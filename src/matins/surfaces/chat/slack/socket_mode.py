@@ -11,6 +11,8 @@ from matins.errors import MatinsError
 from matins.surfaces.chat.slack.web_api import quiet_logger
 
 log = logging.getLogger("matins")
+PING_S = 5.0
+"""How often the connection is checked; one that is gone is opened again."""
 _RETRY_S = 10.0
 _TYPES = ("events_api", "slash_commands", "interactive")
 Accept = Callable[[Mapping[str, Any]], dict[str, Any] | None]
@@ -40,7 +42,9 @@ class SocketMode:
         """Open the first connection, however long Slack is away. The client opens the later ones."""
         from slack_sdk.socket_mode import SocketModeClient
 
-        self._client = SocketModeClient(self._token, logger=quiet_logger(), web_client=self._web_client, concurrency=2)
+        self._client = SocketModeClient(
+            self._token, logger=quiet_logger(), web_client=self._web_client, ping_interval=PING_S, concurrency=2
+        )
         self._client.socket_mode_request_listeners.append(self._heard)
         told = False
         while not self._ending.is_set():
