@@ -46,7 +46,7 @@ from matins.runtime.standby import Standby
 from matins.runtime.subscribers import Callback
 from matins.service import Service
 from matins.service.file.reload import Reloader
-from matins.service.output import state_folder
+from matins.service.output import Outputs, state_folder
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answers
 
@@ -95,8 +95,12 @@ class Matins(Api):
         self._service.local.isolation = Isolation(self.places, probe_here)
         self.url: str | None = None
         """The address of the API that serves this scheduler; its agents get it. None without a server."""
+        self.public_url: str | None = None
+        """The address under which people reach the page, for links in messages; default: `url`."""
         self._supervisor = SharedSupervisor(self._new_supervisor)
-        sending = senders(self._store, self.clock, Commands(self._supervisor), self._workdir)
+        commands = Commands(self._supervisor)
+        tail = Outputs(self._service.core).tail
+        sending = senders(self._store, self.clock, commands, self._workdir, tail, lambda: self.public_url or self.url)
         self.outbox = Outbox(self._store, self.clock, self._catalog, sending)
         self._loop: Loop | None = None
         self._standby: Standby | None = None

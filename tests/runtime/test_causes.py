@@ -48,3 +48,18 @@ def test_slots_that_did_not_run_carry_the_sentence_too(sandbox):
     missed = sandbox.events.list(types=["schedule.missed"])
     assert missed
     assert all("no engine was running" in event.data["summary"] for event in missed)
+
+
+def test_the_audit_takes_the_cause_for_what_it_is(sandbox):
+    """The sentence and the error in an event are no evidence of the run, which has the whole of both."""
+
+    @sandbox.job("report")
+    def report(run):
+        raise ValueError("no disk left")
+
+    sandbox.add("morning", when="0 9 * * *", job="report")
+    sandbox.add("often", when="*/10 * * * *", job="report", grace="1m")
+    sandbox.clock.advance(7_200_000)
+    sandbox.settle()
+    assert sandbox.runs.list(schedule="often")[-1].state == "missed"
+    assert sandbox.audit.verify().problems == []

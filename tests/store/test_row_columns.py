@@ -21,6 +21,7 @@ ARGUMENTS: dict[str, Any] = {
     "int": 1,
     "str": "x",
     "str | None": None,
+    "int | None": None,
     "bool": True,
     "DeliveryState": "retrying",
     "ScheduleFilter": ScheduleFilter(),

@@ -2,6 +2,7 @@
 
 RECORD_NOUNS = {
     "allowed_hosts": "Manage hosts that webhooks may lead to.",
+    "destinations": "Manage where people hear of incidents.",
     "rates": "Manage exchange rates.",
     "agent_rules": "Manage what agents may schedule.",
     "agents": "Manage agents.",
@@ -13,9 +14,11 @@ RECORD_NOUNS = {
     "inbound": "Manage inbound endpoints, where other systems deliver webhooks.",
     "inbound_listen": "Manage the address that serves inbound endpoints alone.",
     "limits": "Manage concurrency limits.",
+    "notify": "Manage what messages are sent for, and to which destinations.",
     "people": "Manage people: who may log in, approve and receive messages.",
     "prices": "Manage model prices.",
     "quiet_hours": "Manage quiet hours.",
+    "smtp": "Manage the server that sends e-mail.",
     "throttles": "Manage provider rate limits.",
     "webhooks": "Manage webhooks and their deliveries.",
     "work_sources": "Manage sources of work items.",

@@ -16,6 +16,28 @@ class AllowedHosts(Struct, frozen=True):
     """Hosts of your own network that webhooks may lead to."""
 
 
+class Destination(Struct, frozen=True):
+    """A destination."""
+
+    name: str
+    kind: str
+    """Kind of destination: slack, discord, email, ntfy, desktop, webhook, apprise, algorand."""
+    url: str | None
+    """URL of the incoming webhook or the server, or where it is: env:NAME, file:/path."""
+    to: list[str]
+    """Recipients: e-mail addresses, the topic, the channel, or the account."""
+    token: str | None
+    """Where the access token or the signing secret is: env:NAME or file:/path."""
+    person: str | None
+    """Person whose destination it is: the person's quiet hours and e-mail address apply."""
+    urgent: list[str]
+    """Kinds of incidents that are sent in the person's quiet hours too."""
+    max_per_hour: int
+    """Number of messages an hour; further ones become a digest on the hour."""
+    state: SubscriptionState
+    note: str | None
+
+
 class Rate(Struct, frozen=True):
     """A rate."""
 
@@ -228,6 +250,15 @@ class Limit(Struct, frozen=True):
     in_use: int
 
 
+class Notify(Struct, frozen=True):
+    """A notification settings."""
+
+    to: list[str]
+    """Destinations that get messages; default: all."""
+    on: list[str]
+    """What messages are sent for; default: everything."""
+
+
 class Person(Struct, frozen=True):
     """A person."""
 
@@ -268,6 +299,23 @@ class QuietHours(Struct, frozen=True):
     """IANA time zone of the windows, or `local`."""
     mode: Literal["skip", "defer"]
     """Whether runs due then are skipped, or run once at the end."""
+
+
+class Smtp(Struct, frozen=True):
+    """A mail server."""
+
+    host: str | None
+    """Host of the server."""
+    port: int
+    """Port of the server."""
+    user: str | None
+    """User name."""
+    password: str | None
+    """Where the password is: env:NAME or file:/path."""
+    sender: str | None
+    """Address that messages come from."""
+    tls: Literal["starttls", "tls", "none"]
+    """How the connection is encrypted; none is for this machine only."""
 
 
 class RateLimit(Struct, frozen=True):

@@ -11,6 +11,8 @@ from msgspec import Struct
 from matins.model.access import Role
 from matins.model.approval import ApprovalKind, ApprovalState
 from matins.model.call import CallOutcome, CallSource
+from matins.model.incident import IncidentState
+from matins.model.notice import IncidentKind
 from matins.model.schedule import MissionStatus, ScheduleState
 from matins.model.subscription import DeliveryState, SubscriptionState
 from matins.model.thread import ThreadState
@@ -117,6 +119,43 @@ class Call(Struct, frozen=True):
     text: str | None
     body: Any
     """None in lists, and when the body is no longer kept."""
+
+
+class Incident(Struct, frozen=True):
+    """A trouble that people hear of once, however often it happens."""
+
+    id: str
+    state: IncidentState
+    kind: IncidentKind
+    schedule_id: str | None
+    """None for an incident of no schedule, or of several."""
+    schedule: str | None
+    agent: str | None
+    run_id: str | None
+    """The newest run."""
+    summary: str
+    error: str | None
+    count: int
+    """How often it happened."""
+    messages: int
+    """How many messages were told about it."""
+    opened_at: datetime
+    last_at: datetime
+    reminds_at: datetime | None
+    acknowledged_at: datetime | None
+    acknowledged_by: str | None
+    resolved_at: datetime | None
+    resolution: str | None
+    """How it ended: recovered, paused, resumed, ended, changed, deleted, decided, quiet."""
+
+
+class TestedDestination(Struct, frozen=True):
+    """Whether a test message arrived at a destination."""
+
+    destination: str
+    kind: str
+    delivered: bool
+    error: str | None
 
 
 class TestedSchedule(Struct, frozen=True):

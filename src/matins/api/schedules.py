@@ -10,6 +10,7 @@ from matins.api._types import RecordNouns
 from matins.api.approvals import Approvals
 from matins.api.calls import Calls
 from matins.api.events import AuditLog, Events, Subscriptions
+from matins.api.incidents import Incidents
 from matins.api.missions import Missions
 from matins.api.runs import Runs
 from matins.api.system import File, Sessions, System, Threads, Tokens
@@ -56,6 +57,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     subscriptions: Subscriptions = noun()
     audit: AuditLog = noun()
     calls: Calls = noun()
+    incidents: Incidents = noun()
     threads: Threads = noun()
     tokens: Tokens = noun()
     sessions: Sessions = noun()

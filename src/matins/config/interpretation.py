@@ -17,7 +17,7 @@ from matins.config.sections import SCHEDULES
 from matins.engine.calls import follows_schedule, parse_on
 from matins.engine.jobs import AGENT_JOB
 from matins.engine.schedules import OWN_SETTINGS, TRIGGER_SETTINGS
-from matins.engine.validation import nearest
+from matins.engine.validation import nearest, referred_names
 from matins.errors import InvalidInput, TriggerError
 from matins.model.call import CallTrigger, OnSchedule, OnWebhook
 from matins.records import kinds_by_name
@@ -250,8 +250,7 @@ class _Interpreter:
                 self._add(place, f'there is no work source "{source}"', source, ", ".join(sorted(sources)), hint)
 
     def _refer(self, block: SettingsBlock, setting: str, noun: str) -> None:
-        name = block.values.get(setting)
-        if name is not None:
+        for name in referred_names(block.values.get(setting)):
             self._check_known(block, setting, noun, name, self._known(noun))
 
     def _check_known(self, block: SettingsBlock, setting: str, noun: str, name: str, known: set[str]) -> None:

@@ -112,6 +112,7 @@ class Daemon:
         listener = stack.enter_context(bind_address(self._host, self._port))
         matins.subscribe(logs.log_event)
         matins.url = url_of(self._host, listener)
+        matins.public_url = _http_settings(matins).public_url
         moved = self._port is None and listener.getsockname()[1] != PORT  # the server takes the listener over
         self._watch_file(stack)  # first, so that no run starts with outdated settings
         matins.start()

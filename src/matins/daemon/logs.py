@@ -11,7 +11,7 @@ from typing import Any
 from matins.errors import InvalidInput
 
 _STYLES = ("plain", "json")
-_LOUD = frozenset({"schedule", "run", "approval", "throttle", "budget", "delivery", "hook", "token"})
+_LOUD = frozenset({"schedule", "run", "approval", "throttle", "budget", "delivery", "hook", "token", "incident"})
 _QUIET = frozenset(
     {
         "run.planned",

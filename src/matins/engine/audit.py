@@ -20,7 +20,7 @@ _ENDS = {transition.event: transition.target for transition in ALL if transition
 }
 ENDS = _ENDS | {event.replace("run.", "step.", 1): state for event, state in _ENDS.items()}
 """The state of a run by the event of its end."""
-_NOT_EVIDENCE = ("reason", "epoch", "digest", "slot", "slots", "by", "title", "step", "of", "summary", "error")
+_NOT_EVIDENCE = ("reason", "epoch", "digest", "slot", "slots", "first", "by", "title", "step", "of", "summary", "error")
 """What else events of ends say."""
 _TOKENS = ("token.created", "token.revoked")
 

@@ -10,6 +10,7 @@ from matins.engine.when.jitter import fraction
 from matins.model.rows import StoredEvent
 
 MAX_ATTEMPTS = 20
+MAX_PING_ATTEMPTS = 3
 FIRST_DELAY_MS, MAX_DELAY_MS = 5_000, 3_600_000
 DISCARDED = "delivery.discarded"
 
@@ -19,6 +20,11 @@ def matches(name: str, types: Collection[str], event: StoredEvent) -> bool:
     if types and event.type not in types:
         return False
     return event.type != DISCARDED or orjson.loads(event.data or "{}").get("subscription") != name
+
+
+def is_told(destination: str | None, event: StoredEvent) -> bool:
+    """Whether the event of an incident is told to a destination."""
+    return destination in orjson.loads(event.data or "{}").get("to", ())
 
 
 def next_delivery_at(name: str, event_id: int, attempts: int, now: int) -> int | None:

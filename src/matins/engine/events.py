@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -90,6 +90,15 @@ _KINDS = (
     EventKind(
         "budget.exceeded", "A run spent more than its budget. Its schedule is paused, and approval is requested."
     ),
+    EventKind(
+        "incident.opened", "An incident was opened. The data has its kind, and the destinations that get a message."
+    ),
+    EventKind("incident.reminded", "An incident continues, and destinations get a reminder."),
+    EventKind(
+        "incident.acknowledged", "A person acknowledged an incident. No more messages are sent until it is over."
+    ),
+    EventKind("incident.resolved", "An incident is over."),
+    EventKind("incident.digest", "Messages that were held back are sent as one."),
     EventKind("throttle.set", "A provider was throttled until a time."),
     EventKind("throttle.deleted", "A throttle was deleted before its end."),
     EventKind("throttle.ended", "A throttle ended."),
@@ -129,6 +138,18 @@ TERMINAL_EVENTS = frozenset(kind.type for kind in _KINDS if kind.is_terminal)
 """The types that end a whole run. Each has exactly one event of these types."""
 PIPELINE_EVENTS = frozenset(["run.succeeded", "run.failed", "run.unknown", "run.over_budget", "run.interrupted"])
 """The ends of runs that other schedules can follow. What did not run starts nothing."""
+Ping = Literal["start", "success", "fail"]
+PING_EVENTS: dict[str, Ping] = {
+    "run.started": "start",
+    "run.succeeded": "success",
+    "run.skipped": "success",
+    **dict.fromkeys(
+        ("run.failed", "run.missed", "schedule.missed", "run.unknown", "run.interrupted", "run.over_budget"), "fail"
+    ),
+}
+"""What the URL of a schedule hears of its runs. A slot that was skipped as planned is well."""
+NOTICE_EVENTS = frozenset(["incident.opened", "incident.reminded", "incident.resolved", "incident.digest"])
+"""The events that destinations get, if they are among those that are told."""
 ALIASES: dict[str, tuple[str, ...]] = {
     "schedule:created": ("schedule.created", "schedule.timed"),
     "schedule:triggered": ("run.started",),

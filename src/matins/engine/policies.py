@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -14,6 +14,7 @@ from matins.engine.prices import DEFAULT_PRICES, Price
 from matins.engine.quiet_hours import QuietHours
 from matins.engine.settings import load_settings, loaders_of
 from matins.model.agent import Agent
+from matins.model.destination import Destination, Notify, Smtp
 from matins.model.hook import HOOK_EVENTS, Hook
 from matins.model.inbound import InboundEndpoint
 from matins.model.person import Person
@@ -34,8 +35,12 @@ _VALUES: Mapping[str, type[Any]] = {
     "work_source": WorkSourceDefinition,
     "inbound": InboundEndpoint,
     "person": Person,
+    "destination": Destination,
 }
 """Readers of the kinds of record that the core uses. Other kinds stay in stored form."""
+_SINGLE: Mapping[str, type[Any]] = {"notify": Notify, "smtp": Smtp}
+"""The same, for kinds of which there is one record."""
+_DEFAULT_NOTIFY, _NO_SMTP = Notify(), Smtp()
 DEFAULT_RESERVATION = Usage(500_000, 100_000)
 """The reservation of a run without history: half a dollar."""
 
@@ -56,6 +61,9 @@ class Policies:
     inbound: Mapping[str, InboundEndpoint] = field(default_factory=dict[str, InboundEndpoint])
     """Inbound endpoints by name."""
     people: Mapping[str, Person] = field(default_factory=dict[str, Person])
+    destinations: Mapping[str, Destination] = field(default_factory=dict[str, Destination])
+    notify: Notify = _DEFAULT_NOTIFY
+    smtp: Smtp = _NO_SMTP
     allowed_hosts: tuple[str, ...] = ()
     """Hosts in the owner's own network that webhooks may call."""
     heartbeat_url: str | None = None
@@ -68,6 +76,14 @@ class Policies:
 
     def rules_for(self, agent: str) -> AgentRules:
         return self.agent_rules.get(agent) or self.agent_rules.get(ALL_AGENTS) or DEFAULT_RULES
+
+    def quiet_hours_of(self, person: str | None) -> QuietHours | None:
+        """The quiet hours in which a person wants no messages, in the person's time zone."""
+        found = self.people.get(person or "")
+        hours = None if found is None else self.quiet_hours.get(found.quiet_hours or "")
+        if found is None or hours is None or found.timezone is None:
+            return hours
+        return replace(hours, timezone=found.timezone)
 
     def throttle_of(self, provider: str | None, agent: str, now: int) -> Throttle | None:
         if provider is None and agent in self.agents:
@@ -103,6 +119,9 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
         work_sources=found.get("work_source", {}),
         inbound=found.get("inbound", {}),
         people=found.get("person", {}),
+        destinations=found.get("destination", {}),
+        notify=found.get("notify", {}).get("notify", NO_POLICIES.notify),
+        smtp=found.get("smtp", {}).get("smtp", NO_POLICIES.smtp),
         allowed_hosts=tuple(found.get("allowed_hosts", {}).get("allowed_hosts", {}).get("hosts", ())),
         heartbeat_url=found.get("heartbeat", {}).get("heartbeat", {}).get("url"),
         records=found,
@@ -111,5 +130,7 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
 
 
 def _load(kind: str, name: str, data: Any) -> Any:
-    value = _VALUES.get(kind)
+    value, single = _VALUES.get(kind), _SINGLE.get(kind)
+    if single is not None:
+        return single(**load_settings(loaders_of(settings_of(single)), data))
     return data if value is None else value(name, **load_settings(loaders_of(settings_of(value)), data))

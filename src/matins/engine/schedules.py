@@ -23,7 +23,7 @@ from matins.engine.settings import (
     parse_settings,
 )
 from matins.engine.steps import STEPS_JOB, answer_field, before, check_steps, of_step
-from matins.engine.validation import check_names_known, invalid
+from matins.engine.validation import check_names_known, invalid, referred_names
 from matins.engine.when import definitions
 from matins.engine.when.durations import format_duration
 from matins.engine.when.parse import parse_trigger
@@ -237,8 +237,7 @@ class Reference(NamedTuple):
 def references(definition: ScheduleDefinition) -> Iterable[Reference]:
     for declared in OWN_SETTINGS.values():
         noun = getattr(declared.kind, "of", "")
-        name = getattr(definition, declared.field) if noun else None
-        if name is not None:
+        for name in referred_names(getattr(definition, declared.field)) if noun else ():
             yield Reference(declared.name, noun, name)
     for trigger in definition.on:
         if isinstance(trigger, OnWebhook):

@@ -29,6 +29,7 @@ from matins.engine.validation import (
     check_strings,
     invalid,
     is_name,
+    nearest,
     preview_of,
 )
 from matins.engine.when.durations import format_duration, parse_duration
@@ -195,11 +196,17 @@ def _name(declared: Declared, value: Any, context: ParseContext) -> str:
 
 
 def _names(declared: Declared, value: Any, context: ParseContext) -> tuple[str, ...]:
-    if value in ([], ()) and cast("kinds.Names", declared.kind).empty:
+    kind = cast("kinds.Names", declared.kind)
+    if value in ([], ()) and kind.empty:
         return ()
     names = check_strings(declared.name, value, "a list of names", declared.setting.example)
     if len(set(names)) != len(names):
         raise invalid(declared.name, value, "a list of different names")
+    for name in names:
+        if kind.values and name not in kind.values:
+            message, allowed = f'"{declared.name}" has no value {preview_of(name)}.', ", ".join(kind.values)
+            hint = nearest(name, kind.values)
+            raise InvalidInput(message, value=name, field=declared.name, allowed=allowed, hint=hint)
     return tuple(check_name(declared.name, name) for name in names)
 
 

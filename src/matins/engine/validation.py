@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeGuard, cast
 
 from matins.errors import Example, InvalidInput
+from matins.model.notice import NOBODY
 from matins.model.settings import MAX_NAME_LENGTH
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -30,6 +31,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1)
     return f'Did you mean "{close[0]}"?' if close else f"Known: {', '.join(known) or 'none'}."
+
+
+def referred_names(value: object) -> tuple[str, ...]:
+    """The names of other records in the value of a setting: one, a list, or none."""
+    names = [value] if isinstance(value, str) else items_of(value)
+    return tuple(name for name in names if isinstance(name, str) and name != NOBODY)
 
 
 def is_name(name: object) -> TypeGuard[str]:

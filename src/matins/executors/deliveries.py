@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from typing import Any, Literal
 
 import orjson
@@ -12,6 +13,7 @@ from matins.engine.policies import AFTER_RUN
 from matins.errors import InvalidInput
 from matins.executors.check_executor import printed
 from matins.executors.commands import CommandResult, Commands, hook_reply
+from matins.executors.notices import Notices, Pings, Tail, no_output, no_url
 from matins.executors.secrets import resolve
 from matins.model.run import RunRecord
 from matins.model.schedule import CommandLine
@@ -27,9 +29,23 @@ _ARRIVED = DeliveryResult()
 _GONE = 410
 
 
-def senders(store: Store, clock: Clock, commands: Commands, workdir: str | None = None) -> Senders:
-    pipelines = Pipelines(store, clock)
-    return {"webhook": Webhooks(clock), "hook": Hooks(commands, workdir), "function": call, "pipeline": pipelines}
+def senders(
+    store: Store,
+    clock: Clock,
+    commands: Commands,
+    workdir: str | None = None,
+    tail: Tail = no_output,
+    base_url: Callable[[], str | None] = no_url,
+) -> Senders:
+    """How each kind of subscription is served. `tail` reads the output of runs; `base_url` is where the page is."""
+    return {
+        "webhook": Webhooks(clock),
+        "hook": Hooks(commands, workdir),
+        "function": call,
+        "pipeline": Pipelines(store, clock),
+        "notice": Notices(store, clock, tail, base_url),
+        "ping": Pings(store, tail),
+    }
 
 
 def call(queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:

@@ -10,12 +10,14 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from matins.errors import Conflict, InvalidInput
+from matins.executors.destinations.protocol import DestinationKind
 from matins.executors.runners.protocol import AnyRunner
 from matins.model.job import JobType
 
 log = logging.getLogger("matins")
 RUNNERS = "matins.executors"
 JOBS = "matins.jobs"
+DESTINATIONS = "matins.destinations"
 SERVICES = {
     "council": "Council service not available",
     "github": "GitHub service not available",
@@ -41,6 +43,12 @@ def runners() -> dict[str, AnyRunner]:
 def installed_jobs() -> dict[str, JobType]:
     """Installed job types by name. A type that cannot be loaded is logged and left out."""
     return {found.name: found for _, found in _loaded(JOBS)}
+
+
+@cache
+def destination_kinds() -> dict[str, DestinationKind]:
+    """Kinds of destinations by name. A kind that cannot be loaded is logged and left out."""
+    return {found.name: found for _, found in _loaded(DESTINATIONS)}
 
 
 def _loaded(group: str) -> Iterator[tuple[EntryPoint, Any]]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from matins.model.agent import Fallback, Target
 from matins.model.call import CallTrigger
+from matins.model.notice import NOTICES
 from matins.model.settings import (
     Calls,
     Choice,
@@ -24,6 +25,7 @@ from matins.model.settings import (
     Template,
     Text,
     Tokens,
+    Url,
     Zone,
 )
 from matins.model.settings import Target as TargetKind
@@ -35,6 +37,7 @@ Overlap = Literal["skip", "queue", "cancel_other", "allow"]
 AtCapacity = Literal["wait", "skip"]
 FailureBackoff = Literal["exponential", "none"]
 ApprovalDefault = Literal["deny", "approve"]
+PingStyle = Literal["healthchecks", "plain"]
 FinalFallback = Literal["fresh", "skip"]
 ScheduleState = Literal["pending", "active", "paused", "completed", "expired", "rejected", "broken", "removed"]
 HELD_STATES: tuple[ScheduleState, ...] = ("pending", "paused", "rejected", "broken")
@@ -140,6 +143,19 @@ class ScheduleDefinition:
         Setting(Duration(), "How long a request stays open.", "12h", "approval_timeout", owner_only=True)] = 86_400_000
     approval_default: Annotated[ApprovalDefault,
         Setting(_choice(ApprovalDefault), "Decision when a request expires.", "deny", owner_only=True)] = "deny"
+    notify: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, of="destinations"),
+                "Destinations that get its messages, or none; default: those of `notify`.", ["phone"],
+                owner_only=True)] = ()
+    notify_on: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, values=NOTICES), "What messages are sent for; default: that of `notify`.",
+                ["failed", "recovered"], owner_only=True)] = ()
+    ping: Annotated[str | None,
+        Setting(Url(private=True), "URL that is called when a run starts and ends, as Healthchecks expects it.",
+                "https://hc.example.com/ping/0f3a", owner_only=True)] = None
+    ping_style: Annotated[PingStyle,
+        Setting(_choice(PingStyle), "Whether starts and failures are reported too, or successes only.", "plain",
+                owner_only=True)] = "healthchecks"
     fallback: Annotated[Fallback, Setting(_choice(Fallback), "What to do when the target is gone.", "wait")] = "fresh"
     fallback_timeout_ms: Annotated[int,
         Setting(Duration(), "How long the fallback `wait` waits for the target.", "30m",

@@ -42,6 +42,10 @@ class Names(Kind):
 
     empty: bool = False
     """Whether the list may be empty, which is the default."""
+    of: str = ""
+    """The noun of the records that the names refer to; empty for any names."""
+    values: tuple[str, ...] = ()
+    """The allowed names; empty for any names."""
 
 
 @dataclass(frozen=True, slots=True)

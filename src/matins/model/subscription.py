@@ -8,10 +8,27 @@ HOOKS_SUBSCRIPTION = "hooks"
 """The subscription that runs the hooks after a run."""
 PIPELINES_SUBSCRIPTION = "pipelines"
 """The subscription that starts the runs of schedules that follow others."""
-RESERVED = (HOOKS_SUBSCRIPTION, PIPELINES_SUBSCRIPTION)
-SubscriptionKind = Literal["webhook", "hook", "function", "pipeline"]
+INCIDENTS_SUBSCRIPTION = "incidents"
+"""The subscription that keeps incidents. It is always there."""
+PINGS_SUBSCRIPTION = "pings"
+"""The subscription that calls the URLs of schedules."""
+RESERVED = (HOOKS_SUBSCRIPTION, PIPELINES_SUBSCRIPTION, INCIDENTS_SUBSCRIPTION, PINGS_SUBSCRIPTION)
+NOTICES_PREFIX = "notify:"
+"""A subscription with this prefix brings messages to the destination that follows it."""
+SubscriptionKind = Literal["webhook", "hook", "function", "pipeline", "incident", "notice", "ping"]
 SubscriptionState = Literal["active", "paused"]
 DeliveryState = Literal["retrying", "discarded"]
+
+
+def is_reserved(name: str) -> bool:
+    """Whether Matins uses the name of a subscription itself."""
+    return name in RESERVED or name.startswith(NOTICES_PREFIX)
+
+
+def destination_of(subscription: str) -> str | None:
+    """The destination to which a subscription brings messages; None for other subscriptions."""
+    name = subscription.removeprefix(NOTICES_PREFIX)
+    return None if name == subscription else name
 
 
 class Subscription(NamedTuple):

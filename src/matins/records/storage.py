@@ -9,7 +9,7 @@ import orjson
 
 from matins.errors import Conflict
 from matins.model.rows import NewEvent
-from matins.model.subscription import Subscription
+from matins.model.subscription import NOTICES_PREFIX, Subscription
 from matins.model.throttle import Throttle
 from matins.records.kind import RecordChange, RecordKind
 
@@ -40,6 +40,26 @@ class PolicyStorage:
             details = {"kind": kind.kind, "name": key, "by": change.principal.name}
             change.transaction.events.append(NewEvent(change.now, "policy.deleted", None, None, details))
         return deleted
+
+
+class DestinationStorage(PolicyStorage):
+    """Stores a destination with the subscription that brings messages to it."""
+
+    def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
+        """Store the destination. If it was paused because it was gone, it is tried again."""
+        name, transaction = f"{NOTICES_PREFIX}{key}", change.transaction
+        if find_subscription(transaction, name) is None:
+            horizon, by = transaction.event_horizon(), change.principal.name
+            transaction.insert_subscription(
+                Subscription(name, "notice", {}, (), horizon, "active", None, change.now, by)
+            )
+        else:
+            transaction.set_subscription(name, "active", None)
+        return super().put(kind, key, value, change)
+
+    def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
+        change.transaction.delete_subscription(f"{NOTICES_PREFIX}{key}")
+        return super().delete(kind, key, change)
 
 
 class LimitStorage:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from matins.errors import Conflict, Example, InvalidInput
 from matins.model.settings import Names, Secret, Setting, Url
-from matins.model.subscription import RESERVED
+from matins.model.subscription import is_reserved
 from matins.records.kind import Column, Document, RecordContext, RecordKind
 from matins.records.storage import WebhookStorage, find_subscription
 
@@ -35,7 +35,7 @@ def _complete(hook: Webhook, context: RecordContext) -> Webhook:
     from matins.engine.events import canonical_types
     from matins.net.outbound import check_url
 
-    if hook.name in RESERVED:
+    if is_reserved(hook.name):
         message = f'The name "{hook.name}" is reserved.'
         raise Conflict(message, value=hook.name, field="name", hint="Use another name.")
     if hook.secret is None:

@@ -14,6 +14,8 @@ _PRUNE_BATCH = 1_000
 _SEAL_BATCH = 20_000
 _CALL_BODY_MS, _CALL_MS = 14 * DAY_MS, 30 * DAY_MS
 """How long the bodies of calls are kept, and how long their keys are known."""
+_INCIDENT_MS = 90 * DAY_MS
+"""How long incidents are kept after their end."""
 _ZONES_MS = 2 * DAY_MS
 """Days of other time zones end later."""
 
@@ -54,6 +56,7 @@ class Maintenance:
             if old:
                 transaction.delete_runs(old)
             transaction.prune_calls(now - _CALL_BODY_MS, now - _CALL_MS)
+            transaction.prune_incidents(now - _INCIDENT_MS, now - DAY_MS)
         return len(old)
 
     def _prune_log(self, transaction: Transaction, before: int, now: int) -> None:

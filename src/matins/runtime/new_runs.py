@@ -31,6 +31,8 @@ def planned_event(run_id: int, item: CompiledSchedule, planned: PlannedRun, now:
         data = {"reason": planned.reason, "slot": planned.slot, "slots": planned.slots, **(planned.evidence or {})}
         if planned.reason is not None and not planned.state.live:
             data |= {"summary": _summary(item, planned, planned.reason, now)}
+        if planned.first is not None:
+            data["first"] = planned.first
     return NewEvent(now, INITIAL_STATES[planned.state], item.schedule_id, run_id, data)
 
 

@@ -18,6 +18,7 @@ from matins.errors import StoreError
 from matins.model.subscription import Subscription, SubscriptionKind
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
+from matins.runtime.incidents import IncidentSubscriber
 from matins.runtime.subscribers import (
     Callback,
     DeliveryQueue,
@@ -112,7 +113,7 @@ class Outbox:
 
     def wake(self, policy_rev: int | None = None) -> None:
         """Start a turn because events were written. Without subscribers it costs almost nothing."""
-        if self._has_subscribers or self._rev != policy_rev:
+        if self._hurries or self._rev != policy_rev:
             self._soon.set()
 
     def run_once(self, now: int) -> int | None:
@@ -130,6 +131,11 @@ class Outbox:
     @property
     def _has_subscribers(self) -> bool:
         return bool(self._subscribers or self._listeners)
+
+    @property
+    def _hurries(self) -> bool:
+        """Whether a subscriber wants events at once. Incidents are looked at within a second."""
+        return bool(self._listeners) or any(one.subscription.kind != "incident" for one in self._subscribers)
 
     def _turn(self, now: int) -> tuple[bool, int | None]:
         """Do one transaction; events are sent after it."""
@@ -163,7 +169,12 @@ class Outbox:
             return
         self._rev = turn.policies.rev  # first: a subscription meanwhile causes another read
         active = [found for found in turn.transaction.subscriptions() if self._serves(found)]
-        self._subscribers = [StoredSubscriber(found, self._owner, self._callbacks.get(found.name)) for found in active]
+        self._subscribers = [self._subscriber(found) for found in active]
+
+    def _subscriber(self, found: Subscription) -> StoredSubscriber:
+        if found.kind == "incident":
+            return IncidentSubscriber(found, self._owner)
+        return StoredSubscriber(found, self._owner, self._callbacks.get(found.name))
 
     def _serves(self, subscription: Subscription) -> bool:
         here = subscription.kind != "function" or subscription.name in self._callbacks

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence, Set
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol
 
-from matins.engine.deliveries import DISCARDED, MAX_DELAY_MS, matches, next_delivery_at
-from matins.engine.events import PIPELINE_EVENTS, TERMINAL_EVENTS, to_cloudevent
+from matins.engine.deliveries import DISCARDED, MAX_DELAY_MS, is_told, matches, next_delivery_at
+from matins.engine.events import NOTICE_EVENTS, PING_EVENTS, PIPELINE_EVENTS, TERMINAL_EVENTS, to_cloudevent
 from matins.engine.policies import AFTER_RUN, Policies
 from matins.model.rows import CheckRow, NewEvent, StoredEvent
 from matins.model.run import RunRecord
-from matins.model.subscription import Subscription, SubscriptionKind
+from matins.model.subscription import Subscription, SubscriptionKind, destination_of
 from matins.ports import Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.rows import run_record
@@ -24,7 +24,7 @@ _MAX_UNSAVED = 1_000
 """Number of unwanted events after which the cursor is saved."""
 _MAX_DELIVERIES = 20
 _MAX_WAITING = 10_000
-_MAX_QUEUES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8, "pipeline": 4}
+_MAX_QUEUES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8, "pipeline": 4, "notice": 4, "ping": 8}
 """Number of schedules that are delivered to one subscriber at once. One thread at a time calls a function."""
 _ALL = 0
 """The queue of a function: events of all schedules, in commit order."""
@@ -70,6 +70,8 @@ class DeliveryResult(NamedTuple):
     verdict: Literal["arrived", "again", "refused", "gone"] = "arrived"
     error: str | None = None
     hooks: tuple[HookResult, ...] = ()
+    after_ms: int = 0
+    """How long the subscriber wants to be left alone before the next attempt."""
 
 
 QueueResults = Sequence[tuple[EventDelivery, DeliveryResult]]
@@ -182,7 +184,7 @@ class StoredSubscriber:
 
     def _queue(self, turn: Turn, schedule_id: int, events: list[tuple[int, StoredEvent]]) -> list[DeliveryQueue]:
         kind = self.subscription.kind
-        deliveries = turn.deliveries(events, with_run=kind in ("hook", "pipeline"))
+        deliveries = turn.deliveries(events, with_run=kind in ("hook", "pipeline", "ping"))
         return [DeliveryQueue(self, kind, schedule_id, self._target, deliveries, turn.policies)] if deliveries else []
 
     def _merged(self, turn: Turn) -> list[tuple[int, StoredEvent]]:
@@ -220,7 +222,8 @@ class StoredSubscriber:
         name, event, attempts = self.subscription.name, delivery.event, delivery.attempts + 1
         again = None if sent.verdict == "refused" else next_delivery_at(name, event.id, attempts, turn.now)
         if again is not None:
-            turn.transaction.defer_delivery(name, event, attempts, again, storable_text(sent.error))
+            at = max(again, turn.now + sent.after_ms)
+            turn.transaction.defer_delivery(name, event, attempts, at, storable_text(sent.error))
             return
         turn.transaction.discard_delivery(name, event, attempts, storable_text(sent.error))
         _record_discarded(turn, name, delivery, attempts, sent)
@@ -228,10 +231,15 @@ class StoredSubscriber:
     def _matches(self, turn: Turn, event: StoredEvent, followed: Set[int]) -> bool:
         if self.subscription.kind == "pipeline":
             return event.type in PIPELINE_EVENTS and event.schedule_id in followed
-        if self.subscription.kind != "hook":
+        if self.subscription.kind == "notice":
+            return event.type in NOTICE_EVENTS and is_told(destination_of(self.subscription.name), event)
+        if self.subscription.kind not in ("hook", "ping"):
             return matches(self.subscription.name, self.subscription.types, event)
-        if event.type not in TERMINAL_EVENTS:
+        if event.type not in (PING_EVENTS if self.subscription.kind == "ping" else TERMINAL_EVENTS):
             return False
+        if self.subscription.kind == "ping":
+            _, compiled = turn.ended(event)
+            return compiled is not None and compiled.definition.ping is not None
         if AFTER_RUN in turn.policies.hooks:
             return True
         _, compiled = turn.ended(event)

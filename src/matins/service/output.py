@@ -25,6 +25,7 @@ from matins.service.core import Core
 
 MAX_BYTES = 1 << 20
 _MAX_OFFSET = 1 << 62
+_TAIL_BYTES = 4_096
 _STREAMS = {"stdout": OUT, "stderr": ERR}
 
 
@@ -52,6 +53,38 @@ class Outputs:
         if chunk.total == 0:
             _check_local(run, identity)
         return _output(chunk, run)
+
+    def tail(self, run_id: int) -> str:
+        """The last lines of a run, for a message: of its output, or its answer, and of its errors. Secrets are redacted
+        before they reach the files. Empty where there is nothing on this machine."""
+        try:
+            with self.core.store.reading() as transaction:
+                run = self.core.run(transaction, run_id)
+                identity = transaction.worker_of(run.id, run.epoch)
+        except NotFound:
+            return ""
+        name = name_of(run.id, run.epoch, _part(identity, "incarnation") or "")
+        folder = state_folder(self.core.store, self.core.local.state_folder)
+        printed, errors = (_last_bytes(folder, name, stream) for stream in (OUT, ERR))
+        plain = [line for line in printed.splitlines() if not line.startswith("{")]  # others are events of a tool
+        said = "\n".join(plain) if plain else _answer(run)
+        return f"{said}\n{errors}"
+
+
+def _last_bytes(folder: Path, name: str, stream: str) -> str:
+    total = read_output(folder, name, 0, 4, stream=stream).total
+    return read_output(folder, name, max(0, total - _TAIL_BYTES), _TAIL_BYTES, stream=stream).data.decode(
+        "utf-8", "replace"
+    )
+
+
+def _answer(run: RunRecord) -> str:
+    """The answer of an agent; the error of a failed run is told beside it."""
+    match run.outcome:
+        case {"result": {"text": str(text)}}:
+            return text
+        case _:
+            return ""
 
 
 def state_folder(store: Store, named: str | None) -> Path:

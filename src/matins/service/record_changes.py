@@ -9,6 +9,7 @@ from typing import Any
 from matins.engine.jobs import wakes_agent
 from matins.engine.schedules import references
 from matins.engine.steps import of_step
+from matins.engine.validation import referred_names
 from matins.model.access import Principal
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
@@ -57,7 +58,7 @@ class RecordChanges:
             for other in record_kinds().values()
             for setting in (setting for setting, noun in other.refers.items() if noun == kind.noun)
             for name, value in self.read(transaction, other).items()
-            if getattr(value, other.table[setting].field) == key
+            if key in referred_names(getattr(value, other.table[setting].field))
         ]
 
     def _change(self, transaction: Transaction, principal: Principal, now: int) -> RecordChange:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from matins.api import _results
-from matins.engine.validation import nearest
+from matins.engine.validation import nearest, referred_names
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model.access import Principal
 from matins.ports import Transaction
@@ -130,9 +130,9 @@ class Records:
 
     def _check_references(self, transaction: Transaction, kind: RecordKind[Any], new: Any) -> None:
         for setting, noun in kind.refers.items():
-            name, other = getattr(new, kind.table[setting].field), record_kinds()[noun]
-            known = self.changes.read(transaction, other) if name is not None else {}
-            if name is not None and name not in known:
+            names, other = referred_names(getattr(new, kind.table[setting].field)), record_kinds()[noun]
+            known = self.changes.read(transaction, other) if names else {}
+            for name in (name for name in names if name not in known):
                 hint = nearest(name, sorted(known)) if known else f"Create one: {other.example}"
                 raise InvalidInput(f'There is no {other.one} "{name}".', value=name, field=setting, hint=hint)
 

@@ -23,6 +23,7 @@ from matins.service.file.apply import File
 from matins.service.file.write_back import FileWriter
 from matins.service.history import Calendars, History
 from matins.service.inbound import Inbound
+from matins.service.incidents import Destinations, Incidents
 from matins.service.jobs import KnownJobs
 from matins.service.listing import RunLists, ScheduleLists
 from matins.service.missions import Missions
@@ -94,6 +95,8 @@ class Service:
             "webhooks": (Webhooks(core, generic),),
             "audit": (Audit(core),),
             "calls": (calls,),
+            "incidents": (Incidents(core),),
+            "destinations": (Destinations(core),),
             "inbound": (Inbound(core, calls),),
             "threads": (Threads(core), Replies(core, runs)),
             "tokens": (Tokens(core),),

@@ -17,11 +17,11 @@ from matins.model import subscription as model
 from matins.model.access import Principal
 from matins.model.rows import NewEvent, StoredEvent
 from matins.model.subscription import (
-    RESERVED,
     DeliveryState,
     Subscription,
     SubscriptionKind,
     SubscriptionState,
+    is_reserved,
 )
 from matins.net.signing import new_secret, sign
 from matins.ports import HistoryRows, SubscriptionRows, Transaction
@@ -169,7 +169,7 @@ def subscribe(
     core: Core, principal: Principal, name: str, kind: SubscriptionKind, target: dict[str, Any], types: tuple[str, ...]
 ) -> Subscription:
     check_name("name", name)
-    if name in RESERVED:
+    if is_reserved(name):
         raise Conflict(
             f'The name "{name}" is reserved.',
             value=name,

@@ -24,6 +24,7 @@ _CONTENT: Mapping[type[Any], Mapping[str, Any]] = {
     results.Mission: {"steps": []},
     results.Approval: {"request": {}},
     results.Event: {"data": {}},
+    results.Incident: {"summary": "", "error": None},
     results.Check: {"output": ""},
     results.TimelineRun: {"sentence": None},
     results.Thread: {"channel": None, "session": None, "session_name": None},

@@ -12,6 +12,7 @@ from matins.store.common.calls import CallQueries
 from matins.store.common.chat import ChatQueries
 from matins.store.common.history import HistoryQueries
 from matins.store.common.listing import ListingQueries
+from matins.store.common.incidents import IncidentQueries
 from matins.store.common.overview import OverviewQueries
 from matins.store.common.policies import PolicyQueries
 from matins.store.common.runs import RunQueries
@@ -34,6 +35,7 @@ class CommonTransaction(
     ThreadQueries,
     CallQueries,
     ChatQueries,
+    IncidentQueries,
     AccessQueries,
 ):
     """The operations of a transaction that do not differ between the stores."""

@@ -329,3 +329,10 @@ GROUP BY j.id;
 -- run_places: the agents of runs, and the processes that run them
 SELECT r.id, s.agent, w.identity AS worker FROM runs r JOIN schedules s ON s.id = r.schedule_id
 LEFT JOIN workers w ON w.id = r.owner WHERE r.id = ANY(%(ids)b);
+
+-- incident_events: events that may change incidents, and the successes of schedules that have one
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > %(after)b AND id <= %(upto)b AND (
+  type = ANY(%(types)b) OR (type = 'run.succeeded' AND schedule_id IN (
+    SELECT schedule_id FROM incidents WHERE resolved_at IS NULL
+    UNION ALL SELECT schedule_id FROM events WHERE id > %(after)b AND id <= %(upto)b AND type = ANY(%(types)b))))
+ORDER BY id LIMIT %(limit)b;

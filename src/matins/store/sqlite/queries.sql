@@ -264,3 +264,11 @@ GROUP BY j.value;
 -- run_places: the agents of runs, and the processes that run them
 SELECT r.id, s.agent, w.identity AS worker FROM json_each(:ids) j JOIN runs r ON r.id = j.value
 JOIN schedules s ON s.id = r.schedule_id LEFT JOIN workers w ON w.id = r.owner;
+
+-- incident_events: events that may change incidents, and the successes of schedules that have one
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > :after AND id <= :upto AND (
+  type IN (SELECT value FROM json_each(:types)) OR (type = 'run.succeeded' AND schedule_id IN (
+    SELECT schedule_id FROM incidents WHERE resolved_at IS NULL
+    UNION ALL SELECT schedule_id FROM events
+    WHERE id > :after AND id <= :upto AND type IN (SELECT value FROM json_each(:types)))))
+ORDER BY id LIMIT :limit;

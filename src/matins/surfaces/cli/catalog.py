@@ -57,6 +57,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     },
     "Monitoring": {
         "status": Entry("status:status", "Show what needs you, what runs, and what comes next."),
+        "incidents": Entry("incidents:incidents", "List what needs attention, or show one."),
+        "ack": Entry("incidents:ack", "Acknowledge an incident: no more messages until it is over."),
         "events": Entry("events:events", "List events, or follow them."),
         "stats": Entry("daemon:stats", "Show counts of runs, queues and spending."),
         "doctor": Entry("daemon:doctor", "Check the installation and suggest fixes."),
@@ -103,7 +105,12 @@ ADVICE = {
 CAREFUL = frozenset({"rm", "approve", "deny", "cancel", "resolve", "apply"})
 """Commands that are suggested only for a slip of one letter: what they do is not easily undone."""
 _ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
-_OWN_MODULES = {"agents": "agents:agents", "inbound": "inbound:inbound", "webhooks": "webhooks:webhooks"}
+_OWN_MODULES = {
+    "agents": "agents:agents",
+    "inbound": "inbound:inbound",
+    "notify": "notify:notify",
+    "webhooks": "webhooks:webhooks",
+}
 """Kinds of records with more commands than every kind has."""
 
 

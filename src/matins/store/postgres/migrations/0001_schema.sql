@@ -315,7 +315,7 @@ CREATE INDEX landings_thread ON landings (thread_id, run_id);
 
 CREATE TABLE subscriptions (
   name text PRIMARY KEY,
-  kind text NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline')),
+  kind text NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline', 'incident', 'notice', 'ping')),
   target text NOT NULL,
   types text NOT NULL,
   cursor bigint NOT NULL, -- events up to this one are delivered, not wanted, or among the deliveries
@@ -379,6 +379,56 @@ CREATE TABLE chat_threads (
   place text NOT NULL
 );
 CREATE INDEX chat_threads_place ON chat_threads (place, thread_id);
+
+-- Pings have their own subscription, which starts when the first schedule has a URL.
+CREATE FUNCTION open_pings() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+  SELECT 'pings', 'ping', '{}', '[]', id, 'active', 0, 'matins' FROM event_horizon ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    UPDATE policy_rev SET rev = rev + 1;
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER first_ping AFTER INSERT ON revisions FOR EACH ROW
+WHEN (NEW.definition LIKE '%"ping":%') EXECUTE FUNCTION open_pings();
+
+-- Incidents: what people hear of once, however often it happens. A subscription that is always there keeps them.
+CREATE TABLE incidents (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  schedule_id bigint NOT NULL, -- 0 for an incident of none, or of several
+  kind text NOT NULL,
+  signature text NOT NULL, -- what equal troubles have in common
+  summary text NOT NULL,
+  error text,
+  run_id bigint,
+  times bigint NOT NULL, -- how often it happened
+  details text NOT NULL,
+  opened_at bigint NOT NULL,
+  last_at bigint NOT NULL,
+  told bigint NOT NULL,       -- the number of messages about it
+  told_times bigint NOT NULL, -- how often it had happened at the last message
+  next_at bigint,             -- when it is looked at again, for a reminder
+  acknowledged_at bigint,
+  acknowledged_by text,
+  resolved_at bigint,
+  resolution text
+);
+CREATE UNIQUE INDEX incidents_open ON incidents (schedule_id, kind, signature) WHERE resolved_at IS NULL;
+CREATE INDEX incidents_schedule ON incidents (schedule_id, opened_at);
+CREATE INDEX incidents_due ON incidents (next_at) WHERE next_at IS NOT NULL;
+-- Messages to destinations: those of the last hours, and those that wait for a digest.
+CREATE TABLE notices (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  destination text NOT NULL,
+  at bigint NOT NULL,
+  title text NOT NULL,
+  held_until bigint -- NULL when it was sent on its own
+);
+CREATE INDEX notices_destination ON notices (destination, at);
+CREATE INDEX notices_held ON notices (held_until) WHERE held_until IS NOT NULL;
+INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+VALUES ('incidents', 'incident', '{}', '[]', 0, 'active', 0, 'matins');
 
 -- Calls from outside: deliveries to inbound endpoints, chat messages, and outcomes of schedules.
 

@@ -304,7 +304,7 @@ CREATE INDEX landings_thread ON landings (thread_id, run_id);
 
 CREATE TABLE subscriptions (
   name TEXT PRIMARY KEY,
-  kind TEXT NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline')),
+  kind TEXT NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline', 'incident', 'notice', 'ping')),
   target TEXT NOT NULL,
   types TEXT NOT NULL,
   cursor INTEGER NOT NULL, -- events up to this one are delivered, not wanted, or among the deliveries
@@ -369,6 +369,52 @@ CREATE TABLE chat_threads (
   place TEXT NOT NULL
 ) STRICT;
 CREATE INDEX chat_threads_place ON chat_threads (place, thread_id);
+
+-- Pings have their own subscription, which starts when the first schedule has a URL.
+CREATE TRIGGER first_ping AFTER INSERT ON revisions
+WHEN NEW.definition LIKE '%"ping":%' AND NOT EXISTS (SELECT 1 FROM subscriptions WHERE name = 'pings')
+BEGIN
+  INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+  SELECT 'pings', 'ping', '{}', '[]', id, 'active', 0, 'matins' FROM event_horizon;
+  UPDATE policy_rev SET rev = rev + 1;
+END;
+
+-- Incidents: what people hear of once, however often it happens. A subscription that is always there keeps them.
+CREATE TABLE incidents (
+  id INTEGER PRIMARY KEY,
+  schedule_id INTEGER NOT NULL, -- 0 for an incident of none, or of several
+  kind TEXT NOT NULL,
+  signature TEXT NOT NULL, -- what equal troubles have in common
+  summary TEXT NOT NULL,
+  error TEXT,
+  run_id INTEGER,
+  times INTEGER NOT NULL, -- how often it happened
+  details TEXT NOT NULL,
+  opened_at INTEGER NOT NULL,
+  last_at INTEGER NOT NULL,
+  told INTEGER NOT NULL,       -- the number of messages about it
+  told_times INTEGER NOT NULL, -- how often it had happened at the last message
+  next_at INTEGER,             -- when it is looked at again, for a reminder
+  acknowledged_at INTEGER,
+  acknowledged_by TEXT,
+  resolved_at INTEGER,
+  resolution TEXT
+) STRICT;
+CREATE UNIQUE INDEX incidents_open ON incidents (schedule_id, kind, signature) WHERE resolved_at IS NULL;
+CREATE INDEX incidents_schedule ON incidents (schedule_id, opened_at);
+CREATE INDEX incidents_due ON incidents (next_at) WHERE next_at IS NOT NULL;
+-- Messages to destinations: those of the last hours, and those that wait for a digest.
+CREATE TABLE notices (
+  id INTEGER PRIMARY KEY,
+  destination TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  title TEXT NOT NULL,
+  held_until INTEGER -- NULL when it was sent on its own
+) STRICT;
+CREATE INDEX notices_destination ON notices (destination, at);
+CREATE INDEX notices_held ON notices (held_until) WHERE held_until IS NOT NULL;
+INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+VALUES ('incidents', 'incident', '{}', '[]', 0, 'active', 0, 'matins');
 
 -- Calls from outside: deliveries to inbound endpoints, chat messages, and outcomes of schedules.
 

@@ -1,0 +1,63 @@
+"""Destinations of notices, and what is told to them. Annotations are settings, see `settings`."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
+
+from matins.model.notice import KINDS, NOTICES
+from matins.model.settings import Choice, Int, Name, Names, Secret, Setting, Text, Url
+
+Tls = Literal["starttls", "tls", "none"]
+
+
+# fmt: off
+@dataclass(frozen=True, slots=True)
+class Destination:
+    name: str
+    kind: Annotated[str,
+        Setting(Name(), "Kind of destination: slack, discord, email, ntfy, desktop, webhook, apprise, algorand.",
+                "ntfy", required=True)]
+    url: Annotated[str | None,
+        Setting(Url(private=True), "URL of the incoming webhook or the server, or where it is: env:NAME, file:/path.",
+                "https://ntfy.example.com")] = None
+    to: Annotated[tuple[str, ...],
+        Setting(Names(empty=True), "Recipients: e-mail addresses, the topic, the channel, or the account.",
+                ["ada@example.com"])] = ()
+    token: Annotated[str | None,
+        Setting(Secret(), "Where the access token or the signing secret is: env:NAME or file:/path.",
+                "env:NTFY_TOKEN")] = None
+    person: Annotated[str | None,
+        Setting(Name("people"), "Person whose destination it is: the person's quiet hours and e-mail address apply.",
+                "ada")] = None
+    urgent: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, values=KINDS), "Kinds of incidents that are sent in the person's quiet hours too.",
+                ["budget", "approval", "held"])] = ("budget", "approval")
+    max_per_hour: Annotated[int,
+        Setting(Int(1, 1_000), "Number of messages an hour; further ones become a digest on the hour.", 10)] = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """What is told to whom, unless a schedule says otherwise."""
+
+    to: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, of="destinations"), "Destinations that get messages; default: all.", ["ops"])] = ()
+    on: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, values=NOTICES), "What messages are sent for; default: everything.",
+                ["failed", "held", "recovered"])] = NOTICES
+
+
+@dataclass(frozen=True, slots=True)
+class Smtp:
+    """The server that sends e-mail."""
+
+    host: Annotated[str | None, Setting(Text(), "Host of the server.", "mail.example.com", required=True)] = None
+    port: Annotated[int, Setting(Int(1, 65_535), "Port of the server.", 465)] = 587
+    user: Annotated[str | None, Setting(Text(), "User name.", "matins")] = None
+    password: Annotated[str | None,
+        Setting(Secret(), "Where the password is: env:NAME or file:/path.", "env:SMTP_PASSWORD")] = None
+    sender: Annotated[str | None,
+        Setting(Text(), "Address that messages come from.", "matins@example.com")] = None
+    tls: Annotated[Tls,
+        Setting(Choice(get_args(Tls)), "How the connection is encrypted; none is for this machine only.",
+                "tls")] = "starttls"
+# fmt: on

@@ -1,0 +1,111 @@
+"""Use cases on incidents and destinations."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+
+from matins.api.results import Incident, TestedDestination
+from matins.engine import incidents as engine
+from matins.engine.validation import nearest
+from matins.engine.when.triggers import to_datetime
+from matins.errors import Conflict, NotFound
+from matins.executors.notices import address_of, deliver, trial_message
+from matins.model.access import Principal
+from matins.model.incident import IncidentRow
+from matins.model.rows import NewEvent
+from matins.ports import Transaction
+from matins.runtime.incidents import incident_event_data
+from matins.service.core import MAX_ID, Core
+
+
+@dataclass(frozen=True)
+class Incidents:
+    core: Core
+
+    def list(
+        self,
+        principal: Principal,
+        *,
+        all: bool = False,  # noqa: A002 - the word of the option
+        schedule: str | None = None,
+        agent: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> builtins.list[Incident]:
+        with self.core.store.reading() as transaction:
+            schedule_id = None if schedule is None else self.core.find(transaction, schedule, agent).id
+            read = transaction.incidents if all else transaction.unresolved_incidents
+            rows = read(schedule_id, MAX_ID if before is None else before, limit)
+            return [incident_result(transaction, row) for row in rows]
+
+    def get(self, principal: Principal, incident_id: int) -> Incident:
+        with self.core.store.reading() as transaction:
+            return incident_result(transaction, _row(transaction, incident_id))
+
+    def acknowledge(self, principal: Principal, incident_id: int) -> Incident:
+        now = self.core.clock.now_ms()
+        with self.core.store.transaction(now) as transaction:
+            row = _row(transaction, incident_id)
+            if row.state == "resolved":
+                message = f"Incident {incident_id} is over already."
+                raise Conflict(message, value=incident_id, field="incident", hint="List open ones: matins incidents")
+            if row.state == "open":
+                row = engine.acknowledge(row, principal.name, now)
+                transaction.update_incident(row)
+                data = {**incident_event_data(row), "by": principal.name}
+                event = NewEvent(now, "incident.acknowledged", row.schedule_id or None, row.run_id, data)
+                transaction.events.append(event)
+            result = incident_result(transaction, row)
+        self.core.notify()
+        return result
+
+
+@dataclass(frozen=True)
+class Destinations:
+    """Use cases of destinations beyond those of every record."""
+
+    core: Core
+
+    def test(self, principal: Principal, name: str) -> TestedDestination:
+        policies = self.core.policies()
+        destination = policies.destinations.get(name)
+        if destination is None:
+            known = sorted(policies.destinations)
+            hint = nearest(name, known) if known else "Create one: matins destinations set NAME --kind KIND"
+            raise NotFound(f'There is no destination "{name}".', value=name, field="name", hint=hint)
+        address = address_of(destination, policies, self.core.clock.now_ms())
+        sent = deliver(address, trial_message(destination))
+        return TestedDestination(name, destination.kind, sent.verdict == "arrived", sent.error)
+
+
+def _row(transaction: Transaction, incident_id: int) -> IncidentRow:
+    row = transaction.incident(incident_id)
+    if row is None:
+        hint = "List them: matins incidents --all"
+        raise NotFound(f"There is no incident {incident_id}.", value=incident_id, field="incident", hint=hint)
+    return row
+
+
+def incident_result(transaction: Transaction, row: IncidentRow) -> Incident:
+    schedule = transaction.schedule(row.schedule_id) if row.schedule_id else None
+    return Incident(
+        id=str(row.id),
+        state=row.state,
+        kind=row.kind,  # type: ignore[arg-type]
+        schedule_id=str(row.schedule_id) if row.schedule_id else None,
+        schedule=None if schedule is None else schedule.name,
+        agent=None if schedule is None else schedule.agent,
+        run_id=None if row.run_id is None else str(row.run_id),
+        summary=row.summary,
+        error=row.error,
+        count=row.times,
+        messages=row.told,
+        opened_at=to_datetime(row.opened_at),
+        last_at=to_datetime(row.last_at),
+        reminds_at=to_datetime(row.next_at),
+        acknowledged_at=to_datetime(row.acknowledged_at),
+        acknowledged_by=row.acknowledged_by,
+        resolved_at=to_datetime(row.resolved_at),
+        resolution=row.resolution,
+    )

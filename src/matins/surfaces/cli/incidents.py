@@ -1,0 +1,92 @@
+"""`matins incidents` and `matins ack`: what people hear of."""
+
+from __future__ import annotations
+
+import click
+
+from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import NounGroup, number_argument, pass_context
+from matins.surfaces.cli.paging import Page, page_options
+from matins.surfaces.cli.tables import Column
+from matins.surfaces.cli.terminal_text import one_line
+
+_COLUMNS = (
+    Column("INCIDENT"),
+    Column("KIND"),
+    Column("SCHEDULE", 10),
+    Column("STATE"),
+    Column("COUNT", right=True),
+    Column("SINCE"),
+    Column("WHAT", 20),
+)
+_EMPTY = "No incidents are open."
+incidents = NounGroup("incidents", help_of("incidents"))
+_number = number_argument("incident_id", "INCIDENT", "an incident", "matins incidents")
+
+
+@incidents.command("list")
+@click.argument("schedule", required=False)
+@click.option("--agent", metavar="NAME", help="Agent of the schedule, if the name is ambiguous.")
+@click.option("--all", "everything", is_flag=True, help="List incidents that are over too.")
+@page_options("--before", default=20)
+@pass_context
+def list_incidents(
+    context: CliContext, schedule: str | None, agent: str | None, everything: bool, before: str | None, limit: int
+) -> None:
+    """List incidents that are not over, of all schedules or of one. The newest is first."""
+    page = Page.of(
+        limit,
+        lambda count: context.call(
+            "incidents.list", all=everything, schedule=schedule, agent=agent, before=before, limit=count
+        ),
+    )
+    rows = [
+        (item["id"], item["kind"], item["schedule"] or "–", item["state"], str(item["count"]),
+         context.when(item["opened_at"]), item["summary"])
+        for item in page.items
+    ]  # fmt: skip
+    context.show(page.items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)
+    page.note_more(context, "matins incidents --before", page.last_id)
+
+
+@incidents.command()
+@_number
+@pass_context
+def show(context: CliContext, incident_id: str) -> None:
+    """Show an incident: how often it happened, and what was told about it."""
+    item = context.call("incidents.get", incident_id=incident_id)
+    context.show(item, lambda: _shown(context, item))
+
+
+@click.command(help=help_of("ack"))
+@_number
+@pass_context
+def ack(context: CliContext, incident_id: str) -> None:
+    item = context.call("incidents.acknowledge", incident_id=incident_id)
+    text = f"Incident {incident_id} is acknowledged. No more messages are sent until it is over."
+    context.show(item, lambda: one_line(text))
+
+
+def _shown(context: CliContext, item: Document) -> list[str]:
+    return context.fields(
+        ("incident", item["id"]),
+        ("state", item["state"] + (f" ({item['resolution']})" if item["resolution"] else "")),
+        ("kind", item["kind"]),
+        ("schedule", item["schedule"]),
+        ("run", item["run_id"]),
+        ("what", item["summary"]),
+        ("error", item["error"]),
+        ("count", str(item["count"])),
+        ("opened", context.when(item["opened_at"])),
+        ("last", context.when(item["last_at"])),
+        ("messages", str(item["messages"])),
+        ("reminder", context.when(item["reminds_at"]) if item["reminds_at"] else None),
+        ("acknowledged", _acknowledged(context, item)),
+        ("resolved", context.when(item["resolved_at"]) if item["resolved_at"] else None),
+    )
+
+
+def _acknowledged(context: CliContext, item: Document) -> str | None:
+    by, at = item["acknowledged_by"], item["acknowledged_at"]
+    return f"{context.when(at)} by {by}" if at else None
