@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, Unpack
 
+from matins.api.destinations import DestinationsCalls
 from matins.api.inbound import InboundCalls
 from matins.api.records import RecordNoun, delete_record, edit_record, get_record, list_records, set_record
 from matins.api.use_case import noun
@@ -19,17 +20,20 @@ if TYPE_CHECKING:
         AllowedHosts,
         Budget,
         ChatApp,
+        Destination,
         HeartbeatUrl,
         Hook,
         HttpServer,
         InboundEndpoint,
         InboundListen,
         Limit,
+        Notify,
         Person,
         Price,
         QuietHours,
         Rate,
         RateLimit,
+        Smtp,
         Webhook,
         WorkSource,
     )
@@ -94,6 +98,10 @@ class ScheduleSettings(TypedDict, total=False):
     approvals_required: int | None
     approval_timeout: str | None
     approval_default: Literal["deny", "approve"] | None
+    notify: Sequence[str] | None
+    notify_on: Sequence[str] | None
+    ping: str | None
+    ping_style: Literal["healthchecks", "plain"] | None
     fallback: Literal["fresh", "skip", "wait"] | None
     fallback_timeout: str | None
     final_fallback: Literal["fresh", "skip"] | None
@@ -148,6 +156,10 @@ class ScheduleEdit(TypedDict, total=False):
     approvals_required: int | None
     approval_timeout: str | None
     approval_default: Literal["deny", "approve"] | None
+    notify: Sequence[str] | None
+    notify_on: Sequence[str] | None
+    ping: str | None
+    ping_style: Literal["healthchecks", "plain"] | None
     fallback: Literal["fresh", "skip", "wait"] | None
     fallback_timeout: str | None
     final_fallback: Literal["fresh", "skip"] | None
@@ -165,6 +177,26 @@ class AllowedHostsSettings(TypedDict, total=False):
 
 class AllowedHostsEdit(TypedDict, total=False):
     hosts: Sequence[str] | None
+
+
+class DestinationSettings(TypedDict, total=False):
+    kind: Required[str]
+    url: str | None
+    to: Sequence[str] | None
+    token: str | None
+    person: str | None
+    urgent: Sequence[str] | None
+    max_per_hour: int | None
+
+
+class DestinationEdit(TypedDict, total=False):
+    kind: str | None
+    url: str | None
+    to: Sequence[str] | None
+    token: str | None
+    person: str | None
+    urgent: Sequence[str] | None
+    max_per_hour: int | None
 
 
 class RateSettings(TypedDict, total=False):
@@ -379,6 +411,16 @@ class LimitEdit(TypedDict, total=False):
     size: int | None
 
 
+class NotifySettings(TypedDict, total=False):
+    to: Sequence[str] | None
+    on: Sequence[str] | None
+
+
+class NotifyEdit(TypedDict, total=False):
+    to: Sequence[str] | None
+    on: Sequence[str] | None
+
+
 class PersonSettings(TypedDict, total=False):
     role: Required[Literal["owner", "operator", "viewer"]]
     slack: str | None
@@ -419,6 +461,24 @@ class QuietHoursEdit(TypedDict, total=False):
     windows: str | Sequence[str | Mapping[str, Any]] | None
     timezone: str | None
     mode: Literal["skip", "defer"] | None
+
+
+class SmtpSettings(TypedDict, total=False):
+    host: Required[str]
+    port: int | None
+    user: str | None
+    password: str | None
+    sender: str | None
+    tls: Literal["starttls", "tls", "none"] | None
+
+
+class SmtpEdit(TypedDict, total=False):
+    host: str | None
+    port: int | None
+    user: str | None
+    password: str | None
+    sender: str | None
+    tls: Literal["starttls", "tls", "none"] | None
 
 
 class RateLimitSettings(TypedDict, total=False):
@@ -483,6 +543,30 @@ class AllowedHostsNoun(RecordNoun, noun="allowed_hosts"):
     @delete_record("allowed_hosts", "")
     def delete(self) -> bool:
         """Delete a list of allowed hosts. False when there is none."""
+
+
+class DestinationsNoun(DestinationsCalls, RecordNoun, noun="destinations"):
+    """Manage where people hear of incidents."""
+
+    @set_record("destinations", "name")
+    def set(self, name: str, **settings: Unpack[DestinationSettings]) -> Destination:
+        """Create a destination, or replace it."""
+
+    @edit_record("destinations", "name")
+    def edit(self, name: str, **settings: Unpack[DestinationEdit]) -> Destination:
+        """Change settings of a destination; None resets one to its default."""
+
+    @get_record("destinations", "name")
+    def get(self, name: str) -> Destination:
+        """Get a destination."""
+
+    @delete_record("destinations", "name")
+    def delete(self, name: str) -> bool:
+        """Delete a destination. False when there is none."""
+
+    @list_records("destinations")
+    def list(self) -> builtins.list[Destination]:
+        """List destinations."""
 
 
 class RatesNoun(RecordNoun, noun="rates"):
@@ -737,6 +821,26 @@ class LimitsNoun(RecordNoun, noun="limits"):
         """List limits."""
 
 
+class NotifyNoun(RecordNoun, noun="notify"):
+    """Manage what messages are sent for, and to which destinations."""
+
+    @set_record("notify", "")
+    def set(self, **settings: Unpack[NotifySettings]) -> Notify:
+        """Create the notification settings, or replace it."""
+
+    @edit_record("notify", "")
+    def edit(self, **settings: Unpack[NotifyEdit]) -> Notify:
+        """Change settings of a notification settings; None resets one to its default."""
+
+    @get_record("notify", "")
+    def get(self) -> Notify:
+        """Get a notification settings."""
+
+    @delete_record("notify", "")
+    def delete(self) -> bool:
+        """Delete a notification settings. False when there is none."""
+
+
 class PeopleNoun(RecordNoun, noun="people"):
     """Manage people: who may log in, approve and receive messages."""
 
@@ -807,6 +911,26 @@ class QuietHoursNoun(RecordNoun, noun="quiet_hours"):
     @list_records("quiet_hours")
     def list(self) -> builtins.list[QuietHours]:
         """List quiet hours."""
+
+
+class SmtpNoun(RecordNoun, noun="smtp"):
+    """Manage the server that sends e-mail."""
+
+    @set_record("smtp", "")
+    def set(self, **settings: Unpack[SmtpSettings]) -> Smtp:
+        """Create the mail server, or replace it."""
+
+    @edit_record("smtp", "")
+    def edit(self, **settings: Unpack[SmtpEdit]) -> Smtp:
+        """Change settings of a mail server; None resets one to its default."""
+
+    @get_record("smtp", "")
+    def get(self) -> Smtp:
+        """Get a mail server."""
+
+    @delete_record("smtp", "")
+    def delete(self) -> bool:
+        """Delete a mail server. False when there is none."""
 
 
 class ThrottlesNoun(RecordNoun, noun="throttles"):
@@ -885,6 +1009,7 @@ class RecordNouns(Protocol):
     """The nouns of all kinds of records."""
 
     allowed_hosts: AllowedHostsNoun = noun()
+    destinations: DestinationsNoun = noun()
     rates: RatesNoun = noun()
     agent_rules: AgentRulesNoun = noun()
     agents: AgentsNoun = noun()
@@ -896,9 +1021,11 @@ class RecordNouns(Protocol):
     inbound: InboundNoun = noun()
     inbound_listen: InboundListenNoun = noun()
     limits: LimitsNoun = noun()
+    notify: NotifyNoun = noun()
     people: PeopleNoun = noun()
     prices: PricesNoun = noun()
     quiet_hours: QuietHoursNoun = noun()
+    smtp: SmtpNoun = noun()
     throttles: ThrottlesNoun = noun()
     webhooks: WebhooksNoun = noun()
     work_sources: WorkSourcesNoun = noun()

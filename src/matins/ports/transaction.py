@@ -9,8 +9,8 @@ from matins.ports.access_rows import AccessRows, FileRows, ThreadRows
 from matins.ports.call_rows import CallRows
 from matins.ports.chat_rows import ChatRows
 from matins.ports.event_rows import HistoryRows, SubscriptionRows
-from matins.ports.listing_rows import ListingRows
 from matins.ports.incident_rows import IncidentRows
+from matins.ports.listing_rows import ListingRows
 from matins.ports.overview_rows import OverviewRows
 from matins.ports.policy_rows import ApprovalRows, PolicyRows, SpendingRows
 from matins.ports.run_rows import RunRows, WaitingRows, WorkerRows

@@ -11,8 +11,8 @@ from matins.store.common.approvals import ApprovalQueries
 from matins.store.common.calls import CallQueries
 from matins.store.common.chat import ChatQueries
 from matins.store.common.history import HistoryQueries
-from matins.store.common.listing import ListingQueries
 from matins.store.common.incidents import IncidentQueries
+from matins.store.common.listing import ListingQueries
 from matins.store.common.overview import OverviewQueries
 from matins.store.common.policies import PolicyQueries
 from matins.store.common.runs import RunQueries
