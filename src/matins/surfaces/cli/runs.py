@@ -104,12 +104,12 @@ def _exit_code(context: CliContext, waited: Waited, *, wait: bool) -> int:
 
 
 def _note_error(context: CliContext, found: Document) -> None:
-    if error := _error_of(found):
+    if error := error_of(found):
         context.note(error)
     context.note(f"More: matins runs show {found['id']}, matins logs {found['id']}")
 
 
-def _error_of(found: Document) -> str:
+def error_of(found: Document) -> str:
     """The last line of the error: in a traceback, the exception."""
     outcome: Document = found["outcome"] or {}
     return str(outcome.get("error") or "").strip().rpartition("\n")[2]
@@ -167,7 +167,7 @@ def _reason(found: Document) -> str:
     """The reason; for a failure, its error."""
     if found["state"] == "waiting" or not found["reason"]:
         return ""
-    error = _error_of(found) if found["reason"] == "failed" else ""
+    error = error_of(found) if found["reason"] == "failed" else ""
     return error or state_text(found["reason"])
 
 

@@ -1,34 +1,97 @@
-"""`matins status`: what needs a person, what runs, and what comes next."""
+"""`matins status`: what needs a person, what failed, a day of the timeline, and the last slots of schedules."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import pass_context, root_command
-from matins.surfaces.cli.tables import Column
-from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.cli.runs import error_of
+from matins.surfaces.cli.states import last_run, next_run, state_text
+from matins.surfaces.cli.tables import Cell, Column, table
+from matins.surfaces.cli.terminal_text import one_line, wrapped
+from matins.surfaces.cli.timeline import AHEAD, LEGEND, PAST, strip, timeline
 
-_ATTENTION = (Column("NEEDS YOU", 20, wraps=True), Column("SINCE"), Column("COMMAND", 12))
+_ATTENTION = (Column("NEEDS YOU", 20, wraps=True), Column("SINCE"), Column("COMMAND", 12, wraps=True))
+_FAILED = (Column("FAILED"), Column("WHEN"), Column("WHY", 16), Column("RUN"))
+_SCHEDULES = (Column("SCHEDULE", 12), Column("NEXT RUN", 9), Column("LAST RUN", 12))
+_DEFAULT_WIDTH = 80
+_BARS, _SHOWN = 20, 8
+_DAY_S = 86_400
 
 
 @root_command("status")
 @pass_context
 def status(context: CliContext) -> None:
     found = context.call("system.status")
-    context.show(found, lambda: _status(context, found))
+    context.show(found, lambda: [line for part in _parts(context, found) for line in (*part, "")][:-1])
 
 
-def _status(context: CliContext, found: Document) -> list[str]:
-    rows = [
-        (one_line(item["sentence"]), context.relative_time(item["since"]) if item["since"] else "–", item["command"])
-        for item in found["attention"]
+def _parts(context: CliContext, found: Document) -> Iterator[Sequence[str]]:
+    width = context.width or _DEFAULT_WIDTH
+    yield wrapped(one_line(found["summary"]), width)
+    if found["attention"]:
+        yield context.table(_ATTENTION, [_needs(context, item) for item in found["attention"]])
+    if found["failed"]:
+        yield from _failures(context)
+    schedules = _schedules(context)
+    if not schedules:
+        return
+    day = context.call("schedules.timeline", start=(context.now - PAST).isoformat(),
+                       end=(context.now + AHEAD).isoformat())  # fmt: skip
+    if day["lanes"]:
+        yield [*(_joined(context, line).rstrip() for line in timeline(day, width)), *wrapped(LEGEND, width)]
+    yield from _last_slots(context, schedules)
+
+
+def _needs(context: CliContext, item: Document) -> tuple[str, str, str]:
+    since = context.relative_time(item["since"]) if item["since"] else "–"
+    return one_line(item["sentence"]), since, item["command"]
+
+
+def _failures(context: CliContext) -> Iterator[Sequence[str]]:
+    """The last failure of each schedule that failed within a day."""
+    since = context.now.timestamp() - _DAY_S
+    runs = context.call("runs.list", state="failed", since=int(since * 1000), limit=100)
+    last: dict[str, Document] = {}
+    for run in runs:
+        last.setdefault(run["schedule_id"], run)
+    if last:
+        yield context.table(_FAILED, [_failure(context, run) for run in list(last.values())[:_SHOWN]])
+
+
+def _failure(context: CliContext, run: Document) -> tuple[str, str, str, str]:
+    why = error_of(run) or state_text(run["reason"] or "failed")
+    return run["schedule"], context.relative_time(run["ended_at"]), why, run["id"]
+
+
+def _schedules(context: CliContext) -> list[Document]:
+    """Those that need attention first, then those that fire next."""
+    chosen = [
+        *context.call("schedules.list", tab="attention", bars=_BARS, limit=_SHOWN),
+        *context.call("schedules.list", sort="next", bars=_BARS, limit=_SHOWN),
     ]
-    lines = [*context.table(_ATTENTION, rows), ""] if rows else []
-    running = [f"{run['schedule']} ({run['run_id']})" for run in found["running"]]
-    coming = [f"{item['schedule']} {context.when(item['at'])}" for item in found["next"]]
-    lines += context.fields(
-        ("now", found["summary"]),
-        ("running", ", ".join(running) or "–"),
-        ("next", ", ".join(coming) or "–"),
-        ("today", found["spend_today"]),
-    )
-    return lines
+    return list({schedule["id"]: schedule for schedule in chosen}.values())[:_SHOWN]
+
+
+def _last_slots(context: CliContext, schedules: Sequence[Document]) -> Iterator[Sequence[str]]:
+    """The table of schedules, with their last records below the heading of a column of marks."""
+    rows = [
+        (schedule["name"], next_run(schedule, context.now), last_run(schedule["last_run"], context.now))
+        for schedule in schedules
+    ]
+    width = context.width
+    texts = table(_SCHEDULES, rows, None if width is None else width - _BARS - 2, colour=context.colour)
+    strips = [[Cell("LAST SLOTS".rjust(_BARS))], *(_right(strip(item["bars"])) for item in schedules)]
+    yield [f"{_joined(context, marks)}  {text}" for marks, text in zip(strips, texts, strict=True)]
+    number = context.call("schedules.counts")["all"] - len(schedules)
+    if number > 0:
+        yield [f"… and {number} more: matins list"]
+
+
+def _right(marks: list[Cell]) -> list[Cell]:
+    return [Cell(" " * (_BARS - len(marks))), *marks]
+
+
+def _joined(context: CliContext, marks: Sequence[Cell]) -> str:
+    return "".join(context.painted(mark) for mark in marks)
