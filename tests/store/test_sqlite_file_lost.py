@@ -15,6 +15,7 @@ import pytest
 
 from matins import Matins
 from matins.errors import StoreBusy, StoreUnavailable
+from matins.store.sqlite import ownership
 from matins.store.sqlite.ownership import Ownership
 from matins.testing import Sandbox
 
@@ -97,3 +98,24 @@ def test_a_reader_does_not_meet_a_lock_that_another_thread_releases(
         assert ownership.renew()
     releasing.join()
     assert not ownership.is_held
+
+
+def test_a_start_waits_behind_clients_that_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B1: each holds the lock for one call, and another one comes after it. Behind an engine nobody waits."""
+    path = tmp_path / "matins.db"
+    clients = [Ownership(path) for _ in range(20)]
+    assert clients[0].acquire()
+    left = iter(range(1, len(clients) + 1))
+
+    def pass_by(seconds: float) -> None:
+        number = next(left)
+        clients[number - 1].release()
+        if number < len(clients):
+            assert clients[number].acquire()
+
+    monkeypatch.setattr(ownership.time, "sleep", pass_by)
+    engine, second = Ownership(path), Ownership(path)
+    assert engine.acquire_waiting()
+    assert next(left, None) is None
+    engine.announce(tmp_path / "socket")
+    assert not second.acquire_waiting()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from house import ordinary_account
 from matins import (
     Conflict,
     InvalidInput,
@@ -284,6 +285,48 @@ def test_a_listener_of_another_user_is_not_believed(tmp_path: Path, monkeypatch:
         assert not answers(path)
         thread.join(90)
     assert heard == [b"", b""]
+
+
+_CALLER = """
+import sys
+from pathlib import Path
+from matins.api.schedules import Api
+from matins.surfaces.transports import socket
+socket.peer_uid = lambda sock: 0  # only the check of the server is left
+try:
+    print(Api(socket.OwnerSocket(Path(sys.argv[1]))).system.whoami())
+except Exception as error:
+    print(error)
+"""
+_LISTENER = """
+import os, socket, sys
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind(sys.argv[1])
+    os.chmod(sys.argv[1], 0o777)
+    listener.listen()
+    print("listening", flush=True)
+    print(listener.accept()[0].recv(100), flush=True)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another account")
+def test_b16_a_second_account_is_refused_on_both_sides(beside: Beside) -> None:
+    """B16: a real one, on a socket that everybody may open; neither side tells it anything"""
+    with ordinary_account() as other:
+        path = other.home / "ours.sock"
+        with closing(OwnerSocketServer(path, beside.owner._service)):
+            path.chmod(0o777)
+            command = [sys.executable, "-c", _CALLER, str(path)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, **other.process)
+            assert done.stdout.startswith("The engine that owns the store "), done.stdout  # hangs up, early or late
+        theirs = other.home / "theirs.sock"
+        command = [sys.executable, "-c", _LISTENER, str(theirs)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **other.process) as listener:
+            assert listener.stdout is not None
+            assert listener.stdout.readline() == "listening\n"
+            with pytest.raises(StoreError, match="belongs to another user"):
+                OwnerSocket(theirs).call(USE_CASES["system.whoami"], {})
+            assert listener.stdout.readline() == "b''\n"
 
 
 @pytest.mark.parametrize("wrong", ["open to others", "a link", "another user's"])
