@@ -195,7 +195,7 @@ def _event(change: RunChange, outcome: str | None) -> NewEvent:
             **_cause(change, change.reason),
         }
     if change.transition.is_terminal:
-        data = {**(data or {}), "digest": run_digest(change.compiled.rev, outcome)}
+        data = {**(data or {}), "digest": run_digest(change.compiled.rev, change.slot, outcome)}
     kind = event_type(change.compiled, change.transition.event)
     return NewEvent(change.at, kind, change.compiled.schedule_id, change.run_id, data)
 
