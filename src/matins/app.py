@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -134,6 +134,43 @@ class App:
         with private_files():
             at.make()
             return write_starter(at.file, Found(installed_tools(), self.local_zone(), folder), examples=examples)
+
+    def serve_mcp(
+        self,
+        client: str,
+        toolset: str | None = None,
+        store: str | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        home: str | Path | None = None,
+    ) -> None:
+        """Serve MCP on stdin and stdout as an agent: through the daemon, or on the store where none runs."""
+        from matins.surfaces.mcp.bridge import run_bridge
+
+        if os.environ.get("MATINS_IN_RUN"):
+            own = _transport_of_run(store, url, token, home)
+            return run_bridge(own.url, os.environ["MATINS_TOKEN"], toolset or "run")
+        transport = self.transport(store, url, None, home)
+        address: str | None = getattr(transport, "url", None)
+        if address is not None:
+            return run_bridge(address, token or self.mcp_token(client, transport, home), toolset)
+        from matins.model.access import Principal
+        from matins.surfaces.mcp.stdio import serve_store
+
+        return serve_store(cast("InProcess", transport).caller, Principal("agent", client), toolset or "")
+
+    def mcp_token(self, client: str, transport: Http | InProcess, home: str | Path | None) -> str:
+        """The token of a client's agent, made on first use. The owner's own token never reaches a model."""
+        from matins.surfaces.home import Home
+
+        kept = Home(home).mcp_token(client)
+        if kept.read() is None:
+            import matins.api.schedules  # noqa: F401  # pyright: ignore[reportUnusedImport] - declares the use cases
+            from matins.api.use_case import USE_CASES
+
+            made = transport.document(USE_CASES["tokens.create"], {"name": client, "role": "agent"})
+            kept.write(made["token"])
+        return kept.read() or ""
 
     def systemd_unit(
         self, store: str | None = None, file: str | Path | None = None, home: str | Path | None = None

@@ -42,6 +42,7 @@ from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.inbound import InboundApp
 from matins.surfaces.http.server import Server
+from matins.surfaces.mcp.app import McpApp
 from matins.surfaces.web.app import Pages
 
 log = logging.getLogger("matins")
@@ -176,6 +177,7 @@ class Daemon:
             chat=None if inbound is None else self._chat.chat,
             settings=settings,
             pages=Pages(matins.clock),
+            mcp=McpApp((settings.public_url or matins.url or "").rstrip("/")),
         )
 
     def _ensure_token(self, keys: TokenVerifier) -> None:

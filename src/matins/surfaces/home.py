@@ -34,6 +34,24 @@ class RunningDaemon(NamedTuple):
     """The URL of the listener for inbound endpoints; None when the API serves them."""
 
 
+class TokenFile(NamedTuple):
+    """A token in a file that only its owner can read."""
+
+    path: Path
+
+    def read(self) -> str | None:
+        return self.path.read_text(encoding="ascii").strip() if self.path.exists() else None
+
+    def write(self, token: str) -> None:
+        """Write the token atomically."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = self.path.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(token + "\n")
+        new.replace(self.path)
+
+
 class Home:
     """A directory that only its owner can read: the store, the running daemon, and the owner's token for commands.
 
@@ -46,7 +64,7 @@ class Home:
         self.store = f"sqlite:///{self.path}/matins.db"
         self.file = self.path / "matins.yaml"
         self._description = self.path / "daemon.json"
-        self._token = self.path / "token"
+        self.own_token = TokenFile(self.path / "token")
         self._lock_fd: int | None = None
 
     def running(self) -> RunningDaemon | None:
@@ -64,7 +82,11 @@ class Home:
             return _parsed(opened.read())
 
     def token(self) -> str | None:
-        return self._token.read_text(encoding="ascii").strip() if self._token.exists() else None
+        return self.own_token.read()
+
+    def mcp_token(self, client: str) -> TokenFile:
+        """The token of the agent of an MCP client."""
+        return TokenFile(self.path / "mcp" / f"{re.sub(r'[^A-Za-z0-9_-]', '_', client)}.token")
 
     # -- for the daemon
 
@@ -100,12 +122,7 @@ class Home:
             os.ftruncate(self._lock_fd, 0)
 
     def write_token(self, token: str) -> None:
-        """Write the owner's token atomically, readable by the owner only."""
-        new = self._token.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(token + "\n")
-        new.replace(self._token)
+        self.own_token.write(token)
 
     def unlock(self) -> None:
         if self._lock_fd is not None:

@@ -74,6 +74,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "init": Entry("starting:init", "Write a configuration file for what is found on this machine."),
         "up": Entry("daemon:up", "Start the daemon."),
         "demo": Entry("starting:demo", "Start a demonstration in a directory of its own."),
+        "mcp": Entry("mcp:mcp", "Serve MCP: tools for agents, over stdin and stdout."),
         "tokens": Entry("tokens:tokens", "Manage API tokens."),
         "login": Entry("sessions:login", "Print a link that logs a browser in."),
         "sessions": Entry("sessions:sessions", "Manage browsers that are logged in."),

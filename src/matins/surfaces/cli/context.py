@@ -43,6 +43,16 @@ class App(Protocol):
 
     def init(self, home: str | None, folder: str | None, *, examples: bool) -> tuple[str, list[str]]: ...
 
+    def serve_mcp(
+        self,
+        client: str,
+        toolset: str | None,
+        store: str | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        home: str | None = None,
+    ) -> None: ...
+
     def systemd_unit(self, store: str | None, file: str | None, home: str | None) -> str: ...
 
     def local_zone(self) -> str: ...

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -30,14 +31,29 @@ THREADS = 4
 """SQLite executes one statement at a time. More threads would wait for each other, and delay runs."""
 
 
+class Mcp(Protocol):
+    """The server for agents' tools, beside the API."""
+
+    def routes(self, context: EndpointContext) -> list[Route]: ...
+    def start(self) -> None: ...
+    async def close(self) -> None: ...
+
+
 class HttpApp:
     """An ASGI application. `wake` makes streams read new events, and `close` ends them: a server waits for its
     connections before it stops. Any thread may call both."""
 
     def __init__(
-        self, app: ASGIApp, routes: list[Route], stream: Stream, metrics: Metrics, pool: ThreadPoolExecutor
+        self,
+        app: ASGIApp,
+        routes: list[Route],
+        stream: Stream,
+        metrics: Metrics,
+        pool: ThreadPoolExecutor,
+        mcp: Mcp | None = None,
     ) -> None:
         self._app = app
+        self._mcp = mcp
         self._metrics = metrics
         self._pool = pool
         self.routes = routes
@@ -55,12 +71,16 @@ class HttpApp:
         await receive()
         try:
             self._metrics.start()
+            if self._mcp is not None:
+                self._mcp.start()
         except Exception as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.close()
+        if self._mcp is not None:
+            await self._mcp.close()
         self._pool.shutdown()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -78,6 +98,7 @@ def build_app(
     chat: Callable[[], Chat | None] | None = None,
     settings: HttpServer | None = None,
     pages: Pages | None = None,
+    mcp: Mcp | None = None,
     threads: int = THREADS,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> HttpApp:
@@ -99,10 +120,12 @@ def build_app(
     routes += [Route(use_case.method, use_case.path, Endpoint(use_case, context)) for use_case in USE_CASES.values()]
     if pages is not None:
         routes += pages.routes(context, stream)
+    if mcp is not None:
+        routes += mcp.routes(context)
     if inbound is not None:
         routes.append(Route("POST", PATH, InboundEndpoints(inbound, pool)))
     if chat is not None:
         routes.append(Route("POST", CHAT_PATH, ChatEndpoint(chat, pool)))
     router = Router(routes, server_routes.unknown)
     check = HostCheck(router, hosts, origins, responses, SecureTransport(settings))
-    return HttpApp(check, routes, stream, metrics, pool)
+    return HttpApp(check, routes, stream, metrics, pool, mcp)

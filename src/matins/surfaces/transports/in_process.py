@@ -24,12 +24,12 @@ class InProcess:
         wait: Callable[[float], Any] | None = None,
     ) -> None:
         self.described = described
-        self._caller = caller
+        self.caller = caller
         self._principal = principal
         self._wait = wait or threading.Event().wait
 
     def call(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
-        return self._caller.call(self._principal, use_case, arguments)
+        return self.caller.call(self._principal, use_case, arguments)
 
     def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         return to_document(self.call(use_case, arguments))
