@@ -7,7 +7,7 @@ SECONDS ?= 0
 SEED ?= 1
 SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test test-real record-real check torture torture-processes simulate pages bench bench-cron bench-durable bench-processes bench-http clean
+.PHONY: help up test test-real record-real check torture torture-processes simulate pages pictures bench bench-cron bench-durable bench-processes bench-http clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -32,6 +32,9 @@ torture-processes: .venv/test  ## commands: ten thousand runs, a flood of 1 GB, 
 
 simulate: .venv/test  ## the loops under a virtual clock and SEEDS= seeds of faults
 	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
+
+pictures: .venv/browser  ## pictures of the page in docs/pictures, from the demonstration in a real browser
+	PYTHONPATH=tests:tests/surfaces/web $(BIN)/python tests/surfaces/web/pictures.py
 
 pages: .venv/test  ## renew the types and pages that are made from declarations
 	$(BIN)/python -m matins.api.generate

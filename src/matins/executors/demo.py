@@ -3,14 +3,17 @@
     python -m matins.executors.demo [--session-id=ID] < prompt
 
 It writes the stream of `claude -p`, changes nothing and spends nothing. The same prompt gets the same report. With it,
-a newcomer sees real runs before installing an agent.
+a newcomer sees real runs before installing an agent. For demonstrations, DEMO_SECONDS makes it take its time, and
+DEMO_COST makes it report a cost in dollars.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -26,16 +29,20 @@ def main() -> None:
     parser.add_argument(_FLAG, default=None, help="the session to name; one that follows from the prompt if omitted")
     session: str | None = parser.parse_args().session_id
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
-    for event in stream(prompt, session or str(uuid.uuid5(uuid.NAMESPACE_OID, prompt))):
+    cost, seconds = float(os.environ.get("DEMO_COST", "0")), float(os.environ.get("DEMO_SECONDS", "0"))
+    for event in stream(prompt, session or str(uuid.uuid5(uuid.NAMESPACE_OID, prompt)), cost):
+        if event["type"] == "result":
+            time.sleep(seconds)
         sys.stdout.write(json.dumps(event, separators=(",", ":")) + "\n")
         sys.stdout.flush()
 
 
-def stream(prompt: str, session: str) -> Iterator[dict[str, Any]]:
-    """The events of one run."""
+def stream(prompt: str, session: str, cost: float = 0) -> Iterator[dict[str, Any]]:
+    """The events of one run. Where it reports a cost, it reports a token for each word as well."""
+    usage = {"input_tokens": len(prompt.split()), "output_tokens": 40} if cost else _NO_USAGE
     text = report(prompt)
     yield {"type": "system", "subtype": "init", "session_id": session, "model": MODEL, "tools": []}
-    message = {"id": "msg_demo", "role": "assistant", "model": MODEL, "usage": _NO_USAGE}
+    message = {"id": "msg_demo", "role": "assistant", "model": MODEL, "usage": usage}
     yield {
         "type": "assistant",
         "message": {**message, "content": [{"type": "text", "text": text}]},
@@ -49,8 +56,8 @@ def stream(prompt: str, session: str) -> Iterator[dict[str, Any]]:
         "num_turns": 1,
         "result": text,
         "session_id": session,
-        "total_cost_usd": 0,
-        "usage": _NO_USAGE,
+        "total_cost_usd": cost,
+        "usage": usage,
         "permission_denials": [],
     }
 

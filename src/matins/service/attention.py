@@ -163,7 +163,8 @@ def _summary(items: list[AttentionItem], running: int, failed: int, coming: list
     if failed:
         parts.append(f"{failed} failed in the last 24 hours")
     if coming:
-        parts.append(f"next: {coming[0].schedule} at {local_time(to_ms(coming[0].at), zone)}")
+        at = to_ms(coming[0].at) // 1_000 * 1_000
+        parts.append(f"next: {coming[0].schedule} at {local_time(at, zone)} ({zone})")
     return "; ".join(parts) + "."
 
 

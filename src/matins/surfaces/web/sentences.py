@@ -11,11 +11,11 @@ from matins.engine.reasons import sentence
 _MAX_LENGTH = 200
 
 
-def because(run: Run | RunStep, zone: str) -> str:
-    """Why a run is as it is; of one that ended well, what it said."""
+def because(run: Run | RunStep, zone: str, stopped_by: str | None = None) -> str:
+    """Why a run is as it is; of one that ended well, what it said. `stopped_by`: the step that stopped this one."""
     if run.reason is None:
         return _said(run.outcome)
-    evidence: dict[str, Any] = {"error": _error(run.outcome), "attempt": run.attempt}
+    evidence: dict[str, Any] = {"error": _error(run.outcome), "attempt": run.attempt, "step": stopped_by}
     if isinstance(run, Run):
         evidence |= {"slots": run.slots, "first": _ms(run.first_slot), "last": _ms(run.slot), **(run.evidence or {})}
     return sentence(run.reason, evidence, zone)

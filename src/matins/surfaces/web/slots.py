@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
+from matins.api import results
 from matins.api.results import Run
 from matins.surfaces.web import states, times
 from matins.surfaces.web.sentences import because
@@ -27,20 +28,25 @@ class SlotBar(NamedTuple):
 
 
 def slot_bar(runs: list[Run], zone: tzinfo, now: datetime, reasons_zone: str) -> SlotBar:
-    """The runs, oldest first, as marks; and the same as a sentence."""
-    ordered = runs[::-1]
-    looks = [states.of_run(run) for run in ordered]
+    """The runs, given newest first, as marks from the oldest; and the same as a sentence."""
+    found = [(states.of_run(run), run.slot or run.planned_at, because(run, reasons_zone)) for run in reversed(runs)]
+    return _bar(found, zone, now)
+
+
+def bar_of(slots: list[results.SlotBar], zone: tzinfo, now: datetime) -> SlotBar:
+    """The same for the records of a list."""
+    found = [(states.RUNS[slot.state], slot.at, states.words(slot.reason or "")) for slot in slots]
+    return _bar(found, zone, now)
+
+
+def _bar(found: list[tuple[states.Look, datetime, str]], zone: tzinfo, now: datetime) -> SlotBar:
     marks = [
-        mark(
-            index,
-            look,
-            f"{times.clock(run.slot or run.planned_at, zone, now)} · {look.word}\n{because(run, reasons_zone)}",
-        )
-        for index, (run, look) in enumerate(zip(ordered, looks, strict=True))
+        mark(index, look, f"{times.clock(at, zone, now)} · {look.word}\n{reason}")
+        for index, (look, at, reason) in enumerate(found)
     ]
-    counts = Counter(look.word.lower() for look in looks)
+    counts = Counter(look.word.lower() for look, _, _ in found)
     text = ", ".join(f"{count} {word}" for word, count in counts.most_common())
-    return SlotBar(marks, f"Last {len(runs)} slots: {text}" if runs else "No slots yet")
+    return SlotBar(marks, f"Last {len(found)} slots: {text}" if found else "No slots yet")
 
 
 def mark(index: int, look: states.Look, tip: str) -> Mark:

@@ -13,8 +13,10 @@ from matins.surfaces.web.states import Look
 
 _TOP, _LANE = 30, 46
 _NARROWEST = 0.35
-_HOURS = (1, 2, 3, 6, 12, 24)
-_MAX_TICKS = 12
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360)
+"""Distances of ticks, in minutes."""
+_PAST, _PAST_TICKS, _FUTURE_TICKS = 0.34, 5, 9
+_SHORTEST_PAST = timedelta(minutes=5)
 _MAX_DASHES = 200
 
 
@@ -70,13 +72,18 @@ class Picture(NamedTuple):
 
 
 class _Scale(NamedTuple):
+    """The past takes a third of the width: what happened is read more closely than what is planned."""
+
     start: datetime
     end: datetime
     now: datetime
     zone: tzinfo
 
     def x(self, at: datetime) -> float:
-        part = (at - self.start) / (self.end - self.start)
+        if at < self.now:
+            part = _PAST * (at - self.start) / (self.now - self.start)
+        else:
+            part = _PAST + (1 - _PAST) * (at - self.now) / (self.end - self.now)
         return round(min(max(part, 0.0), 1.0) * 100, 1)
 
     def clock(self, at: datetime) -> str:
@@ -84,25 +91,38 @@ class _Scale(NamedTuple):
 
 
 def picture(timeline: Timeline, zone: tzinfo, zone_name: str) -> Picture:
-    scale = _Scale(timeline.start, timeline.end, timeline.now, zone)
+    scale = _Scale(_begin(timeline), timeline.end, timeline.now, zone)
     lanes = [_lane(lane, index, scale) for index, lane in enumerate(timeline.lanes)]
     height = _TOP + _LANE * max(len(lanes), 1)
     label = (
-        f"{len(lanes)} agents from {scale.clock(timeline.start)} to {scale.clock(timeline.end)}, {zone_name}. "
+        f"{len(lanes)} agents from {scale.clock(scale.start)} to {scale.clock(timeline.end)}, {zone_name}. "
         "Past runs are left of now, planned fires right of it."
     )
     return Picture(height, scale.x(timeline.now), list(_ticks(scale)), lanes, label, timeline.omitted)
 
 
+def _begin(timeline: Timeline) -> datetime:
+    """Where the past begins: a young store has a short one."""
+    first = [run.at for lane in timeline.lanes for run in lane.runs]
+    first += [band.start for lane in timeline.lanes for band in lane.bands if band.kind == "records"]
+    oldest = min(first, default=timeline.start)
+    return max(timeline.start, min(oldest, timeline.now - _SHORTEST_PAST))
+
+
 def _ticks(scale: _Scale) -> Iterator[Tick]:
-    hours = (scale.end - scale.start) / timedelta(hours=1)
-    step = next((size for size in _HOURS if hours / size <= _MAX_TICKS), _HOURS[-1])
-    local = scale.start.astimezone(scale.zone).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-    while local < scale.end:
-        if local.hour % step == 0:
-            is_day = local.hour == 0
+    yield from _ticks_between(scale, scale.start, scale.now, _PAST_TICKS)
+    yield from _ticks_between(scale, scale.now, scale.end, _FUTURE_TICKS)
+
+
+def _ticks_between(scale: _Scale, start: datetime, end: datetime, most: int) -> Iterator[Tick]:
+    minutes = (end - start) / timedelta(minutes=1)
+    step = next((size for size in _STEPS if minutes / size <= most), _STEPS[-1])
+    local = start.astimezone(scale.zone).replace(minute=0, second=0, microsecond=0)
+    while local < end:
+        if local > start and (local.hour * 60 + local.minute) % step == 0:
+            is_day = local.hour == 0 and local.minute == 0
             yield Tick(scale.x(local), f"{local:%a} {local.day}" if is_day else f"{local:%H:%M}", is_day)
-        local += timedelta(hours=1)
+        local += timedelta(minutes=min(step, 60))
 
 
 def _lane(lane: TimelineLane, index: int, scale: _Scale) -> Lane:

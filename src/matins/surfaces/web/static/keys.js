@@ -1,6 +1,6 @@
 // Keys, printed on what they press, and off while typing. "?" lists them.
-import { $, $$, on } from './dom.js';
-import { arm, current } from './calls.js';
+import { $, $$, on, toast } from './dom.js';
+import { arm, call, current } from './calls.js';
 import { toggle } from './palette.js';
 
 const GO = { n: '/', s: '/schedules', r: '/runs', a: '/approvals', m: '/missions', e: '/events' };
@@ -67,3 +67,17 @@ function selected() {
   $('#chosen').textContent = names.length;
 }
 on('change', (event) => { if (event.target.closest('tbody[data-nav]')) selected(); });
+on('click', async (event) => {
+  const button = event.target.closest('[data-bulk]');
+  if (!button) return;
+  const verb = button.dataset.bulk, refused = [];
+  for (const name of chosenNames()) {
+    button.dataset.call = `POST /v1/schedules/${name.split('/').map(encodeURIComponent).join('/')}/${verb}`;
+    try { await call(button, {}); } catch (error) { refused.push(`${name}: ${error.message}`); }
+  }
+  delete button.dataset.call;
+  toast(refused.length ? refused.join(' ') : 'Done.');
+  $$('tbody[data-nav] input:checked').forEach((each) => { each.checked = false; });
+  selected();
+  document.body.dispatchEvent(new CustomEvent('matins:refresh'));
+});

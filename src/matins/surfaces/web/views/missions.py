@@ -7,6 +7,7 @@ from matins.surfaces.web.sentences import because
 from matins.surfaces.web.visit import Page, Visit
 
 _PAGE = 50
+_GOING = ("succeeded", "running", "ready", "waiting", "queued")
 
 
 def index(visit: Visit) -> Page:
@@ -17,6 +18,9 @@ def index(visit: Visit) -> Page:
 def show(visit: Visit) -> Page:
     mission = visit.api.missions.get(visit.params["name"])
     steps = mission.last_run.steps if mission.last_run is not None else []
-    rows = [(step, because(step, visit.zone_name)) for step in steps]
+    stopped = {step.title for step in steps if step.state not in _GOING}
+    rows = [
+        (step, because(step, visit.zone_name, next(filter(stopped.__contains__, step.after), None))) for step in steps
+    ]
     values = {"mission": mission, "graph": graph(mission), "rows": rows}
     return Page("mission.html", mission.name, values, (f"schedule-{mission.id}",))

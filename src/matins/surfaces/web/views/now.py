@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from matins.surfaces.web.budgets import used
 from matins.surfaces.web.sentences import because
 from matins.surfaces.web.timeline import picture
 from matins.surfaces.web.visit import Page, Visit
@@ -33,7 +34,7 @@ def now(visit: Visit) -> Page:
         "picture": picture(api.timeline(), visit.zone, visit.zone_name),
         "running": [each for each in api.runs.live() if each.run.state == "running"][:_SHOWN],
         "status": api.system.status(),
-        "budgets": api.budgets.list(),
+        "budgets": [(budget, used(budget)) for budget in api.budgets.list()],
         "upcoming": upcoming,
         "unplanned": [(run, because(run, visit.zone_name)) for run in unplanned[:_SHOWN]],
     }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import NamedTuple
+from urllib.parse import quote
 
-from matins.surfaces.web.paths import full_name, schedule_path
+from matins.api.results import Found
+from matins.surfaces.web.paths import schedule_path
 from matins.surfaces.web.visit import Page, Visit
 
 
@@ -13,7 +15,8 @@ class Entry(NamedTuple):
     icon: str
     text: str
     path: str
-    key: str = ""
+    note: str = ""
+    """A key, or the state of a record."""
 
 
 _GO = [
@@ -28,25 +31,34 @@ _GO = [
     Entry("Actions", "new", "New schedule…", "/schedules/new", "C"),
     Entry("Go to", "ok", "Getting started", "/welcome"),
 ]
-_SCHEDULES = 500
 _SHOWN = 8
+_FOUND = {"schedule": ("Schedules", "sched"), "run": ("Runs", "play"), "agent": ("Agents", "agent")}
 
 
 def palette(visit: Visit) -> Page:
-    text = visit.query.get("q", "").strip().lower()
-    found = [entry for entry in _GO if text in entry.text.lower()]
-    if text:
-        found += _schedules(visit, text)
-        if text.removeprefix("run ").isdigit():
-            number = text.removeprefix("run ")
-            found.append(Entry("Runs", "play", f"Run {number}", f"/runs/{number}"))
-    return Page("_palette.html", "Search", {"entries": found})
-
-
-def _schedules(visit: Visit, text: str) -> list[Entry]:
-    names = [full_name(schedule) for schedule in visit.api.list(limit=_SCHEDULES)]
-    hits = [name for name in names if text in name.lower()][:_SHOWN]
-    found = [Entry("Schedules", "sched", name, schedule_path(name)) for name in hits]
-    return found + [
-        Entry("Schedules", "unk", f"Why did {name} run, or not?", f"{schedule_path(name)}#why") for name in hits[:2]
+    text = visit.query.get("q", "").strip()
+    found = [_entry(each) for each in visit.api.search(text, limit=_SHOWN)] if text else []
+    whys = [
+        Entry("Why?", "unk", f"Why did {entry.text} run, or not?", f"{entry.path}#why")
+        for entry in found
+        if entry.group == "Schedules"
     ]
+    views = [entry for entry in _GO if text.lower() in entry.text.lower()]
+    return Page("_palette.html", "Search", {"groups": _grouped([*found, *whys[:1], *views])})
+
+
+def _entry(found: Found) -> Entry:
+    group, icon = _FOUND[found.kind]
+    if found.kind == "schedule":
+        name = f"{found.agent}/{found.title}" if found.agent else found.title
+        return Entry(group, icon, name, schedule_path(name), found.detail)
+    path = f"/runs/{found.id}" if found.kind == "run" else f"/agents/{quote(found.id, safe='')}"
+    return Entry(group, icon, found.title, path, found.detail)
+
+
+def _grouped(entries: list[Entry]) -> list[tuple[str, list[Entry]]]:
+    """The entries by group, in the order in which groups come first."""
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.group, []).append(entry)
+    return list(groups.items())

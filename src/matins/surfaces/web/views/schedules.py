@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from matins.api.results import Explanation, Run
 from matins.errors import MatinsError
+from matins.model.listing import ScheduleSort, ScheduleTab
 from matins.model.schedule import ScheduleDefinition, TriggerSettings
 from matins.model.settings import settings_of
 from matins.surfaces.text_values import from_text
 from matins.surfaces.web.sentences import because, usage
-from matins.surfaces.web.slots import slot_bar
+from matins.surfaces.web.slots import bar_of, slot_bar
 from matins.surfaces.web.visit import Page, Visit
 
 _PAGE = 50
-_STATES = ("active", "paused", "pending", "broken")
+_TABS = {
+    "all": "All",
+    "active": "Active",
+    "attention": "Needs attention",
+    "paused": "Paused",
+    "agents": "Made by agents",
+}
 _EXAMPLES = ("every weekday at 9am", "30 2 * * *", "every 10 minutes", "in 2 hours", "first monday of the month at 9")
 _COUNT = 5
 _FIELDS = ("prompt", "timezone", "quiet_hours", "overlap", "catch_up", "approval", "max_cost", "timeout", "retries")
@@ -24,18 +31,26 @@ _HISTORY = 30
 
 
 def index(visit: Visit) -> Page:
-    state, agent = visit.query.get("state"), visit.query.get("agent")
-    found = visit.api.list(
-        state=state if state in _STATES else None,  # pyright: ignore[reportArgumentType]
-        agent=agent or None,
-        after=visit.query.get("after"),
-        limit=_PAGE,
-    )
-    rows = [
-        (schedule, because(schedule.last_run, schedule.timezone) if schedule.last_run else "") for schedule in found
-    ]
-    values = {"rows": rows, "size": _PAGE, "states": _STATES, "state": state if state in _STATES else None}
+    query, api = visit.query, visit.api
+    agent, text = query.get("agent") or None, query.get("q") or None
+    tab: ScheduleTab = _one_of(ScheduleTab, query.get("tab"), "all")
+    sort: ScheduleSort = _one_of(ScheduleSort, query.get("sort"), "next")
+    after = query.get("after") if sort == "created" else None
+    found = api.list(tab=tab, query=text, agent=agent, sort=sort, bars=_HISTORY, after=after, limit=_PAGE)
+    rows = [(schedule, bar_of(schedule.bars, visit.zone, visit.now)) for schedule in found]
+    values = {
+        "rows": rows,
+        "counts": api.counts(agent=agent, query=text),
+        "size": _PAGE,
+        "tabs": _TABS,
+        "tab": tab,
+        "sort": sort,
+    }
     return Page("schedules.html", "Schedules", values, ("schedules", "runs", "approvals"))
+
+
+def _one_of(choices: Any, given: str | None, default: Any) -> Any:
+    return given if given in get_args(choices) else default
 
 
 def show(visit: Visit) -> Page:
