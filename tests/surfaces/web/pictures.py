@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from page_server import launch
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from house import House
 
 FOLDER = Path(__file__).parents[3] / "docs" / "pictures"
+_ZONE = "Europe/Berlin"
 WIDE = {"viewport": {"width": 1280, "height": 860}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2}
 
@@ -37,6 +38,7 @@ PICTURES = [
     Picture("run", "run of pr-digest"),
     Picture("approvals", "/approvals"),
     Picture("mission", "/missions/builder/release"),
+    Picture("spend", "/spend"),
     Picture("events-dark", "/events", WIDE, "dark"),
 ]
 
@@ -58,11 +60,10 @@ def demo() -> Iterator[House]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def take(browser: Browser, house: House, picture: Picture) -> None:
-    options: dict[str, Any] = {"color_scheme": picture.scheme, "timezone_id": "Europe/Berlin", **picture.options}
-    context = browser.new_context(**options)
+def take(browser: Browser, house: House, picture: Picture, signed_in: Any) -> None:
+    options: dict[str, Any] = {"color_scheme": picture.scheme, "timezone_id": _ZONE, **picture.options}
+    context = browser.new_context(storage_state=signed_in, **options)
     page = context.new_page()
-    sign_in(page, house)
     path = picture.path
     if path.startswith("run of "):
         path = f"/runs/{house.ask('runs.list', schedule=path.removeprefix('run of '))[0]['id']}"
@@ -75,18 +76,23 @@ def take(browser: Browser, house: House, picture: Picture) -> None:
     context.close()
 
 
-def sign_in(page: Page, house: House) -> None:
+def sign_in(browser: Browser, house: House) -> Any:
+    """The cookies of a session, once the page knows the zone."""
+    context = browser.new_context(timezone_id=_ZONE)
+    page = context.new_page()
     page.goto(f"{house.url}{house.ask('sessions.create')['path']}")
     page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url(f"{house.url}/")
+    page.wait_for_selector(f"body[data-zone='{_ZONE}']")
+    return context.storage_state()
 
 
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with sync_playwright() as playwright, demo() as house:
         browser = launch(playwright)
+        signed_in = sign_in(browser, house)
         for picture in PICTURES:
-            take(browser, house, picture)
+            take(browser, house, picture, signed_in)
             print(FOLDER / f"{picture.name}.png")  # noqa: T201
         browser.close()
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from page_server import Browsing, PageServer
 from playwright.sync_api import Browser, Page, expect
+
+from matins.errors import StoreUnavailable
 
 YEARLY = "0 0 1 1 *"
 
@@ -177,3 +180,105 @@ def test_a_viewer_has_no_buttons(server: PageServer, browse: Callable[..., Brows
     expect(page.get_by_role("link", name="Edit")).to_have_count(0)
     call = "fetch('/v1/schedules/nightly/run', {method: 'POST', headers: {'X-Matins-CSRF': '1'}}).then(r => r.status)"
     assert page.evaluate(call) == 403
+
+
+def test_output_follows_a_run_until_its_end(
+    server: PageServer, browse: Callable[..., Browsing], tmp_path: Path
+) -> None:
+    """Lines appear while the run writes them, with what they hide written out; its end appears by itself."""
+    m, gate = server.matins, tmp_path / "gate"
+    script = f"printf 'one\\033[2J\\n'; while ! test -e {gate}; do sleep 0.05; done; echo two"
+    m.agents.set("writer", runner="shell", command=["sh", "-c", script])
+    m.add("slow", when=YEARLY, agent="writer", prompt="x")
+    page = browse().sign_in().page()
+    page.goto(f"/runs/{m.run('slow').id}")
+    expect(page.locator("#out")).to_contain_text("oneESC[2J")
+    gate.touch()
+    expect(page.locator("#out")).to_contain_text("two")
+    expect(page.locator(".head").get_by_text("Succeeded")).to_be_visible()
+
+
+def test_b12_the_timeline_is_read_by_arrows_and_as_a_table(
+    server: PageServer, browse: Callable[..., Browsing]
+) -> None:
+    """B12: one tab stop; arrows move between marks and lanes, and a line says what the mark is."""
+    m = server.matins
+    for name in ("ada", "bob"):
+        m.agents.set(name, runner="demo")
+        m.add(f"daily-{name}", when="every 5 hours", agent=name, prompt="x")
+        m.runs.wait(m.run(f"daily-{name}").id, timeout=60)
+    page = browse().sign_in().page()
+    page.goto("/")
+    assert page.locator(".t a[tabindex='0']").count() == 1
+    page.locator(".t a[tabindex='0']").focus()
+    said = page.locator("#said")
+    expect(said).to_contain_text("daily-ada")
+    first = said.inner_text()
+    page.keyboard.press("ArrowRight")
+    expect(said).not_to_have_text(first)
+    page.keyboard.press("ArrowDown")
+    expect(said).to_contain_text("daily-bob")
+    page.get_by_text("Show as table").click()
+    expect(page.locator("#tl-table tbody tr").first).to_be_visible()
+    page.keyboard.press("Escape")
+    page.locator(".t a[tabindex='0']").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="daily-bob")).to_be_visible()
+
+
+def test_reading_works_without_scripts_in_forced_colours_and_without_motion(
+    server: PageServer, browse: Callable[..., Browsing]
+) -> None:
+    server.matins.add("nightly", when=YEARLY, job="work")
+    plain = browse(java_script_enabled=False).sign_in().page()
+    plain.goto("/schedules")
+    plain.get_by_role("link", name="nightly").click()
+    expect(plain.get_by_role("heading", name="nightly")).to_be_visible()
+    still = browse(forced_colors="active", reduced_motion="reduce").sign_in().page()
+    still.goto("/schedules")
+    expect(still.get_by_role("link", name="nightly")).to_be_visible()
+    moving = "[...document.querySelectorAll('*')].filter(e => getComputedStyle(e).animationName !== 'none').length"
+    assert still.evaluate(moving) == 0
+
+
+def test_a_store_that_is_away_is_said(
+    server: PageServer, browse: Callable[..., Browsing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page says what is wrong and what to do, whether the session or the view cannot be read."""
+    browsing = browse().sign_in()
+    browsing.expected = ("503",)
+    page = browsing.page()
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("The database does not answer.", hint="Start it, or see its log.")
+
+    for owner, name in ((server.sessions, "principal_of"), (server.matins, "call")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, away)
+            answer = page.goto("/schedules")
+            assert answer is not None
+            assert answer.status == 503
+            expect(page.get_by_text("The database does not answer.")).to_be_visible()
+            expect(page.get_by_text("Start it, or see its log.")).to_be_visible()
+    page.goto("/schedules")
+    expect(page.get_by_role("heading", name="Schedules")).to_be_visible()
+
+
+def test_b3_all_is_paused_with_a_note_and_just_that_is_resumed(
+    server: PageServer, browse: Callable[..., Browsing]
+) -> None:
+    """B3: what was paused before stays paused."""
+    m = server.matins
+    for name in ("one", "two", "asleep"):
+        m.add(name, when=YEARLY, job="work")
+    m.pause("asleep")
+    page = browse().sign_in().page()
+    page.goto("/")
+    page.get_by_role("button", name="Pause all").click()
+    page.get_by_label("Why", exact=True).fill("maintenance")
+    page.get_by_role("dialog").get_by_role("button", name="Pause all").click()
+    expect(page.get_by_text("2 schedules are paused")).to_be_visible()
+    expect(page.get_by_text("maintenance")).to_be_visible()
+    page.get_by_role("button", name="Resume just those").click()
+    expect(page.get_by_text("2 schedules are paused")).to_have_count(0)
+    assert {each.name: each.state for each in m.list()} == {"one": "active", "two": "active", "asleep": "paused"}

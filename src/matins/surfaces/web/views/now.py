@@ -34,6 +34,7 @@ def now(visit: Visit) -> Page:
         "picture": picture(api.timeline(), visit.zone, visit.zone_name),
         "running": [each for each in api.runs.live() if each.run.state == "running"][:_SHOWN],
         "status": api.system.status(),
+        "pauses": api.pauses(),
         "budgets": [(budget, used(budget)) for budget in api.budgets.list()],
         "upcoming": upcoming,
         "unplanned": [(run, because(run, visit.zone_name)) for run in unplanned[:_SHOWN]],

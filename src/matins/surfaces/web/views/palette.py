@@ -27,6 +27,8 @@ _GO = [
     Entry("Go to", "graph", "Missions", "/missions", "G M"),
     Entry("Go to", "pulse", "Events", "/events", "G E"),
     Entry("Go to", "agent", "Agents", "/agents"),
+    Entry("Go to", "money", "Spend", "/spend"),
+    Entry("Go to", "back", "Catch-up", "/catch-up"),
     Entry("Go to", "gear", "Settings", "/settings"),
     Entry("Actions", "new", "New schedule…", "/schedules/new", "C"),
     Entry("Go to", "ok", "Getting started", "/welcome"),

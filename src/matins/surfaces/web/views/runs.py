@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from matins.api.results import Run, RunFacts
@@ -49,6 +50,7 @@ def show(visit: Visit) -> Page:
         "checks": api.runs.checks(run.id),
         "waterfall": waterfall(facts, visit.now, visit.zone),
         "reported": _reported(run),
+        "worker": _worker(facts.worker),
         "tab": tab if tab in _TABS else "output",
         "tabs": _TABS,
         "output": None,
@@ -67,6 +69,15 @@ def show(visit: Visit) -> Page:
         case _:
             pass
     return Page("run.html", f"Run {run.id}", values, (f"run-{run.id}",))
+
+
+def _worker(text: str | None) -> str | None:
+    """The process that ran it, by host and number."""
+    try:
+        known: Any = json.loads(text or "null")
+    except ValueError:
+        return text
+    return f"{known['host']}, process {known['pid']}" if isinstance(known, dict) and "pid" in known else text
 
 
 def _reported(run: Run) -> dict[str, Any]:

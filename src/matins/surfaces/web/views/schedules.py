@@ -11,6 +11,7 @@ from matins.model.listing import ScheduleSort, ScheduleTab
 from matins.model.schedule import ScheduleDefinition, TriggerSettings
 from matins.model.settings import settings_of
 from matins.surfaces.text_values import from_text
+from matins.surfaces.web.heat import heat
 from matins.surfaces.web.sentences import because, usage
 from matins.surfaces.web.slots import bar_of, slot_bar
 from matins.surfaces.web.visit import Page, Visit
@@ -68,6 +69,7 @@ def show(visit: Visit) -> Page:
         "ran": sum(run.started_at is not None for run in runs),
         "history": [(run, because(run, schedule.timezone), usage(run)) for run in runs],
         "slots": _slots(runs),
+        "heat": heat(api.calendar(schedule.name, agent=schedule.agent)),
     }
     values["gates"] = _gates(values["why"])
     return Page("schedule.html", schedule.name, values, (f"schedule-{schedule.id}",))
