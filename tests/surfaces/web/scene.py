@@ -56,5 +56,5 @@ def views(started: dict[str, str]) -> list[str]:
         "/", "/schedules", "/schedules?state=paused", "/schedules/writer/report", f"/schedules/writer/{LONG}",
         "/schedules/demo/quiet", "/schedules/demo/deploy/edit", "/schedules/new", "/runs", *runs, *tabs, "/approvals",
         "/missions", "/missions/demo/release", "/agents", "/agents/writer", "/events", "/inbound", "/settings", "/more",
-        "/welcome", "/spend", "/catch-up", "/catch-up?since=2d+ago",
+        "/welcome", "/spend", "/catch-up", "/incidents", "/incidents?all=1",
     ]  # fmt: skip

@@ -53,7 +53,14 @@ def heat(calendar: Calendar) -> Heat | None:
         if icon not in ("ok", "plan"):
             notable.append(Square(x, y, f"{at:%a} {at.day} {at:%b}\n{_said(day)}"))
     weeks = (last - monday).days // 7 + 1
-    return Heat(_joined(paths), _joined(outlined), notable, _months(monday, weeks), _label(calendar), round(_LEFT + weeks * _STEP))
+    return Heat(
+        _joined(paths),
+        _joined(outlined),
+        notable,
+        _months(monday, weeks),
+        _label(calendar),
+        round(_LEFT + weeks * _STEP),
+    )
 
 
 def _joined(paths: dict[str, list[str]]) -> dict[str, str]:

@@ -2,7 +2,19 @@
 
 from collections.abc import Mapping
 
-from matins.surfaces.web.views import agents, approvals, events, missions, now, palette, runs, schedules, spend, system
+from matins.surfaces.web.views import (
+    agents,
+    approvals,
+    events,
+    incidents,
+    missions,
+    now,
+    palette,
+    runs,
+    schedules,
+    spend,
+    system,
+)
 from matins.surfaces.web.visit import View
 
 VIEWS: Mapping[str, View] = {
@@ -21,6 +33,7 @@ VIEWS: Mapping[str, View] = {
     "/agents": agents.index,
     "/agents/{name}": agents.show,
     "/events": events.index,
+    "/incidents": incidents.index,
     "/spend": spend.spend,
     "/catch-up": spend.catch_up,
     "/settings": system.settings,

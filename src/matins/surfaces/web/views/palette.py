@@ -27,6 +27,7 @@ _GO = [
     Entry("Go to", "graph", "Missions", "/missions", "G M"),
     Entry("Go to", "pulse", "Events", "/events", "G E"),
     Entry("Go to", "agent", "Agents", "/agents"),
+    Entry("Go to", "stuck", "Incidents", "/incidents"),
     Entry("Go to", "money", "Spend", "/spend"),
     Entry("Go to", "back", "Catch-up", "/catch-up"),
     Entry("Go to", "gear", "Settings", "/settings"),
