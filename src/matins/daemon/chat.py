@@ -10,7 +10,7 @@ from typing import Any
 from matins.errors import MatinsError
 from matins.library import Matins
 from matins.service.chat import ChatRecords
-from matins.surfaces.chat.slack.chat import SlackChat
+from matins.surfaces.chat.slack.chat import SUBSCRIPTION, SlackChat
 
 log = logging.getLogger("matins")
 _CHANGES = ("policy.set", "policy.deleted")
@@ -49,6 +49,8 @@ class ChatHost:
             self._end()
             app = self._records.app()
             if app is None:
+                # A later chat does not say what happened until then.
+                self._matins.subscriptions.delete(SUBSCRIPTION)
                 return
             try:
                 chat = SlackChat(app, self._records, self._url)

@@ -54,6 +54,22 @@ def test_a_card_is_updated_wherever_the_decision_was_made(bench: ChatBench) -> N
     assert "Expired" in expired[-1].text
 
 
+def test_what_an_agent_proposes_is_decided_on_a_card(bench: ChatBench) -> None:
+    """A proposal fires nothing until its card is approved; the digest that was read can be written instead. B7, V6."""
+    scout = bench.m.acting_as(Principal("agent", "scout"))
+    for name in ("plan", "second"):
+        scout.add(name, when="every day at 9", agent="scout", prompt="Look")
+    cards = bench.settle()
+    assert "New schedule plan: scout asks for approval" in cards[0].text
+    assert "only the owner can answer it" in bench.click(cards[0], "Approve", BEN)[-1].text
+    bench.click(cards[0], "Approve")
+    assert (bench.m.get("plan").state, bench.m.get("second").state) == ("active", "pending")
+    digest = bench.m.approvals.get(2).digest
+    assert "has another digest" in bench.say(f"!schedule approve 2 {'0' * 8}")[0].text
+    bench.say(f"!schedule approve 2 sha256:{digest[:8]}")
+    assert bench.m.get("second").state == "active"
+
+
 def test_a_denial_asks_for_its_reason(bench: ChatBench) -> None:
     card = request(bench)
     (form,) = bench.click(card, "Deny…")
@@ -70,6 +86,9 @@ def test_what_does_not_fit_is_read_before_it_is_decided(bench: ChatBench) -> Non
     card = request(bench, prompt)
     assert list(buttons(card)) == ["Read and decide…", "Deny…", "Open"]
     assert "line 899" not in card.text
+    digest = bench.m.approvals.get(1).digest
+    assert "Read all of it first" in bench.say(f"!schedule approve 1 {digest}")[0].text
+    assert bench.m.approvals.get(1).state == "pending"
     (form,) = bench.click(card, "Read and decide…")
     assert form.method == "views.open"
     assert all(f"line {number}\n" in f"{form.text}\n" for number in (0, 450, 899))

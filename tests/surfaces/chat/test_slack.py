@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_bench import BEN, HOME, OPS, ChatBench, buttons, mention
+from chat_bench import BEN, EVE, HOME, OPS, ChatBench, buttons, mention
 
 from matins.errors import Conflict, MatinsError, NotAllowed
 from matins.model.access import Principal
@@ -166,6 +166,8 @@ def test_messages_start_schedules_that_listen(bench: ChatBench) -> None:
     (call,) = bench.m.calls.list()
     assert (bench.m.calls.get(call.id).text, call.sender) == ("!deploy https://x.example & y", "ada")
     bench.say("!deploy", BEN)
+    bench.m.people.set("vic", role="viewer", slack=EVE)
+    bench.say(mention("ship it"), EVE, channel="C0OTHER")
     bench.say("Good morning")
     assert len(bench.m.runs.list()) == 1
     bench.say(mention("ship it"), BEN, channel="C0OTHER")

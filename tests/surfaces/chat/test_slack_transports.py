@@ -132,7 +132,8 @@ def test_it_acknowledges_before_it_works(live: Live, slack: Slack) -> None:
 
 def test_the_chat_follows_its_settings(live: Live, caplog: pytest.LogCaptureFixture) -> None:
     live.matins.chat.delete("slack")
-    until(lambda: live.host.chat() is None)
+    until(lambda: "subscription.deleted" in {event.type for event in live.matins.events.list()})
+    assert live.host.chat() is None
     assert live.post(b"{}")[0] == 404
     live.matins.chat.set("slack", bot_token="env:NOT_THERE", app_token="env:NOT_THERE_EITHER")
     until(lambda: "Slack is not connected" in caplog.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, MatinsError
 from matins.service.chat import ChatPerson, ChatRecords
 from matins.surfaces.chat import drafts
-from matins.surfaces.chat.approval_cards import approval_card
+from matins.surfaces.chat.approval_cards import approval_card, is_readable
 from matins.surfaces.chat.commands import HELP, Command, parse_command
 from matins.surfaces.chat.drafts import CANCEL, LIFETIME_MS, Draft
 from matins.surfaces.chat.messages import Button, Buttons, Code, Fields, Heading, Message, Text, text
@@ -24,6 +25,7 @@ from matins.surfaces.transports.in_process import InProcess
 CREATE, CHANGE, DROP = "draft_create", "draft_change", "draft_cancel"
 MAX_LINES = 20
 _MAX_LISTED = 1_000
+_PLACE = re.compile(r"(?P<service>[a-z]+):(?P<team>[^/]+)/(?P<channel>[^/]+)/(?P<thread>[^/]+)")
 _ICONS = {"active": "✓", "paused": "⏸", "pending": "?", "broken": "✗"}
 
 
@@ -41,10 +43,10 @@ class Place(NamedTuple):
         return f"{self.service}:{self.team}/{self.channel}/{self.thread}"
 
     @classmethod
-    def of(cls, place: str) -> Place:
-        service, _, rest = place.partition(":")
-        team, channel, thread = rest.split("/")
-        return cls(team, channel, thread, True, service)
+    def of(cls, place: str) -> Place | None:
+        """The place with this id; None for a text that is none."""
+        found = _PLACE.fullmatch(place)
+        return None if found is None else cls(found["team"], found["channel"], found["thread"], True, found["service"])
 
 
 class Incoming(NamedTuple):
@@ -278,6 +280,9 @@ class Dialogue:
         asked = api.approvals.get(command.name)
         if not command.text:
             return self.card(asked, incoming.person.zone)
+        if not is_readable(asked):
+            hint = f"Use its card: !schedule approve {asked.id}"
+            raise InvalidInput("The request does not fit here. Read all of it first.", field="approval", hint=hint)
         if not asked.digest.startswith(command.text):
             raise InvalidInput(f"Approval {asked.id} has another digest.", value=command.text, hint="Read it again.")
         return self.card(

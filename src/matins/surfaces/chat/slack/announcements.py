@@ -65,7 +65,7 @@ class Announcements:
         team = self._api.whoami().team
         if answer.place is not None:
             place = Place.of(answer.place)
-            return place if place.team == team else None
+            return place if place is not None and place.team == team else None
         if answer.channel is None or not _CHANNEL.fullmatch(answer.channel):
             return None
         return Place(team, answer.channel, "")

@@ -102,8 +102,8 @@ class Conversation:
         return answer is not None
 
     def _fire(self, heard: Heard, person: ChatPerson, place: Place, after: str | None, said: str) -> bool:
-        """Start the schedules that listen to the channel. Whether there was one."""
-        if not self._records.listens(heard.channel):
+        """Start the schedules that listen to the channel. Whether there was one. Viewers start nothing."""
+        if person.principal.role == "viewer" or not self._records.listens(heard.channel):
             return False
         key, body = f"{heard.channel}:{heard.ts}", {"mention": after is not None, "place": place.id}
         made = self._as_chat().calls.fire(
