@@ -927,6 +927,25 @@ class Finding(Struct, frozen=True):
     """The command that fixes it."""
 
 
+class Tool(Struct, frozen=True):
+    """An agent with its tool, or a tool that is installed and has no agent yet."""
+
+    agent: str | None
+    runner: str
+    path: str | None
+    """None when the tool is not installed."""
+    version: str | None
+    credential: str | None
+    """The variable or the file by which the tool logs in; None when there is none, or when it needs none."""
+    needs_credential: bool
+    permission: str | None
+    """The permission mode of the agent; without an agent, the one in which an unattended run is of use."""
+    risk: str | None
+    """What that mode allows, where the tool would otherwise ask a person."""
+    install: str | None
+    """How to install the tool."""
+
+
 class Backup(Struct, frozen=True):
     path: str
     bytes: int

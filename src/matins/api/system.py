@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Status,
         Thread,
         Token,
+        Tool,
         Whoami,
     )
     from matins.model.access import Role
@@ -61,6 +62,13 @@ class System(Noun, noun="system"):
     @use_case("read", "GET /v1/doctor")
     def doctor(self) -> builtins.list[Finding]:
         """Check the installation and suggest fixes."""
+
+    @use_case("govern", "GET /v1/tools")
+    def tools(self, *, versions: bool = True) -> builtins.list[Tool]:
+        """List the tools of agents on the machine of the daemon: where, which version, and how they log in.
+
+        Without `versions`, no tool is started to tell its own.
+        """
 
     @use_case("govern", "POST /v1/backup")
     def backup(self, path: FilePath) -> Backup:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -9,8 +11,10 @@ from typing import NamedTuple
 from matins.engine.prices import Price, price_of
 from matins.errors import Example, InvalidInput
 from matins.executors.preparation import check_workdir, find_program
+from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.protocol import AnyRunner, Call, EndpointRunner
 from matins.executors.secrets import environment_of, resolve
+from matins.executors.tools import needs_of
 from matins.model.agent import Agent
 from matins.net.outbound import check_url
 from matins.runtime.agent_folders import folder_of, is_own_folder
@@ -48,16 +52,51 @@ def agent_problems(
     return list(dict.fromkeys(problems))
 
 
+def agent_doubts(agent: Agent, runner: AnyRunner | None) -> list[AgentProblem]:
+    """What may keep the agent's tool from being of use: no key and no login, or no permission."""
+    needs, found = needs_of(runner), list[AgentProblem]()
+    if needs is None:
+        return found
+    if agent.user is None and credential_of(agent, needs) is None:
+        key = needs.keys[0]
+        give = f'matins agents edit {shlex.quote(agent.name)} --environment \'{{"{key}": "env:{key}"}}\''
+        missing = f"{agent.runner} finds no login and none of {', '.join(needs.keys)} in the environment of its runs."
+        found.append(AgentProblem(missing, f"Log in ({needs.login}), or put {key} into the environment of the daemon "
+                                           f"(systemd: EnvironmentFile=) and run: {give}"))  # fmt: skip
+    if needs.permission is not None:
+        found += _permission_doubts(agent, needs.permission)
+    return found
+
+
+def _permission_doubts(agent: Agent, permission: Permission) -> Iterator[AgentProblem]:
+    edit = f"matins agents edit {shlex.quote(agent.name)}"
+    as_root = os.geteuid() == 0 and agent.user in (None, "root")
+    if as_root and agent.permission_mode in permission.never_as_root:
+        fix = f"Run Matins as an ordinary user, or: {edit} --user ACCOUNT"
+        yield AgentProblem(f"As root, {agent.runner} refuses the mode {agent.permission_mode}.", fix)
+    if permission.asks and agent.permission_mode is None and not agent.tools:
+        asks = f"{agent.runner} asks before it changes anything, and nobody is there to answer."
+        yield AgentProblem(asks, f"{edit} --permission-mode {permission.mode} ({permission.risk})")
+
+
+def credential_of(agent: Agent, needs: Needs) -> str | None:
+    """The key or the file of the login that runs of the agent find now."""
+    values = environment_of(_resolvable(agent), {}, ()).values
+    return needs.credential(values, values)
+
+
 def _references(agent: Agent) -> Iterator[Callable[[], object]]:
     for name, text in agent.environment:
         yield lambda name=name, text=text: resolve(text, name)
 
 
+def _resolvable(agent: Agent) -> list[tuple[str, str]]:
+    return [pair for pair, check in zip(agent.environment, _references(agent), strict=True) if _problem(check) is None]
+
+
 def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tuple[str, ...]) -> None:
     """Check the call as a run would make it, with the variables that resolve now."""
-    resolvable = [
-        pair for pair, check in zip(agent.environment, _references(agent), strict=True) if _problem(check) is None
-    ]
+    resolvable = _resolvable(agent)
     environment = environment_of(resolvable, {}, ())
     call = Call(
         _PROMPT,

@@ -14,7 +14,7 @@ from matins.engine.policies import Policies
 from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidFile, MatinsError
-from matins.executors.agent_checks import agent_problems
+from matins.executors.agent_checks import agent_doubts, agent_problems
 from matins.executors.isolation import NOT_ISOLATED, Isolation, fix_of
 from matins.executors.processes.namespaces import SIGNAL_VERSION
 from matins.executors.registry import runners
@@ -226,8 +226,11 @@ def _agents(policies: Policies, workdir: str) -> Iterator[Finding]:
     for agent in policies.agents.values():
         what = f"agent {agent.name}"
         found = agent_problems(agent, known, workdir=workdir, allowed_hosts=hosts, prices=policies.prices)
-        if not found:
+        doubts = [] if found else agent_doubts(agent, known.get(agent.runner))
+        if not found and not doubts:
             yield Finding(what, True, f"Its runner {agent.runner} is available")
+        for doubt in doubts:
+            yield Finding(what, None, doubt.message, doubt.fix)
         for wrong in found:
             yield Finding(what, False, wrong.message, wrong.fix)
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, cast
 
 from matins.engine.jobs import AGENT_JOB
-from matins.errors import NotFound
+from matins.errors import InvalidInput, NotFound
+from matins.executors.agent_checks import AgentProblem, agent_doubts, agent_problems
 from matins.executors.registry import runners
+from matins.executors.tools import needs_of
 from matins.model.access import Principal
 from matins.model.agent import Agent
 from matins.ports import Transaction
 from matins.records.agents import AGENTS
 from matins.records.kind import RecordContext
-from matins.runtime.agent_folders import own_folder
+from matins.runtime.agent_folders import is_own_folder, own_folder
 from matins.service.core import Core
 from matins.service.permissions import check_granted
 from matins.service.record_changes import RecordChanges
@@ -27,18 +31,31 @@ class NewAgents:
     core: Core
     changes: RecordChanges
 
-    def prepare(self, principal: Principal, name: str, settings: Mapping[str, Any]) -> list[Agent]:
-        """The agents to create: those of the schedule and its steps that do not exist."""
+    def prepare(
+        self, principal: Principal, name: str, settings: Mapping[str, Any], given: Mapping[str, Any] | None = None
+    ) -> list[Agent]:
+        """The agents to create: those of the schedule and its steps that do not exist. `given` has settings of the
+        schedule's own."""
         policies = self.core.policies()
         found: list[Agent] = []
         for one in self._woken(name, settings):
             if one in policies.agents:
                 continue
-            if one not in runners():
+            own: Mapping[str, str] = _checked(given or {}) if one == name else {}
+            runner = own.get("runner") or one
+            if runner not in runners():
                 hint = _hint(one, policies.agents)
                 raise NotFound(f'There is no agent "{one}".', value=one, field="agent", hint=hint)
             check_granted(principal, "govern", "create agents")
-            found.append(Agent(one, runner=one, workdir=own_folder(one)))
+            found.append(
+                Agent(
+                    one,
+                    runner=runner,
+                    workdir=own.get("workdir") or own_folder(one),
+                    permission_mode=own.get("permission_mode"),
+                    environment=_environment(runner),
+                )
+            )
         return found
 
     def _woken(self, name: str, settings: Mapping[str, Any]) -> list[str]:
@@ -59,9 +76,42 @@ class NewAgents:
             return []
         value = AGENTS.complete(agent, RecordContext(now, "UTC", {}))
         self.changes.set(transaction, principal, AGENTS, agent.name, value, now)
-        created = f'Created the agent "{agent.name}" with the runner {agent.runner}.'
+        return self._notes(agent)
+
+    def _notes(self, agent: Agent) -> list[str]:
+        """What was created, and what it lacks."""
         change = f"matins agents edit {shlex.quote(agent.name)} --workdir DIR"
-        return [created, f"It works in its own directory ({own_folder(agent.name)}). To change that: {change}"]
+        own = is_own_folder(agent)
+        place = f"in its own directory ({own_folder(agent.name)})" if own else f"in {agent.workdir}"
+        notes = [f'Created the agent "{agent.name}" with the runner {agent.runner}.']
+        notes.append(f"It works {place}. To change that: {change}")
+        if agent.environment:
+            names = ", ".join(name for name, _ in agent.environment)
+            notes.append(f"Its runs get {names} from the environment of the daemon.")
+        runner = runners()[agent.runner]
+        problems = agent_problems(agent, runners(), workdir=self.core.workdir or ".")
+        needs = needs_of(runner)
+        if needs is not None and shutil.which(getattr(runner, "program", "")) is None:
+            problems = [AgentProblem(f"{agent.runner} is not installed here.", f"Install it: {needs.install}")]
+        return notes + [f"{one.message} {one.fix}" for one in (*problems, *agent_doubts(agent, runner))]
+
+
+_SETTINGS = ("runner", "workdir", "permission_mode")
+
+
+def _checked(given: Mapping[str, Any]) -> Mapping[str, str]:
+    for name, value in given.items():
+        if name not in _SETTINGS or not isinstance(value, str):
+            known = ", ".join(_SETTINGS)
+            raise InvalidInput(f'A new agent has no "{name}".', value=value, field="new_agent", hint=f"Known: {known}.")
+    return given
+
+
+def _environment(runner: str) -> tuple[tuple[str, str], ...]:
+    """References to the variables that the tool needs, and that the environment here has."""
+    needs = needs_of(runners()[runner])
+    wanted = () if needs is None else needs.wanted()
+    return tuple((name, f"env:{name}") for name in wanted if os.environ.get(name))
 
 
 def _hint(name: str, known: Mapping[str, Agent]) -> str:

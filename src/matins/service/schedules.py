@@ -50,6 +50,7 @@ class Schedules:
         when: Any = None,
         agent: str = "",
         create_agent: bool = False,
+        new_agent: Mapping[str, Any] | None = None,
         replace: bool = False,
         context: Mapping[str, Any] | None = None,
         **settings: Any,
@@ -57,7 +58,7 @@ class Schedules:
         now = self.core.clock.now_ms()
         draft_name = name_from_text(subject_of(settings)) if name is None else name
         given = {"name": draft_name, "when": when, "agent": agent, "context": context, **settings}
-        made = self.agents.prepare(principal, agent, settings) if create_agent else []
+        made = self.agents.prepare(principal, agent, settings, new_agent) if create_agent else []
         (draft,) = self.proposals.drafts(principal, [given], now, [one.name for one in made])
         if replace and (there := self._named(draft)) is not None:
             edits = _differences(there.definition, draft.timetable.definition)

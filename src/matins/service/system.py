@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from matins.api.results import Backup, Finding, Job, Stats, Throttled, Whoami
+from matins.api.results import Backup, Finding, Job, Stats, Throttled, Tool, Whoami
 from matins.engine.money import format_money
 from matins.engine.validation import check_strings
 from matins.engine.when.durations import DAY_MS
@@ -18,6 +18,7 @@ from matins.runtime.catalog import GLOBAL
 from matins.service.core import LEASE_MS, Core
 from matins.service.doctor import Doctor
 from matins.service.permissions import rights_of
+from matins.service.tools import list_tools
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ class System:
 
     def doctor(self, principal: Principal) -> list[Finding]:
         return self.doctors.findings(principal)
+
+    def tools(self, principal: Principal, *, versions: bool = True) -> list[Tool]:
+        return list_tools(self.core, versions=versions)
 
     def jobs(self, principal: Principal) -> list[Job]:
         return self.core.jobs.listed(self.core.store.engines(LEASE_MS))

@@ -37,7 +37,7 @@ class Claude:
         "claude /login",
         ("CLAUDE_CONFIG_DIR/.credentials.json", ".claude/.credentials.json"),
         Permission("acceptEdits", "it edits files in its directory without asking, and is refused other commands",
-                   never_as_root=("bypassPermissions",)),
+                   never_as_root=("bypassPermissions",), asks=True),
         ("ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR"),
     )  # fmt: skip
 

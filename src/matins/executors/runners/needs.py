@@ -17,6 +17,8 @@ class Permission(NamedTuple):
     risk: str
     never_as_root: tuple[str, ...] = ()
     """Modes that the tool refuses as root."""
+    asks: bool = False
+    """Whether the tool, without a mode, asks a person, who is not there."""
 
 
 class Needs(NamedTuple):

@@ -1,11 +1,20 @@
-"""`matins agents`: the commands of every record, with relative directories resolved."""
+"""`matins agents`: the commands of every record, with relative directories resolved, and the tools of the agents."""
 
 from __future__ import annotations
 
 import os
 
-from matins.surfaces.cli.context import CliContext
+from matins.errors import NotAllowed
+from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.framework import pass_context
 from matins.surfaces.cli.records import Settings, record_group
+from matins.surfaces.cli.states import last_run
+from matins.surfaces.cli.tables import Cell, Column
+
+_COLUMNS = (Column("NAME"), Column("RUNNER", 6), Column("TOOL", 10), Column("LOGIN", 8), Column("LAST RUN", 12),
+            Column("WORKDIR", 12))  # fmt: skip
+_NONE = "No agents. For example: matins agents set scout --runner claude"
+_MAX_SCHEDULES = 1_000
 
 
 def workdir_from_here(context: CliContext, settings: Settings) -> Settings:
@@ -17,3 +26,54 @@ def workdir_from_here(context: CliContext, settings: Settings) -> Settings:
 
 
 agents = record_group("agents", workdir_from_here)
+
+
+@agents.command("list")
+@pass_context
+def list_agents(context: CliContext) -> None:
+    """List the agents: whether their tools are found, how they log in, and their last run."""
+    found: list[Document] = context.call("agents.list")
+    context.show(found, lambda: _table(context, found))
+
+
+def _table(context: CliContext, found: list[Document]) -> list[str]:
+    try:
+        tools: list[Document] = context.call("system.tools")
+    except NotAllowed:  # a reader sees the agents, and not the machine
+        tools = []
+    by_agent = {tool["agent"]: tool for tool in tools}
+    last = _last_runs(context)
+    rows = [
+        (item["name"], item["runner"], _tool(by_agent.get(item["name"])), _login(by_agent.get(item["name"])),
+         last_run(last.get(item["name"]), context.now), item["workdir"] or "–")
+        for item in found
+    ]  # fmt: skip
+    free = [tool for tool in tools if tool["agent"] is None and tool["path"]]
+    more = [f"Installed, without an agent: {', '.join(tool['runner'] for tool in free)}"] if free else []
+    return [*(context.table(_COLUMNS, rows) if rows else [_NONE]), *more]
+
+
+def _tool(tool: Document | None) -> str | Cell:
+    if tool is None or not tool["needs_credential"]:
+        return "built in" if tool and not tool["path"] else "–"
+    if tool["path"] is None:
+        return Cell("✗ not found", "red")
+    return Cell(f"✓ {tool['version'] or 'found'}", "green")
+
+
+def _login(tool: Document | None) -> str | Cell:
+    if tool is None or not tool["needs_credential"]:
+        return "–"
+    if tool["credential"] is None:
+        return Cell("✗ none", "yellow")
+    return Cell("✓ login" if "/" in tool["credential"] else f"✓ {tool['credential']}", "green")
+
+
+def _last_runs(context: CliContext) -> dict[str, Document]:
+    """The newest run of each agent."""
+    newest: dict[str, Document] = {}
+    for schedule in context.call("schedules.list", limit=_MAX_SCHEDULES):
+        run, agent = schedule["last_run"], schedule["agent"]
+        if run and (agent not in newest or int(run["id"]) > int(newest[agent]["id"])):
+            newest[agent] = run
+    return newest

@@ -111,10 +111,12 @@ class CliContext:
         """Print a note to stderr, beside the result."""
         click.echo(block(text), err=True)
 
-    def note_if_not_running(self) -> None:
-        """Print a note if no engine is running, since no run starts without one."""
-        if not self.call("system.stats")["running"]:
+    def note_if_not_running(self) -> bool:
+        """Print a note if no engine is running, since no run starts without one. Returns whether one is."""
+        running = bool(self.call("system.stats")["running"])
+        if not running:
             self.note("No engine is running. Start the daemon: matins up")
+        return running
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) -> list[str]:
         return table(columns, rows, self.width, colour=self.colour)

@@ -81,6 +81,18 @@ def run(ctx: click.Context, name: str, agent: str | None, key: str | None, wait:
     ctx.exit(_exit_code(context, waited, wait=wait))
 
 
+def run_once(context: CliContext, schedule: Document) -> None:
+    """Start a run, wait for its end and print the answer. The command ends with the code of the run."""
+    started = context.call("schedules.run", name=schedule["name"], agent=schedule["agent"] or None)
+    waited = wait_for(context, started, None)
+    context.note(one_line(run_line(context, waited.run)))
+    for line in _answer(waited.run):
+        context.note(line)
+    code = _exit_code(context, waited, wait=True)
+    if code != errors.OK:
+        raise click.exceptions.Exit(code)
+
+
 def _exit_code(context: CliContext, waited: Waited, *, wait: bool) -> int:
     found = waited.run
     if waited.approval is not None:

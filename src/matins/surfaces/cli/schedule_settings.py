@@ -13,7 +13,9 @@ from matins.errors import InvalidInput
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.forecasts import forecast_lines
 from matins.surfaces.cli.framework import agent_option, name_argument, pass_context, root_command, without_none
+from matins.surfaces.cli.new_agents import new_agent
 from matins.surfaces.cli.options import check_any, given_settings, setting_options
+from matins.surfaces.cli.runs import run_once
 from matins.surfaces.cli.schedule_options import SCHEDULE, when_option
 from matins.surfaces.cli.schedules import EXAMPLE, summary
 from matins.surfaces.cli.states import state_text
@@ -41,6 +43,9 @@ def given_steps(texts: Sequence[str]) -> dict[str, Any]:
 @agent_option("Agent that runs the prompt; created if a runner has this name.")
 @click.option("--name", "-n", metavar="NAME", help="Name of the schedule; default: the first words of the prompt.")
 @step_option
+@click.option("--workdir", metavar="DIR", help="Directory of a new agent. Default: the repository, or directory, here.")
+@click.option("--permission", metavar="MODE", help="Permission mode of a new agent, by its tool's name for it.")
+@click.option("--try", "try_now", is_flag=True, help="Run it once now, and show the answer.")
 @setting_options(SCHEDULE, skip=["prompt"])
 @click.option("--dry-run", is_flag=True, help="Preview of the schedule only.")
 @pass_context
@@ -52,6 +57,9 @@ def add(
     agent: str | None,
     name: str | None,
     steps: tuple[str, ...],
+    workdir: str | None,
+    permission: str | None,
+    try_now: bool,
     dry_run: bool,
     **options: Any,
 ) -> None:
@@ -74,19 +82,28 @@ def add(
     own_zone = context.zone_for(when, settings)
     agent = agent or (os.environ.get("MATINS_AGENT") if os.environ.get("MATINS_IN_RUN") else None)
     _check_complete(context, settings, agent)
+    agent, new = new_agent(context, agent, workdir, permission, ask=not dry_run)
     given = without_none(name=name, when=when, agent=agent) | {"create_agent": True} | settings | own_zone
     if dry_run:
         found = context.send("schedules.preview_new", given)
         return context.show(found, lambda: _previewed(context, found))
-    document = context.send("schedules.add", given)
+    document = context.send("schedules.add", given | ({"new_agent": new} if new else {}))
     for note in document["notes"]:
         context.note(note)
     context.show(document, lambda: summary(context, "Added", document))
     if own_zone:
         note_zone(context, document, str(when))
-    if not _note_job(context, document["job"], settings):
-        context.note_if_not_running()
+    noted = _note_job(context, document["job"], settings)
+    if not noted and context.note_if_not_running() and _tries(context, document, try_now):
+        run_once(context, document)
     return None
+
+
+def _tries(context: CliContext, schedule: Document, try_now: bool) -> bool:
+    """Whether to run it once now: with --try, or when the person at the terminal wants to see it work."""
+    if try_now or not (context.is_interactive and schedule["agent"] and schedule["state"] == "active"):
+        return try_now
+    return click.confirm("Try it now?", default=False, err=True)
 
 
 def _previewed(context: CliContext, found: Document) -> list[str]:
