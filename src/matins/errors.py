@@ -63,6 +63,8 @@ class MatinsError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"Hint: {hint}")  # for tracebacks
 
 
 class InvalidInput(MatinsError):  # noqa: N818 - it names the input

@@ -63,7 +63,7 @@ class System(Noun, noun="system"):
     def doctor(self) -> builtins.list[Finding]:
         """Check the installation and suggest fixes."""
 
-    @use_case("govern", "GET /v1/tools")
+    @use_case("read", "GET /v1/tools")
     def tools(self, *, versions: bool = True) -> builtins.list[Tool]:
         """List the tools of agents on the machine of the daemon: where, which version, and how they log in.
 

@@ -1,6 +1,7 @@
 """Agents: the tools that runs start, and their settings."""
 
 import json
+import shlex
 from dataclasses import replace
 
 from matins.engine.validation import nearest
@@ -9,6 +10,8 @@ from matins.model.agent import Agent
 from matins.records.kind import Column, Document, RecordChange, RecordContext, RecordKind
 from matins.records.limits import scope_of
 from matins.records.storage import POLICIES, resize
+
+_SHELL_SIGNS = frozenset(["|", "||", "&&", "&", ";", "<", ">", ">>", "2>&1", "2>"])
 
 
 def _complete(agent: Agent, context: RecordContext) -> Agent:
@@ -24,7 +27,18 @@ def _complete(agent: Agent, context: RecordContext) -> Agent:
             allowed=", ".join(known),
             hint=nearest(agent.runner, known),
         )
+    _check_no_shell(agent)
     return replace(agent, provider=agent.provider or default_provider(agent))
+
+
+def _check_no_shell(agent: Agent) -> None:
+    """Raise for a pipe or a redirection that would only be an argument: no shell reads a command."""
+    sign = next((word for word in agent.command if word in _SHELL_SIGNS), None)
+    if sign is not None:
+        line = " ".join(word if word in _SHELL_SIGNS else shlex.quote(word) for word in agent.command)
+        hint = f"Start a shell for it: sh -c {shlex.quote(line)}"
+        message = f'No shell reads the command: "{sign}" would be an argument.'
+        raise InvalidInput(message, value=list(agent.command), field="command", hint=hint)
 
 
 def default_provider(agent: Agent) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from matins.api.results import FilePlace, Schedule
 from matins.engine.jobs import full_prompt
-from matins.engine.schedules import UNREADABLE, schedule_settings, start_text
+from matins.engine.schedules import UNREADABLE, idle_settings, schedule_settings, start_text
 from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound, Stale
@@ -69,6 +69,7 @@ class Schedules:
                 return self.get(principal, task)
         with self.core.store.transaction(now) as transaction:
             notes = [note for one in made for note in self.agents.create(transaction, principal, one, now)]
+            notes += [*draft.timetable.trigger.notes, *idle_settings(draft.timetable.definition, settings)]
             if name is None:
                 draft = draft._replace(name=free_name(transaction, draft.agent, subject_of(settings)))
             (schedule_id,) = self.changes.insert(transaction, principal, [draft], now)

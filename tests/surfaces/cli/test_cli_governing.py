@@ -48,8 +48,8 @@ def test_h12_agents(user: User) -> None:
         "tools Read, Grep, max turns 30, max cost $2.00, url http://localhost:1\n"
     )
     assert user.says("agents") == dedent("""\
-        NAME   RUNNER  MODEL  WORKDIR    MAX COST
-        scout  demo    –      /srv/site  $2.00
+        NAME   RUNNER  TOOL  LOGIN  LAST RUN  WORKDIR
+        scout  demo    –     –      –         /srv/site
         """)
     shown = user.says("agents", "show", "scout")
     assert "environment   TOKEN: env:TOKEN, SECRET: …\n" in shown

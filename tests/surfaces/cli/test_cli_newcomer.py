@@ -137,7 +137,7 @@ def test_logs_of_one_that_never_started(scheduled: User, bench: Sandbox) -> None
 def test_one_that_does_not_start_says_where_the_reason_is(scheduled: User, bench: Sandbox) -> None:
     """B2: at once, without --wait"""
     scheduled.types("budgets", "set", "tiny", "--max-cost", "$0.10", "--period", "day")
-    result = scheduled.types("run", "s", code=5)
+    result = scheduled.types("run", "s", code=6)
     assert result.stdout == "Run 1 of s: ✗ over budget\n"
     assert result.stderr == "To see why: matins why s\n"
 

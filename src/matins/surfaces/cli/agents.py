@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from matins.errors import NotAllowed
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import pass_context
 from matins.surfaces.cli.records import Settings, record_group
@@ -13,7 +12,7 @@ from matins.surfaces.cli.tables import Cell, Column
 
 _COLUMNS = (Column("NAME"), Column("RUNNER", 6), Column("TOOL", 10), Column("LOGIN", 8), Column("LAST RUN", 12),
             Column("WORKDIR", 12))  # fmt: skip
-_NONE = "No agents. For example: matins agents set scout --runner claude"
+_NONE = "No agents. Create one: matins agents set scout --runner claude"
 _MAX_SCHEDULES = 1_000
 
 
@@ -37,10 +36,7 @@ def list_agents(context: CliContext) -> None:
 
 
 def _table(context: CliContext, found: list[Document]) -> list[str]:
-    try:
-        tools: list[Document] = context.call("system.tools")
-    except NotAllowed:  # a reader sees the agents, and not the machine
-        tools = []
+    tools: list[Document] = context.call("system.tools")
     by_agent = {tool["agent"]: tool for tool in tools}
     last = _last_runs(context)
     rows = [

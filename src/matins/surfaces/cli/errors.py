@@ -12,11 +12,11 @@ import click
 from matins.errors import Conflict, Example, InvalidInput, MatinsError, NotAllowed, NotFound, StoreError
 from matins.surfaces.cli.terminal_text import block
 
-OK, FAILED, USAGE, CANCELLED, NOT_ALLOWED, RUN_FAILED, WAITS = 0, 1, 2, 3, 4, 5, 8
+OK, FAILED, USAGE, CANCELLED, NOT_ALLOWED, RUN_FAILED, OVER_BUDGET, WAITS = 0, 1, 2, 3, 4, 5, 6, 8
 INTERRUPTED = 130
 EXIT_CODES = """\b
 Exit codes: 0 done; 1 failed; 2 invalid input; 3 cancelled or timed out;
-4 not allowed; 5 the run failed; 8 waiting for approval."""
+4 not allowed; 5 the run failed; 6 over budget; 8 waiting for approval."""
 _LISTS = {"run": "matins runs", "approval": "matins approvals", "agent": "matins agents", "thread": "matins threads"}
 _DEFAULT_HINTS: tuple[tuple[type[MatinsError], str], ...] = (
     (NotAllowed, "Ask the owner, or use another token: --token TOKEN"),
@@ -28,18 +28,25 @@ _DEFAULT_HINTS: tuple[tuple[type[MatinsError], str], ...] = (
 _LAST_HINT = "Try again, or check the installation: matins doctor"
 
 
-def exit_code(work: Callable[[], Any]) -> int:
-    """The exit code of a command. Errors are printed without a traceback, unless MATINS_DEBUG is set."""
+def exit_code(work: Callable[[], Any], *, as_json: bool = False) -> int:
+    """The exit code of a command. Errors are printed without a traceback, unless MATINS_DEBUG is set; as JSON, one
+    document on stderr."""
     try:
         code = work()
         return code if isinstance(code, int) else OK
     except click.ClickException as error:
-        error.show()
+        if as_json:
+            _print_document("usage", error.format_message(), None)
+        else:
+            error.show()
         return error.exit_code
     except click.Abort:
         return INTERRUPTED
     except MatinsError as error:
-        print_error(error.message, _hint(error))
+        if as_json:
+            _print_document(error.code, error.message, _hint(error), getattr(error, "field", None))
+        else:
+            print_error(error.message, _hint(error))
         return _code(error)
     except Exception as error:
         if os.environ.get("MATINS_DEBUG"):
@@ -47,6 +54,12 @@ def exit_code(work: Callable[[], Any]) -> int:
         text = str(error) or "no message"
         print_error(f"Unexpected error: {type(error).__name__}: {text}", "To see where: MATINS_DEBUG=1 matins …")
         return FAILED
+
+
+def _print_document(code: str, message: str, hint: str | None, field: str | None = None) -> None:
+    import json  # most commands have no errors
+
+    click.echo(json.dumps({"error": {"code": code, "message": message, "field": field, "hint": hint}}), err=True)
 
 
 def print_error(message: str, hint: str | None) -> None:

@@ -40,6 +40,7 @@ _UPCOMING = (Column("NEXT RUN"), Column("NAME"), Column("AGENT", 6), Column("WHE
 _SLOTS = (Column("SLOT"), Column("IN"), Column("VERDICT"), Column("REASON", 20, wraps=True))
 _CATCH_UP = (Column("SLOT"), Column("SLOTS", right=True), Column("VERDICT"), Column("REASON", 20, wraps=True))
 _DEFAULT_COUNT = 5
+_ROUNDED = 0.1
 _MARKS = {"runs": "✓", "skipped": "↷", "deferred": "◌", "queued": "◌", "coalesced": "◌", "missed": "↷"}
 _COLOURS = {"runs": "green", "skipped": "yellow", "deferred": "yellow"}
 _TEXT_SETTINGS = {name: SCHEDULE[name] for name in ("timezone", "dst_gap", "dst_overlap", "strict")}
@@ -151,8 +152,17 @@ def forecast_lines(context: CliContext, found: Document) -> list[str]:
     lines += ["", *context.table(_SLOTS, rows)] if rows else []
     lines += ["", one_line(found["then"])] if found["then"] else []
     lines += ["", *step_tree(context, found["steps"])] if found["steps"] else []
-    runs = "1 run" if found["runs_per_day"] == 1 else f"{found['runs_per_day']:g} runs"
-    return [*lines, "", f"{runs} a day, cost {found['cost_per_day']}"]
+    runs = _rate(found["runs_per_day"])
+    return [*lines, "", f"{runs}, cost {found['cost_per_day']}"]
+
+
+def _rate(per_day: float) -> str:
+    """`5 runs a week` rather than 0.7 runs a day."""
+    for days, period in ((1, "day"), (7, "week"), (30, "month"), (365, "year")):
+        count = round(per_day * days)
+        if count and abs(per_day * days - count) < _ROUNDED * count:
+            return f"{count:,} {'run' if count == 1 else 'runs'} a {period}"
+    return f"{per_day:g} runs a day" if per_day else "no run"
 
 
 def _slot(context: CliContext, slot: Document) -> tuple[str | Cell, ...]:

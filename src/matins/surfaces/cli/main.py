@@ -39,7 +39,8 @@ class Root(LazyGroup):
         if not standalone_mode:
             return work()
         replace_unknown_characters()
-        sys.exit(exit_code(work))
+        given = list(sys.argv[1:] if args is None else args)
+        sys.exit(exit_code(work, as_json="--json" in given[: given.index("--") if "--" in given else None]))
 
 
 @click.command(

@@ -43,6 +43,7 @@ _EXIT_CODES = {
     "cancelled": errors.CANCELLED,
     "interrupted": errors.CANCELLED,
     "expired": errors.CANCELLED,
+    "over_budget": errors.OVER_BUDGET,
     "denied": errors.NOT_ALLOWED,
     "blocked": errors.NOT_ALLOWED,
 }
@@ -67,7 +68,7 @@ _key_option = click.option("--key", metavar="TEXT", help="Key of the request: th
 @click.pass_context
 def run(ctx: click.Context, name: str, agent: str | None, key: str | None, wait: bool, timeout: float | None) -> None:
     """With --wait, the exit code is 0 when the run succeeded, 5 when it failed, 3 when it was cancelled or timed out,
-    4 when it was denied or blocked, 8 when it needs approval, and 1 when it did not run.
+    4 when it was denied or blocked, 6 when it was over budget, 8 when it needs approval, and 1 when it did not run.
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout needs --wait.", ctx)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -76,7 +78,7 @@ def add(
     settings = given_settings(SCHEDULE, options) | given_steps(steps)
     if "on" in settings and not settings.keys() & {"job", "steps"} and prompt is None:
         when, prompt = None, when  # calls alone start it
-    settings = without_none(prompt=prompt) | settings
+    settings = without_none(prompt=read_prompt(prompt)) | settings
     if when is None and not settings.keys() & {"on", "steps"}:
         raise InvalidInput("WHEN is missing.", field="when", hint=f"For example: {EXAMPLE}")
     own_zone = context.zone_for(when, settings)
@@ -104,6 +106,22 @@ def _tries(context: CliContext, schedule: Document, try_now: bool) -> bool:
     if try_now or not (context.is_interactive and schedule["agent"] and schedule["state"] == "active"):
         return try_now
     return click.confirm("Try it now?", default=False, err=True)
+
+
+def read_prompt(given: str | None) -> str | None:
+    """The prompt: as it is, of a file (`@prompt.md`), or from stdin (`-`)."""
+    text = given
+    if given == "-":
+        text = sys.stdin.read()
+    elif given is not None and given.startswith("@") and len(given) > 1:
+        path = Path(given[1:]).expanduser()
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            hint = "Check the path. A prompt that begins with @ is a file; begin it with a space to send it as it is."
+            raise InvalidInput(f"{path} cannot be read: {reason}.", value=given, field="prompt", hint=hint) from None
+    return text
 
 
 def _previewed(context: CliContext, found: Document) -> list[str]:

@@ -30,7 +30,13 @@ from matins.surfaces.cli.times import full_time
 
 _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
 _TABS, _SORTS = get_args(ScheduleTab), get_args(ScheduleSort)
-_COLUMNS = (Column("NAME"), Column("AGENT", 6), Column("WHEN", 10), Column("NEXT RUN", 9), Column("LAST RUN", 12))
+_COLUMNS = (
+    Column("NAME", 22, middle=True),
+    Column("AGENT", 6),
+    Column("WHEN", 10),
+    Column("NEXT RUN", 15),
+    Column("LAST RUN", 12),
+)
 EXAMPLE = 'matins add "every weekday at 9am" --agent claude "Summarise my open PRs"'
 _SHOWN_BEFORE = ("when", "timezone", "prompt", "steps")
 

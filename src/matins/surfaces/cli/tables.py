@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from matins.surfaces.cli.terminal_text import cells, fitted, one_line, padded, wrapped
+from matins.surfaces.cli.terminal_text import cells, fitted, fitted_ends, one_line, padded, wrapped
 
 _GAP = "  "
 _NARROWEST = 20
@@ -25,6 +25,8 @@ class Column(NamedTuple):
     right: bool = False
     wraps: bool = False
     """Whether a long text continues on the next line instead of being cut."""
+    middle: bool = False
+    """Whether a long text is cut in its middle: the ends of names tell them apart."""
 
 
 def table(
@@ -68,11 +70,15 @@ def _lines(
 
 def _line(columns: Sequence[Column], line: list[Cell], widths: list[int], width: int | None, colour: bool) -> str:
     parts = [
-        _styled(padded(fitted(cell.text, size), size, right=column.right), cell.colour if colour else None)
+        _styled(padded(_cut(column, cell.text, size), size, right=column.right), cell.colour if colour else None)
         for column, cell, size in zip(columns, line, widths, strict=True)
     ]
     text = _GAP.join(parts).rstrip()
     return text if width is None or colour else fitted(text, max(width, _NARROWEST))
+
+
+def _cut(column: Column, text: str, size: int) -> str:
+    return fitted_ends(text, size) if column.middle else fitted(text, size)
 
 
 def _styled(text: str, colour: str | None) -> str:

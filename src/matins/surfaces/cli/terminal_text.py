@@ -12,6 +12,7 @@ from matins.surfaces.visible_text import without_codes as without_codes
 
 _MORE = "…"
 _MARKS_EACH = 4
+_SHORTEST_ENDS = 5
 
 
 def plain(value: Any) -> str:
@@ -53,6 +54,14 @@ def fitted(text: str, width: int) -> str:
             break
         kept += character
     return kept.rstrip() + _MORE if width > 0 else ""
+
+
+def fitted_ends(text: str, width: int) -> str:
+    """The text cut to a width, with … in its middle if it was longer."""
+    if cells(text) <= width or width < _SHORTEST_ENDS or not text.isascii():
+        return fitted(text, width)
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}{_MORE}{text[-end:]}"
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
