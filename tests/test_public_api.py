@@ -15,8 +15,8 @@ def test_there_are_no_more_than_these_beside_the_errors() -> None:
     values = {name: getattr(matins, name) for name in matins.__all__}
     errors = {n for n, value in values.items() if isinstance(value, type) and issubclass(value, matins.MatinsError)}
     assert set(matins.__all__) - errors == {
-        "Client", "DstChange", "JobContext", "Matins", "Run", "RunState", "Schedule", "Trigger", "__version__",
-        "parse_trigger", "trigger_from_dict",
+        "AsyncClient", "Client", "DstChange", "JobContext", "Matins", "Run", "RunState", "Schedule", "Trigger",
+        "__version__", "parse_trigger", "trigger_from_dict",
     }  # fmt: skip
 
 

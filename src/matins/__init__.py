@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from matins.executors.python import JobContext
     from matins.library import Matins
     from matins.model.run import RunState
+    from matins.surfaces.awaitable import AsyncClient
     from matins.surfaces.client import Client
 
 __all__ = [
+    "AsyncClient",
     "Client",
     "Conflict",
     "CronParseError",
@@ -70,6 +72,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncClient": "matins.surfaces.awaitable",
     "Client": "matins.surfaces.client",
     "DstChange": "matins.engine.when.instants",
     "JobContext": "matins.executors.python",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 import os
 import signal
@@ -47,11 +49,13 @@ from matins.runtime.subscribers import Callback
 from matins.service import Service
 from matins.service.file.reload import Reloader
 from matins.service.output import Outputs, state_folder
+from matins.surfaces.awaitable import AwaitableCalls
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answers
 
 log = logging.getLogger("matins")
 C = TypeVar("C", bound=CheckExecutor)
+F = TypeVar("F", bound=Callable[..., Any])
 P = TypeVar("P", bound=PythonExecutor)
 document_settings()
 
@@ -145,6 +149,26 @@ class Matins(Api):
             return function
 
         return register
+
+    def schedule(self, when: Any, *, name: str | None = None, **settings: Any) -> Callable[[F], F]:
+        """Register a function as a job, and start it at `when`: `@m.schedule("every day at 9am", timezone="local")`.
+
+        The job and its schedule have the name of the function, or `name`. A function without parameters is called
+        without the run. A program that starts again changes nothing; another `when` or setting changes the schedule.
+        """
+
+        def register(function: F) -> F:
+            known = name or function.__name__
+            self.job(known)(function if _takes_run(function) else _without_run(function))
+            self.add(known, when=when, job=known, replace=True, **settings)
+            return function
+
+        return register
+
+    @property
+    def awaitable(self) -> AwaitableCalls:
+        """The same calls for programs with an event loop: `await m.awaitable.runs.wait(…)`."""
+        return AwaitableCalls(self)
 
     @property
     def services(self) -> dict[str, Any]:
@@ -315,6 +339,14 @@ class Matins(Api):
     ) -> None:
         self.stop()
 
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
     def _engine(self) -> Engine:
         lineage = Lineage(self._store, self._state_folder if self._store.path or self._store.shared else None)
         return Engine(self._store, self.clock, self._catalog, self.settings, lineage)
@@ -393,3 +425,22 @@ def open_store(url: str, clock: Clock) -> Store:
         field="url",
         hint="Use sqlite:///file.db, sqlite:// or postgresql://user@host/db.",
     )
+
+
+def _takes_run(function: Callable[..., Any]) -> bool:
+    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    return any(parameter.kind not in named for parameter in inspect.signature(function).parameters.values())
+
+
+def _without_run(function: Callable[[], Any]) -> Job:
+    """The function as a job. An async one stays async, and runs on the loop."""
+
+    async def begin(run: Any) -> Any:
+        return await function()
+
+    def call(run: Any) -> Any:
+        return function()
+
+    job: Job = begin if inspect.iscoroutinefunction(function) else call
+    job.__doc__ = function.__doc__
+    return job

@@ -21,4 +21,6 @@ def test_it_starts_twice(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, program], cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False
         )
-        assert (done.stdout, done.returncode) == ("[('nightly', 1, 'active')]\n", 0), done.stderr
+        assert (done.stdout, done.returncode) == ("[('nightly', 1, 'active'), ('report', 1, 'active')]\n", 0), (
+            done.stderr
+        )

@@ -75,8 +75,11 @@ def _permission_doubts(agent: Agent, permission: Permission) -> Iterator[AgentPr
         fix = f"Run Matins as an ordinary user, or: {edit} --user ACCOUNT"
         yield AgentProblem(f"As root, {agent.runner} refuses the mode {agent.permission_mode}.", fix)
     if permission.asks and agent.permission_mode is None and not agent.tools:
-        asks = f"{agent.runner} asks before it changes anything, and nobody is there to answer."
-        yield AgentProblem(asks, f"{edit} --permission-mode {permission.mode} ({permission.risk})")
+        waits = f"{agent.runner} waits for a permission before it changes anything"
+        yield AgentProblem(
+            f"{waits}, and in a run there is no person to give it.",
+            f"{edit} --permission-mode {permission.mode} ({permission.risk})",
+        )
 
 
 def credential_of(agent: Agent, needs: Needs) -> str | None:

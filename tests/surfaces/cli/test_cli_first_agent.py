@@ -50,7 +50,7 @@ def test_b15_what_is_missing_is_said_at_once(user: User, machine: Path) -> None:
     install(machine)
     doctor = user.types("doctor", code=None).stdout
     assert "? check  agent claude: claude finds no login" in doctor
-    assert "? check  agent claude: claude asks before it changes anything" in doctor
+    assert "? check  agent claude: claude waits for a permission" in doctor
 
 
 def test_b15_with_tool_key_and_mode_nothing_is_missing(
@@ -62,7 +62,7 @@ def test_b15_with_tool_key_and_mode_nothing_is_missing(
     monkeypatch.setenv("GH_TOKEN", "ghp-secret")
     added = user.types(*ADD, "--permission", "acceptEdits")
     assert "Its runs get ANTHROPIC_API_KEY, GH_TOKEN from the environment of the daemon." in added.stderr
-    assert "asks before" not in added.stderr
+    assert "waits for a permission" not in added.stderr
     assert "finds no login" not in added.stderr
     agent = user.json("agents", "show", "claude")
     assert agent["environment"] == {"ANTHROPIC_API_KEY": "env:ANTHROPIC_API_KEY", "GH_TOKEN": "env:GH_TOKEN"}

@@ -44,5 +44,6 @@ def _is_elsewhere(agent: Document, folder: str) -> bool:
 
 
 def _wants(context: CliContext, tool: Document) -> bool:
-    question = f"{tool['runner']} asks before it changes anything. Let it run in the mode {tool['permission']}"
+    waits = f"{tool['runner']} waits for a permission before it changes anything."
+    question = f"{waits} Let it run in the mode {tool['permission']}"
     return context.is_interactive and click.confirm(f"{question} ({tool['risk']})?", default=True, err=True)

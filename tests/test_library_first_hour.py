@@ -1,0 +1,77 @@
+"""Embedding: schedules on functions, programs that start again, and programs with an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from matins import AsyncClient, Matins
+from matins.testing import ManualClock, Sandbox
+
+
+def test_b8_a_function_with_its_schedule() -> None:
+    """B8, B10: with the run or without, sync or async; the function stays itself"""
+    m, told = Sandbox(clock=ManualClock("2026-03-27T08:00:00Z")), list[str]()
+
+    @m.schedule("every day at 9am", timezone="Europe/London")
+    def plain() -> None:
+        told.append("plain")
+
+    @m.schedule("every day at 10am", name="with-run", retries=2)
+    def second(run: Any) -> None:
+        told.append(run.schedule)
+
+    @m.schedule("every day at 11am")
+    async def third() -> None:
+        told.append("third")
+
+    plain()
+    m.run_until("2026-03-27T12:00:00Z")
+    assert told == ["plain", "plain", "with-run", "third"]
+    assert (m.get("plain").timezone, m.get("with-run").settings["retries"]) == ("Europe/London", 2)
+
+
+def test_b8_a_program_that_starts_again(tmp_path: Path) -> None:
+    """B8: nothing changes; another time changes the schedule and keeps its history"""
+    clock, url = ManualClock("2026-03-27T08:00:00Z"), f"sqlite:///{tmp_path}/m.db"
+    for when in ("every day at 9am", "every day at 9am", "every day at 10am"):
+        m = Sandbox(url, clock=clock)
+        m.schedule(when, name="report")(lambda: None)
+        rev = m.get("report").rev
+        m.run_until("2026-03-27T09:00:00Z")
+        m.engine.close()
+        m.close()
+        assert rev == (2 if when == "every day at 10am" else 1)
+    m = Sandbox(url, clock=clock)
+    assert [run.state for run in m.runs.list()] == ["succeeded"]
+    assert m.get("report").trigger_text == "every day at 10:00"
+    m.engine.close()
+    m.close()
+
+
+def test_b8_a_program_with_an_event_loop() -> None:
+    """B8: the loop goes on while Matins starts, calls and stops"""
+
+    async def main() -> tuple[str, list[str]]:
+        m, turns = Matins("sqlite://"), list[str]()
+
+        @m.schedule("every hour")
+        async def tidy() -> str:
+            return "tidied"
+
+        async with m:
+            asyncio.get_running_loop().call_soon(turns.append, "the loop went on")
+            run = await m.awaitable.run("tidy")
+            ended = await m.awaitable.runs.wait(run.id, timeout=60)
+            listed = await m.awaitable.list()
+        assert [item.name for item in listed] == ["tidy"]
+        return ended.state, turns
+
+    assert asyncio.run(main()) == ("succeeded", ["the loop went on"])
+
+
+def test_an_async_client_has_the_calls_of_the_plain_one() -> None:
+    client = AsyncClient("http://127.0.0.1:1", "t")
+    assert {"add", "runs", "agents", "system"} <= set(dir(client))
+    asyncio.run(client.close())
