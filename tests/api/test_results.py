@@ -108,5 +108,5 @@ def test_what_is_not_a_result_is_refused() -> None:
     document = {"role": "owner", "name": "owner", "run_id": None, "rights": ["read"]}
     assert codec.convert(whoami, document).role == "owner"
     for wrong in ({**document, "role": "king"}, {**document, "rights": None}, {**document, "name": math.pi}, [], None):
-        with pytest.raises(StoreUnavailable, match=r"The result of system\.whoami cannot be read: .*\.$"):
+        with pytest.raises(StoreUnavailable, match=r"The result of system\.whoami cannot be read: .*\.\n"):
             codec.convert(whoami, wrong)

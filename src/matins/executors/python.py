@@ -416,4 +416,6 @@ def _limit(error: RateLimited) -> ProviderLimit:
 
 
 def _traceback_text(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error, limit=-20))[-8_000:]
+    shown = traceback.TracebackException.from_exception(error, limit=-20)
+    shown.__notes__ = []  # the last line is the exception, which `why` and notes of runs show
+    return "".join(shown.format())[-8_000:]

@@ -94,3 +94,11 @@ def test_h12_a_traceback_shows_the_hint() -> None:
     """H12"""
     shown = traceback.format_exception(InvalidInput("It is wrong.", hint="Write it so."))
     assert shown[-1] == "Hint: Write it so.\n"
+
+
+def test_s6_why_names_the_zone_of_its_dates(user: User) -> None:
+    """S6: where it is not the reader's own"""
+    user.types("add", "every day at 9am", "--job", "work", "-n", "s", "--timezone", "Asia/Tokyo")
+    assert "Dates in sentences are in Asia/Tokyo" in user.types("why", "s").stderr
+    user.app.zone = "Asia/Tokyo"
+    assert "Dates in sentences" not in user.types("why", "s").stderr
