@@ -13,6 +13,10 @@ class ListingRows(Protocol):
         """The schedules after one of them, in an order. Those without a next slot are the last."""
         ...
 
+    def schedules_called(self, name: str, agent: str | None) -> list[ScheduleRow]:
+        """The schedules of this name, of one agent or of any."""
+        ...
+
     def tab_counts(self, agent: str | None, query: str | None) -> TabCounts: ...
     def listed_runs(self, chosen: RunFilter, before: int, limit: int) -> list[RunRow]:
         """Whole runs, the newest first."""

@@ -80,17 +80,17 @@ class Core:
         return schedule
 
     def find(self, transaction: Transaction, name: str, agent: str | None) -> ScheduleRecord:
-        if agent is None and "/" in name and not transaction.schedules_named(name, None):
+        rows = transaction.schedules_called(name, agent)
+        if not rows and agent is None and "/" in name:
             agent, name = name.split("/", 1)
-        ids = transaction.schedules_named(name, agent)
-        if len(ids) == 1:
-            return self.schedule(transaction, ids[0])
-        if not ids:
+            rows = transaction.schedules_called(name, agent)
+        if len(rows) == 1:
+            return schedule_record(rows[0])
+        if not rows:
             raise NotFound(
                 f'There is no schedule "{name}".', value=name, field="name", hint=_nearest(transaction, name)
             )
-        names = [f"{s.agent}/{s.name}" for s in (self.schedule(transaction, number) for number in ids)]
-        hint = f"Use one of: {', '.join(names)}."
+        hint = f"Use one of: {', '.join(f'{row.agent}/{row.name}' for row in rows)}."
         raise Conflict(f'Several schedules have the name "{name}".', value=name, field="name", hint=hint)
 
     def schedule(self, transaction: ScheduleRows, schedule_id: int) -> ScheduleRecord:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,11 +266,26 @@ def _result(schedule: ScheduleRecord, last: RunRecord | None, file: FilePlace | 
     )
 
 
+_MAX_FORMATTED = 2_048
+_formatted: dict[int, tuple[ScheduleDefinition, str, dict[str, Any]]] = {}
+"""Text and settings of definitions that readers share, by identity: pages read the same ones again and again."""
+
+
 def _text_and_settings(definition: ScheduleDefinition) -> tuple[str, dict[str, Any]]:
-    if definition is not UNREADABLE:
-        with suppress(Exception):  # an unusable row must not hide the others
-            return start_text(definition), schedule_settings(definition)
-    return "unreadable", {}
+    if definition is UNREADABLE:
+        return "unreadable", {}
+    known = _formatted.get(id(definition))
+    if known is not None and known[0] is definition:
+        return known[1], dict(known[2])
+    try:
+        text, settings = start_text(definition), schedule_settings(definition)
+    except Exception:  # an unusable row must not hide the others
+        return "unreadable", {}
+    if all(isinstance(value, (str, int, float)) for value in settings.values()):  # nothing that a reader could change
+        if len(_formatted) >= _MAX_FORMATTED:
+            _formatted.clear()
+        _formatted[id(definition)] = definition, text, settings
+    return text, dict(settings)
 
 
 def _differences(before: ScheduleDefinition, after: ScheduleDefinition) -> dict[str, Any]:

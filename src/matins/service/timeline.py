@@ -22,6 +22,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.model.access import Principal
 from matins.model.overview import ComingCursor, RecordCount, RecordSpan
+from matins.model.rows import CompiledKey, RunEnd
 from matins.model.run import RunState
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
@@ -32,7 +33,7 @@ MAX_MARKS = 200
 """Records of a lane that are drawn one by one, and slots as well. Further schedules become bands."""
 _MAX_BANDS = 20
 _MAX_ALL_MARKS = 1_200
-_MAX_RECORDS = 30_000
+_MAX_RECORDS = 20_000
 _MAX_SCHEDULES = 1_000
 _MAX_LIVE = 1_000
 _MAX_DAYS = 32
@@ -68,6 +69,17 @@ class _Coming(NamedTuple):
     slots: int
 
 
+class _Records(NamedTuple):
+    since: int
+    """From when on they are complete."""
+    spans: Sequence[RecordSpan] = ()
+    """Those that are drawn one by one."""
+    dense: Sequence[RecordCount] = ()
+    ends: Sequence[RunEnd] = ()
+    """The evidence of those that have a reason."""
+    compiled: Mapping[CompiledKey, CompiledSchedule | Exception] = {}
+
+
 @dataclass(frozen=True)
 class Timelines:
     core: Core
@@ -79,26 +91,27 @@ class Timelines:
         )
         _check_window(window)
         lanes: Lanes = defaultdict(_Lane)
-        with self.core.store.reading() as transaction:
+        with self.core.store.reading() as transaction:  # only to read: an engine on SQLite waits meanwhile
             policies = self.core.catalog.policies(transaction)
             live = transaction.live_records(_MAX_LIVE)
-            records_from = self._draw_records(transaction, lanes, window, live)
-            omitted = _draw_coming(transaction, lanes, window, policies, live)
+            records = self._read_records(transaction, window, live)
+            cursors, omitted = _read_cursors(transaction, window)
+        _draw_records(lanes, records)
+        _draw_coming(lanes, cursors, window, policies, live)
         _draw_policies(lanes, window, policies)
         return Timeline(
             start=to_datetime(window.start),
             end=to_datetime(window.end),
             now=to_datetime(now),
-            records_from=to_datetime(records_from),
+            records_from=to_datetime(records.since),
             omitted=omitted,
             lanes=[_lane(agent, lanes[agent], policies) for agent in sorted(lanes)],
         )
 
-    def _draw_records(self, transaction: Transaction, lanes: Lanes, window: _Window, live: Sequence[RecordSpan]) -> int:
-        """Draw the records, and return from when on they are complete."""
+    def _read_records(self, transaction: Transaction, window: _Window, live: Sequence[RecordSpan]) -> _Records:
         low = transaction.first_planned(window.start - _LONGEST_MS)
         if low is None or window.start > window.now:
-            return window.start
+            return _Records(window.start)
         high = transaction.first_planned(window.end + DAY_MS) if window.end + DAY_MS < window.now else None
         ids = low, MAX_ID if high is None else high
         beyond = transaction.run_beyond(*ids, _MAX_RECORDS)
@@ -108,33 +121,37 @@ class Timelines:
         marked = _few_records(counts)
         spans = transaction.records_of(sorted(marked), *ids, window.start, window.end) if marked else []
         seen = {span.id for span in spans}
-        shown = [span for span in live if span.id not in seen and span.begins < window.end]
-        sentences = self._sentences(transaction, [*spans, *shown])
-        for span in (*spans, *shown):
-            lanes[span.agent].runs.append(_run(span, sentences.get(span.id)))
-        _draw_record_bands(lanes, [count for count in counts if count.schedule_id not in marked])
-        return window.start if beyond is None else max(window.start, beyond.planned_at)
-
-    def _sentences(self, transaction: Transaction, spans: Sequence[RecordSpan]) -> Mapping[int, str]:
-        """A sentence for each record that has a reason."""
+        spans += [span for span in live if span.id not in seen and span.begins < window.end]
         reasons = {span.id: span for span in spans if span.reason is not None}
-        if not reasons:
-            return {}
         keys = {(span.schedule_id, span.rev, 0) for span in reasons.values()}
-        zones = {
-            key: item.definition.trigger.timezone if isinstance(item, CompiledSchedule) else "UTC"
-            for key, item in self.core.catalog.compiled(transaction, keys).items()
-        }
-        found: dict[int, str] = {}
-        for row in transaction.run_ends(sorted(reasons)):
-            span = reasons[row.id]
-            evidence: dict[str, Any] = orjson.loads(row.evidence) if row.evidence else {}
-            evidence = {"slots": span.slots, "last": span.slot, "again": span.not_before, **evidence}
-            zone = zones.get((span.schedule_id, span.rev, 0), "UTC")
-            found[row.id] = sentence(
-                row.reason or "", evidence, zone, state=RunState(row.state), at=span.slot or span.begins
-            )
-        return found
+        return _Records(
+            window.start if beyond is None else max(window.start, beyond.planned_at),
+            spans,
+            [count for count in counts if count.schedule_id not in marked],
+            transaction.run_ends(sorted(reasons)) if reasons else (),
+            self.core.catalog.compiled(transaction, keys) if keys else {},
+        )
+
+
+def _draw_records(lanes: Lanes, records: _Records) -> None:
+    sentences = _sentences(records)
+    for span in records.spans:
+        lanes[span.agent].runs.append(_run(span, sentences.get(span.id)))
+    _draw_record_bands(lanes, records.dense)
+
+
+def _sentences(records: _Records) -> Mapping[int, str]:
+    """A sentence for each record that has a reason."""
+    spans, found = {span.id: span for span in records.spans}, dict[int, str]()
+    for row in records.ends:
+        span = spans[row.id]
+        compiled = records.compiled.get((span.schedule_id, span.rev, 0))
+        zone = compiled.definition.trigger.timezone if isinstance(compiled, CompiledSchedule) else "UTC"
+        evidence: dict[str, Any] = orjson.loads(row.evidence) if row.evidence else {}
+        evidence = {"slots": span.slots, "last": span.slot, "again": span.not_before, **evidence}
+        state, at = RunState(row.state), span.slot or span.begins
+        found[row.id] = sentence(row.reason or "", evidence, zone, state=state, at=at)
+    return found
 
 
 def _check_window(window: _Window) -> None:
@@ -211,22 +228,25 @@ def state_name(state: int) -> str:
     return (RunState.RUNNING if state == RunState.STARTING else RunState(state)).label
 
 
-def _draw_coming(
-    transaction: Transaction, lanes: Lanes, window: _Window, policies: Policies, live: Sequence[RecordSpan]
-) -> int:
-    """Draw the slots to come, and return the number of schedules that were left out."""
+def _read_cursors(transaction: Transaction, window: _Window) -> tuple[list[ComingCursor], int]:
+    """The cursors of schedules that fire within the window, and the number of those that are left out."""
     if window.end <= window.now:
-        return 0
+        return [], 0
     cursors = transaction.coming(window.end, _MAX_SCHEDULES)
     omitted = transaction.count_coming(window.end) - len(cursors) if len(cursors) == _MAX_SCHEDULES else 0
     after_runs = {cursor.schedule_id: cursor for cursor in transaction.coming_after_runs(_MAX_LIVE)}
+    return [*cursors, *after_runs.values()], omitted
+
+
+def _draw_coming(
+    lanes: Lanes, cursors: Sequence[ComingCursor], window: _Window, policies: Policies, live: Sequence[RecordSpan]
+) -> None:
     by_lane: dict[str, list[_Coming]] = defaultdict(list)
-    for item in _compiled([*cursors, *after_runs.values()], window, policies, live):
+    for item in _compiled(cursors, window, policies, live):
         by_lane[item.cursor.agent].append(item)
     most = _per_lane(len(by_lane))
     for agent, items in by_lane.items():
         _draw_lane(lanes[agent], items, most, window, policies)
-    return omitted
 
 
 def _draw_lane(lane: _Lane, items: Sequence[_Coming], most: int, window: _Window, policies: Policies) -> None:

@@ -79,7 +79,8 @@ WHERE r.id < :before AND r.step = 0 AND (CAST(:agent AS text) IS NULL OR s.agent
 SELECT schedule_id FROM due WHERE due_at IS NOT NULL ORDER BY due_at LIMIT :limit;
 
 -- stopped_schedules: schedules that failures, a budget or their own settings stopped
-SELECT id FROM schedules WHERE state = 'broken' OR (state = 'paused' AND paused_by IN ('failures', 'budget')) ORDER BY id LIMIT :limit;
+SELECT id FROM schedules WHERE state <> 'active' AND (state = 'broken' OR (state = 'paused' AND paused_by IN ('failures', 'budget')))
+ORDER BY updated_at, id LIMIT :limit;
 
 -- events_before: a page of events, the newest first
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id < :before ORDER BY id DESC LIMIT :limit;

@@ -20,6 +20,9 @@ class ListingQueries(Statements):
             soon += self._rows(ScheduleRow, "listed_never", after=after, limit=limit - len(soon), **values)
         return soon
 
+    def schedules_called(self, name: str, agent: str | None) -> list[ScheduleRow]:
+        return self._rows(ScheduleRow, "schedules_called", name=name, agent=agent)
+
     def tab_counts(self, agent: str | None, query: str | None) -> TabCounts:
         found = self._row(TabCounts, "tab_counts", agent=agent, query=query)
         assert found is not None

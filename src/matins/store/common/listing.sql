@@ -42,6 +42,11 @@ SELECT {{schedule_columns}}
 FROM due d JOIN schedules s ON s.id = d.schedule_id JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev
 WHERE d.due_at IS NULL AND s.id > :after AND {{listed}} ORDER BY s.id LIMIT :limit;
 
+-- schedules_called: schedules with this name that are not deleted
+SELECT {{schedule_columns}}
+FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
+WHERE s.name = :name AND s.state <> 'removed' AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text)) ORDER BY s.id;
+
 -- fires_next: whether a schedule has a next slot
 SELECT 1 FROM due WHERE schedule_id = :id AND due_at IS NOT NULL;
 

@@ -30,6 +30,7 @@ CREATE TABLE schedules (
   purged_slot INTEGER -- the last slot whose run is deleted; it is not planned again after the clock is set back
 ) STRICT;
 CREATE UNIQUE INDEX schedules_name ON schedules (name, agent) WHERE state <> 'removed';
+CREATE INDEX schedules_stopped ON schedules (state) WHERE state <> 'active'; -- few, so that counting them is quick
 CREATE INDEX schedules_until ON schedules (paused_until) WHERE paused_until IS NOT NULL;
 CREATE INDEX schedules_creator ON schedules (created_by) WHERE creator_role = 'agent';
 
