@@ -111,11 +111,11 @@ def test_b5_a_digest_that_changes_disarms_and_two_browsers_agree(
     old.route("**/ui/stream", lambda route: route.abort())
     for each in (page, other, old):
         each.goto("/approvals")
-        expect(each.get_by_text("Deploy main")).to_be_visible()
+        expect(each.locator(".ap .code")).to_have_text("Deploy main")
     page.keyboard.press("a")
     expect(page.locator(".armed")).to_have_text("Press again to approve A")
     m.edit("deploy", prompt="Deploy everything")
-    expect(page.get_by_text("Deploy everything")).to_be_visible()
+    expect(page.locator(".ap .code")).to_have_text("Deploy everything")
     expect(page.locator(".armed")).to_have_count(0)
     page.keyboard.press("Enter")
     old.keyboard.press("a")
@@ -126,6 +126,22 @@ def test_b5_a_digest_that_changes_disarms_and_two_browsers_agree(
     page.keyboard.press("Enter")
     expect(other.get_by_text("Nothing waits for you")).to_be_visible()
     assert m.runs.wait(run.id, timeout=60).state == "succeeded"
+
+
+def test_b5_a_request_is_approved_with_another_prompt(server: PageServer, browse: Callable[..., Browsing]) -> None:
+    """B5: the run says what the person wrote, under a digest of its own."""
+    m = server.matins
+    m.agents.set("demo", runner="demo")
+    m.add("deploy", when=YEARLY, agent="demo", prompt="Deploy main", approval="owner_approve")
+    run = m.run("deploy")
+    page = browse().sign_in().page()
+    page.goto("/approvals")
+    page.keyboard.press("e")
+    page.locator("dialog[open] textarea").fill("Deploy the docs only")
+    page.get_by_role("button", name="Approve this").click()
+    expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    assert m.runs.wait(run.id, timeout=60).state == "succeeded"
+    assert "Deploy the docs only" in m.runs.wait(run.id).outcome["result"]["text"]
 
 
 def test_the_page_is_live_and_says_when_it_is_not(server: PageServer, browse: Callable[..., Browsing]) -> None:

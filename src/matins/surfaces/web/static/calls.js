@@ -7,8 +7,10 @@ function fields(form) {
     if (!field.name || field.disabled) continue;
     const was = field.dataset.was;
     if (was !== undefined ? field.value === was : field.value === '') continue; // as it was
-    body[field.name] = field.value === '' ? null : field.matches('[data-instant]') ? new Date(field.value).toISOString()
+    const value = field.value === '' ? null : field.matches('[data-instant]') ? new Date(field.value).toISOString()
       : field.type === 'number' ? Number(field.value) : field.value;
+    const [group, name] = field.name.split('.'); // "edits.prompt" is {edits: {prompt}}
+    if (name) (body[group] ??= {})[name] = value; else body[group] = value;
   }
   return body;
 }

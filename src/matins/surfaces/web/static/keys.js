@@ -13,6 +13,7 @@ function approvals(key) {
   else if (key === 'k') current(cards[cards.indexOf(card) - 1]);
   else if (key === 'a') arm($('[data-arm=approve]', card));
   else if (key === 'd') arm($('[data-arm=deny]', card));
+  else if (key === 'e') $('[data-key=e]', card)?.click();
   else return false;
   return true;
 }

@@ -1,7 +1,7 @@
 // One stream of names per visible tab. What it names, the page fetches again.
 import { $, $$, on, swapped } from './dom.js';
 
-const SILENCE_MS = 10_000, PAUSE_MS = 500;
+const SILENCE_MS = 10_000, PAUSE_MS = 1000;
 let source, heard = Date.now(), last = 0, waiting, broken = false;
 
 function refresh() {
