@@ -20,6 +20,8 @@ EXAMPLES_KNOWN = CONTEXT._replace(
         "quiet_hours": frozenset({"nights"}),
         "work_sources": frozenset({"backlog"}),
         "inbound": frozenset({"github-prs"}),
+        "destinations": frozenset({"phone", "ops"}),
+        "people": frozenset({"ada"}),
     }
 )
 """With the records that the examples of settings name."""

@@ -79,6 +79,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "budgets": {"max_cost": "$5"},
     "work_sources": {"repo": "a/b"},
     "hooks": {"command": "true"},
+    "destinations": {"to": ["alerts"]},
 }
 HMAC = {"kind": "hmac", "header": "X-Signature"}
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
@@ -91,6 +92,7 @@ BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("schedules", "prompt"): {"agent": "scout", "job": None},
     ("budgets", "of"): {"scope": "agent"},
     **dict.fromkeys((("inbound", name) for name in ("prefix", "encoding", "algorithm", "header")), HMAC),
+    ("destinations", "to"): {"kind": "email"},
     ("inbound", "id"): {"kind": "bearer"},
     ("inbound", "signed"): {**HMAC, "timestamp": "X-Timestamp"},
     ("inbound", "timestamp"): {**HMAC, "signed": "{timestamp}.{body}"},
@@ -104,7 +106,7 @@ BESIDE: dict[tuple[str, str], dict[str, Any]] = {
 def test_the_keys_of_the_file_itself(name: str, value: Any) -> None:
     text = json.dumps({name: value})
     assert errors(text) == []
-    assert interpreted(text).problems == ()
+    assert interpreted(text, EXAMPLES_KNOWN).problems == ()
 
 
 @pytest.mark.parametrize("noun", [noun for noun, kind in sections().items() if kind.alone])

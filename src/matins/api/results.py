@@ -961,7 +961,7 @@ class Whoami(Struct, frozen=True):
 class AttentionItem(Struct, frozen=True):
     """Something that needs a person."""
 
-    kind: Literal["no_engine", "overdue", "approval", "held", "stuck", "paused", "broken"]
+    kind: Literal["no_engine", "overdue", "approval", "held", "stuck", "paused", "broken", "incident"]
     sentence: str
     command: str
     """What to type."""
@@ -969,6 +969,7 @@ class AttentionItem(Struct, frozen=True):
     agent: str | None = None
     run_id: str | None = None
     approval_id: str | None = None
+    incident_id: str | None = None
     since: datetime | None = None
 
 

@@ -35,10 +35,9 @@ NOTIFY = RecordKind(
     help="Manage what messages are sent for, and to which destinations.",
     file_help="What messages are sent for, and where to, unless a schedule has its own settings.",
     storage=POLICIES,
-    alone="to",
     usual=_everything,
     columns=(Column("TO", _to, 16), Column("ON", _on, 20)),
-    example="matins notify set --to ops --to phone",
+    example="matins notify set --to ops,phone",
 )
 SMTP = RecordKind(
     kind="smtp",

@@ -24,6 +24,7 @@ _MAX_ITEMS = 100
 _OVERDUE_MS = MINUTE_MS
 _PAST_RUNS, _ENOUGH_RUNS = 20, 3
 _SHOWN = 5
+_INCIDENTS = ("failed", "budget", "limit", "undelivered")
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,28 @@ class Attention:
             if item is not None:
                 yield item
         yield from self._stopped(transaction)
+        yield from self._incidents(transaction)
+
+    def _incidents(self, transaction: Transaction) -> Iterator[AttentionItem]:
+        """Open incidents that are not acknowledged. Other kinds are shown by what they are about."""
+        for row in transaction.unresolved_incidents(None, MAX_ID, _MAX_ITEMS):
+            if row.state != "open" or row.kind not in _INCIDENTS:
+                continue
+            schedule = self.core.schedule(transaction, row.schedule_id) if row.schedule_id else None
+            name, often = (
+                "" if schedule is None else f"{schedule.name}: ",
+                "" if row.times == 1 else f" ({row.times} times)",
+            )
+            yield AttentionItem(
+                "incident",
+                f"{name}{row.summary.removesuffix('.')}{often}.",
+                f"matins incidents show {row.id}",
+                schedule=None if schedule is None else schedule.name,
+                agent=None if schedule is None else schedule.agent,
+                run_id=None if row.run_id is None else str(row.run_id),
+                incident_id=str(row.id),
+                since=to_datetime(row.opened_at),
+            )
 
     def _engine(self, transaction: Transaction, engines: int, now: int) -> Iterator[AttentionItem]:
         due = transaction.counts().next_due_at

@@ -115,12 +115,15 @@ RECORDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "inbound": ("/v1/inbound/github", {"kind": "github", "secret": "env:S"}, {"max_bytes": 2_000}),
     "inbound_listen": ("/v1/inbound-listen", {"address": "127.0.0.1:7800"}, {"address": "127.0.0.1:7801"}),
     "chat": ("/v1/chat/slack", {"bot_token": "env:B", "app_token": "env:A"}, {"admin": "C0OPS"}),
+    "destinations": ("/v1/destinations/phone", {"kind": "ntfy", "to": ["t"]}, {"max_per_hour": 5}),
+    "notify": ("/v1/notify", {"on": ["failed"]}, {"on": ["held"]}),
+    "smtp": ("/v1/smtp", {"host": "mail.example.com"}, {"host": "mail.example.org"}),
     "people": ("/v1/people/ada", {"role": "viewer"}, {"slack": "U0ADA"}),
     "http_server": ("/v1/http-server", {"max_connections": 100}, {"header_timeout": "5s"}),
     "heartbeat": ("/v1/heartbeat", {"url": "https://example.com/a"}, {"url": "https://example.com/b"}),
 }
 """Of each kind: a path, settings, and other settings."""
-ALWAYS_THERE = {"agent_rules", "allowed_hosts", "heartbeat", "http_server", "inbound_listen"}
+ALWAYS_THERE = {"agent_rules", "allowed_hosts", "heartbeat", "http_server", "inbound_listen", "notify", "smtp"}
 """Where none is set, the default is shown."""
 
 

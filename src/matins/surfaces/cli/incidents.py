@@ -43,7 +43,7 @@ def list_incidents(
     )
     rows = [
         (item["id"], item["kind"], item["schedule"] or "–", item["state"], str(item["count"]),
-         context.when(item["opened_at"]), item["summary"])
+         context.relative_time(item["opened_at"]), item["summary"])
         for item in page.items
     ]  # fmt: skip
     context.show(page.items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)

@@ -1,0 +1,135 @@
+"""Destinations that hang, refuse, or are gone: nothing waits for them, and the others hear of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from outbox_recorder import HOUR, deliver, let_pass
+
+from matins import Matins
+from matins.testing import ManualClock, Sandbox
+from standins.inbox import Inbox, open_inbox
+
+START = "2026-03-27T08:00:00Z"
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def inbox() -> Iterator[Inbox]:
+    with open_inbox() as found:
+        yield found
+
+
+@pytest.fixture
+def other() -> Iterator[Inbox]:
+    with open_inbox() as found:
+        yield found
+
+
+@pytest.fixture
+def bench(inbox: Inbox, other: Inbox) -> Iterator[Sandbox]:
+    found = Sandbox(clock=ManualClock(START))
+    found.destinations.set("ops", kind="webhook", url=inbox.url)
+    found.destinations.set("phone", kind="webhook", url=other.url)
+    found.notify.set(to=["ops"])
+    found.jobs["work"] = fail
+    found.add("nightly", when="0 9 * * *", job="work")
+    yield found
+    found.close()
+
+
+def fail(run: object) -> None:
+    raise ValueError("no disk left")
+
+
+def test_what_cannot_be_delivered_is_sent_to_the_others(bench, inbox, other):
+    """B17: 20 attempts, then the other destinations hear of it, although only this one was asked for."""
+    inbox.status = 503
+    bench.run_until("2026-03-27T09:00:00Z")
+    let_pass(bench, 30 * HOUR)
+    assert len(inbox.received) == 20
+    assert other.titles == ['✗ Messages do not arrive at "ops"']
+    assert "the destination answered 503" in other.received[0].document["text"]
+    assert bench.runs.list(schedule="nightly")[0].state == "failed"
+    inbox.status = 200
+    bench.destinations.set("ops", kind="webhook", url=inbox.url)
+    let_pass(bench, 1)
+    assert [found.kind for found in bench.incidents.list()] == ["failed"]
+
+
+def test_a_destination_that_is_gone_is_paused_until_it_is_set_again(bench, inbox, other):
+    inbox.status = 410
+    bench.run_until("2026-03-27T09:00:00Z")
+    let_pass(bench, HOUR)
+    assert len(inbox.received) == 1
+    assert bench.destinations.get("ops").state == "paused"
+    assert other.titles == ['✗ Messages do not arrive at "ops"']
+    inbox.status = 200
+    bench.destinations.edit("ops", max_per_hour=9)
+    let_pass(bench, 1)
+    assert inbox.titles[1:] == ["✗ nightly failed"]
+    assert bench.destinations.get("ops").state == "active"
+
+
+def test_429_is_left_alone_for_as_long_as_it_asks(bench, inbox):
+    inbox.status, inbox.headers = 429, {"retry-after": "600"}
+    bench.run_until("2026-03-27T09:00:00Z")
+    deliver(bench)
+    inbox.status = 200
+    let_pass(bench, 599_000)
+    assert len(inbox.received) == 1
+    let_pass(bench, 60_000)
+    assert len(inbox.received) == 2
+
+
+def test_a_destination_that_hangs_delays_no_run_and_no_other_destination(inbox, other):
+    """B17: real threads; the first destination holds its request open while runs start and end."""
+    inbox.released.clear()
+    with Matins() as m:
+        m.destinations.set("ops", kind="webhook", url=inbox.url)
+        m.destinations.set("phone", kind="webhook", url=other.url)
+        m.jobs["work"], m.jobs["fine"] = fail, lambda run: None
+        m.add("nightly", when="0 0 1 1 *", job="work")
+        m.add("daily", when="0 0 1 1 *", job="fine")
+        assert m.runs.wait(m.run("nightly").id).state == "failed"
+        assert inbox.arrived.acquire(timeout=PATIENCE_S)
+        assert other.arrived.acquire(timeout=PATIENCE_S)
+        for _ in range(3):
+            assert m.runs.wait(m.run("daily").id).state == "succeeded"
+        assert m.runs.list(schedule="nightly")[0].state == "failed"
+        inbox.released.set()
+        until(lambda: m.subscriptions.deliveries("notify:ops") == [])
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not done():
+        assert time.monotonic() < deadline
+
+
+def test_a_ping_says_how_each_run_begins_and_ends(inbox):
+    """B14, B17: in the way of Healthchecks."""
+    bench = Sandbox(clock=ManualClock(START))
+    bench.jobs["work"] = lambda run: None
+    bench.add("good", when="0 9 * * *", job="work", ping=f"{inbox.url}/ping/good")
+    bench.add("plain", when="0 10 * * *", job="work", ping=f"{inbox.url}/plain?x=1", ping_style="plain")
+    bench.add("silent", when="0 9 * * *", job="work")
+    bench.run_until("2026-03-27T10:00:00Z")
+    deliver(bench)
+    bench.jobs["work"] = fail
+    bench.run_until("2026-03-28T10:00:00Z")
+    deliver(bench)
+    paths = [one.path.partition("?rid=") for one in inbox.received]
+    assert [path for path, _, _ in paths] == [
+        "/ping/good/start", "/ping/good", "/plain?x=1", "/ping/good/start", "/ping/good/fail",
+    ]  # fmt: skip
+    rids = [rid for _, _, rid in paths]
+    assert rids[0] == rids[1] != rids[3] == rids[4]
+    assert inbox.received[-1].text == "Failed: ValueError: no disk left."
+    inbox.status = 500
+    bench.run_until("2026-03-29T09:00:00Z")
+    let_pass(bench, HOUR)
+    assert len(inbox.received) - 5 == 3 + 3  # the start and the end, three attempts each
+    bench.close()
