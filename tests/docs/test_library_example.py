@@ -24,3 +24,14 @@ def test_it_starts_twice(tmp_path: Path) -> None:
         assert (done.stdout, done.returncode) == ("[('nightly', 1, 'active'), ('report', 1, 'active')]\n", 0), (
             done.stderr
         )
+
+
+def test_the_one_with_an_event_loop_runs(tmp_path: Path) -> None:
+    """B8: as it is on the page"""
+    (example,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "asyncio.run" in block]
+    program = tmp_path / "program.py"
+    program.write_text(example, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, program], cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert (done.stdout, done.returncode) == ("tidy\nsucceeded\n", 0), done.stderr
