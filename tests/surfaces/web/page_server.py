@@ -98,4 +98,4 @@ class Browsing:
 
     def close(self) -> None:
         self.context.close()
-        assert self.problems == []
+        assert self.problems == [], self.problems
