@@ -36,9 +36,10 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize(("page", "command", "output"), _examples())
-def test_console_examples_print_what_the_page_says(page: str, command: str, output: str) -> None:
+def test_console_examples_print_what_the_page_says(page: str, command: str, output: str, tmp_path: Path) -> None:
     words = shlex.split(command, comments=True)[1:]
     alone = {name: value for name, value in os.environ.items() if name != "COLUMNS" and not name.startswith("MATINS_")}
+    alone["MATINS_HOME"] = str(tmp_path)
     result = subprocess.run(
         [sys.executable, "-m", "matins", *words], capture_output=True, text=True, timeout=60, env=alone
     )
