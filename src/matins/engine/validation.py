@@ -34,9 +34,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def referred_names(value: object) -> tuple[str, ...]:
-    """The names of other records in the value of a setting: one, a list, or none."""
-    names = [value] if isinstance(value, str) else items_of(value)
-    return tuple(name for name in names if isinstance(name, str) and name != NOBODY)
+    """The names of other records in the value of a setting: one, a list, or none. In a list, "none" is no name."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(name for name in items_of(value) if isinstance(name, str) and name != NOBODY)
 
 
 def is_name(name: object) -> TypeGuard[str]:
