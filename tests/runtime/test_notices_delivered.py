@@ -133,3 +133,19 @@ def test_a_ping_says_how_each_run_begins_and_ends(inbox):
     let_pass(bench, HOUR)
     assert len(inbox.received) - 5 == 3 + 3  # the start and the end, three attempts each
     bench.close()
+
+
+def test_a_message_has_the_last_lines_of_the_output_without_secrets(tmp_path, inbox, monkeypatch):
+    """B17: a real process; what the agent printed of its secret is redacted."""
+    monkeypatch.setenv("API_KEY", "sk-very-secret-0123456789")
+    with Matins(f"sqlite:///{tmp_path}/m.db") as m:
+        m.destinations.set("ops", kind="webhook", url=inbox.url)
+        command = ["sh", "-c", 'echo "step 1"; echo "key $API_KEY" >&2; exit 3']
+        m.agents.set("scout", runner="shell", command=command, environment={"API_KEY": "env:API_KEY"})
+        m.add("nightly", when="0 0 1 1 *", agent="scout", prompt="Go.")
+        assert m.runs.wait(m.run("nightly", agent="scout").id).state == "failed"
+        assert inbox.arrived.acquire(timeout=PATIENCE_S)
+    document = inbox.received[0].document
+    assert "sk-very-secret" not in inbox.received[0].text
+    assert document["output"].startswith("step 1\nkey ")
+    assert "exit code 3" in document["text"]

@@ -1,0 +1,54 @@
+"""Incidents as pure decisions: what is the same trouble, and when people hear of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from matins.engine.incidents import HOUR_MS, next_reminder, signature_of
+from matins.engine.notices import clean_text, last_lines, span_text
+
+DAY_MS = 24 * HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("timeout after 12.5 s", "timeout after 9 s", True),
+        ("no file /tmp/a-1/x.txt", "no file /var/lib/b/y.txt", True),
+        ("object 0x7f3a9c at 12:01:02", "object 0x7f0001 at 13:59:59", True),
+        ("id 6ba7b810-9dad-11d1-80b4-00c04fd430c8", "id 6ba7b811-9dad-11d1-80b4-00c04fd430c9", True),
+        ("commit deadbeef42", "commit 0123456789", True),
+        ("no disk left", "no memory left", False),
+        ("decade", "facade", False),
+    ],
+)
+def test_equal_troubles_have_one_signature(one, other, same):
+    """B17: numbers, times, paths and ids are taken out, and words are not."""
+    assert (signature_of("failed", one) == signature_of("failed", other)) is same
+    assert signature_of("failed", one) != signature_of("timed_out", one)
+
+
+def test_reminders_after_1_6_and_24_hours_and_then_daily():
+    moments, now = [], 0
+    while now < 4 * DAY_MS:
+        now = next_reminder("failed", 0, now) or 0
+        moments.append(now // HOUR_MS)
+    assert moments == [1, 6, 24, 48, 72, 96]
+    assert next_reminder("approval", 0, 0) is None
+
+
+def test_the_last_lines_are_plain_text():
+    output = "\n".join(f"line {number}" for number in range(50)) + "\n\x1b[31mred\x1b[0m\x07 \x1b]0;title\x07end\r\n\n"
+    lines = last_lines(output).split("\n")
+    assert (len(lines), lines[0], lines[-1]) == (10, "line 41", "red\ufffd end")
+    assert len(last_lines("x" * 9_000)) == 1_500
+    assert clean_text("a\nb\x00c\u202e") == "a b\ufffdc\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(0, "0 s"), (59_999, "59 s"), (60_000, "1 min"), (5 * HOUR_MS + 720_000, "5 h 12 min"), (DAY_MS, "1 d"),
+     (3 * DAY_MS + 2 * HOUR_MS, "3 d 2 h")],
+)  # fmt: skip
+def test_spans(milliseconds, text):
+    assert span_text(milliseconds) == text
