@@ -122,6 +122,37 @@ def tool_call(bench: Bench) -> Ran:
 
 
 @case
+def schedules_itself(bench: Bench) -> Ran:
+    """C13 P4 B7: with the server that its runner gave it, the agent lists, proposes, is told that it waits, asks why
+    and reports; the proposal is stamped with its run, waits for a person, and the workdir is as it was."""
+    if bench.tool.name in ("codex", "gemini"):
+        raise Unreached("its model is not offered the tools of the server that the runner gives it")
+    bench.agent("schedules_itself")
+    before = sorted(path.name for path in bench.workdir("schedules_itself").iterdir())
+    calls = [
+        {"wanted": "list_schedules", "arguments": {"mine": True}},
+        {
+            "wanted": "create_schedule",
+            "arguments": {"when": "every day at 7am", "prompt": "Look again.", "name": "again"},
+        },
+        {"wanted": "why", "arguments": {"name": "again"}},
+        {"wanted": "report_outcome", "arguments": {"outcome": "nothing", "reason": "no news"}},
+    ]
+    ran = bench.run("schedules_itself", {"tool": "mcp", "calls": calls, "say": "Proposed."})
+    succeeded(ran, "Proposed.")
+    told = "\n".join(text for one in ran.requests if one.asked for role, text in one.asked.said if role == "tool")
+    check("/approvals/" in told and "waits for a person" in told, ran, f"it was not told that it waits: {told[-500:]}")
+    check("needs approval" in told, ran, "it was not told why")
+    made = bench.house.ask("schedules.get", name="again")
+    stamp = made["creator_role"], made["creator_run"], made["state"]
+    check(stamp == ("agent", ran.document["id"], "pending"), ran, f"the proposal is not its own: {stamp}")
+    check(ran.result["declared"] == "nothing", ran, "its report does not count")
+    after = sorted(path.name for path in bench.workdir("schedules_itself").iterdir())
+    check(before == after, ran, f"the workdir has changed: {after}")
+    return ran
+
+
+@case
 def own_sandbox(bench: Bench) -> Ran:
     """B16: the tool's own sandbox works inside Matins' isolation, and refuses what Matins would allow."""
     if bench.tool.name not in ("claude", "codex"):

@@ -108,6 +108,8 @@ class Agent(Struct, frozen=True):
     """Additional arguments for the tool."""
     options: dict[str, Any]
     """Options that only the runner knows."""
+    mcp: bool
+    """Whether the agent has the tools of Matins in its runs."""
     isolation: Literal["auto", "required", "none"]
     """Whether the agent is kept from the files of Matins: where the system can, always or never."""
     user: str | None

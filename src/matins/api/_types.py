@@ -248,6 +248,7 @@ class AgentSettings(TypedDict, total=False):
     command: Sequence[str] | None
     arguments: Sequence[str] | None
     options: Mapping[str, Any] | None
+    mcp: bool | None
     isolation: Literal["auto", "required", "none"] | None
     user: str | None
     hidden: Sequence[str] | None
@@ -277,6 +278,7 @@ class AgentEdit(TypedDict, total=False):
     command: Sequence[str] | None
     arguments: Sequence[str] | None
     options: Mapping[str, Any] | None
+    mcp: bool | None
     isolation: Literal["auto", "required", "none"] | None
     user: str | None
     hidden: Sequence[str] | None

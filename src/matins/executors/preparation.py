@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +23,7 @@ from matins.executors.processes.walls import Layout
 from matins.executors.registry import JobRegistry, NoService
 from matins.executors.run_environment import Address, run_variables
 from matins.executors.runners.outcomes import EventReader
-from matins.executors.runners.protocol import AnyRunner, Call, Command, EndpointRunner, Reader, RunInfo
+from matins.executors.runners.protocol import AnyRunner, Call, Command, EndpointRunner, MatinsServer, Reader, RunInfo
 from matins.executors.runners.tool_sessions import check_session
 from matins.executors.secrets import Environment, environment_of
 from matins.executors.session_meter import SessionMeter, session_meter
@@ -153,7 +155,8 @@ class Preparation:
         errand = self._errand(attempt, agent)
         brief = self._brief(errand, agent, runner)
         call = _moved(self._call(attempt, agent, context, runner, held_item), errand, brief.material)
-        call = replace(call, environment=resolved.values, secrets=resolved.secrets)
+        server = self._server(agent)
+        call = replace(call, environment=resolved.values, secrets=resolved.secrets, server=server)
         runner.check(call)
         if isinstance(runner, EndpointRunner):
             if runner.chooses_session:
@@ -184,11 +187,20 @@ class Preparation:
         meter = session_meter(runner, call, context.assignment)
         return Prepared(attempt, runner, context, call, limits, held_item, command, launch, meter, errand)
 
+    def _server(self, agent: Agent) -> MatinsServer | None:
+        """The tools of Matins for a run; None without an API, without the extra, or where the agent has none."""
+        if self._url is None or not agent.mcp or find_spec("mcp") is None:
+            return None
+        return MatinsServer(f"{self._url}/mcp/run", (sys.executable, "-P", "-m", "matins", "mcp"))
+
     def _environment(self, attempt: Attempt, agent: Agent, call: Call, command: Command) -> Environment:
         values, secrets = environment_of(agent.environment, command.env_add, command.env_remove)
         address = None if self._url is None else Address(self._url, self._loader.run_token(attempt))
         values.update(account_variables(agent))
         values.update(run_variables(call.run_info, agent.name, address))
+        if command.settings is not None:
+            variable, content = command.settings
+            values[variable] = write_settings(Path(self._workdir, own_folder(agent.name)), agent, content)
         return Environment(values, secrets if address is None else (*secrets, address.token))
 
     def _layout(self, agent: Agent, folder: str) -> Layout | None:
@@ -352,6 +364,21 @@ def make_folder(folder: Path, account: Account | None = None) -> None:
         raise InvalidInput(
             f"{folder} cannot be created: {reason}.", value=str(folder), field="workdir", hint=hint
         ) from error
+
+
+def write_settings(folder: Path, agent: Agent, content: str) -> str:
+    """Write the settings of a tool into the agent's own folder, where only the agent reads them. Returns the path."""
+    own = folder / ".matins"
+    make_folder(own, account_of(agent))
+    path = own / f"{agent.runner}.json"
+    if not path.exists() or path.read_text(encoding="utf-8") != content:
+        new = path.with_suffix(".new")
+        new.write_text(content, encoding="utf-8")
+        new.chmod(0o600)
+        if (account := account_of(agent)) is not None:
+            os.chown(new, account.uid, account.gid)
+        new.replace(path)
+    return str(path)
 
 
 def check_workdir(folder: str) -> None:

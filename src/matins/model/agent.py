@@ -7,6 +7,7 @@ from matins.model.settings import (
     Arguments,
     Choice,
     Duration,
+    Flag,
     Int,
     Money,
     Name,
@@ -82,6 +83,8 @@ class Agent:
     options: Annotated[dict[str, Any],
         Setting(Options(), "Options that only the runner knows.",
                 {"effort": "high"})] = field(default_factory=dict[str, Any])
+    mcp: Annotated[bool,
+        Setting(Flag(), "Whether the agent has the tools of Matins in its runs.", False)] = True
     isolation: Annotated[IsolationMode,
         Setting(Choice(get_args(IsolationMode)),
                 "Whether the agent is kept from the files of Matins: where the system can, always or never.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ from driving import STANDINS, TOOLS
 
 from matins.errors import InvalidInput
 from matins.executors.runners.openai import OpenAI
-from matins.executors.runners.protocol import Call, Runner
+from matins.executors.runners.protocol import Call, MatinsServer, Runner
 from matins.executors.runners.shell import Shell
 
 URL = "https://example.com"
@@ -249,3 +250,26 @@ def test_opencode_is_asked_which_options_it_has(version: str, options: str, tmp_
         command = TOOLS["opencode"].command(call(permission_mode="auto", environment=environment))
         assert " ".join(command.argv).endswith(options)
     assert calls.read_text() == "asked\n"
+
+
+SERVER = MatinsServer("http://127.0.0.1:7411/mcp/run", ("/usr/bin/python3", "-m", "matins", "mcp"))
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "goose", "opencode", "qwen"])
+def test_c13_the_tool_is_given_the_server_of_matins_and_no_secret(name: str) -> None:
+    """C13 B16: in the form that it takes; the token is a variable, which is named and never written"""
+    plain, given = TOOLS[name].command(call()), TOOLS[name].command(call(server=SERVER))
+    added = [word for word in given.argv if word not in plain.argv]
+    said = " ".join([*added, *given.env_add.values(), *(given.settings or ())])
+    assert SERVER.url in said or " ".join(SERVER.program) in said
+    assert ("MATINS_TOKEN" in said) is (name != "goose")  # its process inherits the variable
+    assert "matins" not in " ".join([*plain.argv, *plain.env_add.values()])
+    assert plain.settings is None
+
+
+def test_opencode_keeps_the_settings_that_the_agent_gives_inline() -> None:
+    own = {"OPENCODE_CONFIG_CONTENT": '{"model": "a/b", "mcp": {"other": {"type": "local"}}}'}
+    config = json.loads(
+        TOOLS["opencode"].command(call(server=SERVER, environment=own)).env_add["OPENCODE_CONFIG_CONTENT"]
+    )
+    assert (config["model"], sorted(config["mcp"])) == ("a/b", ["matins", "other"])

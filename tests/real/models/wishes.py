@@ -7,6 +7,7 @@
 | say | the final text ("Done."); `big`: so many characters of it instead |
 | usage | tokens [in, out, cached] of each answer; `in` is without `cached` |
 | tool | "write" (with path, content) or "shell" (with command): asked for first; `turns`: so often (1) |
+| calls | with tool "mcp": names and arguments of Matins' tools, asked for one after the other |
 | status | answer this HTTP status instead; `times`: only for the first so many requests of this directive |
 | retry_after, reset | the wait that a refusal names, in seconds; the limit's reset as UTC seconds |
 | kind | of a refusal by OpenAI or Gemini: "rate", "plan", "quota", "day" |
@@ -45,7 +46,8 @@ class Asked:
 
     @property
     def wants_tool(self) -> bool:
-        return bool(self.wish.get("tool")) and self.results < self.wish.get("turns", 1) and bool(self.tools)
+        turns = len(self.wish["calls"]) if "calls" in self.wish else self.wish.get("turns", 1)
+        return bool(self.wish.get("tool")) and self.results < turns and bool(self.tools)
 
     @property
     def text(self) -> str:
@@ -68,6 +70,8 @@ class Asked:
 
         No two commands are the same: tools take the same call over and over for a loop.
         """
+        if "calls" in self.wish:
+            return _tool_of_matins(self.tools, **self.wish["calls"][self.results])
         command = f"{self.wish['command']} # {self.results}" if "command" in self.wish and self.results else None
         return chosen_tool(self.tools, {**self.wish, "command": command} if command else self.wish)
 
@@ -89,6 +93,15 @@ def chosen_tool(tools: dict[str, Json], wish: Json) -> tuple[str, Json]:
     if found is None:
         raise LookupError(f"none of {sorted(tools)} can do {wish['tool']}")
     return found
+
+
+def _tool_of_matins(tools: dict[str, Json], wanted: str, arguments: Json) -> tuple[str, Json]:
+    """The tool as the client names it: with the name of the server before it, or in a namespace of it."""
+    for name, schema in tools.items():
+        whole = f"{schema.get('namespace') or ''}__{name}"
+        if name.endswith(wanted) and ("matins" in whole or f"__{wanted}" in whole):
+            return name, arguments
+    return f"mcp__matins__{wanted}", arguments  # a client may offer it, and load it only when it is called
 
 
 def _writer(tools: dict[str, Json], path: str, content: str) -> tuple[str, Json] | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_session_id
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
-from matins.executors.runners.protocol import Call, Command, Limit, SessionLedger, SessionUsage, StoppedBy
+from matins.executors.runners.protocol import Call, Command, Limit, MatinsServer, SessionLedger, SessionUsage, StoppedBy
 from matins.executors.runners.provider_limits import instant, limit_of_status
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, action, shorten, storable
@@ -57,8 +58,12 @@ class Claude:
             argv.append(f"--session-id={call.new_session}")
         if call.permission_mode is not None:
             argv.append(f"--permission-mode={call.permission_mode}")
-        if call.allowed_tools:
-            argv.append(f"--allowedTools={','.join(call.allowed_tools)}")
+        tools = call.allowed_tools
+        if call.server is not None:
+            argv.append(f"--mcp-config={_mcp_config(call.server)}")
+            tools = (*tools, f"mcp__{call.server.name}")  # otherwise -p refuses its tools
+        if tools:
+            argv.append(f"--allowedTools={','.join(tools)}")
         if call.max_turns is not None:
             argv.append(f"--max-turns={call.max_turns}")
         if call.max_cost_usd is not None:
@@ -80,6 +85,12 @@ class Claude:
         chosen = call.environment.get("CLAUDE_CONFIG_DIR")
         folder = (Path(chosen) if chosen else home_of(call.environment) / ".claude") / "projects"
         return JsonLinesLedger(lambda session: newest(folder, f"*/{session}.jsonl"), ClaudeAccount)
+
+
+def _mcp_config(server: MatinsServer) -> str:
+    """The server in Claude's form. Claude fills in the variable."""
+    headers = {"Authorization": "Bearer ${MATINS_TOKEN}"}
+    return json.dumps({"mcpServers": {server.name: {"type": "http", "url": server.url, "headers": headers}}})
 
 
 class ClaudeAccount:

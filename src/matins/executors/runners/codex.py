@@ -49,6 +49,9 @@ class Codex:
         argv.append(f"--sandbox={call.permission_mode or 'workspace-write'}")
         if call.model is not None:
             argv.append(f"--model={call.model}")
+        if call.server is not None:
+            words = 'bearer_token_env_var="MATINS_TOKEN",default_tools_approval_mode="approve"'
+            argv += ["-c", f'mcp_servers.{call.server.name}={{url="{call.server.url}",{words}}}']
         argv.extend(call.extra_args)
         if call.session is not None:
             argv.extend(("resume", call.session))

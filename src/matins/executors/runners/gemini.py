@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
-from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, SessionUsage
+from matins.executors.runners.protocol import Call, Command, MatinsServer, RunnerResult, SessionLedger, SessionUsage
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, action, shorten
 
@@ -71,6 +72,7 @@ class Gemini:
             env_remove=("GEMINI_CLI",),
             finals=({"type": "result"},),
             retries=("Retrying after ", "Retrying with backoff"),
+            settings=None if call.server is None else ("GEMINI_CLI_SYSTEM_DEFAULTS_PATH", mcp_settings(call.server)),
             stdout_file=True,
             session_unknown=(b"Error resuming session",),
         )
@@ -82,6 +84,12 @@ class Gemini:
         """Gemini records the tokens of each answer in the chat's file."""
         folder = home_of(call.environment) / ".gemini" / "tmp"
         return JsonLinesLedger(lambda session: newest(folder, f"*/chats/session-*-{session[:8]}.jsonl"), GeminiAccount)
+
+
+def mcp_settings(server: MatinsServer) -> str:
+    """The server in the form of Gemini's settings, as the lowest layer: objects merge. Gemini fills in the variable."""
+    headers = {"Authorization": "Bearer $MATINS_TOKEN"}
+    return json.dumps({"mcpServers": {server.name: {"httpUrl": server.url, "headers": headers, "trust": True}}})
 
 
 class GeminiAccount:

@@ -5,6 +5,7 @@ Every run ends with `complete`. An `error` event, or a known failure message in 
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
@@ -60,6 +61,8 @@ class Goose:
             argv.append(f"--model={call.model}")
         if call.max_turns is not None:
             argv.append(f"--max-turns={call.max_turns}")
+        if call.server is not None:  # goose sends no headers
+            argv.append(f"--with-extension={shlex.join(call.server.program)}")
         mode = {} if call.permission_mode is None else {"GOOSE_MODE": call.permission_mode}
         return Command(
             (*argv, *call.extra_args),

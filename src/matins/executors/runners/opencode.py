@@ -7,6 +7,7 @@ with "--auto". Problems of its provider are only in its log, which it is asked t
 
 from __future__ import annotations
 
+import json
 import re
 
 from matins.errors import InvalidInput
@@ -27,6 +28,7 @@ _GOES_ON = ("tool-calls", "unknown")
 _DENIED = re.compile(r"reject\w* permission|permission.{0,60}(?:rejected|denied)|request was rejected", re.IGNORECASE)
 _LOGGED = re.compile(r'error\.error="((?:[^"\\]|\\.)*)"')
 _SESSION = "ses"
+_CONFIG = "OPENCODE_CONFIG_CONTENT"
 _MAX_STEPS = 20_000
 
 
@@ -74,7 +76,7 @@ class Opencode:
         return Command(
             (*argv, *call.extra_args),
             call.prompt.encode(),
-            env_add={"PWD": call.workdir},  # opencode trusts PWD more than its working directory
+            env_add={"PWD": call.workdir, **_config(call)},  # opencode trusts PWD more than its working directory
             env_remove=_NESTED,
             finals=({"type": "step_finish", "part.reason": "stop"},),
             retries=("stream error",),
@@ -87,6 +89,20 @@ class Opencode:
 
     def reader(self) -> OpencodeReader:
         return OpencodeReader(self.program, self.provider)
+
+
+def _config(call: Call) -> dict[str, str]:
+    """The settings that the agent gives inline, with the server of Matins. opencode fills in the variable."""
+    if call.server is None:
+        return {}
+    try:
+        config = json.loads(call.environment.get(_CONFIG) or "{}")
+    except ValueError:
+        return {}  # opencode reports it
+    headers = {"Authorization": "Bearer {env:MATINS_TOKEN}"}
+    server = {"type": "remote", "url": call.server.url, "headers": headers, "enabled": True}
+    config["mcp"] = {**config.get("mcp", {}), call.server.name: server}
+    return {_CONFIG: json.dumps(config)}
 
 
 class OpencodeReader(EventReader):

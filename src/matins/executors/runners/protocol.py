@@ -59,8 +59,22 @@ class Call:
     """Variables of the agent, with references resolved."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Values of `environment` that were references."""
+    server: MatinsServer | None = None
+    """The tools of Matins for this run; None when the agent has none."""
     earlier: tuple[tuple[str, str], ...] = ()
     """Role and text of earlier messages in the thread, for endpoints that keep no session."""
+
+
+class MatinsServer(NamedTuple):
+    """The MCP server of Matins. The token is in the variable MATINS_TOKEN, and in no argument or file."""
+
+    url: str
+    program: tuple[str, ...]
+    """The same over stdin and stdout, for tools that send no headers."""
+
+    @property
+    def name(self) -> str:
+        return "matins"
 
 
 class Command(NamedTuple):
@@ -76,6 +90,8 @@ class Command(NamedTuple):
     """A line of stdout that matches one of these is the final event: `{"type": "result"}`."""
     retries: tuple[LinePattern, ...] = ()
     """Lines of stdout and stderr that only say that the tool tries again. They do not extend the idle timeout."""
+    settings: tuple[str, str] | None = None
+    """A variable that names a file of settings, and the file's content. It lies outside the workdir."""
     stdout_file: bool = False
     """The tool exits before its pipe is read, and loses the rest: its stdout is a file instead."""
     session_unknown: tuple[bytes, ...] = ()
