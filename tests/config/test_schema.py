@@ -73,13 +73,14 @@ def test_every_example_is_valid(section: str) -> None:
         assert programs or interpreted(text, EXAMPLES_KNOWN).problems == (), name
 
 
-KEYS = {"hooks": "before:schedule:trigger", "rates": "EUR", "limits": "global"}
+KEYS = {"chat": "slack", "hooks": "before:schedule:trigger", "rates": "EUR", "limits": "global"}
 NEEDS: dict[str, dict[str, Any]] = {
     "schedules": {"when": "every 1h", "job": "work"},
     "budgets": {"max_cost": "$5"},
     "work_sources": {"repo": "a/b"},
     "hooks": {"command": "true"},
     "destinations": {"to": ["alerts"]},
+    "chat": {"app_token": "env:SLACK_APP_TOKEN"},
 }
 HMAC = {"kind": "hmac", "header": "X-Signature"}
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {

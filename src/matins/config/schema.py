@@ -73,7 +73,8 @@ def _named(text: str, record: Schema, keys: tuple[str, ...] = ()) -> Schema:
     found: Schema = {"description": text} if text else {}
     found["type"] = list(_NULLABLE_OBJECT)
     if keys:
-        return {**found, "additionalProperties": False, "properties": dict.fromkeys(keys, record)}
+        described = {"description": text, **record}
+        return {**found, "additionalProperties": False, "properties": dict.fromkeys(keys, described)}
     return {**found, "additionalProperties": record}
 
 

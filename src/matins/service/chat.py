@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -20,6 +20,7 @@ from matins.records.chat import CHAT
 from matins.runtime.catalog import Catalog
 from matins.runtime.rows import run_record, schedule_record
 from matins.service.idempotency import RETENTION_MS
+from matins.service.people import person_in_chat, principal_of
 
 _POSTS_KEPT_MS = 90 * DAY_MS
 _SWEEP_MS = 3_600_000
@@ -62,10 +63,10 @@ class Answer(NamedTuple):
 class ChatRecords:
     """Reads and writes the records of a chat. `caller` calls use cases as the person who speaks."""
 
-    def __init__(self, caller: Caller, store: Store, clock: Clock, service: str = "slack") -> None:
+    def __init__(self, caller: Caller, store: Store, clock: Clock, service: Literal["slack"] = "slack") -> None:
         self.caller = caller
         self.clock = clock
-        self.service = service
+        self.service: Literal["slack"] = service
         self._store = store
         self._catalog = Catalog(cache=False)
         self._next_sweep = 0
@@ -96,17 +97,8 @@ class ChatRecords:
     def person(self, user: str) -> ChatPerson | None:
         """The person with this id in the service; None for everyone who is not mapped."""
         with self._store.reading() as transaction:
-            people = self._catalog.policies(transaction).people.values()
-        found = next((person for person in people if user and getattr(person, self.service) == user), None)
-        if found is None:
-            return None
-        return ChatPerson(Principal(found.role, found.name), found.timezone or self.clock.local_zone())
-
-    def user_of(self, name: str) -> str | None:
-        """The id of a person in the service."""
-        with self._store.reading() as transaction:
-            person = self._catalog.policies(transaction).people.get(name)
-        return None if person is None else getattr(person, self.service)
+            found = person_in_chat(self._catalog.policies(transaction), self.service, user)
+        return None if found is None else ChatPerson(principal_of(found), found.timezone or self.clock.local_zone())
 
     @property
     def principal(self) -> Principal:

@@ -150,6 +150,7 @@ BODIES = {
     "budgets.set": {"max_cost": "$5", "period": "day"},
     "hooks.set": {"command": "true"},
     "limits.set": {"size": 1},
+    "chat.set": {"bot_token": "env:B", "app_token": "env:A"},
     "people.set": {"role": "viewer"},
     "prices.set": {"input": "$1", "output": "$1"},
     "quiet_hours.set": {"windows": ["22:00-07:00"]},

@@ -165,6 +165,7 @@ def agents(client: Api) -> None:
     assert assignment is not None
     assert assignment.thread.id == thread.id
     assert "Good morning" in client.threads.messages(thread.id)[0].text
+    assert client.runs.wait(client.threads.reply(thread.id, "Go on").id, timeout=90).state == "succeeded"
     assert client.delete("talk", agent="scout") is True
     assert client.work_sources.set("todo", kind="tasks").kind == "tasks"
     assert client.work_sources.edit("todo", path="B.yaml").path == "B.yaml"
@@ -255,6 +256,10 @@ def calls(client: Api) -> None:
     assert client.people.edit("ada", email="ada@example.com").email == "ada@example.com"
     assert [found.name for found in client.people.list()] == ["ada"]
     assert client.people.delete("ada") is True
+    assert client.chat.set("slack", bot_token="env:B", app_token="env:A") == client.chat.get("slack")
+    assert client.chat.edit("slack", admin="C0OPS").admin == "C0OPS"
+    assert [found.service for found in client.chat.list()] == ["slack"]
+    assert client.chat.delete("slack") is True
     assert client.http_server.set(max_connections=100) == client.http_server.get()
     assert client.http_server.edit(trusted_proxies=["10.0.0.2"]).trusted_proxies == ["10.0.0.2"]
     assert client.http_server.delete() is True
