@@ -142,6 +142,7 @@ CALLS: dict[str, Arguments] = {
     "system.doctor": call(),
     "system.jobs": call(),
     "system.stats": call(),
+    "system.tools": call(versions=False),
     "system.whoami": call(),
     "threads.list": call(),
     "threads.messages": call(thread_id="1"),

@@ -260,6 +260,18 @@ def calls(client: Api) -> None:
     assert client.chat.edit("slack", admin="C0OPS").admin == "C0OPS"
     assert [found.service for found in client.chat.list()] == ["slack"]
     assert client.chat.delete("slack") is True
+    destination = client.destinations.set("ops", kind="webhook", url="http://127.0.0.1:9/x")
+    assert destination == client.destinations.get("ops")
+    assert client.destinations.edit("ops", max_per_hour=5).max_per_hour == 5
+    assert [found.name for found in client.destinations.list()] == ["ops"]
+    assert client.destinations.test("ops").delivered is False  # nobody listens
+    assert client.notify.set(on=["failed"]) == client.notify.get()
+    assert client.notify.edit(on=["held"]).on == ["held"]
+    assert client.notify.delete() is True
+    assert client.smtp.set(host="mail.example.com") == client.smtp.get()
+    assert client.smtp.edit(port=465, tls="tls").port == 465
+    assert client.smtp.delete() is True
+    assert client.destinations.delete("ops") is True
     assert client.http_server.set(max_connections=100) == client.http_server.get()
     assert client.http_server.edit(trusted_proxies=["10.0.0.2"]).trusted_proxies == ["10.0.0.2"]
     assert client.http_server.delete() is True
@@ -290,6 +302,13 @@ def the_whole(server: HttpServer, client: Api, tmp_path: Path) -> None:
     assert client.preview_new("new", when="every 1h", job="work", count=2).forecast.state == "active"
     with pytest.raises(MatinsError, match="in a run"):
         client.runs.report_outcome("done")
+    assert isinstance(client.incidents.list(), list)
+    for verb in (client.incidents.get, client.incidents.acknowledge):
+        with pytest.raises(MatinsError, match="no incident 999"):
+            verb("999")
+    refused = {"runs.report_outcome", "incidents.get", "incidents.acknowledge"}
+    client._transport.done |= refused  # type: ignore[attr-defined]
+    assert all(found.version is None for found in client.system.tools(versions=False))
     link = client.sessions.create()
     assert [found.id for found in client.sessions.list()] == [link.id]
     assert client.sessions.revoke(link.id) is True

@@ -25,6 +25,7 @@ START = datetime(2026, 11, 16, 9, tzinfo=UTC)
 TRIGGER = parse_trigger("5m")
 ELSEWHERE = {
     "file.plan", "file.apply", "system.backup", "system.doctor", "runs.output",  # results have paths of the machine
+    "system.tools", "destinations.test",  # results differ by machine and by run
     "sessions.create", "sessions.list", "sessions.revoke",  # secrets are random
     "tokens.create", "tokens.list", "tokens.revoke", "webhooks.add",
     "calls.replay", "inbound.test",  # keys are random
@@ -159,6 +160,10 @@ def runs(call: Calls) -> None:
     call("approvals.list")
     call("approvals.list", state="approved")
     call("threads.list")
+    call("threads.reply", "999", "Go on")
+    call("incidents.list")
+    call("incidents.get", "999")
+    call("incidents.acknowledge", "999")
     call("system.attention")
     call("system.status")
     call("system.context")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -86,13 +85,13 @@ class ToolServer:
 
     async def _ended(self, desk: Desk, answer: Document, seconds: int) -> Document:
         """The run once it is over, or as it is after some seconds. No thread waits meanwhile."""
-        until = time.monotonic() + min(seconds, MAX_WAIT_S)
+        looks = round(min(seconds, MAX_WAIT_S) / _LOOK_S)
         while True:
             run = await self._in_thread(lambda: desk.call("runs.get", run_id=answer["run"]["run"]))
-            if not run["live"] or run["state"] == "held" or run["status"] == "awaiting_approval":
+            settled = not run["live"] or run["state"] == "held" or run["status"] == "awaiting_approval"
+            if settled or looks <= 0:
                 return shown_run(run)
-            if time.monotonic() >= until:
-                return shown_run(run)
+            looks -= 1
             await asyncio.sleep(_LOOK_S)
 
     async def _form(self, ctx: Any, desk: Desk, params: types.CallToolRequestParams, given: Document) -> Any:
