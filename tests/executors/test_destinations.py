@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller
+from algosdk import account, mnemonic
+from algosdk.encoding import encode_address
 
 from matins import InvalidInput
 from matins.engine.notices import Message
@@ -24,6 +26,7 @@ from matins.model.destination import Destination, Smtp
 from matins.model.person import Person
 from matins.net.signing import verify
 from matins.testing import Sandbox
+from standins.algod import open_algod
 from standins.inbox import Inbox, open_inbox
 
 pytestmark = pytest.mark.filterwarnings("ignore:.imghdr. is deprecated:DeprecationWarning")  # by a part of apprise
@@ -212,9 +215,43 @@ def test_the_note_on_the_chain_tells_nothing_but_status_and_digest(monkeypatch):
     assert '"status":"failed"' in note
     assert "nightly" not in note
     assert "channel" not in note
-    monkeypatch.setitem(sys.modules, "algosdk", None)
+    monkeypatch.setitem(sys.modules, "algosdk.v2client.algod", None)
     sent = send("algorand", url="http://127.0.0.1:9", to=("A",), token="env:HOME")
     assert (sent.verdict, "matins[algorand]" in (sent.error or "")) == ("refused", True)
+
+
+def test_a_node_of_algorand_takes_the_signed_note(monkeypatch):
+    """V9: the transaction is built, signed and posted by the real library; the node checks its signature."""
+    key, receiver = account.generate_account()
+    sender = account.address_from_private_key(key)
+    monkeypatch.setenv("MNEMONIC", mnemonic.from_private_key(key))
+    with open_algod() as node:
+        assert send("algorand", url=node.url, to=(receiver,), token="env:MNEMONIC").verdict == "arrived"
+    [taken] = node.taken
+    assert (taken["type"], taken.get("amt", 0), taken["note"]) == ("pay", 0, algorand.note_of(MESSAGE))
+    assert (encode_address(taken["snd"]), encode_address(taken["rcv"])) == (sender, receiver)
+
+
+def test_what_a_node_of_algorand_refuses_is_told_without_the_mnemonic(monkeypatch):
+    """V9: best effort: one attempt"""
+    key, receiver = account.generate_account()
+    words = mnemonic.from_private_key(key)
+    monkeypatch.setenv("MNEMONIC", words)
+    monkeypatch.setenv("WRONG", words.rpartition(" ")[0] + " zebra-secret")
+    with open_algod() as node:
+        node.refuses = "TransactionPool.Remember: overspend"
+        given = {"url": node.url, "to": (receiver,), "token": "env:MNEMONIC"}
+        refused = send("algorand", **given)
+        wrong = send("algorand", **{**given, "token": "env:WRONG"})
+        nowhere = send("algorand", **{**given, "to": ("A" * 58,)})
+        node.refuses = None
+    gone = send("algorand", **given)
+    assert refused.error == "the transaction was not sent: the node answered 400: TransactionPool.Remember: overspend"
+    assert wrong.error == "the token is not a mnemonic of 25 words"
+    assert "is not an address of Algorand" in (nowhere.error or "")
+    assert gone.error == "the transaction was not sent: URLError"
+    assert {one.verdict for one in (refused, wrong, nowhere, gone)} == {"refused"}
+    assert node.taken == []
 
 
 @pytest.mark.parametrize(
@@ -228,6 +265,7 @@ def test_the_note_on_the_chain_tells_nothing_but_status_and_digest(monkeypatch):
         ({"kind": "email"}, "to"),
         ({"kind": "webhook", "url": "ftp://example.com"}, "url"),
         ({"kind": "apprise", "url": "nowhere://x"}, "url"),
+        ({"kind": "algorand", "url": "https://node.example.com", "to": ["ADA"], "token": "env:T"}, "to"),
         ({"kind": "ntfy", "to": ["t"], "urgent": ["fialed"]}, "urgent"),
         ({"kind": "email", "person": "nobody"}, "person"),
     ],

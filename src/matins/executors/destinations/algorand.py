@@ -7,29 +7,46 @@ from __future__ import annotations
 
 from hashlib import sha256
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from matins.engine.notices import Message
 from matins.errors import Example, InvalidInput
-from matins.executors.destinations.protocol import Address, DestinationKind, NotDelivered
+from matins.executors.destinations.protocol import TIMEOUT_S, Address, DestinationKind, NotDelivered
 from matins.model.destination import Destination
 
 _INSTALL = 'pip install "matins[algorand]"'
+_NO_ADDRESS = '"to" is not an address of Algorand: 58 letters and digits, whose last ones are a checksum'
+_MAX_ANSWER = 300
 
 
 def send(address: Address, message: Message) -> None:
     """Best effort: one attempt, without waiting for the confirmation."""
-    algod, account, mnemonic, transaction = _parts()
+    parts = _parts()
     try:
-        client = algod.AlgodClient("", address.url)
-        key = mnemonic.to_private_key(address.token or "")
-        sender = account.address_from_private_key(key)
-        payment = transaction.PaymentTxn(sender, client.suggested_params(), address.to[0], 0, note=note_of(message))
-        client.send_transaction(payment.sign(key))
+        key = parts.mnemonic.to_private_key(address.token or "")
+    except Exception:  # each way to be wrong has its own error; none may repeat the words
+        raise NotDelivered("the token is not a mnemonic of 25 words", retry=False) from None
+    sender, receiver = parts.account.address_from_private_key(key), address.to[0]
+    if not parts.encoding.is_valid_address(receiver):
+        raise NotDelivered(_NO_ADDRESS, retry=False)
+    client = parts.algod.AlgodClient("", address.url)
+    try:
+        params = client.suggested_params(timeout=TIMEOUT_S)
+        payment = parts.transaction.PaymentTxn(sender, params, receiver, 0, note=note_of(message))
+        [signed] = parts.composer.AccountTransactionSigner(key).sign_transactions([payment], [0])
+        client.send_transaction(signed, timeout=TIMEOUT_S)
     except Exception as error:  # the library raises its own, urllib's and http.client's errors
-        raise NotDelivered(f"the transaction was not sent: {type(error).__name__}", retry=False) from None
+        raise NotDelivered(f"the transaction was not sent: {_said(error)}", retry=False) from None
+
+
+def _said(error: Exception) -> str:
+    """What the node answered; of other errors the name, since they may repeat the URL."""
+    code: int | None = getattr(error, "code", None)
+    if code is None:
+        return type(error).__name__
+    return f"the node answered {code}: {' '.join(str(error).split())[:_MAX_ANSWER]}"
 
 
 def note_of(message: Message) -> bytes:
@@ -48,18 +65,31 @@ def check(destination: Destination) -> None:
         message = 'Algorand needs "url" (of a node), one address in "to", and "token" (the mnemonic of the sender).'
         raise InvalidInput(message, field="to", hint=hint)
     try:
-        _parts()
+        parts = _parts()
     except NotDelivered as error:
         raise InvalidInput(f"{error.reason}.", value="algorand", field="kind", hint=_INSTALL) from None
+    [receiver] = destination.to
+    if not receiver.startswith(("env:", "file:")) and not parts.encoding.is_valid_address(receiver):
+        hint = Example({"to": ["env:ALGORAND_ADDRESS"]})
+        raise InvalidInput(f"{_NO_ADDRESS}.", value=receiver, field="to", hint=hint)
 
 
-def _parts() -> tuple[Any, Any, Any, Any]:
-    names = ("algosdk.v2client.algod", "algosdk.account", "algosdk.mnemonic", "algosdk.transaction")
+class _Parts(NamedTuple):
+    algod: Any
+    account: Any
+    composer: Any
+    encoding: Any
+    mnemonic: Any
+    transaction: Any
+
+
+def _parts() -> _Parts:
+    """The modules of the library, which has no types and takes a while to load."""
+    names = ("v2client.algod", "account", "atomic_transaction_composer", "encoding", "mnemonic", "transaction")
     try:
-        algod, account, mnemonic, transaction = (import_module(name) for name in names)
+        return _Parts(*(import_module(f"algosdk.{name}") for name in names))
     except ModuleNotFoundError:
         raise NotDelivered(f"the kind algorand needs a package: {_INSTALL}", retry=False) from None
-    return algod, account, mnemonic, transaction
 
 
 KIND = DestinationKind(
