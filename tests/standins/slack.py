@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import json
 import socket
 import struct
@@ -38,6 +39,18 @@ def _texts(value: Any) -> list[str]:
 
 def member(**more: Any) -> dict[str, Any]:
     return {"team_id": TEAM, "is_bot": False, "is_restricted": False, "is_ultra_restricted": False, **more}
+
+
+def message(ts: str, text: str, user: str, channel: str, **more: Any) -> dict[str, Any]:
+    """A message of a user, as Slack sends it."""
+    event = {"type": "message", "channel": channel, "user": user, "text": text, "ts": ts, "team": TEAM, **more}
+    return {"type": "event_callback", "team_id": TEAM, "event_id": f"Ev{ts}", "event": event}
+
+
+def signed(secret: str, at: int | str, body: str) -> dict[str, str]:
+    """The headers of a request of Slack."""
+    mac = hmac.new(secret.encode(), f"v0:{at}:{body}".encode(), hashlib.sha256)
+    return {"X-Slack-Request-Timestamp": str(at), "X-Slack-Signature": f"v0={mac.hexdigest()}"}
 
 
 class _Server(ThreadingHTTPServer):

@@ -10,6 +10,7 @@ from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.service.chat import ChatRecords
 from matins.surfaces.chat.slack.chat import SlackChat
 from matins.testing import InlineExecutor, ManualClock, Sandbox
+from standins import slack
 from standins.slack import BOT, TEAM, Call, Slack, member
 
 START = "2026-03-27T08:00:00Z"
@@ -125,10 +126,8 @@ class ChatBench:
 
 
 def message(ts: str, text: str, user: str, *, channel: str = HOME, thread: str = "", **more: Any) -> dict[str, Any]:
-    """An event as Slack sends it."""
-    event: dict[str, Any] = {"type": "message", "channel": channel, "user": user, "text": text, "ts": ts, "team": TEAM}
-    event |= {"thread_ts": thread} if thread else {}
-    return {"type": "event_callback", "team_id": TEAM, "event_id": f"Ev{ts}", "event": {**event, **more}}
+    """A message of a user, in the channel of the agent if no other is named."""
+    return slack.message(ts, text, user, channel, **({"thread_ts": thread} if thread else {}), **more)
 
 
 def mention(text: str) -> str:

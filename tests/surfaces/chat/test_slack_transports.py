@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import http.client
 import json
 import threading
@@ -22,6 +20,7 @@ from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.inbound import InboundApp
 from matins.surfaces.http.server import Server, bind
 from standins.slack import TEAM, Slack, member
+from standins.slack import signed as slack_headers
 
 SECRET = "signing-secret-1"
 
@@ -49,8 +48,7 @@ class Live:
     def post(self, body: bytes, media: str = "application/json", **change: str) -> tuple[int, bytes]:
         now = str(self.matins.clock.now_ms() // 1000)
         at, signed = change.get("at", now), change.get("signed", body.decode())
-        mac = hmac.new(change.get("secret", SECRET).encode(), f"v0:{at}:{signed}".encode(), hashlib.sha256)
-        headers = {"Content-Type": media, "X-Slack-Request-Timestamp": at, "X-Slack-Signature": f"v0={mac.hexdigest()}"}
+        headers = {"Content-Type": media, **slack_headers(change.get("secret", SECRET), at, signed)}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             connection.request("POST", "/chat/slack", body, headers)
