@@ -65,12 +65,32 @@ def test_a_destination_that_is_gone_is_paused_until_it_is_set_again(bench, inbox
     let_pass(bench, HOUR)
     assert len(inbox.received) == 1
     assert bench.destinations.get("ops").state == "paused"
+    let_pass(bench, 13 * HOUR)
     assert other.titles == ['✗ Messages do not arrive at "ops"']
+    assert "undelivered" in [found.kind for found in bench.incidents.list()]  # it is not over by being quiet
     inbox.status = 200
     bench.destinations.edit("ops", max_per_hour=9)
     let_pass(bench, 1)
     assert inbox.titles[1:] == ["✗ nightly failed"]
     assert bench.destinations.get("ops").state == "active"
+    assert [found.kind for found in bench.incidents.list()] == ["failed"]
+
+
+@pytest.mark.parametrize(("lost", "resolution"), [(1, "quiet"), (2, None)])
+def test_a_destination_that_refused_a_message_is_in_trouble_until_an_hour_passes_without_another(
+    bench, inbox, other, lost, resolution
+):
+    inbox.status = 400
+    bench.run_until("2026-03-27T09:00:00Z")
+    let_pass(bench, HOUR // 2)
+    if lost == 2:
+        bench.jobs["work"] = lambda run: int("no number")  # another error, of which the destination is told at once
+        bench.run("nightly")
+        bench.settle()
+    let_pass(bench, HOUR)
+    [found] = [one for one in bench.incidents.list(all=True) if one.kind == "undelivered"]
+    assert (found.resolution, found.count) == (resolution, lost)
+    assert len(other.titles) == lost
 
 
 def test_429_is_left_alone_for_as_long_as_it_asks(bench, inbox):

@@ -122,7 +122,8 @@ def _undelivered(event: StoredEvent, data: Data) -> Trouble | None:
         return None
     error = data.get("error") or data.get("note")
     summary = f'Messages do not arrive at the destination "{name}": {str(error).rstrip(".")}.'
-    return Trouble("undelivered", name, summary, error, NO_SCHEDULE, {"destination": name})
+    details = {"destination": name, "gone": event.type == "subscription.paused"}
+    return Trouble("undelivered", name, summary, error, NO_SCHEDULE, details)
 
 
 _TROUBLES: Mapping[str, Callable[[StoredEvent, Data], Trouble | None]] = {
@@ -274,7 +275,7 @@ def look_again(incident: IncidentRow, now: int) -> list[Step]:
         told = Step("opened", incident._replace(next_at=None), True)
         return [told, Step("resolved", resolve(incident, "ended", now), False)]
     if incident.times == incident.told_times and incident.kind not in _STANDING:
-        if incident.kind == "undelivered":
+        if incident.kind == "undelivered" and not orjson.loads(incident.details)["gone"]:
             return [Step("resolved", resolve(incident, "quiet", now), False)]
         return [
             Step("repeated", incident._replace(next_at=next_reminder(incident.kind, incident.opened_at, now)), False)
