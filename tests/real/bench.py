@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -204,9 +205,22 @@ class Bench:
 
     def by_hand(self, case: str, *argv: str, prompt: str) -> str:
         """The tool as a person calls it, with the same home."""
+        return self._called(case, [str(self._programs / self.tool.name), *argv], prompt).stdout
+
+    def lists(self, case: str, *argv: str) -> str:
+        """What the tool tells about its servers, on both streams."""
+        done = self._called(case, [str(self._programs / self.tool.name), *argv], "")
+        return done.stdout + done.stderr
+
+    def matins(self, case: str, *argv: str) -> Any:
+        """A command of the person whose tool it is, and its JSON."""
+        home = f"--home={self.house.home}"
+        return json.loads(self._called(case, [sys.executable, "-m", "matins", home, *argv, "--json"], "").stdout)
+
+    def _called(self, case: str, argv: list[str], prompt: str) -> subprocess.CompletedProcess[str]:
         values = {name: KEY if text == "env:FAKE_KEY" else text for name, text in self.environment().items()}
         done = subprocess.run(
-            [str(self._programs / self.tool.name), *argv],
+            argv,
             input=prompt,
             capture_output=True,
             text=True,
@@ -217,7 +231,7 @@ class Bench:
             **self.user.process,
         )
         assert done.returncode == 0, (argv, done.stdout[-500:], done.stderr[-500:])
-        return done.stdout
+        return done
 
 
 def expected_text(wish: Mapping[str, Any]) -> str:

@@ -28,6 +28,16 @@ _BY_HAND = {
     "opencode": ("run", "--format=json"),
     "qwen": ("--output-format=json",),
 }
+_LISTS = {
+    "claude": ("mcp", "list"),
+    "codex": ("mcp", "list"),
+    "gemini": ("mcp", "list"),
+    "goose": ("info", "-v"),
+    "opencode": ("mcp", "list"),
+}
+"""How a tool of `matins mcp install` tells its servers."""
+_CONNECTS = {"claude", "opencode"}
+"""Tools that connect to a server before they list it."""
 _SESSION_KEYS = ("session_id", "thread_id", "sessionID")
 _PRICED = {"claude", "opencode"}
 """Tools that tell money themselves; the price table has that of the others."""
@@ -150,6 +160,25 @@ def schedules_itself(bench: Bench) -> Ran:
     after = sorted(path.name for path in bench.workdir("schedules_itself").iterdir())
     check(before == after, ran, f"the workdir has changed: {after}")
     return ran
+
+
+@case
+def at_a_keyboard(bench: Bench) -> None:
+    """`matins mcp install`: the tool itself lists the server, twice changes nothing, and `--remove` takes it away."""
+    name, case = bench.tool.name, "at_a_keyboard"
+    if name not in _LISTS:
+        raise Unreached("matins mcp install does not write its settings")
+    install = ("mcp", "install", name)
+    assert "--client=" not in bench.lists(case, *_LISTS[name])
+    found = bench.matins(case, *install)
+    assert (found["changed"], len(found["tools"])) == (True, 12), found
+    assert not bench.matins(case, *install)["changed"]
+    listed = bench.lists(case, *_LISTS[name])
+    assert f"--client={name}" in listed, listed
+    line = next(line for line in listed.splitlines() if "matins" in line)
+    assert name not in _CONNECTS or "connected" in line.lower(), listed
+    assert bench.matins(case, *install, "--remove")["changed"]
+    assert "--client=" not in bench.lists(case, *_LISTS[name])
 
 
 @case

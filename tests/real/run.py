@@ -19,8 +19,8 @@ from real.cases import CASES, Unreached
 from real.install import cache, installed, version_of
 from real.tools import TOOLS, Tool
 
-_ALONE = ("kill_and_adopt",)
-"""Cases that end the daemon: each has one of its own."""
+_ALONE = ("kill_and_adopt", "at_a_keyboard")
+"""Cases that end the daemon or change the tool's own settings: each has a daemon and a home of its own."""
 _lock = threading.Lock()
 
 

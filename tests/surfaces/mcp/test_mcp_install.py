@@ -1,0 +1,182 @@
+"""`matins mcp install`: the configuration of coding agents, each in a home of its own."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from house import House
+from matins.app import App
+from matins.surfaces.cli import cli
+from matins.surfaces.cli.mcp import INSTALLED
+from matins.surfaces.mcp.clients import CLIENTS
+from matins.texts.entries import entry_in
+
+Install = Callable[..., Result]
+FILES = {
+    "claude": (".claude.json", '{"mcpServers": {"other": {"command": "x"}}, "projects": {"/a": {"n": 1}}}'),
+    "codex": (".codex/config.toml", 'model = "o3" # mine\n\n[mcp_servers.other]\ncommand = "x" # keep\n'),
+    "gemini": (
+        ".gemini/settings.json",
+        '{\n  // mine\n  "mcpServers": {\n    "other": {"command": "x"} // keep\n  }\n}\n',
+    ),
+    "goose": (
+        ".config/goose/config.yaml",
+        "# mine\nextensions:\n  # keep\n  other:\n    enabled: false\nB: auto\n",
+    ),
+    "opencode": (".config/opencode/opencode.jsonc", '{\n  // mine\n  "mcp": {"other": {"type": "local"}},\n}\n'),
+}
+BROKEN = {"claude": '{"a": ', "codex": "a = ]\n", "gemini": '{"a" 1}', "goose": "a: [1", "opencode": "{"}
+CLAUDE = """#!{python}
+# What Claude Code 2.1 does for these two commands: it refuses a name that it has, and writes the file anew.
+import json, os, pathlib, sys
+file = pathlib.Path(os.environ["HOME"]) / ".claude.json"
+found = json.loads(file.read_text()) if file.exists() else {{}}
+servers = found.setdefault("mcpServers", {{}})
+verb, name = sys.argv[2], sys.argv[5]
+assert sys.argv[1] == "mcp" and sys.argv[3:5] == ["--scope", "user"], sys.argv
+if (verb == "add-json") == (name in servers):
+    sys.exit(f"MCP server {{name}} already exists, or does not")
+if verb == "add-json":
+    servers[name] = json.loads(sys.argv[6])
+else:
+    del servers[name]
+file.write_text(json.dumps(found, indent=2))
+"""
+
+
+class ClosedApp(App):
+    """Closes its connections: a command leaves that to the end of its process."""
+
+    def __init__(self) -> None:
+        self.opened: list[Any] = []
+
+    def transport(self, *location: Any, **named: Any) -> Any:
+        self.opened.append(super().transport(*location, **named))
+        return self.opened[-1]
+
+    def close(self) -> None:
+        for one in self.opened:
+            one.close()
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    one = House(tmp_path_factory.mktemp("install") / "home").up()
+    yield one
+    one.kill()
+
+
+@pytest.fixture
+def install(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """`matins mcp install` of a user whose home is the test's folder."""
+    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(CLAUDE.format(python=sys.executable), encoding="utf-8")
+    program.chmod(0o755)
+
+    def run(*words: str) -> Result:
+        app = ClosedApp()
+        try:
+            return CliRunner().invoke(cli, ["--home", str(house.home), "mcp", "install", *words], obj=app)
+        finally:
+            app.close()
+
+    return run
+
+
+def of(client: str, home: Path, text: str | None = None) -> Path:
+    """The client's file, with a text of its own."""
+    name, usual = FILES[client]
+    (home / name).parent.mkdir(parents=True, exist_ok=True)
+    (home / name).write_text(usual if text is None else text, encoding="utf-8")
+    return home / name
+
+
+def values(client: str, file: Path) -> dict[str, Any]:
+    return CLIENTS[client].form.load(file.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("client", INSTALLED)
+def test_p4_one_command_gives_a_coding_agent_the_tools(
+    install: Install, house: House, tmp_path: Path, client: str
+) -> None:
+    """P4 B7: tried before it is called done, as an agent; twice changes nothing; without it the file is as before"""
+    file = of(client, tmp_path)
+    text, before = file.read_text(encoding="utf-8"), values(client, file)
+    assert install(client, "--dry-run").output.startswith(f"Would add Matins to {file}: ")
+    assert [file.read_text(encoding="utf-8"), *file.parent.glob("*.before-matins")] == [text]
+
+    found = json.loads(install(client, "--json").output)
+    assert (found["changed"], len(found["tools"])) == (True, 12)
+    assert Path(found["backup"]).read_text(encoding="utf-8") == text
+    assert stat.S_IMODE(Path(found["backup"]).stat().st_mode) == 0o600
+    written = file.read_text(encoding="utf-8")
+    entry = entry_in(values(client, file), CLIENTS[client].place)
+    assert entry == found["entry"] == json.loads(install(client, "--dry-run", "--json").output)["entry"]
+    assert "mt_" not in json.dumps(entry)  # a token
+    assert {**values(client, file), CLIENTS[client].place[0]: None} == {**before, CLIENTS[client].place[0]: None}
+    assert client in [agent["name"] for agent in house.ask("agents.list")]
+    assert [one["role"] for one in house.ask("tokens.list") if one["name"] == client] == ["agent"]
+
+    assert install(client).output.startswith(f"Matins is already in {file}.")
+    assert file.read_text(encoding="utf-8") == written
+    assert install(client, "--remove").output.startswith(f"Removed Matins from {file}.")
+    assert values(client, file) == before
+    assert client == "claude" or file.read_text(encoding="utf-8") == text
+    assert "nothing to remove" in install(client, "--remove").output
+
+
+@pytest.mark.parametrize("client", INSTALLED)
+def test_a_broken_file_is_named_and_left_alone(install: Install, tmp_path: Path, client: str) -> None:
+    """P4 B12: with the place of the mistake"""
+    file = of(client, tmp_path, BROKEN[client])
+    failed = install(client)
+    assert failed.exit_code != 0
+    assert f"{file} cannot be changed" in failed.output
+    assert "line" in failed.output
+    assert "Nothing was written" in failed.output
+    assert file.read_text(encoding="utf-8") == BROKEN[client]
+    assert not list(file.parent.glob("*.before-matins"))
+
+
+def test_an_older_entry_is_replaced_and_a_link_stays_a_link(install: Install, tmp_path: Path) -> None:
+    """P4: by Claude Code itself, and in a file that lies elsewhere; with the name of another agent"""
+    old = {"mcpServers": {"matins": {"type": "stdio", "command": "/old", "args": [], "env": {"A": "1"}}}}
+    claude = of("claude", tmp_path, json.dumps(old))
+    assert "Added" in install("claude", "--agent=night").output
+    entry = json.loads(claude.read_text(encoding="utf-8"))["mcpServers"]["matins"]
+    assert (entry["args"][-1], entry["env"]) == ("--client=night", {"A": "1"})
+    dotfiles = of("codex", tmp_path).rename(tmp_path / "dotfiles.toml")
+    (tmp_path / ".codex" / "config.toml").symlink_to(dotfiles)
+    assert "Added" in install("codex").output
+    assert (tmp_path / ".codex" / "config.toml").is_symlink()
+    assert "mcp_servers.matins" in dotfiles.read_text(encoding="utf-8")
+
+
+def test_it_is_for_people_and_says_what_is_missing(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4 B7: a tool that writes its file itself must be there; an agent in a run changes nobody's tools"""
+    (tmp_path / "bin" / "claude").unlink()
+    assert "claude is not installed" in install("claude").output
+    monkeypatch.setenv("MATINS_IN_RUN", "1")
+    refused = install("codex")
+    assert refused.exit_code == 4
+    assert not (tmp_path / ".codex").exists()
+
+
+def test_the_command_names_every_client_that_is_declared() -> None:
+    """P4: the list of the command loads nothing"""
+    assert sorted(CLIENTS) == sorted(INSTALLED)
