@@ -9,7 +9,7 @@ from typing import Any, Literal
 import orjson
 
 from matins.engine.jobs import full_prompt
-from matins.engine.schedules import encode, schedule_settings
+from matins.engine.schedules import encode, schedule_settings, without_keys
 from matins.engine.settings import format_settings, redact
 from matins.model.access import Principal
 from matins.model.agent import Agent
@@ -81,7 +81,7 @@ def approval_request(
 ) -> dict[str, Any]:
     """The document that a reviewer sees: every setting that differs from its default, as people write it."""
     request: dict[str, Any] = {"schedule": name, "agent": agent, "job": definition.job, "when": description}
-    settings = schedule_settings(definition)
+    settings = without_keys(schedule_settings(definition))
     request |= {setting: value for setting, value in settings.items() if setting not in ("when", "job")}
     if definition.target is not None:
         request["target"] = {field: value for field, value in definition.target._asdict().items() if value is not None}

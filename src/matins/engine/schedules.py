@@ -17,8 +17,10 @@ from matins.engine.settings import (
     ParseContext,
     dump_settings,
     format_settings,
+    is_private,
     load_settings,
     loaders_of,
+    origin,
     parse_setting,
     parse_settings,
 )
@@ -45,6 +47,7 @@ NOTABLE_SETTINGS = tuple(
     name for name, declared in SETTINGS.items() if declared.setting.owner_only or declared.setting.notable
 )
 """Settings that reach beyond an agent's own prompt and target. A proposal highlights them."""
+PRIVATE_SETTINGS = frozenset(name for name, declared in SETTINGS.items() if is_private(declared))
 _OF_JOB = ("job_prompt", "harmless", "step_jobs")
 """Fields that the type of the job writes; they are no settings."""
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), job="")
@@ -225,6 +228,11 @@ def schedule_settings(definition: ScheduleDefinition) -> dict[str, Any]:
             settings.pop("overlap")
         settings.pop("when")
     return settings
+
+
+def without_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as people write them, without the paths of URLs, which may contain keys."""
+    return {name: origin(value) if name in PRIVATE_SETTINGS else value for name, value in settings.items()}
 
 
 @lru_cache(maxsize=4096)

@@ -142,9 +142,14 @@ def redacted(table: Table, data: Values) -> dict[str, Any]:
             found[declared.field] = {name: redact(text) for name, text in held}
         elif held and isinstance(declared.kind, kinds.Secret):
             found[declared.field] = redact(held)
-        elif held and isinstance(declared.kind, kinds.Url) and declared.kind.private:
+        elif held and is_private(declared):
             found[declared.field] = origin(held)
     return found
+
+
+def is_private(declared: Declared) -> bool:
+    """Whether the setting is a URL whose path may contain a key."""
+    return isinstance(declared.kind, kinds.Url) and declared.kind.private
 
 
 def redact(text: str) -> str:

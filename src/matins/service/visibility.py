@@ -1,4 +1,7 @@
-"""What an agent sees: names, times, states and reasons of everything; content only of what it made or is."""
+"""What callers see. An agent: names, times, states and reasons of everything; content only of what it made or is.
+
+Only who governs sees the paths of URLs in settings, which may contain keys.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ import msgspec
 
 from matins.api import results
 from matins.api.use_case import UseCase
+from matins.engine.schedules import PRIVATE_SETTINGS, without_keys
 from matins.errors import NotAllowed
 from matins.model.access import Principal
 from matins.model.run import StepId
 from matins.ports import Transaction
 from matins.service.core import Core
+from matins.service.permissions import governs
 
 _OF_RUN = frozenset(["runs.output", "runs.snapshot", "runs.checks", "runs.thread"])
 _OF_THREAD = frozenset(["threads.messages"])
@@ -31,6 +36,7 @@ _CONTENT: Mapping[type[Any], Mapping[str, Any]] = {
 }
 """The fields with content, and what replaces them."""
 _SCHEDULES = (results.Schedule, results.Mission)
+_WITH_SETTINGS = (results.Schedule, results.Snapshot)
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,9 @@ class Visibility:
                 raise _not_its_own(principal, f"thread {values['thread_id']}", "thread_id")
 
     def shown(self, principal: Principal, result: Any) -> Any:
-        """The result without the content of what is not the agent's own."""
+        """The result without keys, and without the content of what is not the agent's own."""
+        if not governs(principal):
+            result = _without_keys(result)
         if not self._is_limited(principal):
             return result
         with self.core.store.reading() as transaction:
@@ -110,6 +118,14 @@ class _View:
             made = row is not None and row.creator_role == "agent" and row.created_by == self.agent
             self.known[schedule_id] = made or (row is not None and row.agent == self.agent)
         return self.known[schedule_id]
+
+
+def _without_keys(result: Any) -> Any:
+    if isinstance(result, list):
+        return [_without_keys(item) for item in cast("list[Any]", result)]
+    if isinstance(result, _WITH_SETTINGS) and not PRIVATE_SETTINGS.isdisjoint(result.settings):
+        return msgspec.structs.replace(result, settings=without_keys(result.settings))
+    return result
 
 
 def _has_run(result: Any) -> bool:

@@ -14,11 +14,10 @@ from matins.config.file_schedules import FileSchedule
 from matins.config.interpretation import Entry, Interpretation
 from matins.config.problems import Problem
 from matins.engine.policies import Policies
-from matins.engine.schedules import schedule_settings
-from matins.engine.settings import origin
+from matins.engine.schedules import SETTINGS, schedule_settings
+from matins.engine.settings import is_private, origin
 from matins.model.file import FileEntry
 from matins.model.schedule import ScheduleRecord
-from matins.model.settings import Url
 from matins.ports import FileRows, PolicyRows, ScheduleRows, Transaction
 from matins.records import kinds_by_name
 from matins.runtime.rows import schedule_record
@@ -90,10 +89,8 @@ def _change_result(change: Change, *, whole: bool) -> FileChange:
 
 def _private(kind: str, setting: str) -> bool:
     """Whether the setting is a URL whose path may contain a key."""
-    if kind == "schedule":
-        return False
-    declared = kinds_by_name()[kind].table.get(setting)
-    return declared is not None and isinstance(declared.kind, Url) and declared.kind.private
+    declared = (SETTINGS if kind == "schedule" else kinds_by_name()[kind].table).get(setting)
+    return declared is not None and is_private(declared)
 
 
 def defined_by(transaction: FileRows, path: Path) -> bool:
