@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,3 +53,16 @@ def test_the_path_of_a_ping_is_hidden(principal: Principal) -> None:
 def test_the_owner_reads_it() -> None:
     said = everything_read(OWNER)
     assert f"{URL}-2" in said["schedules.get"]
+
+
+def test_the_plan_of_a_file_hides_it_too(tmp_path: Path) -> None:
+    """V6: `matins diff` of somebody who may only read"""
+    text = f"schedules:\n  nightly: {{ when: 1h, job: work, ping: '{URL}' }}\n"
+    (tmp_path / "matins.yaml").write_text(text, encoding="utf-8")
+    with Sandbox() as bench:
+        bench.jobs["work"] = lambda run: None
+        bench.watch_file(tmp_path / "matins.yaml")
+        said = {who.role: str(bench.acting_as(who).file.plan()) for who in (OWNER, Principal("viewer", "vera"))}
+    assert URL in said["owner"]
+    assert KEY not in said["viewer"]
+    assert "'https://hc.example.com'" in said["viewer"]
