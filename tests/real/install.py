@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from real.tools import NODE, TOOLS, Tool
+from real.tools import INSPECTOR, NODE, TOOLS, Tool
 
 _MIN_NODE = 22
 _STAMP = "installed.json"
@@ -24,13 +24,7 @@ def cache() -> Path:
 def installed(tools: Iterable[Tool]) -> Path:
     """The folder with the programs of these tools. What is missing is fetched."""
     prefix = cache() / "tools"
-    stamp = prefix / _STAMP
-    have: list[str] = json.loads(stamp.read_text()) if stamp.exists() else []
-    wanted = [f"{tool.package}@{tool.version}" for tool in TOOLS.values() if tool in tuple(tools)]
-    missing = [package for package in (*wanted, *_node()) if package not in have]
-    if missing:
-        _install(prefix, missing)
-        stamp.write_text(json.dumps(sorted({*have, *missing})))
+    _fetch(prefix, [f"{tool.package}@{tool.version}" for tool in TOOLS.values() if tool in tuple(tools)])
     programs = prefix / "bin"
     programs.mkdir(exist_ok=True)
     for tool in TOOLS.values():
@@ -38,6 +32,23 @@ def installed(tools: Iterable[Tool]) -> Path:
     if _node():
         _link(prefix / "node_modules" / ".bin" / "node", programs / "node")
     return programs
+
+
+def inspector() -> Path:
+    """The folder with `mcp-inspector`, apart from the tools, and with the node that it needs."""
+    prefix = cache() / "inspector"
+    _fetch(prefix, [INSPECTOR])
+    return prefix / "node_modules" / ".bin"
+
+
+def _fetch(prefix: Path, packages: list[str]) -> None:
+    """Install what is missing, and node where the machine's is too old."""
+    stamp = prefix / _STAMP
+    have: list[str] = json.loads(stamp.read_text()) if stamp.exists() else []
+    missing = [package for package in (*packages, *_node()) if package not in have]
+    if missing:
+        _install(prefix, missing)
+        stamp.write_text(json.dumps(sorted({*have, *missing})))
 
 
 def _install(prefix: Path, packages: list[str]) -> None:
