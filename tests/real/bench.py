@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,15 @@ class Bench:
         """The engine dies without a word; another one comes."""
         self.house.kill()
         self.house = self._up()
+
+    def load_tools(self) -> None:
+        """Have the daemon load its MCP server, as it does within seconds after a start with agents."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+                   "Authorization": f"Bearer {(self.house.home / 'token').read_text().strip()}"}  # fmt: skip
+        request = urllib.request.Request(f"{self.house.url}/mcp", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=PATIENCE_S):
+            pass
 
     def close(self) -> None:
         self.house.stop()

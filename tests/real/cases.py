@@ -135,9 +135,10 @@ def tool_call(bench: Bench) -> Ran:
 def schedules_itself(bench: Bench) -> Ran:
     """C13 P4 B7: with the server that its runner gave it, the agent lists, proposes, is told that it waits, asks why
     and reports; the proposal is stamped with its run, waits for a person, and the workdir is as it was."""
-    if bench.tool.name in ("codex", "gemini"):
+    if bench.tool.name == "gemini":
         raise Unreached("its model is not offered the tools of the server that the runner gives it")
     bench.agent("schedules_itself")
+    bench.load_tools()
     before = sorted(path.name for path in bench.workdir("schedules_itself").iterdir())
     calls = [
         {"wanted": "list_schedules", "arguments": {"mine": True}},

@@ -12,7 +12,9 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
-from matins.model.access import Principal
+from matins.api.use_case import USE_CASES
+from matins.errors import MatinsError
+from matins.model.access import OWNER, Principal
 from matins.surfaces.http.endpoint import EndpointContext, in_time, read_body
 from matins.surfaces.http.problems import HttpError, problem
 from matins.surfaces.http.routing import Route
@@ -23,7 +25,10 @@ log = logging.getLogger("matins")
 PATH = "/mcp"
 _MAX_BYTES = 1 << 20
 _PRELOAD_S = 15.0
-"""How long after the start the SDK is loaded, if no request comes before. Loading takes a second of another thread."""
+"""How long after the start the SDK is loaded where there are no agents yet, if no request comes before. Loading takes a
+second of another thread."""
+_LOOK_S = 0.5
+"""How long after the start agents are looked for: Codex does not wait for a server that is slow to answer."""
 _PRINCIPAL, _TOOLSET = "matins.principal", "matins.toolset"
 
 
@@ -39,6 +44,7 @@ class McpApp:
         self._context: EndpointContext | None = None
         self._serving: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Any] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
     def routes(self, context: EndpointContext) -> list[Route]:
@@ -47,12 +53,24 @@ class McpApp:
         return [Route("POST", path, self._endpoint(toolset)) for path, toolset in paths]
 
     def start(self) -> None:
-        """Load the SDK some time after the start of the server, on its event loop."""
+        """Load the SDK some time after the start of the server, on its event loop; at once where there are agents."""
         if is_installed():
-            asyncio.get_running_loop().call_later(_PRELOAD_S, self._begin)
+            loop = asyncio.get_running_loop()
+            loop.call_later(_PRELOAD_S, self._begin)
+            self._looking = loop.create_task(self._look())
+
+    async def _look(self) -> None:
+        assert self._context is not None
+        caller = self._context.caller
+        await asyncio.sleep(_LOOK_S)
+        with suppress(MatinsError):  # a store that is away has no agents to start
+            if await self._in_thread(lambda: caller.call(OWNER, USE_CASES["agents.list"], {})):
+                self._begin()
 
     async def close(self) -> None:
         self._stop.set()
+        if self._looking is not None:
+            self._looking.cancel()
         if self._serving is not None:
             with suppress(asyncio.CancelledError):
                 await self._serving
