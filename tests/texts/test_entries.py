@@ -81,6 +81,12 @@ def test_an_entry_that_differs_is_replaced_and_keeps_what_a_person_added(form: F
     assert found == {**ENTRY, "timeout": 5}
 
 
+def test_a_comment_stays_above_its_own_entry() -> None:
+    """P4: the new entry does not come between them"""
+    added = edited(Yaml(), "servers:\n  # about a\n  a: 1\n", AT, {"x": 1})
+    assert added == "servers:\n  matins:\n    x: 1\n  # about a\n  a: 1\n"
+
+
 def test_an_entry_among_others_goes_alone() -> None:
     """P4: with the entries and comments before and after it"""
     text = '{\n  "servers": {\n    "a": 1, // a\n    "matins": {"x": 1}, // ours\n    "b": 2 // b\n  }\n}\n'
