@@ -52,6 +52,10 @@ ALL: dict[str, Any] = {
     "on": {"webhook": "prs"},
     "description": "the morning's numbers",
     "labels": {"project": "apollo"},
+    "notify": ["phone"],
+    "notify_on": ["failed", "recovered"],
+    "ping": "https://hc.example.com/ping/0f3a",
+    "ping_style": "plain",
 }
 TRIGGER = {"timezone": "Europe/London", "dst_gap": "skip", "dst_overlap": "both", "strict": True}
 
@@ -97,6 +101,10 @@ def test_every_setting_reaches_the_definition() -> None:
         approvals_required=2,
         approval_timeout_ms=3_600_000,
         approval_default="approve",
+        notify=("phone",),
+        notify_on=("failed", "recovered"),
+        ping="https://hc.example.com/ping/0f3a",
+        ping_style="plain",
     )
     assert (trigger.timezone, trigger.definition.dst_gap, trigger.definition.dst_overlap) == (
         "Europe/London",

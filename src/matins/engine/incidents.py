@@ -61,9 +61,9 @@ class Step(NamedTuple):
 # -- what events report
 
 
-def signature_of(reason: str, error: str | None) -> str:
-    """The reason and the error without what differs each time: numbers, times, paths and ids."""
-    return f"{reason}: {_VARIABLE.sub('#', error or '')}"[:_MAX_SIGNATURE_LENGTH].removesuffix(": ")
+def signature_of(cause: str, error: str | None) -> str:
+    """The cause and the error without what differs each time: numbers, times, paths and ids."""
+    return f"{cause}: {_VARIABLE.sub('#', error or '')}"[:_MAX_SIGNATURE_LENGTH].removesuffix(": ")
 
 
 def _failed(event: StoredEvent, data: Data) -> Trouble:

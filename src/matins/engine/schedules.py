@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -84,7 +85,13 @@ def parse_schedule(
     if wakes_agent(definition) and "on_unknown" not in values:  # an agent's work is not repeated blindly
         definition = replace(definition, on_unknown="hold")
     check_texts(definition)
+    _check_ping(definition.ping)
     return definition, trigger
+
+
+def _check_ping(url: str | None) -> None:
+    if url is not None and not re.match("https?://[^/]", url):
+        raise InvalidInput('"ping" must be an http or https URL.', field="ping")  # it may contain a key
 
 
 def apply_types(definition: ScheduleDefinition, jobs: JobTypes, context: ParseContext) -> ScheduleDefinition:

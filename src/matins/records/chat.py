@@ -43,5 +43,5 @@ CHAT = RecordKind(
         Column("ADMIN", "admin"),
         Column("CHANNELS", _channels, 12),
     ),
-    example="matins chat set slack --bot-token env:SLACK_BOT_TOKEN --app-token env:SLACK_APP_TOKEN --admin C0OPS",
+    example="matins chat set slack --bot-token env:BOT_TOKEN --app-token env:APP_TOKEN",
 )

@@ -23,7 +23,7 @@ from matins.engine.schedules import (
 )
 from matins.engine.settings import ParseContext
 from matins.engine.targets import CURRENT, context_of, parse_context, resolve_current
-from matins.engine.validation import UNSTORABLE, check_name
+from matins.engine.validation import UNSTORABLE, check_name, items_of
 from matins.engine.when.hashed_cron import is_hashed
 from matins.engine.when.named_zones import names_zone
 from matins.engine.when.triggers import Trigger, compile_trigger
@@ -97,7 +97,7 @@ def name_from_text(text: str) -> str:
 
 def subject_of(settings: Mapping[str, Any]) -> str:
     """The text from which a schedule gets its name."""
-    steps: list[Any] = settings.get("steps") or []
+    steps = items_of(settings.get("steps"))
     titles = [str(cast("Mapping[str, Any]", step).get("title", "")) for step in steps if isinstance(step, Mapping)]
     return str(settings.get("prompt") or settings.get("job") or settings.get("work_source") or " ".join(titles))
 

@@ -245,7 +245,7 @@ WHERE at >= :since GROUP BY schedule_id, agent;
 
 -- counts: for `stats`
 SELECT
-  (SELECT count(*) FROM due WHERE next_slot IS NOT NULL AND NOT paused) AS active_schedules,
+  (SELECT count(*) FROM schedules) - (SELECT count(*) FROM schedules WHERE state <> 'active') AS active_schedules,
   (SELECT count(*) FROM schedules WHERE state <> 'active' AND state = 'paused') AS paused_schedules,
   (SELECT count(*) FROM schedules WHERE state <> 'active' AND state = 'pending') AS pending_schedules,
   (SELECT count(*) FROM runs WHERE state {live} AND state >= {starting} AND owner IS NOT NULL) AS started_runs,

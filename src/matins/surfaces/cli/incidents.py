@@ -6,7 +6,7 @@ import click
 
 from matins.surfaces.cli.catalog import help_of
 from matins.surfaces.cli.context import CliContext, Document
-from matins.surfaces.cli.framework import NounGroup, number_argument, pass_context
+from matins.surfaces.cli.framework import NounGroup, number_argument, pass_context, root_command
 from matins.surfaces.cli.paging import Page, page_options
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import one_line
@@ -59,7 +59,7 @@ def show(context: CliContext, incident_id: str) -> None:
     context.show(item, lambda: _shown(context, item))
 
 
-@click.command(help=help_of("ack"))
+@root_command("ack")
 @_number
 @pass_context
 def ack(context: CliContext, incident_id: str) -> None:
