@@ -13,8 +13,9 @@ from playwright.sync_api import Browser, expect, sync_playwright
 expect.set_options(timeout=20_000)  # both cores may be busy
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not for the whole session: while it is there, an event loop runs in this thread, and no test can run its own."""
     with sync_playwright() as playwright:
         found = launch(playwright)
         yield found
