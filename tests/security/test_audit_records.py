@@ -75,7 +75,6 @@ FORGED_RUNS = {
     ),
     "another reason": ("UPDATE runs SET reason = 'x' WHERE id = {failed}", "Run {failed} was changed after it ended."),
     "another time": ("UPDATE runs SET ended_at = 1 WHERE id = {ran}", "Run {ran} was changed after it ended."),
-    "another slot": ("UPDATE runs SET slot = slot - 60000 WHERE id = {ran}", "Run {ran} was changed after it ended."),
     "other settings": ("UPDATE runs SET rev = rev + 1 WHERE id = {ran}", "Run {ran} was changed after it ended."),
     "another schedule": (
         "UPDATE runs SET schedule_id = schedule_id + 100 WHERE id = {ran}",

@@ -37,9 +37,9 @@ def approval_digest(approval: Approval) -> str:
     return _digest(list(fixed[:-1]))
 
 
-def run_digest(rev: int, slot: int | None, outcome: str | None) -> str:
-    """The digest of what a run did: its settings, its slot, and its outcome as it is stored."""
-    return sha256(f"{rev}|{slot}|{outcome or ''}".encode()).hexdigest()[:32]
+def run_digest(rev: int, outcome: str | None) -> str:
+    """The digest of what a run did: its settings, and its outcome as it is stored."""
+    return sha256(f"{rev}|{outcome or ''}".encode()).hexdigest()[:32]
 
 
 def _digest(value: Any) -> str:
@@ -98,7 +98,7 @@ def run_problem(event: StoredEvent, run: RunEnd) -> str | None:
     if run.state < RunState.SUCCEEDED:
         return f"Run {run.id} had ended, and is {RunState(run.state).label} again."
     evidence = {name: value for name, value in data.items() if name not in _NOT_EVIDENCE}
-    digest = run_digest(run.rev, run.slot, run.outcome)
+    digest = run_digest(run.rev, run.outcome)
     same = (
         (run.state, run.ended_at, run.schedule_id) == (ENDS[event.type], event.at, event.schedule_id)
         and run.reason == data.get("reason")

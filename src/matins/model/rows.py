@@ -275,7 +275,6 @@ class RunEnd(NamedTuple):
     id: int
     schedule_id: int
     rev: int
-    slot: int | None
     state: int
     ended_at: int | None
     reason: str | None

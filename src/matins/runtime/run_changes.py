@@ -195,14 +195,9 @@ def _event(change: RunChange, outcome: str | None) -> NewEvent:
             **_cause(change, change.reason),
         }
     if change.transition.is_terminal:
-        data = {**(data or {}), "digest": run_digest(change.compiled.rev, _stored_slot(change), outcome)}
+        data = {**(data or {}), "digest": run_digest(change.compiled.rev, outcome)}
     kind = event_type(change.compiled, change.transition.event)
     return NewEvent(change.at, kind, change.compiled.schedule_id, change.run_id, data)
-
-
-def _stored_slot(change: RunChange) -> int | None:
-    """A step acts for the slot of its run, and has none of its own."""
-    return None if change.compiled.step else change.slot
 
 
 def _cause(change: RunChange, reason: str) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def _created(made: NewStep, step: Step, now: int) -> NewEvent:
     if made.reason is not None:
         data["reason"] = made.reason
     if made.state == RunState.SUCCEEDED:
-        data["digest"] = run_digest(made.rev, None, made.outcome)
+        data["digest"] = run_digest(made.rev, made.outcome)
     return NewEvent(now, step_event(kind), made.schedule_id, made.id, data)
 
 

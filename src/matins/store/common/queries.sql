@@ -245,7 +245,8 @@ WHERE at >= :since GROUP BY schedule_id, agent;
 
 -- counts: for `stats`
 SELECT
-  (SELECT count(*) FROM schedules) - (SELECT count(*) FROM schedules WHERE state <> 'active') AS active_schedules,
+  (SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id
+    WHERE s.state = 'active' AND d.next_slot IS NOT NULL) AS active_schedules,
   (SELECT count(*) FROM schedules WHERE state <> 'active' AND state = 'paused') AS paused_schedules,
   (SELECT count(*) FROM schedules WHERE state <> 'active' AND state = 'pending') AS pending_schedules,
   (SELECT count(*) FROM runs WHERE state {live} AND state >= {starting} AND owner IS NOT NULL) AS started_runs,

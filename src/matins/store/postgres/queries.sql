@@ -205,7 +205,7 @@ FROM meta s, meta b WHERE s.key = 'sealed' AND b.key = 'xact_base' FOR UPDATE OF
 SELECT id, writer, seq, hash FROM events WHERE id = ANY(%(ids)b);
 
 -- run_ends: what the log knows of the ends of runs
-SELECT id, schedule_id, rev, slot, state, ended_at, reason, evidence, outcome FROM runs WHERE id = ANY(%(ids)b);
+SELECT id, schedule_id, rev, state, ended_at, reason, evidence, outcome FROM runs WHERE id = ANY(%(ids)b);
 
 -- unlogged_runs: runs whose end is not in the log
 SELECT id FROM runs WHERE state {ended} AND ended_at >= %(since)b

@@ -137,7 +137,7 @@ ORDER BY e.writer;
 SELECT id, writer, seq, hash FROM events WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- run_ends: what the log knows of the ends of runs
-SELECT id, schedule_id, rev, slot, state, ended_at, reason, evidence, outcome FROM runs WHERE id IN (SELECT value FROM json_each(:ids));
+SELECT id, schedule_id, rev, state, ended_at, reason, evidence, outcome FROM runs WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- unlogged_runs: runs whose end is not in the log
 SELECT id FROM runs WHERE state {ended} AND ended_at >= :since
