@@ -84,7 +84,7 @@ def second_terminal(machine: Path) -> Iterator[Terminal]:
 def plain(text: str) -> str:
     """Without what differs from one time, machine and moment to the next."""
     text = re.sub(r"/\S*/\.matins-demo", "…/.matins-demo", text)
-    text = re.sub(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) ", "", text)
+    text = re.sub(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun|[0-9]+ [A-Z][a-z]{2}) ", "", text)
     text = re.sub(r"\b(UTC|[0-9][0-9:.,-]*)(ms|[smhd]|MB)?\b( [0-9]+[smhd]\b)?", "N", text)
     text = re.sub(r"(in N|now) \(N( N)?\)", "in N", text).replace("N ago", "now")
     text = re.sub(r"^\? check  clock: .*\n +fix: .*$", "✓ ok clock: The clock is synchronized", text, flags=re.M)
@@ -94,11 +94,12 @@ def plain(text: str) -> str:
 
 
 def test_the_tour(first_terminal: House, second_terminal: Terminal) -> None:
-    """B2, B3, C7, C10: as somebody reads it, with nothing in between."""
+    """B2, B3, C7, C10, P4: as somebody reads it, with nothing in between."""
     first_terminal.up()
     assert first_terminal.logged("run.succeeded heartbeat")
     assert first_terminal.logged("run.awaiting_approval deploy")
     assert first_terminal.logged("run.skipped night-report")
+    assert first_terminal.logged("run.succeeded plan-ahead")
     first = first_terminal.ask("runs.list", schedule="heartbeat")[-1]
     due = datetime.fromisoformat(first["slot"])
     assert due - first_terminal.started_at < timedelta(seconds=10)
@@ -114,6 +115,7 @@ def test_the_tour(first_terminal: House, second_terminal: Terminal) -> None:
             continue
         assert plain(got) == plain(printed), command
     check_incident(first_terminal)
+    check_proposal(first_terminal)
     first_terminal.press_ctrl_c()
     assert first_terminal.ended() in (0, 2, 130, -signal.SIGINT)  # make's own word for it
     assert not any("Traceback" in line or "error" in line for line in first_terminal.log), first_terminal.log
@@ -126,6 +128,14 @@ def check_incident(house: House) -> None:
     assert house.logged("incident.resolved api-smoke")
     found = {one["schedule"]: one for one in house.ask("incidents.list", all=True)}
     assert (found["api-smoke"]["resolution"], found["flaky-tests"]["state"]) == ("recovered", "open")
+
+
+def check_proposal(house: House) -> None:
+    """P4, B7: the run of an agent made the schedule with its own token, and a person let it in."""
+    made, (run,) = house.ask("schedules.get", name="morning-news"), house.ask("runs.list", schedule="plan-ahead")
+    assert (made["creator_role"], made["created_by"], made["creator_run"]) == ("agent", "planner", run["id"])
+    (vote,) = house.ask("approvals.get", approval_id="2")["votes"]
+    assert (vote["voter"], made["state"]) == ("owner", "active")
 
 
 def test_what_differs_between_machines_is_all_that_is_left_out() -> None:

@@ -21,7 +21,7 @@ from matins.executors.isolation import Isolation, account_of, account_variables
 from matins.executors.processes.launch import Account, Launch, Limits
 from matins.executors.processes.walls import Layout
 from matins.executors.registry import JobRegistry, NoService
-from matins.executors.run_environment import Address, run_variables
+from matins.executors.run_environment import Address, run_variables, with_own_program
 from matins.executors.runners.outcomes import EventReader
 from matins.executors.runners.protocol import AnyRunner, Call, Command, EndpointRunner, MatinsServer, Reader, RunInfo
 from matins.executors.runners.tool_sessions import check_session
@@ -198,6 +198,8 @@ class Preparation:
         address = None if self._url is None else Address(self._url, self._loader.run_token(attempt))
         values.update(account_variables(agent))
         values.update(run_variables(call.run_info, agent.name, address))
+        if address is not None:
+            values.update(with_own_program(values.get("PATH")))
         if command.settings is not None:
             variable, content = command.settings
             values[variable] = write_settings(Path(self._workdir, own_folder(agent.name)), agent, content)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from matins.executors.runners.protocol import RunInfo
 
 IN_RUN, URL, TOKEN = "MATINS_IN_RUN", "MATINS_URL", "MATINS_TOKEN"
+_PROGRAMS = str(Path(__file__).with_name("bin"))
+"""The folder that has `matins` and nothing else: an agent must not find the `pip` of Matins' own environment."""
 
 
 class Address(NamedTuple):
@@ -29,3 +34,8 @@ def run_variables(run: RunInfo, agent: str, address: Address | None) -> Mapping[
         "MATINS_KEY": run.key,
     }
     return variables if address is None else {**variables, URL: address.url, TOKEN: address.token}
+
+
+def with_own_program(path: str | None) -> Mapping[str, str]:
+    """The variables with which a process finds `matins`, after all programs of its own PATH."""
+    return {"PATH": os.pathsep.join([path or os.defpath, _PROGRAMS]), "MATINS_PYTHON": sys.executable}
