@@ -97,9 +97,9 @@ BUDGETS = RecordKind(
     state=_usage,
     state_types={"usage": "list[BudgetUsage]"},
     columns=tuple(
-        Column(title, title.lower(), least)
+        Column(title, title.lower(), least, wraps=title in ("SPENT", "LIMIT"), middle=True)
         for title, least in (
-            ("NAME", None), ("FOR", 8), ("PERIOD", None), ("SPENT", None), ("RESERVED", None), ("LIMIT", 6),
+            ("NAME", 10), ("FOR", 10), ("PERIOD", None), ("SPENT", 17), ("RESERVED", None), ("LIMIT", 17),
         )
     ),
     rows=_rows,

@@ -79,7 +79,7 @@ DESTINATIONS = RecordKind(
     columns=(
         Column("NAME", "name"),
         Column("KIND", "kind"),
-        Column("TO", _to, 20),
+        Column("TO", _to, 20, middle=True),
         Column("STATE", "state"),
     ),
     example="matins destinations set phone --kind ntfy --to env:NTFY_TOPIC",

@@ -63,7 +63,7 @@ INBOUND = RecordKind(
     columns=(
         Column("NAME", "name"),
         Column("KIND", "kind"),
-        Column("PATH", "path", 12),
+        Column("PATH", "path", 12, middle=True),
         Column("EVENTS", _events, 10),
     ),
     example="matins inbound set github-prs --kind github --secret env:GH_SECRET",

@@ -54,6 +54,10 @@ class Column(NamedTuple):
     least: int | None = None
     """The minimum width."""
     right: bool = False
+    wraps: bool = False
+    """Whether a long text continues on the next line instead of being cut."""
+    middle: bool = False
+    """Whether a long text is cut in its middle, as names are."""
     instant: bool = False
 
 

@@ -50,6 +50,10 @@ LIMITS = RecordKind(
     complete=_check_scope,
     state=_in_use,
     state_types={"in_use": "int"},
-    columns=(Column("SCOPE", "scope", 10), Column("SIZE", "size", right=True), Column("IN USE", "in_use", right=True)),
+    columns=(
+        Column("SCOPE", "scope", 10, middle=True),
+        Column("SIZE", "size", right=True),
+        Column("IN USE", "in_use", right=True),
+    ),
     example="matins limits set global 4",
 )

@@ -28,7 +28,7 @@ QUIET_HOURS = RecordKind(
     wakes="quiet_hours",
     columns=(
         Column("NAME", "name"),
-        Column("WINDOWS", _windows, 20),
+        Column("WINDOWS", _windows, 20, wraps=True),
         Column("TIMEZONE", "timezone"),
         Column("MODE", "mode"),
     ),

@@ -83,7 +83,7 @@ WEBHOOKS = RecordKind(
     hidden=_without_path,
     columns=(
         Column("NAME", "name"),
-        Column("URL", "url", 20),
+        Column("URL", "url", 20, middle=True),
         Column("STATE", "state"),
         Column("EVENTS", _types, 10),
     ),

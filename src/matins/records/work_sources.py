@@ -33,7 +33,7 @@ WORK_SOURCES = RecordKind(
     columns=(
         Column("NAME", "name"),
         Column("KIND", "kind"),
-        Column("SOURCE", _place, 12),
+        Column("SOURCE", _place, 12, middle=True),
         Column("LABELS", _labels, 8),
     ),
     example="matins work-sources set todo --kind tasks --path TASKS.yaml",

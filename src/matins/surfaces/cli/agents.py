@@ -10,8 +10,8 @@ from matins.surfaces.cli.records import Settings, record_group
 from matins.surfaces.cli.states import last_run
 from matins.surfaces.cli.tables import Cell, Column
 
-_COLUMNS = (Column("NAME"), Column("RUNNER", 6), Column("TOOL", 10), Column("LOGIN", 8), Column("LAST RUN", 12),
-            Column("WORKDIR", 12))  # fmt: skip
+_COLUMNS = (Column("NAME", 14, middle=True), Column("RUNNER", 6), Column("TOOL", 10), Column("LOGIN", 8),
+            Column("LAST RUN", 12), Column("WORKDIR", 12, middle=True))  # fmt: skip
 _NONE = "No agents. Create one: matins agents set scout --runner claude"
 _MAX_SCHEDULES = 1_000
 

@@ -20,7 +20,13 @@ from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import block, one_line, plain
 
 F = TypeVar("F", bound=Callable[..., Any])
-_COLUMNS = (Column("ID"), Column("REQUEST", 16), Column("BY", 8), Column("REQUESTED"), Column("EXPIRES"))
+_COLUMNS = (
+    Column("ID"),
+    Column("REQUEST", 22, middle=True),
+    Column("BY", 8, middle=True),
+    Column("REQUESTED"),
+    Column("EXPIRES"),
+)
 _STATES = ("pending", "approved", "used", "denied", "expired", "void")
 _TITLES = {"run": "Run of {}", "schedule": "New schedule {}", "budget": "More budget for {}"}
 _BLOCKS = ("prompt", "payload", "call")
@@ -47,7 +53,7 @@ def list_approvals(context: CliContext, state: str | None, after: str | None, li
     page = Page.of(limit, lambda count: context.call("approvals.list", state=state, after=after, limit=count))
     rows = [
         (approval["id"], _title(approval), approval["requested_by"], context.relative_time(approval["requested_at"]),
-         context.when(approval["expires_at"]))
+         context.moment(approval["expires_at"]))
         for approval in page.items
     ]  # fmt: skip
     empty = f"No {state or 'pending'} approvals."

@@ -12,7 +12,13 @@ from matins.surfaces.cli.states import state_text
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import block, one_line
 
-_COLUMNS = (Column("CALL"), Column("FROM", 10), Column("TYPE", 8), Column("AT"), Column("OUTCOME", 12))
+_COLUMNS = (
+    Column("CALL"),
+    Column("FROM", 14, middle=True),
+    Column("TYPE", 8, middle=True),
+    Column("AT"),
+    Column("OUTCOME", 16),
+)
 _EMPTY = "No calls. Let a schedule listen: matins edit NAME --on 'webhook NAME'"
 _SOURCES = ("webhook", "chat", "schedule")
 calls = NounGroup("calls", help_of("calls"))
@@ -29,7 +35,7 @@ def list_calls(context: CliContext, name: str | None, source: str | None, before
         limit, lambda count: context.call("calls.list", name=name, source=source, before=before, limit=count)
     )
     rows = [
-        (item["id"], f"{item['source']} {item['name']}", item["type"] or "–", context.when(item["at"]), outcome(item))
+        (item["id"], f"{item['source']} {item['name']}", item["type"] or "–", context.moment(item["at"]), outcome(item))
         for item in page.items
     ]
     context.show(page.items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)

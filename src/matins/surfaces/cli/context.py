@@ -14,8 +14,9 @@ import click
 
 from matins.surfaces.cli import times
 from matins.surfaces.cli.errors import CANCELLED
+from matins.surfaces.cli.states import moment
 from matins.surfaces.cli.tables import Cell, Column, fields, table
-from matins.surfaces.cli.terminal_text import block, is_harmful
+from matins.surfaces.cli.terminal_text import block, is_harmful, one_line, wrapped
 
 if TYPE_CHECKING:
     from matins.api.use_case import Transport, UseCase
@@ -124,6 +125,10 @@ class CliContext:
     def fields(self, *pairs: tuple[str, object]) -> list[str]:
         return fields(pairs, self.width)
 
+    def sentences(self, texts: Iterable[str]) -> list[str]:
+        """Each text on lines of its own, fitted to the terminal."""
+        return [line for text in texts for line in wrapped(one_line(text), self.width)]
+
     def painted(self, cell: Cell) -> str:
         return click.style(cell.text, fg=cell.colour) if self.colour and cell.colour else cell.text
 
@@ -141,6 +146,10 @@ class CliContext:
 
     def when(self, at: str | None) -> str:
         return times.when(at, self.now)
+
+    def moment(self, at: str | None) -> Cell:
+        """The instant as a cell of a table."""
+        return moment(at, self.now)
 
     def until(self, at: str) -> str:
         """The instant as text: Mon 09:00 (in 3d)."""

@@ -26,7 +26,6 @@ from matins.surfaces.cli.schedule_options import SCHEDULE, when_option
 from matins.surfaces.cli.states import state_text
 from matins.surfaces.cli.steps import step_tree
 from matins.surfaces.cli.tables import Cell, Column
-from matins.surfaces.cli.terminal_text import one_line
 from matins.surfaces.cli.times import instant, two_units
 
 _DST_TEXTS = {
@@ -36,7 +35,12 @@ _DST_TEXTS = {
     "second": "second of two: the clocks go back",
 }
 _FIRES = (Column("LOCAL"), Column("UTC"), Column("IN"), Column("", 0))
-_UPCOMING = (Column("NEXT RUN"), Column("NAME"), Column("AGENT", 6), Column("WHEN", 14))
+_UPCOMING = (
+    Column("NEXT RUN"),
+    Column("NAME", 22, middle=True),
+    Column("AGENT", 6, middle=True),
+    Column("WHEN", 14, middle=True),
+)
 _SLOTS = (Column("SLOT"), Column("IN"), Column("VERDICT"), Column("REASON", 20, wraps=True))
 _CATCH_UP = (Column("SLOT"), Column("SLOTS", right=True), Column("VERDICT"), Column("REASON", 20, wraps=True))
 _DEFAULT_COUNT = 5
@@ -84,7 +88,8 @@ def _upcoming(context: CliContext, count: int | None, settings: dict[str, Any]) 
         raise InvalidInput(f"{option} needs a WHEN.", field=name, hint=hint)
     items = context.call("schedules.upcoming", limit=count)
     rows = [
-        (context.when(item["next_run_at"]), item["name"], item["agent"] or "–", item["trigger_text"]) for item in items
+        (context.moment(item["next_run_at"]), item["name"], item["agent"] or "–", item["trigger_text"])
+        for item in items
     ]
     empty = "No runs are scheduled. List all schedules: matins list"
     context.show(items, lambda: context.table(_UPCOMING, rows) if rows else empty)
@@ -96,7 +101,7 @@ def _fires(context: CliContext, found: Document) -> list[str]:
     lines += [f"clock change: {change}" for change in found["clock_changes"]]
     zone = ZoneInfo(found["timezone"])
     rows = [_fire(fire, zone) for fire in found["fires"]]
-    return [*map(one_line, lines), "", *(context.table(_FIRES, rows) if rows else ["It does not fire again."])]
+    return [*context.sentences(lines), "", *(context.table(_FIRES, rows) if rows else ["It does not fire again."])]
 
 
 def _fire(fire: Document, zone: ZoneInfo) -> tuple[str, ...]:
@@ -145,15 +150,14 @@ def preview(
 
 
 def forecast_lines(context: CliContext, found: Document) -> list[str]:
-    lines = [one_line(f"{found['trigger_text']} ({found['timezone']})")]
-    if found["state"] != "active":
-        lines.append(one_line(found["standing"]))
+    lines = [f"{found['trigger_text']} ({found['timezone']})"]
+    lines = context.sentences([*lines, found["standing"]] if found["state"] != "active" else lines)
     rows = [_slot(context, slot) for slot in found["slots"]]
     lines += ["", *context.table(_SLOTS, rows)] if rows else []
-    lines += ["", one_line(found["then"])] if found["then"] else []
+    lines += ["", *context.sentences([found["then"]])] if found["then"] else []
     lines += ["", *step_tree(context, found["steps"])] if found["steps"] else []
     runs = _rate(found["runs_per_day"])
-    return [*lines, "", f"{runs}, cost {found['cost_per_day']}"]
+    return [*lines, "", *context.sentences([f"{runs}, cost {found['cost_per_day']}"])]
 
 
 def _rate(per_day: float) -> str:
@@ -178,7 +182,7 @@ def _verdict(verdict: str) -> Cell:
 
 def _catch_up(context: CliContext, found: Document) -> list[str]:
     rows = [
-        (context.when(record["slot"]), str(record["slots"]), _verdict(record["verdict"]), record["sentence"])
+        (context.moment(record["slot"]), str(record["slots"]), _verdict(record["verdict"]), record["sentence"])
         for record in found["records"]
     ]
-    return [one_line(found["summary"]), *(["", *context.table(_CATCH_UP, rows)] if rows else [])]
+    return [*context.sentences([found["summary"]]), *(["", *context.table(_CATCH_UP, rows)] if rows else [])]

@@ -14,7 +14,7 @@ from matins.surfaces.cli.terminal_text import one_line
 _COLUMNS = (
     Column("INCIDENT"),
     Column("KIND"),
-    Column("SCHEDULE", 10),
+    Column("SCHEDULE", 14, middle=True),
     Column("STATE"),
     Column("COUNT", right=True),
     Column("SINCE"),

@@ -21,7 +21,13 @@ from matins.surfaces.cli.terminal_text import one_line
 from matins.surfaces.cli.times import full_time
 
 _STATUSES = ("draft", "scheduled", "recurring", "active", "paused", "completed", "failed", "cancelled")
-_COLUMNS = (Column("NAME"), Column("STATUS"), Column("WHEN", 10), Column("NEXT RUN", 9), Column("LAST RUN", 12))
+_COLUMNS = (
+    Column("NAME", 22, middle=True),
+    Column("STATUS"),
+    Column("WHEN", 14, middle=True),
+    Column("NEXT RUN"),
+    Column("LAST RUN", 12),
+)
 _EMPTY = 'No missions. Make one: matins missions make release --step "Build @claude: Build it"'
 _name = click.argument("name", shell_complete=complete_keys("missions"))
 _agent = agent_option("Agent of the mission, if the name is ambiguous.")
@@ -45,7 +51,7 @@ def list_missions(context: CliContext, agent: str | None, status: str | None, af
         limit, lambda count: context.call("missions.list", agent=agent, status=status, after=after, limit=count)
     )
     rows = [
-        (item["name"], mission_status(item), item["when"] or "–", context.when(item["next_run_at"]),
+        (item["name"], mission_status(item), item["when"] or "–", context.moment(item["next_run_at"]),
          last_run(item["last_run"], context.now))
         for item in page.items
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from matins.surfaces.cli.framework import complete_keys
 from matins.surfaces.cli.records import record_group
 from matins.surfaces.cli.tables import Column
 
-_COLUMNS = (Column("DESTINATION"), Column("KIND"), Column("RESULT", 20))
+_COLUMNS = (Column("DESTINATION", 16, middle=True), Column("KIND"), Column("RESULT", 20))
 _NONE = "There is no destination. Create one: matins destinations set phone --kind ntfy --to env:NTFY_TOPIC"
 notify = record_group("notify")
 

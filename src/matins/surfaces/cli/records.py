@@ -18,7 +18,7 @@ from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, complete_keys, deletion, pass_context
 from matins.surfaces.cli.options import check_any, given_settings, read_setting, setting_options
 from matins.surfaces.cli.states import state_text
-from matins.surfaces.cli.tables import Column
+from matins.surfaces.cli.tables import Cell, Column
 from matins.surfaces.cli.terminal_text import one_line, plain
 
 if TYPE_CHECKING:
@@ -143,20 +143,23 @@ class RecordCommands:
 
     def _table(self, context: CliContext, items: Iterable[Document]) -> list[str]:
         kind = self._kind
-        columns = [Column(column.title, column.least, column.right) for column in kind.columns]
+        columns = [
+            Column(column.title, column.least, column.right, column.wraps, column.middle) for column in kind.columns
+        ]
         return context.table(columns, [row for item in items for row in self._rows(context, item)])
 
-    def _rows(self, context: CliContext, item: Document) -> Iterable[tuple[str, ...]]:
+    def _rows(self, context: CliContext, item: Document) -> Iterable[tuple[str | Cell, ...]]:
         if self._kind.rows is not None:
             return self._kind.rows(item)
-        return [tuple(_cell(context, column, item) for column in self._kind.columns)]
+        columns = self._kind.columns
+        return [
+            tuple(context.moment(_cell(column, item)) if column.instant else _cell(column, item) for column in columns)
+        ]
 
     def _fields(self, context: CliContext, document: Document) -> list[str]:
         kind = self._kind
         if kind.single:  # the columns have a text for an empty record
-            return context.fields(
-                *((column.title.lower(), _cell(context, column, document)) for column in kind.columns)
-            )
+            return context.fields(*((column.title.lower(), _cell(column, document)) for column in kind.columns))
         lines = context.fields(*((state_text(name), text) for name, text in self._texts(context, document)))
         return [*lines, "", *self._table(context, [document])] if kind.rows is not None else lines
 
@@ -184,10 +187,8 @@ def _complete_from(keys: tuple[str, ...]) -> Completer:
     return complete
 
 
-def _cell(context: CliContext, column: RecordColumn, item: Document) -> str:
+def _cell(column: RecordColumn, item: Document) -> str:
     value = item[column.value] if isinstance(column.value, str) else column.value(item)
-    if column.instant:
-        return context.when(value)
     if isinstance(value, float):
         return f"{value:.15g}"
     return "–" if value is None else plain(value)

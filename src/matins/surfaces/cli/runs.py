@@ -32,7 +32,7 @@ from matins.surfaces.cli.terminal_text import block, one_line, plain
 from matins.surfaces.cli.times import duration_text
 from matins.surfaces.cli.wait import Waited, wait_for
 
-_COLUMNS = (Column("RUN"), Column("SCHEDULE", 12), Column("SLOT", 12), Column("STATE", 14), Column("DURATION"),
+_COLUMNS = (Column("RUN"), Column("SCHEDULE", 16, middle=True), Column("SLOT"), Column("STATE", 14), Column("DURATION"),
             Column("REASON", 10))  # fmt: skip
 _EXECUTED = "executed"
 """The first field of an agent's report. Results of jobs do not have it."""
@@ -171,7 +171,7 @@ def _listed(context: CliContext, items: list[Document], name: str | None, *, fil
 
 
 def _row(context: CliContext, found: Document) -> tuple[Any, ...]:
-    slot = context.when(found["slot"]) if found["slot"] else f"manual {context.relative_time(found['planned_at'])}"
+    slot = context.moment(found["slot"]) if found["slot"] else f"manual {context.relative_time(found['planned_at'])}"
     length = "–" if found["duration_ms"] is None else duration_text(found["duration_ms"])
     return found["id"], found["schedule"], slot, run_state(found), length, _reason(found)
 

@@ -32,9 +32,9 @@ _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "b
 _TABS, _SORTS = get_args(ScheduleTab), get_args(ScheduleSort)
 _COLUMNS = (
     Column("NAME", 22, middle=True),
-    Column("AGENT", 6),
-    Column("WHEN", 10),
-    Column("NEXT RUN", 15),
+    Column("AGENT", 6, middle=True),
+    Column("WHEN", 14, middle=True),
+    Column("NEXT RUN"),
     Column("LAST RUN", 12),
 )
 EXAMPLE = 'matins add "every weekday at 9am" --agent claude "Summarise my open PRs"'

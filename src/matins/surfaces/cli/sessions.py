@@ -11,7 +11,14 @@ from matins.surfaces.cli.framework import NounGroup, complete_keys, pass_context
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import one_line
 
-_COLUMNS = (Column("ID"), Column("NAME", 8), Column("ROLE"), Column("TOKEN"), Column("USED"), Column("STATE", 8))
+_COLUMNS = (
+    Column("ID"),
+    Column("NAME", 12, middle=True),
+    Column("ROLE"),
+    Column("TOKEN", 8, middle=True),
+    Column("USED"),
+    Column("STATE"),
+)
 _EMPTY = "No browser is logged in. Print a link: matins login"
 sessions = NounGroup("sessions", help_of("sessions"))
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from matins.surfaces.cli.tables import Cell
-from matins.surfaces.cli.times import relative_time, when
+from matins.surfaces.cli.times import local, relative_time, when
 
 _RUNS = {
     "queued": ("◌", None),
@@ -60,13 +60,19 @@ def last_run(run: dict[str, Any] | None, at: datetime) -> Cell:
     if run["live"]:
         return state
     since = run["ended_at"] or run["started_at"] or run["slot"] or run["planned_at"]
-    return state._replace(text=f"{state.text} {relative_time(since, at)}")
+    ago = relative_time(since, at)
+    return state._replace(text=f"{state.text} {ago}", short=f"{state.text[0]} {ago}")
+
+
+def moment(text: str | None, at: datetime) -> Cell:
+    """An instant in a table: in 3h (09:00); where that has no room, 09:00."""
+    return Cell("–") if text is None else Cell(when(text, at), short=local(text, at))
 
 
 def next_run(schedule: dict[str, Any], at: datetime) -> Cell:
     """The time of the next run, or the reason why there is none."""
     if schedule["state"] == "active":
-        return Cell(when(schedule["next_run_at"], at))
+        return moment(schedule["next_run_at"], at)
     return schedule_state(schedule)
 
 

@@ -13,8 +13,8 @@ from matins.surfaces.cli.terminal_text import one_line, wrapped
 from matins.surfaces.cli.timeline import AHEAD, LEGEND, PAST, strip, timeline
 
 _ATTENTION = (Column("NEEDS YOU", 20, wraps=True), Column("SINCE"), Column("COMMAND", 12, wraps=True))
-_FAILED = (Column("FAILED"), Column("WHEN"), Column("WHY", 16), Column("RUN"))
-_SCHEDULES = (Column("SCHEDULE", 12), Column("NEXT RUN", 9), Column("LAST RUN", 12))
+_FAILED = (Column("FAILED", 20, middle=True), Column("WHEN"), Column("WHY", 16), Column("RUN"))
+_SCHEDULES = (Column("SCHEDULE", 16, middle=True), Column("NEXT RUN"), Column("LAST RUN", 12))
 _DEFAULT_WIDTH = 80
 _BARS, _SHOWN = 20, 8
 _DAY_S = 86_400

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -16,12 +16,14 @@ class Cell(NamedTuple):
     text: str
     colour: str | None = None
     """Colour adds to the text, and never replaces it."""
+    short: str | None = None
+    """What is shown where the text has no room: the part that matters."""
 
 
 class Column(NamedTuple):
     title: str
     least: int | None = None
-    """The minimum width; None for a column that is never cut, because people copy its values."""
+    """The minimum width; None for a column that gives way last, because people copy its values."""
     right: bool = False
     wraps: bool = False
     """Whether a long text continues on the next line instead of being cut."""
@@ -32,53 +34,83 @@ class Column(NamedTuple):
 def table(
     columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]], width: int | None, *, colour: bool = False
 ) -> list[str]:
-    """The lines of the table with a header, at most `width` columns wide if the columns allow it."""
-    lines = [[_cell(item) for item in row] for row in rows]
+    """The lines of the table with a header, at most `width` columns wide."""
     head = [Cell(column.title, "bold") for column in columns]
-    natural = [max(cells(line[n].text) for line in [head, *lines]) for n in range(len(columns))]
-    widths = _shrunk(columns, natural, width)
-    return [text for line in [head, *lines] for text in _lines(columns, line, widths, width, colour)]
+    lines = [head, *([_cell(item) for item in row] for row in rows)]
+    lines, widths = _arranged(columns, lines, width)
+    return [text for line in lines for text in _lines(columns, line, widths, colour)]
 
 
 def _cell(item: str | Cell) -> Cell:
     return Cell(one_line(item)) if isinstance(item, str) else item._replace(text=one_line(item.text))
 
 
-def _shrunk(columns: Sequence[Column], natural: list[int], width: int | None) -> list[int]:
+def _arranged(
+    columns: Sequence[Column], lines: list[list[Cell]], width: int | None
+) -> tuple[list[list[Cell]], list[int]]:
+    """The lines and the widths of their columns. Texts are cut first, then short ones are taken, and names are cut
+    last: an hour is worth more than the end of a sentence.
+    """
+    widths = _natural(lines)
+    if width is None or _total(widths) <= width:
+        return lines, widths
+    for shorter in (lines, *_shortened(lines)):
+        lines, widths = shorter, _shrunk(_natural(shorter), [column.least for column in columns], width)
+        if _total(widths) <= width:
+            return lines, widths
+    return lines, _shrunk(widths, [1] * len(columns), max(width, _NARROWEST))
+
+
+def _natural(lines: list[list[Cell]]) -> list[int]:
+    return [max(cells(line[n].text) for line in lines) for n in range(len(lines[0]))]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _shortened(lines: list[list[Cell]]) -> Iterator[list[list[Cell]]]:
+    """The lines with the short texts of one more column each time, from the right."""
+    for column in reversed(range(len(lines[0]))):
+        if any(line[column].short is not None for line in lines):
+            lines = [[*line[:column], _short(line[column]), *line[column + 1 :]] for line in lines]
+            yield lines
+
+
+def _short(cell: Cell) -> Cell:
+    return cell if cell.short is None else cell._replace(text=cell.short, short=None)
+
+
+def _shrunk(natural: list[int], least: Sequence[int | None], width: int) -> list[int]:
     """The widths of the columns. The widest column shrinks first."""
     widths = list(natural)
-    over = 0 if width is None else sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    while over > 0:
-        able = [n for n, column in enumerate(columns) if column.least is not None and widths[n] > column.least]
+    for _ in range(_total(widths) - width):
+        able = [n for n, size in enumerate(least) if size is not None and widths[n] > size]
         if not able:
             break
         widths[max(able, key=lambda n: widths[n])] -= 1
-        over -= 1
     return widths
 
 
-def _lines(
-    columns: Sequence[Column], line: list[Cell], widths: list[int], width: int | None, colour: bool
-) -> list[str]:
+def _lines(columns: Sequence[Column], line: list[Cell], widths: list[int], colour: bool) -> list[str]:
     parts = [
         [cell._replace(text=text) for text in wrapped(cell.text, size)] if column.wraps else [cell]
         for column, cell, size in zip(columns, line, widths, strict=True)
     ]
     rows = zip_longest(*parts, fillvalue=Cell(""))
-    return [_line(columns, list(row), widths, width, colour) for row in rows]
+    return [_line(columns, list(row), widths, colour) for row in rows]
 
 
-def _line(columns: Sequence[Column], line: list[Cell], widths: list[int], width: int | None, colour: bool) -> str:
+def _line(columns: Sequence[Column], line: list[Cell], widths: list[int], colour: bool) -> str:
     parts = [
         _styled(padded(_cut(column, cell.text, size), size, right=column.right), cell.colour if colour else None)
         for column, cell, size in zip(columns, line, widths, strict=True)
     ]
-    text = _GAP.join(parts).rstrip()
-    return text if width is None or colour else fitted(text, max(width, _NARROWEST))
+    return _GAP.join(parts).rstrip()
 
 
 def _cut(column: Column, text: str, size: int) -> str:
-    return fitted_ends(text, size) if column.middle else fitted(text, size)
+    return fitted_ends(text, size) if column.middle or column.least is None else fitted(text, size)
 
 
 def _styled(text: str, colour: str | None) -> str:

@@ -58,10 +58,12 @@ def fitted(text: str, width: int) -> str:
 
 def fitted_ends(text: str, width: int) -> str:
     """The text cut to a width, with … in its middle if it was longer."""
-    if cells(text) <= width or width < _SHORTEST_ENDS or not text.isascii():
+    if cells(text) <= width or width < _SHORTEST_ENDS:
         return fitted(text, width)
-    end = (width - 1) // 2
-    return f"{text[: width - 1 - end]}{_MORE}{text[-end:]}"
+    end = fitted(text[::-1], (width - 1) // 2 + 1).removesuffix(_MORE)[::-1].lstrip()
+    while end and not _cells_of(end[0]):  # a mark whose letter was cut away
+        end = end[1:]
+    return fitted(text, width - cells(end)) + end
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:

@@ -12,7 +12,13 @@ from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import block, one_line
 from matins.surfaces.cli.times import local
 
-_COLUMNS = (Column("THREAD"), Column("AGENT", 8), Column("CHANNEL", 8), Column("STATE"), Column("UPDATED"))
+_COLUMNS = (
+    Column("THREAD"),
+    Column("AGENT", 8, middle=True),
+    Column("CHANNEL", 8, middle=True),
+    Column("STATE"),
+    Column("UPDATED"),
+)
 _EMPTY = "No threads. The first run of an agent creates one."
 threads = NounGroup("threads", help_of("threads"))
 
@@ -25,7 +31,7 @@ def list_threads(context: CliContext, before: str | None, limit: int) -> None:
     page = Page.of(limit, lambda count: context.call("threads.list", before=before, limit=count))
     rows = [
         (item["id"], item["agent"], item["channel"] or item["session_name"] or "–", item["state"],
-         context.when(item["updated_at"]))
+         context.moment(item["updated_at"]))
         for item in page.items
     ]  # fmt: skip
     context.show(page.items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from matins.surfaces.cli.states import run_state
 from matins.surfaces.cli.tables import Cell
-from matins.surfaces.cli.terminal_text import fitted, one_line, padded
+from matins.surfaces.cli.terminal_text import fitted_ends, one_line, padded
 from matins.surfaces.cli.times import instant
 
 PAST, AHEAD = timedelta(hours=8), timedelta(hours=16)
@@ -86,7 +86,7 @@ def _lane(lane: Mapping[str, Any], scale: Scale, now: int) -> list[Cell]:
     for run in lane["runs"]:
         _put(places, max(0, min(now - 1, scale.place(run["at"]))), mark(run))
     places[now] = _NOW
-    name = fitted(one_line(lane["agent"] or "jobs"), _LABEL - 2)
+    name = fitted_ends(one_line(lane["agent"] or "jobs"), _LABEL - 2)
     return [Cell(padded(name, _LABEL)), *(Cell(" ") if cell is None else cell for cell in places)]
 
 

@@ -12,7 +12,14 @@ from matins.surfaces.cli.instants import FUTURE
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import one_line
 
-_COLUMNS = (Column("ID"), Column("NAME", 8), Column("ROLE"), Column("RIGHTS", 8), Column("USED"), Column("STATE", 8))
+_COLUMNS = (
+    Column("ID"),
+    Column("NAME", 12, middle=True),
+    Column("ROLE"),
+    Column("RIGHTS", 8),
+    Column("USED"),
+    Column("STATE"),
+)
 _ROLES = ("owner", "operator", "viewer", "agent")
 _EMPTY = "No tokens. Create one: matins tokens create NAME"
 tokens = NounGroup("tokens", help_of("tokens"))

@@ -61,7 +61,7 @@ def deliveries(context: CliContext, name: str, state: str | None) -> None:
     """List events that a webhook has not received."""
     items: list[Document] = context.call("subscriptions.deliveries", name=name, state=state)
     rows = [
-        (item["event"], str(item["attempts"]), context.when(item["next_at"]), item["last_error"] or "–")
+        (item["event"], str(item["attempts"]), context.moment(item["next_at"]), item["last_error"] or "–")
         for item in items
     ]
     empty = f"No {state} deliveries." if state else "No event waits for delivery."

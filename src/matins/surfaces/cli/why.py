@@ -10,7 +10,6 @@ from matins.surfaces.cli.instants import ANY
 from matins.surfaces.cli.states import gate_verdict, run_state, state_text
 from matins.surfaces.cli.steps import step_tree
 from matins.surfaces.cli.tables import Column
-from matins.surfaces.cli.terminal_text import one_line, wrapped
 from matins.surfaces.cli.times import duration_text
 
 _GATES = (Column("GATE"), Column("VERDICT"), Column("REASON", 20, wraps=True))
@@ -32,7 +31,7 @@ def why(context: CliContext, name: str, agent: str | None, at: str | None) -> No
 
 
 def _explained(context: CliContext, found: Document) -> list[str]:
-    lines = wrapped(one_line(found["summary"]), context.width)
+    lines = context.sentences([found["summary"]])
     if found["run"] is not None:
         lines += ["", *_detail(context, found["run"])]
     if found["slot"] is not None:
