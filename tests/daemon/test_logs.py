@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from matins.daemon.logs import Documents, Lines
+from matins.daemon.log_format import Documents, Lines
 
 HOSTILE = "note\x1b]0;title\x07\x9b2J\u202egpj\r\nforged line"
 

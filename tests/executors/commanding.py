@@ -84,7 +84,7 @@ def limit_at(commands: Commands, path: Path) -> Iterator[None]:
 
     def strike() -> None:
         if select.select([both], [], [], PATIENCE)[0]:
-            commands.end_all("wall")
+            commands.end_all("timeout")
 
     thread = threading.Thread(target=strike)
     thread.start()

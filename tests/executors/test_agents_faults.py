@@ -17,8 +17,8 @@ TOOLS = ("claude", "codex", "gemini", "goose", "opencode", "qwen")
 ENDS = {  # state, reason, executed, what ended it
     "": ("succeeded", None, True, None),
     "no_final": ("failed", "failed", False, None),
-    "never_exits": ("succeeded", None, True, "after_final"),
-    "hang": ("failed", "timed_out", False, "wall"),
+    "never_exits": ("succeeded", None, True, "exit_timeout"),
+    "hang": ("failed", "timed_out", False, "timeout"),
     "floods": ("succeeded", None, True, None),
     "big_line": ("succeeded", None, True, None),
     "garbage": ("succeeded", None, True, None),
@@ -91,4 +91,4 @@ def test_b4_what_is_done_was_done_before_anybody_could_end_it(office: Office, tm
             office.matins.delete("claude-never_exits")
             if run.outcome["result"]["executed"]:
                 break
-        assert (run.state, run.outcome["result"]["ended_by"]) == ("succeeded", "after_final"), run.outcome
+        assert (run.state, run.outcome["result"]["ended_by"]) == ("succeeded", "exit_timeout"), run.outcome

@@ -27,7 +27,7 @@ def test_b4_a_run_that_was_denied_everything_has_failed() -> None:
     assert (some.succeeded, some.error, some.denials) == (True, None, denials)
 
 
-@pytest.mark.parametrize(("ended_by", "words"), [("idle", "its idle timeout"), ("wall", "its timeout")])
+@pytest.mark.parametrize(("ended_by", "words"), [("idle_timeout", "its idle timeout"), ("timeout", "its timeout")])
 def test_b9_the_reason_survives_a_limit_of_ours(ended_by: EndedBy, words: str) -> None:
     """B9"""
     cut = RunnerResult(False, False, error="x was ended", complaint="HTTP 401: invalid key, tried again 7 times")
@@ -40,7 +40,7 @@ def test_b9_the_reason_survives_a_limit_of_ours(ended_by: EndedBy, words: str) -
 def test_b6_an_outage_is_told_as_one() -> None:
     """B6"""
     limit = Limit("anthropic", None, "HTTP 529", 30_000, outage=True)
-    told = outcome(RunnerResult(False, False, error="x", limit=limit), "idle").limit
+    told = outcome(RunnerResult(False, False, error="x", limit=limit), "idle_timeout").limit
     assert told is not None
     assert (told.resets_at, told.outage) == (35_000, True)
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from matins.daemon.logs import Lines, log_event
+from matins.daemon.log_format import Lines, log_event
 from matins.testing import ManualClock, Sandbox
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from urllib.parse import urlsplit
 
-from matins.daemon import logs
+from matins.daemon import log_format
 from matins.daemon.address import PORT, bind_address, host_in_url, url_of
 from matins.daemon.banner import Banner, banner_text
 from matins.daemon.chat import ChatHost
@@ -82,7 +82,7 @@ class Daemon:
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT. SIGHUP reads the file again. A second SIGTERM or SIGINT exits immediately."""
-        logs.set_up(self._log)
+        log_format.set_up(self._log)
         with ExitStack() as stack:
             stack.enter_context(Signals((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), self._on_signal))
             self._start(stack)
@@ -111,7 +111,7 @@ class Daemon:
         if not matins.store.acquire(wait=True):
             raise engine_running(matins.store)
         listener = stack.enter_context(bind_address(self._host, self._port))
-        matins.subscribe(logs.log_event)
+        matins.subscribe(log_format.log_event)
         matins.url = url_of(self._host, listener)
         matins.public_url = _http_settings(matins).public_url
         moved = self._port is None and listener.getsockname()[1] != PORT  # the server takes the listener over

@@ -335,7 +335,7 @@ class AgentExecutor:
             if started.ends_by_itself:
                 result = with_stderr_reason(result, stderr)
             elif result.succeeded and process.ended_by is not None:  # the limit came after the final event
-                process = process._replace(ended_by="after_final")
+                process = process._replace(ended_by="exit_timeout")
             now = self._clock.now_ms()
             outcome = outcome_of(
                 started.call, result, process, started.context.assignment, started.context.policies, now

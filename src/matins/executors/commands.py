@@ -72,7 +72,7 @@ class Commands:
             inherited() | dict(variables),
             str(Path(from_home(workdir or ".")).absolute()),
             orjson.dumps(dict(context), option=orjson.OPT_APPEND_NEWLINE),
-            Limits(wall_ms=limit_ms, grace_ms=_GRACE_MS),
+            Limits(timeout_ms=limit_ms, grace_ms=_GRACE_MS),
             head_bytes=_half(MAX_STDOUT_BYTES),
             tail_bytes=_half(MAX_STDOUT_BYTES),
             name=name,
@@ -88,7 +88,7 @@ class Commands:
             self._running.discard(name)
             supervisor.files.delete_named(name)
 
-    def end_all(self, ended_by: EndedBy = "asked") -> None:
+    def end_all(self, ended_by: EndedBy = "cancelled") -> None:
         for name in self._running.copy():
             self._supervisor().end_command(name, ended_by)
 
@@ -101,11 +101,11 @@ def _argv(command: str | Sequence[str]) -> tuple[str, ...]:
 
 def _outcome(supervisor: Supervisor, launch: Launch) -> ProcessOutcome:
     """Start it, and wait for its end."""
-    assert launch.limits.wall_ms is not None
+    assert launch.limits.timeout_ms is not None
     outcomes: SimpleQueue[ProcessOutcome] = SimpleQueue()
     supervisor.start(launch, outcomes.put)
     try:
-        return outcomes.get(timeout=(launch.limits.wall_ms + _GRACE_MS) / 1000 + _SPARE_S)
+        return outcomes.get(timeout=(launch.limits.timeout_ms + _GRACE_MS) / 1000 + _SPARE_S)
     except BaseException as error:  # Ctrl-C does not reach another session
         supervisor.end_command(launch.name)
         if isinstance(error, Empty):

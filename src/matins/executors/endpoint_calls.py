@@ -101,12 +101,12 @@ class EndpointCall:
 
     def left(self) -> float:
         """Seconds to wait for the next bytes: the idle timeout, within the time limit of the call."""
-        wall, idle = self._limits.wall_ms, self._limits.idle_ms
+        wall, idle = self._limits.timeout_ms, self._limits.idle_timeout_ms
         waits: list[tuple[float, EndedBy | None]] = [(_NO_LIMIT_S, None)]
         if wall is not None:
-            waits.append(((self._begun + wall - self._clock.boot_ms()) / 1000, "wall"))
+            waits.append(((self._begun + wall - self._clock.boot_ms()) / 1000, "timeout"))
         if idle is not None:
-            waits.append((idle / 1000, "idle"))
+            waits.append((idle / 1000, "idle_timeout"))
         seconds, self._waiting_limit = min(waits, key=lambda wait: wait[0])
         if seconds <= 0:
             self.expired()
@@ -135,7 +135,7 @@ class EndpointCall:
                 _shut(self._sock)
 
     def unresponsive(self) -> bool:
-        wall = self._limits.wall_ms
+        wall = self._limits.timeout_ms
         return wall is not None and self._clock.boot_ms() > self._begun + wall + _UNRESPONSIVE_MS
 
     def redacted(self, data: bytes) -> bytes:
@@ -163,7 +163,7 @@ class EndpointCalls:
         """End the call. False when there is no such call."""
         connection = self._connections.get(mark)
         if connection is not None:
-            connection.end("asked")
+            connection.end("cancelled")
         return connection is not None
 
     def end_all(self) -> None:

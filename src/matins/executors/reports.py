@@ -19,8 +19,8 @@ from matins.model.thread import ThreadAssignment
 _MAX_TEXT_LENGTH = 32_000
 _MAX_END_LENGTH = 8_000
 _ENDED = {
-    "wall": "the run exceeded its timeout",
-    "idle": "the run printed nothing for longer than its idle timeout",
+    "timeout": "the run exceeded its timeout",
+    "idle_timeout": "the run printed nothing for longer than its idle timeout",
     "memory": "the run exceeded its memory limit",
     "processes": "the run exceeded its process limit",
     "cpu": "the run exceeded its CPU limit",
@@ -40,7 +40,7 @@ def outcome_of(
     """The outcome of a run, from the result of the tool and the outcome of the process."""
     result = replace(result, session=result.session or call.session or call.new_session)
     usage = usage_of(call, result, policies)
-    succeeded = result.succeeded and process.kind == "finished" and process.ended_by in (None, "after_final")
+    succeeded = result.succeeded and process.kind == "finished" and process.ended_by in (None, "exit_timeout")
     error = None if succeeded else _failure_text(result, process)
     if succeeded and result.all_denied:
         succeeded, error = False, f"all tool calls were denied: {'; '.join(result.denials[:3])}"
@@ -48,8 +48,8 @@ def outcome_of(
         succeeded,
         result=outcome_document(result, process, assignment, usage),
         error=error,
-        timed_out=process.ended_by in ("wall", "idle"),
-        cancelled=process.ended_by == "asked",
+        timed_out=process.ended_by in ("timeout", "idle_timeout"),
+        cancelled=process.ended_by == "cancelled",
         usage=usage,
         limit=None if succeeded else _limit(result, process, now),
         over_budget=result.stopped_by == "money" or process.ended_by == "budget",
@@ -76,7 +76,7 @@ def unreadable(error: Exception, process: ProcessOutcome) -> Outcome:
     """The outcome of a run that is over and cannot be read: cancelled if that was requested, otherwise lost."""
     text = error.message if isinstance(error, MatinsError) else f"{type(error).__name__}: {error}"
     ended = "the run is over" if process.exit_code is None else f"the run ended with exit code {process.exit_code}"
-    was_cancelled = process.ended_by == "asked"
+    was_cancelled = process.ended_by == "cancelled"
     return Outcome(
         False,
         error=f"{ended}, but its output cannot be read: {text}",

@@ -46,16 +46,16 @@ def test_b9_a_run_that_goes_on_is_adopted(desks: Desks, said: Marks, gate: Gate)
 def test_an_adopted_run_can_be_ended_and_keeps_its_limits(desks: Desks, said: Marks) -> None:
     first = desks()
     stubborn = first.sh(f"trap '' TERM; echo > {said.path}; while :; do sleep 100; done", limits=Limits(grace_ms=50))
-    limited = first.sh(f"echo > {said.path}; sleep 100", limits=Limits(wall_ms=1_500))
+    limited = first.sh(f"echo > {said.path}; sleep 100", limits=Limits(timeout_ms=1_500))
     said.line(), said.line()
     first.supervisor.close(leave_running=True)
     second = desks()
     second.supervisor.end(stubborn, 1)  # without being asked what became of it
-    assert second.wait(stubborn)[:4] == ("finished", None, signal.SIGKILL, "asked")
+    assert second.wait(stubborn)[:4] == ("finished", None, signal.SIGKILL, "cancelled")
     assert second.supervisor.reap(limited, 1).kind in ("running", "finished")
     if second.supervisor.running():
         second.wait(limited)
-    assert second.supervisor.reap(limited, 1).ended_by == "wall"
+    assert second.supervisor.reap(limited, 1).ended_by == "timeout"
 
 
 def test_b9_a_run_that_ended_while_nobody_was_there_is_read(desks: Desks, said: Marks, gate: Gate) -> None:
@@ -243,7 +243,7 @@ def test_term_to_a_warden_ends_its_run(harness: Harness, said: Marks) -> None:
     said.line()
     warden = harness.warden(run)
     proc.send([warden], signal.SIGTERM)
-    assert harness.wait(run)[:4] == ("finished", None, signal.SIGTERM, "asked")
+    assert harness.wait(run)[:4] == ("finished", None, signal.SIGTERM, "cancelled")
     assert gone(warden)
 
 
@@ -252,7 +252,7 @@ def test_term_to_the_keeper_ends_every_run(harness: Harness, said: Marks) -> Non
     for _ in runs:
         said.line()
     proc.send([harness.keeper()], signal.SIGTERM)
-    assert [harness.wait(run).ended_by for run in runs] == ["asked"] * 3
+    assert [harness.wait(run).ended_by for run in runs] == ["cancelled"] * 3
     assert harness.run("true").exit_code == 0
 
 

@@ -29,10 +29,12 @@ DAEMON = (
 )
 
 
-@pytest.mark.parametrize("limits", [Limits(wall_ms=100), Limits(idle_ms=100)], ids=["wall", "idle"])
+@pytest.mark.parametrize(
+    "limits", [Limits(timeout_ms=100), Limits(idle_timeout_ms=100)], ids=["timeout", "idle_timeout"]
+)
 def test_b9_time_limits_end_a_run(harness: Harness, limits: Limits) -> None:
     outcome = harness.run("sleep", "1000", limits=limits)
-    assert outcome.ended_by == ("wall" if limits.wall_ms else "idle")
+    assert outcome.ended_by == ("timeout" if limits.timeout_ms else "idle_timeout")
     assert (outcome.kind, outcome.exit_code, outcome.signal) == ("finished", None, signal.SIGTERM)
     assert outcome.started_at is not None
     assert outcome.ended_at is not None
@@ -60,7 +62,7 @@ def hear(size):
     return it.next_check_at()
 it.begin()
 {steps}
-it.end('asked')
+it.end('cancelled')
 while not it.advance(now): now += 1
 print(it.last_record()['ended_by'])
 """
@@ -79,7 +81,11 @@ def test_output_keeps_a_run_from_being_idle(tmp_path: Path, gate: Gate) -> None:
     """On either stream: the time counts from the last byte."""
     command = "{gate}; echo 1; {gate}; echo 2 >&2; sleep 1000"
     steps = "now = 900; print(hear(2)); now = 1800; print(hear(4)); now = 2800; it.advance(now)"
-    assert driven(tmp_path, gate, command, Limits(idle_ms=1_000), steps).split() == ["1900", "2800", "idle"]
+    assert driven(tmp_path, gate, command, Limits(idle_timeout_ms=1_000), steps).split() == [
+        "1900",
+        "2800",
+        "idle_timeout",
+    ]
 
 
 def test_b9_who_only_says_that_it_tries_again_is_idle(tmp_path: Path, gate: Gate) -> None:
@@ -88,7 +94,12 @@ def test_b9_who_only_says_that_it_tries_again_is_idle(tmp_path: Path, gate: Gate
     steps = (
         "now = 300; print(hear(6)); now = 600; print(hear(12)); now = 900; print(hear(23)); now = 1900; it.advance(now)"
     )
-    assert driven(tmp_path, gate, command, Limits(idle_ms=1_000), steps).split() == ["1000", "1000", "1900", "idle"]
+    assert driven(tmp_path, gate, command, Limits(idle_timeout_ms=1_000), steps).split() == [
+        "1000",
+        "1000",
+        "1900",
+        "idle_timeout",
+    ]
 
 
 def test_b9_who_talks_on_after_its_final_event_is_let(tmp_path: Path, gate: Gate) -> None:
@@ -98,32 +109,32 @@ def test_b9_who_talks_on_after_its_final_event_is_let(tmp_path: Path, gate: Gate
         "print(hear(6)); now = 900; print(hear(11)); now = 1800; print(hear(16))\n"
         "now = 2799; it.advance(now); print(it.next_check_at()); now = 2800; it.advance(now)"
     )
-    limits = Limits(wall_ms=100_000, idle_ms=50_000, after_final_ms=1_000)
+    limits = Limits(timeout_ms=100_000, idle_timeout_ms=50_000, exit_timeout_ms=1_000)
     said = driven(tmp_path, gate, command, limits, steps).split()
-    assert said == ["1000", "1900", "2800", "2800", "after_final"]
+    assert said == ["1000", "1900", "2800", "2800", "exit_timeout"]
 
 
 def test_b9_after_its_final_event_nobody_minds_that_it_is_silent(tmp_path: Path, gate: Gate) -> None:
     """B9: it has as long as it may stay then, though it may be silent for less before"""
-    limits = Limits(idle_ms=500, after_final_ms=1_000)
+    limits = Limits(idle_timeout_ms=500, exit_timeout_ms=1_000)
     steps = "print(it.next_check_at(), hear(6)); now = 999; it.advance(now); now = 1000; it.advance(now)"
     said = driven(tmp_path, gate, "{gate}; echo final; sleep 1000", limits, steps).split()
-    assert said == ["500", "1000", "after_final"]
+    assert said == ["500", "1000", "exit_timeout"]
 
 
 def test_b9_who_hangs_after_its_final_event_is_ended(harness: Harness) -> None:
     """B9: the event comes in two writes, and its type at the end."""
     script = r"""printf '{"said": "all", "type" : "res'; sleep 0.05; printf 'ult"}\n'; sleep 1000"""
     final = ({"type": "result"}, {"type": "error"})
-    outcome = harness.run("sh", "-c", script, finals=final, limits=Limits(after_final_ms=100, idle_ms=60_000))
-    assert (outcome.ended_by, outcome.signal) == ("after_final", signal.SIGTERM)
+    outcome = harness.run("sh", "-c", script, finals=final, limits=Limits(exit_timeout_ms=100, idle_timeout_ms=60_000))
+    assert (outcome.ended_by, outcome.signal) == ("exit_timeout", signal.SIGTERM)
 
 
 def test_without_a_final_event_that_limit_does_not_begin(harness: Harness) -> None:
     """Also when the needle comes on stderr."""
     final = ("result",)
     outcome = harness.run(
-        "sh", "-c", "echo resul; echo result >&2; sleep 0.3", finals=final, limits=Limits(after_final_ms=1)
+        "sh", "-c", "echo resul; echo result >&2; sleep 0.3", finals=final, limits=Limits(exit_timeout_ms=1)
     )
     assert (outcome.exit_code, outcome.ended_by) == (0, None)
 
@@ -132,7 +143,7 @@ def test_b9_who_ignores_term_is_killed(harness: Harness, said: Marks) -> None:
     run = harness.sh(f"{STUBBORN}; echo > {said.path}; while :; do sleep 1000; done", limits=Limits(grace_ms=50))
     said.line()
     outcome = harness.end(run)
-    assert (outcome.ended_by, outcome.signal) == ("asked", signal.SIGKILL)
+    assert (outcome.ended_by, outcome.signal) == ("cancelled", signal.SIGKILL)
     assert outcome.leftovers >= 1
 
 
@@ -140,7 +151,7 @@ def test_who_hears_term_may_say_goodbye(harness: Harness, said: Marks) -> None:
     run = harness.sh(f"trap 'echo goodbye; exit 8' TERM; echo > {said.path}; while :; do sleep 0.02; done")
     said.line()
     outcome = harness.end(run)
-    assert (outcome.exit_code, outcome.ended_by) == (8, "asked")
+    assert (outcome.exit_code, outcome.ended_by) == (8, "cancelled")
     assert harness.output(run) == b"goodbye\n"
 
 
@@ -307,7 +318,7 @@ def test_what_waits_for_a_warden_can_be_ended(harness: Harness) -> None:
     canary = Path(harness.folder / "canary")
     run = harness.sh(f"echo > {canary}; sleep 1000")
     outcome = harness.end(run)
-    assert outcome.kind == "never_started" or (outcome.ended_by == "asked" and outcome.signal == signal.SIGTERM)
+    assert outcome.kind == "never_started" or (outcome.ended_by == "cancelled" and outcome.signal == signal.SIGTERM)
     assert outcome.kind == "finished" or not canary.exists()
 
 
@@ -345,7 +356,7 @@ def test_without_knowing_who_descends_from_whom_the_group_is_ended(tmp_path: Pat
         "it.begin()\n"
         "out, output = next(iter(it.outputs.items()))\n"
         "while output.total_bytes < 3: it.read(out)\n"
-        "it.end('asked')\n"
+        "it.end('cancelled')\n"
         "while not it.advance(proc.boot_ms()): pass\n"
         "it.drain()\n"
         "print(it.last_record()['signal'])"

@@ -192,7 +192,7 @@ def test_yes_goes_on_until_somebody_ends_it(harness: Harness) -> None:
         pass
     assert b"out\nout\nout\n" in harness.supervisor.files.tail(run, 1)
     outcome = harness.end(run)
-    assert (outcome.ended_by, outcome.truncated) == ("asked", True)
+    assert (outcome.ended_by, outcome.truncated) == ("cancelled", True)
     assert outcome.stderr_bytes > 10_000
 
 
@@ -251,11 +251,13 @@ def test_output_that_somebody_else_keeps_open_does_not_hold_a_run(harness: Harne
     other.line()
     other.close()
     assert harness.run(*PYTHON, hand_over, path).exit_code == 0
-    assert harness.end(keeping).ended_by == "asked"
+    assert harness.end(keeping).ended_by == "cancelled"
 
 
 def test_limits_on_output_hold_with_none_of_it_kept(harness: Harness) -> None:
-    run = harness.start("sh", "-c", "yes | head -c 1000000", head_bytes=0, tail_bytes=4, limits=Limits(idle_ms=60_000))
+    run = harness.start(
+        "sh", "-c", "yes | head -c 1000000", head_bytes=0, tail_bytes=4, limits=Limits(idle_timeout_ms=60_000)
+    )
     outcome = harness.wait(run)
     assert (outcome.exit_code, outcome.stdout_bytes, outcome.truncated) == (0, 1_000_000, True)
     assert harness.output(run) == b""
@@ -297,9 +299,9 @@ def test_b9_the_final_event_in_a_file_is_seen(harness: Harness) -> None:
         script,
         stdout_file=True,
         finals=({"type": "done"},),
-        limits=Limits(after_final_ms=50, idle_ms=60_000),
+        limits=Limits(exit_timeout_ms=50, idle_timeout_ms=60_000),
     )
-    assert outcome.ended_by == "after_final"
+    assert outcome.ended_by == "exit_timeout"
 
 
 # -- spellings of a secret

@@ -121,7 +121,7 @@ def test_what_cannot_be_started_says_why(harness: Harness, argv: list[str], cwd:
         ({"secrets": ("\ud800",)}, "secrets"),
         ({"tail_bytes": 0}, "tail_bytes"),
         ({"head_bytes": -1}, "head_bytes"),
-        ({"limits": Limits(wall_ms=0)}, "wall_ms"),
+        ({"limits": Limits(timeout_ms=0)}, "timeout_ms"),
         ({"limits": Limits(grace_ms=-1)}, "grace_ms"),
         ({"limits": Limits(files=3)}, "files"),
         ({"limits": Limits(memory_bytes=1000)}, "memory_bytes"),

@@ -64,7 +64,7 @@ class Engine:
         env = {"PATH": os.environ["PATH"], "KEY": str(run_id), "HOW": how, "CODE": str(code_of(run_id))}
         env["FOLDER"] = str(self._folder)  # so that nobody can be left over unseen
         argv = ("sh", "-c", SCRIPT)
-        limits = Limits(wall_ms=60_000, grace_ms=1_000)
+        limits = Limits(timeout_ms=60_000, grace_ms=1_000)
         self.note("meant", run_id)
         self._supervisor.start(Launch(run_id, 1, argv, env, str(self._folder), b"prompt", limits))
         self.note("started", run_id)

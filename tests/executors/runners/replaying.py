@@ -95,7 +95,7 @@ class Recording(NamedTuple):
         feed_error: Callable[[bytes], None] = getattr(reader, "feed_error")  # noqa: B009
         for line in self.errors:
             feed_error(line)
-        ended = self.about["ended_by"] not in (None, "after_final")
+        ended = self.about["ended_by"] not in (None, "exit_timeout")
         meter = self.meter(home)
         result = meter.explained(meter.of_run(reader.close(None if ended else self.about["exit_code"])))
         return replace(result, session=result.session or meter.session)

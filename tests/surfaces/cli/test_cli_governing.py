@@ -15,7 +15,7 @@ from cli_user import User
 
 from matins.api.use_case import UseCase
 from matins.records import record_kinds
-from matins.surfaces.cli.catalog import load_command
+from matins.surfaces.cli.command_index import load_command
 from matins.surfaces.cli.context import CliContext
 from matins.testing import Sandbox
 

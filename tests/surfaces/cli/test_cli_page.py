@@ -9,7 +9,7 @@ import click
 from cli_page import PAGE, rendered
 
 from matins.surfaces.cli import cli
-from matins.surfaces.cli.catalog import sections
+from matins.surfaces.cli.command_index import sections
 
 
 def test_the_page_prints_what_it_says(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from matins.engine.english.describe import describe
 from matins.engine.when import definitions
 from matins.engine.when.cron import parse_cron, week_days
 from matins.engine.when.days import ALL_WEEKDAYS
+from matins.engine.when.instant_sources import Bounded, Elapsed, Grid, NoInstant, OneInstant, Source
 from matins.engine.when.instants import DstChange, FireEffect, Instants
 from matins.engine.when.rrule import Rule, parse_rule, until_wall
 from matins.engine.when.rrule_walls import last_wall, rule_walls
-from matins.engine.when.sources import Bounded, Elapsed, Grid, NoInstant, OneInstant, Source
 from matins.engine.when.walltimes import WallSet, WallTimes, minutes_mask
 from matins.engine.when.zones import Zone, load_zone
 from matins.errors import InstantError, RruleError

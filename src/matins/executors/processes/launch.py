@@ -18,16 +18,18 @@ MIN_SECRET_LENGTH = 8
 _MINIMUMS = {"grace_ms": 0, "head_bytes": 0, "files": 32, "memory_bytes": 32 * 1024 * 1024}
 """With less, no command could be started."""
 OutcomeKind = Literal["finished", "running", "never_started", "orphaned", "unknown"]
-EndedBy = Literal["wall", "idle", "after_final", "asked", "budget", "memory", "processes", "cpu", "file_size"]
+EndedBy = Literal[
+    "timeout", "idle_timeout", "exit_timeout", "cancelled", "budget", "memory", "processes", "cpu", "file_size"
+]
 
 
 class Limits(NamedTuple):
     """Limits of a command. None is no limit."""
 
-    wall_ms: int | None = None
-    idle_ms: int | None = None
+    timeout_ms: int | None = None
+    idle_timeout_ms: int | None = None
     """Time without output on stdout or stderr."""
-    after_final_ms: int | None = None
+    exit_timeout_ms: int | None = None
     """From the last output to the exit, after the final event."""
     grace_ms: int = 5_000
     """From TERM to KILL."""

@@ -221,8 +221,11 @@ class ProcessTree:
     # -- the end
 
     def _deadlines(self) -> list[tuple[str, int]]:
-        after_final = self._finished and self._limits["after_final_ms"] is not None
-        since = {"wall": self._started_boot_ms, "after_final" if after_final else "idle": self._last_output_at}
+        after_final = self._finished and self._limits["exit_timeout_ms"] is not None
+        since = {
+            "timeout": self._started_boot_ms,
+            "exit_timeout" if after_final else "idle_timeout": self._last_output_at,
+        }
         limits = ((name, at, self._limits[f"{name}_ms"]) for name, at in since.items())
         return [(name, at + limit) for name, at, limit in limits if limit is not None]
 

@@ -127,7 +127,7 @@ class Supervisor:
             ended, self._ended = self._ended, []
         return ended
 
-    def end(self, run_id: int, epoch: int, ended_by: EndedBy = "asked") -> None:
+    def end(self, run_id: int, epoch: int, ended_by: EndedBy = "cancelled") -> None:
         """Send TERM, then KILL, to the whole tree, also of another engine. `ended` returns the outcome."""
         key = self._name(run_id, epoch)
         if not self._request_end(key, ended_by):
@@ -136,7 +136,7 @@ class Supervisor:
                 self._watched[key].ending = ended_by
             self._resolve(key)
 
-    def end_command(self, name: str, ended_by: EndedBy = "asked") -> None:
+    def end_command(self, name: str, ended_by: EndedBy = "cancelled") -> None:
         """Likewise, for a named command."""
         self._request_end(name, ended_by)
 
@@ -213,7 +213,7 @@ class Supervisor:
 
     def _end_all(self, keys: Collection[str]) -> None:
         for key in keys:
-            self._request_end(key, "asked")
+            self._request_end(key, "cancelled")
         with self._run_ended:
             ending = [watched for key in keys if (watched := self._watched.get(key)) is not None]
             timeout = max((watched.grace_ms for watched in ending), default=0) / 1000 + _SPARE_S

@@ -93,18 +93,18 @@ class Warden:
             self._engine.close()
             self._engine = None
             if self._run is not None and self._run.attached:
-                self._run.end("asked")
+                self._run.end("cancelled")
 
     def _handle_end(self, message: dict[str, Any]) -> None:
         if self._run is not None and message.get("end") == self._run.key:
-            self._run.end(message.get("for", "asked"))
+            self._run.end(message.get("for", "cancelled"))
 
     def _on_signals(self) -> None:
         if signal.SIGTERM in self._signals[0].recv(4096):
             self._disconnect_engine()
             self._unwritten = None
             if self._run is not None:
-                self._run.end("asked")
+                self._run.end("cancelled")
 
     def _accept(self) -> None:
         """Accept another engine, for a run whose own engine is gone."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from matins.errors import Conflict
-from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import Command, NounGroup, number_argument, pass_context, root_command
 from matins.surfaces.cli.options import read_setting, split_assignment

@@ -6,7 +6,7 @@ import click
 
 from matins.errors import MatinsError
 from matins.surfaces.cli import errors
-from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context
 

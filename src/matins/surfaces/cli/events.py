@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document, EventStream
 from matins.surfaces.cli.framework import Command, NounGroup, agent_option, complete_keys, pass_context, without_none
 from matins.surfaces.cli.paging import limit_option

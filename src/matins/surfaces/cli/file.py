@@ -6,7 +6,7 @@ from functools import cache
 
 import click
 
-from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context, root_command
 from matins.surfaces.cli.terminal_text import one_line, plain

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from matins.errors import InvalidInput, MatinsError
-from matins.surfaces.cli import catalog
+from matins.surfaces.cli import command_index
 from matins.surfaces.cli.context import CliContext, use_cases
 
 if TYPE_CHECKING:
@@ -79,11 +79,11 @@ class Command(click.Command):
 
 
 def root_command(name: str, kind: type[Command] = Command) -> Callable[[Callable[..., Any]], Command]:
-    """A command of the catalog. The catalog has its help; a docstring adds to it."""
+    """A command of the index. The index has its help; a docstring adds to it."""
 
     def decorate(function: Callable[..., Any]) -> Command:
         more = cleandoc(function.__doc__ or "")
-        text = f"{catalog.help_of(name)}\n\n{more}" if more else catalog.help_of(name)
+        text = f"{command_index.help_of(name)}\n\n{more}" if more else command_index.help_of(name)
         return click.command(name, cls=kind, help=text)(function)
 
     return decorate
@@ -140,7 +140,7 @@ class NounGroup(click.Group):
 
 
 class LazyGroup(click.Group):
-    """The commands of the catalog, each loaded when it is called."""
+    """The commands of the index, each loaded when it is called."""
 
     context_class = Context
 
@@ -153,10 +153,10 @@ class LazyGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for section in catalog.sections().values() for name in section]
+        return [name for section in command_index.sections().values() for name in section]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return catalog.load_command(cmd_name)
+        return command_index.load_command(cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -175,15 +175,15 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _advice(self, ctx: click.Context, name: str) -> str:
-        if name in catalog.ADVICE:
-            return f" {catalog.ADVICE[name]}"
-        known = [*self.list_commands(ctx), *catalog.ALIASES]
-        harmless = [one for one in known if catalog.ALIASES.get(one, one) not in catalog.CAREFUL]
+        if name in command_index.ADVICE:
+            return f" {command_index.ADVICE[name]}"
+        known = [*self.list_commands(ctx), *command_index.ALIASES]
+        harmless = [one for one in known if command_index.ALIASES.get(one, one) not in command_index.CAREFUL]
         slips = [one for one in known if _one_slip(name, one)]
         return nearest(name, slips) or nearest(name, harmless)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, section in catalog.sections().items():
+        for title, section in command_index.sections().items():
             with formatter.section(title):
                 formatter.write_dl([(name, entry.help) for name, entry in section.items()])
 

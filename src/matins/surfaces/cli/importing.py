@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from matins.errors import InvalidInput
-from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import Command, NounGroup, pass_context
 from matins.surfaces.cli.terminal_text import one_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, number_argument, pass_context, root_command
 from matins.surfaces.cli.paging import Page, page_options

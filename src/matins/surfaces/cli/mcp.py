@@ -7,7 +7,7 @@ import os
 import click
 
 from matins.errors import InvalidInput, NotAllowed
-from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context
 from matins.surfaces.home import Home

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, agent_option, complete_keys, deletion, pass_context
 from matins.surfaces.cli.options import given_settings, setting_options

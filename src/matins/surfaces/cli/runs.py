@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 
 from matins.surfaces.cli import errors
-from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document, json_text
 from matins.surfaces.cli.framework import (
     Command,

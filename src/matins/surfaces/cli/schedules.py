@@ -10,7 +10,7 @@ from typing import get_args
 import click
 
 from matins.model.listing import ScheduleSort, ScheduleTab
-from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import (
     NounGroup,

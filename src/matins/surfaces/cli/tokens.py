@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from matins.errors import NotFound
-from matins.surfaces.cli.catalog import help_of
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context
 from matins.surfaces.cli.instants import FUTURE

@@ -23,7 +23,7 @@ from matins.surfaces.http.endpoint import Endpoint, EndpointContext
 from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.host_check import HostCheck, SecureTransport
 from matins.surfaces.http.inbound import PATH, InboundEndpoints
-from matins.surfaces.http.routing import Route, Router
+from matins.surfaces.http.router import Route, Router
 from matins.surfaces.http.server_routes import Pages, ServerRoutes
 from matins.surfaces.http.stream import HEARTBEAT_S, Stream
 

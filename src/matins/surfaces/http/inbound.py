@@ -18,7 +18,7 @@ from matins.surfaces.http.chat import PATH as CHAT_PATH
 from matins.surfaces.http.chat import Chat, ChatEndpoint
 from matins.surfaces.http.endpoint import headers_of, in_time, read_body
 from matins.surfaces.http.problems import HttpError, problem
-from matins.surfaces.http.routing import Route, Router
+from matins.surfaces.http.router import Route, Router
 
 PATH = "/in/{name}"
 BODY_TIMEOUT_S = 10.0

@@ -22,7 +22,7 @@ from matins.surfaces.http.endpoint import EndpointContext, in_time, read_body
 from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.openapi import openapi
 from matins.surfaces.http.problems import HttpError, problem
-from matins.surfaces.http.routing import Route
+from matins.surfaces.http.router import Route
 from matins.surfaces.http.stream import Stream
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"

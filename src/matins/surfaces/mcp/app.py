@@ -17,7 +17,7 @@ from matins.errors import MatinsError
 from matins.model.access import OWNER, Principal
 from matins.surfaces.http.endpoint import EndpointContext, in_time, read_body
 from matins.surfaces.http.problems import HttpError, problem
-from matins.surfaces.http.routing import Route
+from matins.surfaces.http.router import Route
 from matins.surfaces.mcp.desk import Desk
 from matins.surfaces.mcp.toolsets import TOOLSETS
 

@@ -1,4 +1,4 @@
-"""The catalog of commands: their help and modules. It loads no command, so that `matins --help` is quick."""
+"""The index of commands: their help and modules. It loads no command, so that `matins --help` is quick."""
 
 from __future__ import annotations
 
