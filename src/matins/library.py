@@ -9,17 +9,17 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from matins.api.help import document_settings
+from matins.api.help import document_settings, extends
 from matins.api.schedules import Api
 from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
 from matins.engine.events import canonical_types
-from matins.errors import InvalidInput, NotAllowed, StoreBusy, StoreError
+from matins.errors import Conflict, NotAllowed, StoreBusy, StoreError
 from matins.executors.agents import AgentExecutor
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.commands import Commands
@@ -49,9 +49,17 @@ from matins.runtime.subscribers import Callback
 from matins.service import Service
 from matins.service.file.reload import Reloader
 from matins.service.output import Outputs, state_folder
+from matins.store.opening import open_store
 from matins.surfaces.awaitable import AwaitableCalls
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answers
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from matins.api._types import ScheduleSettings
+    from matins.api.arguments import When
+    from matins.api.results import Run, Schedule
 
 log = logging.getLogger("matins")
 C = TypeVar("C", bound=CheckExecutor)
@@ -191,6 +199,52 @@ class Matins(Api):
         return self.outbox.subscribe(callback, wanted, name)
 
     # -- use cases
+
+    @extends(Api.add)
+    def add(  # pyright: ignore[reportIncompatibleMethodOverride] - it takes no setting called connection
+        self,
+        name: str | None = None,
+        *,
+        when: When | None = None,
+        agent: str = "",
+        create_agent: bool = False,
+        new_agent: Mapping[str, Any] | None = None,
+        replace: bool = False,
+        context: Mapping[str, Any] | None = None,
+        connection: psycopg.Connection[Any] | None = None,
+        **settings: Unpack[ScheduleSettings],
+    ) -> Schedule:
+        """On PostgreSQL, `connection` is a connection of psycopg 3 with a transaction of yours: the schedule exists
+        exactly if you commit it."""
+        given: dict[str, Any] = {"when": when, "agent": agent, "create_agent": create_agent, "new_agent": new_agent,
+                                 "replace": replace, "context": context, **settings}  # fmt: skip
+        with self._within(connection):
+            return super().add(name, **given)
+
+    @extends(Api.run)
+    def run(
+        self,
+        name: str,
+        *,
+        key: str | None = None,
+        agent: str | None = None,
+        connection: psycopg.Connection[Any] | None = None,
+    ) -> Run:
+        """On PostgreSQL, `connection` is a connection of psycopg 3 with a transaction of yours: the run starts when you
+        commit it. Until then no other run of the schedule can start or end."""
+        with self._within(connection):
+            return super().run(name, key=key, agent=agent)
+
+    def _within(self, connection: Any) -> AbstractContextManager[None]:
+        """Take part in the caller's transaction, if there is one."""
+        if connection is None:
+            return nullcontext()
+        if self._service.local.file is not None:
+            message = (
+                "A process that applies a file cannot take part in a transaction: a rollback leaves the file as it is."
+            )
+            raise Conflict(message, field="connection", hint="Use a Matins without watch_file.")
+        return self._store.within(connection, self.clock.now_ms())
 
     def acting_as(self, principal: Principal) -> Api:
         """The same use cases, called as another principal: an operator, a viewer, an agent."""
@@ -402,29 +456,6 @@ def engine_running(store: Store) -> StoreBusy:
     who, stop = ("", "") if pid is None else (f" (process {pid})", f": kill {pid}")
     message = f"Another engine is running on this store{who}. A SQLite file can have only one."
     return StoreBusy(message, hint=f"Use that engine, or stop it{stop}.")
-
-
-def open_store(url: str, clock: Clock) -> Store:
-    if url.startswith("sqlite://"):
-        from matins.store.sqlite.store import SqliteStore
-
-        name = url.removeprefix("sqlite://").removeprefix("/")
-        return SqliteStore(Path(name) if name else None, clock.now_ms())
-    if url.startswith(("postgresql://", "postgres://")):
-        try:
-            from matins.store.postgres.store import PostgresStore
-        except ModuleNotFoundError as error:
-            raise StoreError(
-                f"PostgreSQL needs the package {error.name}, which is not installed.",
-                hint='pip install "matins[postgres]"',
-            ) from error
-        return PostgresStore(url, clock.now_ms())
-    raise InvalidInput(
-        f'"{url}" is not the URL of a store.',
-        value=url,
-        field="url",
-        hint="Use sqlite:///file.db, sqlite:// or postgresql://user@host/db.",
-    )
 
 
 def _takes_run(function: Callable[..., Any]) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import getdoc
 from textwrap import fill
+from typing import Any, TypeVar
 
 from matins.api.use_case import NOUNS, USE_CASES, UseCase
 from matins.engine.schedules import SETTINGS
@@ -11,6 +14,7 @@ from matins.model.settings import Choice, Declared, Table
 from matins.records import record_kinds
 
 _WIDTH = 100
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def document_settings() -> None:
@@ -19,6 +23,22 @@ def document_settings() -> None:
         if use_case.settings is not None:
             method = vars(NOUNS[use_case.noun])[use_case.verb]
             method.__doc__ = f"{use_case.description}\n\n{settings_text(_table(use_case))}"
+
+
+def extends(base: Callable[..., Any]) -> Callable[[F], F]:
+    """A call of the same name with more arguments: its description follows that of the base, before the settings."""
+
+    def document(function: F) -> F:
+        description, settings = (base.__doc__ or "").partition("\n\nSettings:")[::2]
+        parts = [
+            getdoc(base) if not settings else description,
+            getdoc(function),
+            f"Settings:{settings}" if settings else "",
+        ]
+        function.__doc__ = "\n\n".join(part for part in parts if part)
+        return function
+
+    return document
 
 
 def _table(use_case: UseCase) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from matins.model.rows import ChainHead, WorkerRow
 from matins.ports.clock import Clock
@@ -34,6 +34,10 @@ class Store(Protocol):
     def join(self, begun: Callable[[Transaction], None]) -> AbstractContextManager[None]:
         """Make the transactions of this thread one, which begins with the first of them and is committed at the end of
         the context. `begun` is called in it first."""
+        ...
+
+    def within(self, connection: Any, now: int) -> AbstractContextManager[None]:
+        """Make the transactions of this thread parts of a caller's, on the caller's connection. The caller commits."""
         ...
 
     def after_commit(self, call: Callable[[], None]) -> None:

@@ -16,11 +16,11 @@ GENESIS = bytes(32)
 class Chain:
     """The chain of one writer. Its head moves only when the linked events are committed."""
 
-    def __init__(self, writer: int, uuid: str = "") -> None:
+    def __init__(self, writer: int, uuid: str = "", seq: int = 0, head: bytes = GENESIS) -> None:
         self.writer = writer
         self._uuid = uuid
-        self._seq = 0
-        self._head = GENESIS
+        self._seq = seq
+        self._head = head
         self._pending = (0, GENESIS)
 
     def link(self, events: Iterable[NewEvent]) -> list[tuple[object, ...]]:

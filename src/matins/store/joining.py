@@ -61,6 +61,16 @@ class JoiningStore(Generic[T]):
         for call in joined.after:
             call()
 
+    @contextmanager
+    def _join_to(self, transaction: T) -> Generator[_Joined[T]]:
+        """Make the transactions of this thread parts of one that another commits."""
+        joined = self._thread.joined = _Joined[T](lambda _: None)
+        joined.transaction = transaction
+        try:
+            yield joined
+        finally:
+            self._thread.joined = None
+
     def after_commit(self, call: Callable[[], None]) -> None:
         """Call it when what this thread has written is committed: now, unless transactions are joined."""
         joined = self._joined

@@ -55,5 +55,6 @@ class CommonTransaction(
         except BaseException:
             del self.events[before:]
             self._execute("ROLLBACK TO SAVEPOINT part")
+            self._execute("RELEASE SAVEPOINT part")
             raise
         self._execute("RELEASE SAVEPOINT part")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from itertools import chain, repeat
-from typing import Any
 
 import psycopg
+from psycopg.abc import AdaptContext
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper
@@ -69,8 +69,8 @@ class _TextsDumper(_Packed):
     oid = _TEXT_ARRAY
 
 
-def register(connection: psycopg.Connection[Any]) -> None:
+def register(to: AdaptContext) -> None:
     """Register packed arrays, and every integer as a bigint, so that a statement is prepared once."""
-    connection.adapters.register_dumper(Integers, _IntegersDumper)
-    connection.adapters.register_dumper(Texts, _TextsDumper)
-    connection.adapters.register_dumper(int, Int8BinaryDumper)
+    to.adapters.register_dumper(Integers, _IntegersDumper)
+    to.adapters.register_dumper(Texts, _TextsDumper)
+    to.adapters.register_dumper(int, Int8BinaryDumper)

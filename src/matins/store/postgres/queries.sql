@@ -188,6 +188,25 @@ INSERT INTO writers (uuid, opened_at) VALUES (%(uuid)b, %(now)b) RETURNING id;
 -- first_event_id: the first event id of this transaction
 SELECT (pg_current_xact_id()::text::bigint + value::bigint) << 22 FROM meta WHERE key = 'xact_base';
 
+-- callers_chain: the chain of this transaction of a caller, or one that no other transaction continues, with older events.
+-- A snapshot for the whole transaction may not show its end: then a new one is opened
+SELECT writer, event_id, seq, hash FROM callers_chains WHERE event_id >> 22 = %(first)b::bigint >> 22
+  OR (event_id < %(first)b AND current_setting('transaction_isolation') = 'read committed')
+ORDER BY event_id DESC LIMIT 1 FOR UPDATE SKIP LOCKED;
+
+-- set_callers_chain: set the end of a chain that transactions of callers continue
+INSERT INTO callers_chains VALUES (%(writer)b, %(event_id)b, %(seq)b, %(hash)b)
+ON CONFLICT (writer) DO UPDATE SET event_id = excluded.event_id, seq = excluded.seq, hash = excluded.hash;
+
+-- enter: use the tables of Matins in a transaction of a caller; what it used before
+SELECT current_setting('search_path'), set_config('search_path', %(path)b, true);
+
+-- leave: use the tables of the caller again
+SELECT set_config('search_path', %(path)b, true);
+
+-- schema: the schema of the store, and nothing of the caller's before it
+SELECT quote_ident(current_schema()) || ', pg_temp';
+
 -- copy_events: add links to a chain
 COPY events (id, writer, seq, at, type, schedule_id, run_id, data, hash) FROM STDIN (FORMAT binary);
 

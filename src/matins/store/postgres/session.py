@@ -46,9 +46,9 @@ _SETTINGS: dict[str, Any] = {
 class Session:
     """A connection and its chain. Both end when a commit is in doubt: a chain continues only from a known head."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any] | None = None) -> None:
         self.connection = connection
-        self.cursor = connection.cursor(binary=True)
+        self.cursor = connection.cursor(binary=True) if cursor is None else cursor
         self.chain: Chain | None = None
 
     @property
@@ -150,7 +150,8 @@ def _closed_on_failure(connection: Session | psycopg.Connection[Any]) -> Generat
 def translated_errors(name: str) -> Generator[None]:
     """Translate PostgreSQL's errors to those of Matins."""
     try:
-        yield
+        with translated_refusals(name):
+            yield
     except (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted) as error:
         raise StoreCorrupt(f"{name} is damaged: {_first_line(error)}.", hint="Restore a backup.") from error
     except psycopg.errors.DiskFull as error:
@@ -166,9 +167,17 @@ def translated_errors(name: str) -> Generator[None]:
         raise StoreUnavailable(
             f"{name} does not answer: {_first_line(error)}.", hint="Check that the server runs. Matins retries."
         ) from error
+
+
+@contextmanager
+def translated_refusals(name: str) -> Generator[None]:
+    """Translate what the server refuses because of the user or the values."""
+    try:
+        yield
     except psycopg.errors.InsufficientPrivilege as error:
         raise StoreError(
-            f"{name} denies access: {_first_line(error)}.", hint="Grant CREATE and USAGE on the schema to the user."
+            f"{name} denies access: {_first_line(error)}.",
+            hint="Grant the user CREATE and USAGE on the schema, and its tables.",
         ) from error
     except psycopg.errors.UniqueViolation as error:
         if error.diag.constraint_name != "schedules_name":

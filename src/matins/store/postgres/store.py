@@ -8,12 +8,14 @@ import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from matins.errors import Conflict, StoreError, StoreUnavailable, StoreVersionError
 from matins.model.rows import ChainHead, WorkerRow
 from matins.ports import Clock
 from matins.store.joining import JoiningStore
 from matins.store.migrations import Migration, check_known, load_migrations
+from matins.store.postgres.callers import CallersTransaction, callers_session
 from matins.store.postgres.clock import DatabaseClock
 from matins.store.postgres.listener import Listener
 from matins.store.postgres.session import SQL, Session, SessionPool
@@ -41,12 +43,13 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
         self._listener: Listener | None = None
         self.last_head: ChainHead | None = None
         try:
-            self.store_id, self.incarnation, self.run_key = self._open(now)
+            self._schema, self.store_id, self.incarnation, self.run_key = self._open(now)
         except BaseException:
             self.pool.close()
             raise
         self._channel = f"matins_{self.store_id}"
         self._notify = f"NOTIFY {self._channel}, '{self._me}'".encode()
+        self._notify_all = f"NOTIFY {self._channel}".encode()
 
     def close(self) -> None:
         if self._listener is not None:
@@ -74,6 +77,16 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
         with self.pool.borrow(_BEGIN_READING) as session:
             yield PostgresTransaction(session)
             session.cursor.execute(b"COMMIT")
+
+    @contextmanager
+    def within(self, connection: Any, now: int) -> Generator[None]:
+        with callers_session(connection, self.pool.name, self._schema, self.store_id) as session:
+            transaction = CallersTransaction(session, lambda: self._begin(now))
+            with self._join_to(transaction) as joined:
+                yield
+            transaction.write_events(now)
+            if joined.after:  # the server notifies all engines when the caller commits, also that of this process
+                session.cursor.execute(self._notify_all)
 
     def acquire(self, *, wait: bool = False) -> bool:
         return True
@@ -144,13 +157,15 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
         assert row is not None
         return row[0]
 
-    def _open(self, now: int) -> tuple[str, str, str]:
-        """Apply missing migrations. Returns the ids of the store and of its incarnation, and the key of run tokens."""
+    def _open(self, now: int) -> tuple[str, str, str, str]:
+        """Apply missing migrations. Returns the schema, the ids of the store and of its incarnation, and the key of run
+        tokens."""
         with self.pool.borrow(b"BEGIN") as session:
             self._migrate(session, now)
+            ((schema,),) = session.cursor.execute(SQL["schema"]).fetchall()
             ids = [_meta(session, key) for key in ("store_id", "incarnation", "run_key")]
             session.cursor.execute(b"COMMIT")
-        return ids[0], ids[1], ids[2]
+        return schema, ids[0], ids[1], ids[2]
 
     def _migrate(self, session: Session, now: int) -> None:
         """Apply missing migrations: one process at a time, all or nothing."""

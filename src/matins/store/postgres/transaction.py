@@ -166,10 +166,12 @@ class PostgresTransaction(CommonTransaction):
         if not self.events:
             return self._session.chain
         chain = self._session.chain or self._new_chain(now)
-        first = self._value("first_event_id")
+        self._write_events(chain, self._value("first_event_id"))
+        return chain
+
+    def _write_events(self, chain: Chain, first: int) -> None:
         self.last_event_id = first + len(self.events) - 1
         self._copy("copy_events", _EVENT, [(first + n, *row) for n, row in enumerate(chain.link(self.events))])
-        return chain
 
     def _new_chain(self, now: int) -> Chain:
         writer = str(uuid.uuid4())

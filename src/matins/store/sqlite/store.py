@@ -7,13 +7,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from matins.errors import StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
+from matins.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
 from matins.model.rows import ChainHead, WorkerRow
 from matins.ports import Clock
 from matins.store.chain import Chain
@@ -106,6 +106,11 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
             self._chain, self._run_ids = chain, transaction.spare_run_ids
             if transaction.events:
                 self.last_head = chain.committed(transaction.last_event_id)
+
+    def within(self, connection: Any, now: int) -> AbstractContextManager[None]:
+        message = "connection= takes part in a transaction on PostgreSQL, and this store is SQLite."
+        hint = 'Leave connection= out, or use Matins("postgresql://…") with the database of the connection.'
+        raise InvalidInput(message, field="connection", hint=hint)
 
     @contextmanager
     def reading(self) -> Generator[SqliteTransaction]:

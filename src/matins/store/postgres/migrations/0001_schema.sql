@@ -178,6 +178,14 @@ CREATE TABLE writers (
   pruned_seq bigint NOT NULL DEFAULT 0,
   pruned_hash bytea
 );
+-- Chains that transactions of callers continue, one after the other. Who continues one holds its row here, not that of the
+-- writer, which seals change.
+CREATE TABLE callers_chains (
+  writer bigint PRIMARY KEY,
+  event_id bigint NOT NULL, -- of its last event
+  seq bigint NOT NULL,
+  hash bytea NOT NULL
+);
 -- Seals over the heads of all chains, once a second after changes.
 CREATE TABLE seals (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
