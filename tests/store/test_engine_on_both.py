@@ -57,6 +57,25 @@ def test_a_schedule_fires_at_each_slot(bench: Sandbox, ran: list[JobContext]) ->
     assert [run.previous_state for run in ran[-1:]] == ["succeeded"]
 
 
+def test_a_grid_that_was_made_while_the_clock_was_ahead_does_not_wait_for_it(
+    bench: Sandbox, ran: list[JobContext]
+) -> None:
+    """H2 B1: it keeps its instants, and has no beginning. The one that has started does not start again."""
+    bench.clock.step(30 * 86_400_000 + 420_000)
+    bench.settle()
+    bench.add("grid", when="10m", job="note", anchor="grid")
+    bench.add("at-once", when="10m", job="note", anchor="grid", first="immediately")
+    bench.settle()
+    assert [run.schedule for run in ran] == ["at-once"]
+    bench.clock.step(-30 * 86_400_000 - 420_000)
+    bench.settle()
+    bench.run_until("2026-03-27T08:30:00Z")
+    on_grid = [f"2026-03-27T{at}:00Z" for at in ("08:07", "08:17", "08:27")]
+    assert [iso(run.slot) for run in bench.assert_ran("grid")] == on_grid
+    assert [iso(run.slot) for run in bench.assert_ran("at-once")] == ["2026-04-26T08:07:00Z", *on_grid]
+    assert len({run.key for run in ran}) == len(ran) == 7
+
+
 def test_an_interval_counts_from_completion(bench: Sandbox, ran: list[JobContext]) -> None:
     """C9: the second run comes a minute after the end of the first, which took three."""
     bench.add("poll", when="1m", job="long")

@@ -67,25 +67,22 @@ class OneInstant(_WithoutDst):
 
 
 class Grid(_WithoutDst):
-    """`first`, and every `step` after it."""
+    """Every `step`, through `origin`. It has no beginning: the clock may have been ahead when `origin` was noted."""
 
-    def __init__(self, first: int, step: int) -> None:
-        self._first = first
+    def __init__(self, origin: int, step: int) -> None:
+        self._origin = origin
         self._step = step
 
     def next(self, after: int, /) -> int | None:
-        at = max(self._first, after + self._step - (after - self._first) % self._step)
+        at = after + self._step - (after - self._origin) % self._step
         return at if at < MAX_MS else None
 
     def prev(self, before: int, /) -> int | None:
-        at = before - 1 - (before - 1 - self._first) % self._step
-        return at if at >= self._first else None
+        at = before - 1 - (before - 1 - self._origin) % self._step
+        return at if at >= MIN_MS else None
 
     def count(self, start: int, end: int, /) -> int:
-        return max(0, self._number_before(end) - self._number_before(start))
-
-    def _number_before(self, at: int) -> int:
-        return max(0, -((self._first - at) // self._step))
+        return max(0, (end - 1 - self._origin) // self._step - (start - 1 - self._origin) // self._step)
 
 
 class Elapsed(_WithoutDst):

@@ -160,10 +160,7 @@ def _instants(walls: WallSet, definition: TriggerDefinition, zone: Zone, *, fixe
 
 
 def _interval(interval: Interval) -> Source:
-    if interval.anchor != "grid":
-        return Elapsed(interval.every_ms)
-    skipped = interval.every_ms if interval.first == "after_interval" else 0
-    return Grid(interval.origin_ms + skipped, interval.every_ms)
+    return Grid(interval.origin_ms, interval.every_ms) if interval.anchor == "grid" else Elapsed(interval.every_ms)
 
 
 def _recurrence(rrule: Rrule, definition: TriggerDefinition, zone: Zone) -> Source:
