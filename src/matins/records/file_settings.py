@@ -1,15 +1,12 @@
 """Single records: top-level keys of the file."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from matins.errors import InvalidInput
 from matins.model.settings import Names, Setting, Url
-from matins.records.kind import Column, Document, RecordContext, RecordKind
+from matins.records.kind import Column, Document, RecordContext, RecordKind, always
 from matins.records.storage import POLICIES
-
-if TYPE_CHECKING:
-    from matins.engine.policies import Policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +56,6 @@ def _without_path(document: Document) -> Document:
     return {**document, "url": document["url"] and origin(document["url"])}
 
 
-def _no_hosts(key: str, policies: "Policies") -> AllowedHosts:
-    return AllowedHosts()
-
-
-def _no_heartbeat(key: str, policies: "Policies") -> HeartbeatUrl:
-    return HeartbeatUrl()
-
-
 def _hosts(document: Document) -> str:
     return ", ".join(document["hosts"]) or "none"
 
@@ -87,7 +76,7 @@ ALLOWED_HOSTS = RecordKind(
     order=0,
     alone="hosts",
     complete=_check_hosts,
-    usual=_no_hosts,
+    usual=always(AllowedHosts()),
     columns=(Column("HOSTS", _hosts),),
     example="matins allowed-hosts set models.lan:8080",
 )
@@ -102,7 +91,7 @@ HEARTBEAT = RecordKind(
     storage=POLICIES,
     alone="url",
     complete=_check_heartbeat,
-    usual=_no_heartbeat,
+    usual=always(HeartbeatUrl()),
     hidden=_without_path,
     columns=(Column("URL", _url),),
     example="matins heartbeat set https://hc.example.com/ping/0f3a",

@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 from ipaddress import ip_network
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from matins.errors import Example, InvalidInput
 from matins.model.settings import Duration, Int, Names, Setting, Url
-from matins.records.kind import Column, RecordContext, RecordKind
+from matins.records.kind import Column, RecordContext, RecordKind, always
 from matins.records.storage import POLICIES
-
-if TYPE_CHECKING:
-    from matins.engine.policies import Policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +55,6 @@ def _complete(value: HttpServer, context: RecordContext) -> HttpServer:
     return value
 
 
-def _defaults(key: str, policies: "Policies") -> HttpServer:
-    return HttpServer()
-
-
 HTTP_SERVER = RecordKind(
     kind="http_server",
     noun="http_server",
@@ -72,7 +65,7 @@ HTTP_SERVER = RecordKind(
     file_help="Public address, proxies and limits of the HTTP server, from the next start of the daemon on.",
     storage=POLICIES,
     complete=_complete,
-    usual=_defaults,
+    usual=always(HttpServer()),
     columns=(
         Column("PUBLIC URL", "public_url"),
         Column("CONNECTIONS", "max_connections"),

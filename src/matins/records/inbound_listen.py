@@ -2,15 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from matins.errors import Example, InvalidInput
 from matins.model.settings import Setting, Text
-from matins.records.kind import Column, Document, RecordContext, RecordKind
+from matins.records.kind import Column, Document, RecordContext, RecordKind, always
 from matins.records.storage import POLICIES
-
-if TYPE_CHECKING:
-    from matins.engine.policies import Policies
 
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 
@@ -39,10 +36,6 @@ def _complete(value: InboundListen, context: RecordContext) -> InboundListen:
     return value
 
 
-def _same_as_api(key: str, policies: "Policies") -> InboundListen:
-    return InboundListen()
-
-
 def _address(document: Document) -> str:
     return document["address"] or "the API's"
 
@@ -58,7 +51,7 @@ INBOUND_LISTEN = RecordKind(
     storage=POLICIES,
     alone="address",
     complete=_complete,
-    usual=_same_as_api,
+    usual=always(InboundListen()),
     columns=(Column("ADDRESS", _address),),
     example="matins inbound-listen set 127.0.0.1:7412",
 )

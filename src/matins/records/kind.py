@@ -87,6 +87,11 @@ def _nothing(value: Any, before: Any, change: RecordChange) -> None:
     pass
 
 
+def always(value: V) -> Callable[[str, Policies], V]:
+    """A `usual` that is the same for every key."""
+    return lambda key, policies: value
+
+
 def _no_state(value: Any, transaction: Transaction, now: int) -> Document:
     return {}
 

@@ -1,21 +1,8 @@
 """What is told to whom, and the server that sends e-mail: single records of the file."""
 
-from typing import TYPE_CHECKING
-
 from matins.model.destination import Notify, Smtp
-from matins.records.kind import Column, Document, RecordKind
+from matins.records.kind import Column, Document, RecordKind, always
 from matins.records.storage import POLICIES
-
-if TYPE_CHECKING:
-    from matins.engine.policies import Policies
-
-
-def _everything(key: str, policies: "Policies") -> Notify:
-    return Notify()
-
-
-def _no_server(key: str, policies: "Policies") -> Smtp:
-    return Smtp()
 
 
 def _to(document: Document) -> str:
@@ -35,7 +22,7 @@ NOTIFY = RecordKind(
     help="Manage what messages are sent for, and to which destinations.",
     file_help="What messages are sent for, and where to, unless a schedule has its own settings.",
     storage=POLICIES,
-    usual=_everything,
+    usual=always(Notify()),
     columns=(Column("TO", _to, 16), Column("ON", _on, 20)),
     example="matins notify set --to ops,phone",
 )
@@ -48,7 +35,7 @@ SMTP = RecordKind(
     help="Manage the server that sends e-mail.",
     file_help="The server that sends e-mail.",
     storage=POLICIES,
-    usual=_no_server,
+    usual=always(Smtp()),
     columns=(
         Column("HOST", "host"),
         Column("PORT", "port", right=True),
