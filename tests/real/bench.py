@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from house import House, Ordinary
 from matins.executors.processes.output import read_after
+from matins.runtime.run_tokens import run_token
 from real.models.server import ModelServer, Request
 from real.models.wishes import text_of
 from real.tools import KEY, PRICES, Tool
@@ -108,12 +113,26 @@ class Bench:
 
     def load_tools(self) -> None:
         """Have the daemon load its MCP server, as it does within seconds after a start with agents."""
+        assert self.mcp_status((self.house.home / "token").read_text().strip()) == 200
+
+    def mcp_status(self, token: str) -> int:
+        """The HTTP status of a request to the MCP server."""
         body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-                   "Authorization": f"Bearer {(self.house.home / 'token').read_text().strip()}"}  # fmt: skip
-        request = urllib.request.Request(f"{self.house.url}/mcp", json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=PATIENCE_S):
-            pass
+                   "Authorization": f"Bearer {token}"}  # fmt: skip
+        request = urllib.request.Request(f"{self.house.url}/mcp/run", json.dumps(body).encode(), headers)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+                return int(response.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def token_of(self, ran: Ran) -> str:
+        """The token that a run had, from the keys of its store."""
+        with closing(sqlite3.connect(f"file:{self.house.home}/matins.db?mode=ro", uri=True)) as connection:
+            keys = dict(connection.execute("select key, value from meta").fetchall())
+        store: Any = SimpleNamespace(**{name: keys[name] for name in ("store_id", "incarnation", "run_key")})
+        return run_token(store, int(ran.document["id"]), ran.document["epoch"])
 
     def close(self) -> None:
         self.house.stop()

@@ -134,9 +134,8 @@ def tool_call(bench: Bench) -> Ran:
 @case
 def schedules_itself(bench: Bench) -> Ran:
     """C13 P4 B7: with the server that its runner gave it, the agent lists, proposes, is told that it waits, asks why
-    and reports; the proposal is stamped with its run, waits for a person, and the workdir is as it was."""
-    if bench.tool.name == "gemini":
-        raise Unreached("its model is not offered the tools of the server that the runner gives it")
+    and reports; the proposal is stamped with its run, waits for a person, and the workdir is as it was. The answer
+    passes the link on, and the run's token opens nothing afterwards."""
     bench.agent("schedules_itself")
     bench.load_tools()
     before = sorted(path.name for path in bench.workdir("schedules_itself").iterdir())
@@ -149,8 +148,9 @@ def schedules_itself(bench: Bench) -> Ran:
         {"wanted": "why", "arguments": {"name": "again"}},
         {"wanted": "report_outcome", "arguments": {"outcome": "nothing", "reason": "no news"}},
     ]
-    ran = bench.run("schedules_itself", {"tool": "mcp", "calls": calls, "say": "Proposed."})
-    succeeded(ran, "Proposed.")
+    ran = bench.run("schedules_itself", {"tool": "mcp", "calls": calls, "say": "Approve it: {link}"})
+    (approval,) = bench.house.ask("approvals.list")
+    succeeded(ran, f"Approve it: {bench.house.url}/approvals/{approval['id']}")
     told = "\n".join(text for one in ran.requests if one.asked for role, text in one.asked.said if role == "tool")
     check("/approvals/" in told and "waits for a person" in told, ran, f"it was not told that it waits: {told[-500:]}")
     check("needs approval" in told, ran, "it was not told why")
@@ -160,6 +160,9 @@ def schedules_itself(bench: Bench) -> Ran:
     check(ran.result["declared"] == "nothing", ran, "its report does not count")
     after = sorted(path.name for path in bench.workdir("schedules_itself").iterdir())
     check(before == after, ran, f"the workdir has changed: {after}")
+    check(
+        made["creator_run"] in bench.token_of(ran) and bench.mcp_status(bench.token_of(ran)) == 401, ran, "it is open"
+    )
     return ran
 
 

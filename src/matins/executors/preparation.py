@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import sys
 import uuid
@@ -18,7 +17,7 @@ from matins.engine.prompts import build_prompt, fenced
 from matins.engine.settings import ParseContext
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.isolation import Isolation, account_of, account_variables
-from matins.executors.processes.launch import Account, Launch, Limits
+from matins.executors.processes.launch import Launch, Limits
 from matins.executors.processes.walls import Layout
 from matins.executors.registry import JobRegistry, NoService
 from matins.executors.run_environment import Address, run_variables, with_own_program
@@ -27,6 +26,7 @@ from matins.executors.runners.protocol import AnyRunner, Call, Command, Endpoint
 from matins.executors.runners.tool_sessions import check_session
 from matins.executors.secrets import Environment, environment_of
 from matins.executors.session_meter import SessionMeter, session_meter
+from matins.executors.tool_settings import make_folder, settings_variables
 from matins.executors.work_items import HeldWorkItem, NoWork, claim_item, find_held
 from matins.model.agent import Agent
 from matins.model.job import Brief, Errand, ErrandPlace, JobType
@@ -201,8 +201,8 @@ class Preparation:
         if address is not None:
             values.update(with_own_program(values.get("PATH")))
         if command.settings is not None:
-            variable, content = command.settings
-            values[variable] = write_settings(Path(self._workdir, own_folder(agent.name)), agent, content)
+            own = Path(self._workdir, own_folder(agent.name))
+            values.update(settings_variables(own, agent, command.settings, values))
         return Environment(values, secrets if address is None else (*secrets, address.token))
 
     def _layout(self, agent: Agent, folder: str) -> Layout | None:
@@ -349,38 +349,6 @@ def _limits(attempt: Attempt, agent: Agent) -> Limits:
 
 def _new_session(attempt: Attempt) -> str:
     return str(uuid.uuid5(_SESSIONS, f"{attempt.run_id}-{attempt.epoch}"))
-
-
-def make_folder(folder: Path, account: Account | None = None) -> None:
-    """Create the folder and its missing parents, for this user only. A new folder is given to the account."""
-    if folder.is_dir():
-        return
-    make_folder(folder.parent)
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if account is not None:
-            os.chown(folder, account.uid, account.gid, follow_symlinks=False)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        hint = "Name another folder: workdir."
-        raise InvalidInput(
-            f"{folder} cannot be created: {reason}.", value=str(folder), field="workdir", hint=hint
-        ) from error
-
-
-def write_settings(folder: Path, agent: Agent, content: str) -> str:
-    """Write the settings of a tool into the agent's own folder, where only the agent reads them. Returns the path."""
-    own = folder / ".matins"
-    make_folder(own, account_of(agent))
-    path = own / f"{agent.runner}.json"
-    if not path.exists() or path.read_text(encoding="utf-8") != content:
-        new = path.with_suffix(".new")
-        new.write_text(content, encoding="utf-8")
-        new.chmod(0o600)
-        if (account := account_of(agent)) is not None:
-            os.chown(new, account.uid, account.gid)
-        new.replace(path)
-    return str(path)
 
 
 def check_workdir(folder: str) -> None:

@@ -260,7 +260,7 @@ def test_c13_the_tool_is_given_the_server_of_matins_and_no_secret(name: str) -> 
     """C13 B16: in the form that it takes; the token is a variable, which is named and never written"""
     plain, given = TOOLS[name].command(call()), TOOLS[name].command(call(server=SERVER))
     added = [word for word in given.argv if word not in plain.argv]
-    said = " ".join([*added, *given.env_add.values(), *(given.settings or ())])
+    said = " ".join([*added, *given.env_add.values(), json.dumps(given.settings)])
     assert SERVER.url in said or " ".join(SERVER.program) in said
     assert ("MATINS_TOKEN" in said) is (name != "goose")  # its process inherits the variable
     assert "matins" not in " ".join([*plain.argv, *plain.env_add.values()])

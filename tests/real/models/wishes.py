@@ -4,7 +4,7 @@
 
 | word | what it does |
 | --- | --- |
-| say | the final text ("Done."); `big`: so many characters of it instead |
+| say | the final text ("Done."), `{link}` being that of an approval; `big`: so many characters of it instead |
 | usage | tokens [in, out, cached] of each answer; `in` is without `cached` |
 | tool | "write" (with path, content) or "shell" (with command): asked for first; `turns`: so often (1) |
 | calls | with tool "mcp": names and arguments of Matins' tools, asked for one after the other |
@@ -30,6 +30,7 @@ Said = Iterator[tuple[str, str]]
 Tools = Iterator[tuple[str, Json]]
 """Name and JSON schema of the arguments."""
 _DIRECTIVE = re.compile(r"\[\[fake (\{.*?\})\]\]", re.DOTALL)
+_LINK = re.compile(r"http://[^\s\"\\]+/approvals/[0-9]+")
 _USAGE = (1000, 50, 0)
 
 
@@ -51,7 +52,8 @@ class Asked:
 
     @property
     def text(self) -> str:
-        return text_of(self.wish)
+        links = (found[0] for role, text in self.said if role == "tool" and (found := _LINK.search(text)))
+        return text_of(self.wish).replace("{link}", next(links, "no link"))
 
     @property
     def usage(self) -> tuple[int, int, int]:

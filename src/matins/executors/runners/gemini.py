@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
+from typing import Any
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
-from matins.executors.runners.protocol import Call, Command, MatinsServer, RunnerResult, SessionLedger, SessionUsage
+from matins.executors.runners.protocol import (
+    Call,
+    Command,
+    MatinsServer,
+    RunnerResult,
+    SessionLedger,
+    SessionUsage,
+    ToolSettings,
+)
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, action, shorten
 
@@ -72,7 +80,8 @@ class Gemini:
             env_remove=("GEMINI_CLI",),
             finals=({"type": "result"},),
             retries=("Retrying after ", "Retrying with backoff"),
-            settings=None if call.server is None else ("GEMINI_CLI_SYSTEM_DEFAULTS_PATH", mcp_settings(call.server)),
+            # Gemini skips system settings that root does not own, up to the root directory.
+            settings=call.server and ToolSettings("GEMINI_CLI_HOME", mcp_settings(call.server), ".gemini"),
             stdout_file=True,
             session_unknown=(b"Error resuming session",),
         )
@@ -86,10 +95,10 @@ class Gemini:
         return JsonLinesLedger(lambda session: newest(folder, f"*/chats/session-*-{session[:8]}.jsonl"), GeminiAccount)
 
 
-def mcp_settings(server: MatinsServer) -> str:
-    """The server in the form of Gemini's settings, as the lowest layer: objects merge. Gemini fills in the variable."""
+def mcp_settings(server: MatinsServer) -> dict[str, Any]:
+    """The server in the form of Gemini's settings. Gemini fills in the variable."""
     headers = {"Authorization": "Bearer $MATINS_TOKEN"}
-    return json.dumps({"mcpServers": {server.name: {"httpUrl": server.url, "headers": headers, "trust": True}}})
+    return {"mcpServers": {server.name: {"httpUrl": server.url, "headers": headers, "trust": True}}}
 
 
 class GeminiAccount:

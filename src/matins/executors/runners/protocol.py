@@ -77,6 +77,18 @@ class MatinsServer(NamedTuple):
         return "matins"
 
 
+class ToolSettings(NamedTuple):
+    """Settings for the runs of an agent, outside its workdir."""
+
+    variable: str
+    """The variable that names the file; with `home`, the folder in which the tool looks for that."""
+    content: Mapping[str, Any]
+    """An object, by names of objects."""
+    home: str | None = None
+    """The tool reads only `settings.json` in this folder of its user's home. It then gets a home of its own, with the
+    user's settings and the content; everything else in the folder is the user's, by links."""
+
+
 class Command(NamedTuple):
     """A command to start in the call's workdir."""
 
@@ -90,8 +102,7 @@ class Command(NamedTuple):
     """A line of stdout that matches one of these is the final event: `{"type": "result"}`."""
     retries: tuple[LinePattern, ...] = ()
     """Lines of stdout and stderr that only say that the tool tries again. They do not extend the idle timeout."""
-    settings: tuple[str, str] | None = None
-    """A variable that names a file of settings, and the file's content. It lies outside the workdir."""
+    settings: ToolSettings | None = None
     stdout_file: bool = False
     """The tool exits before its pipe is read, and loses the rest: its stdout is a file instead."""
     session_unknown: tuple[bytes, ...] = ()

@@ -7,7 +7,7 @@ from matins.executors.runners.claude import ClaudeReader
 from matins.executors.runners.gemini import mcp_settings
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import Tokens, add_tokens
-from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, SessionUsage
+from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, SessionUsage, ToolSettings
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, shorten
 
@@ -60,7 +60,7 @@ class Qwen:
             env_remove=("QWEN_CODE",),
             finals=({"type": "result"},),
             retries=({"type": "system", "subtype": "retry"}, "Retrying provider attempt"),
-            settings=None if call.server is None else ("QWEN_CODE_SYSTEM_DEFAULTS_PATH", mcp_settings(call.server)),
+            settings=call.server and ToolSettings("QWEN_CODE_SYSTEM_DEFAULTS_PATH", mcp_settings(call.server)),
             stdout_file=True,
             session_unknown=(b"No saved session found with ID",),
         )
