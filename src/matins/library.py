@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import os
 import signal
@@ -30,7 +29,7 @@ from matins.executors.processes.recovery import evidence_in
 from matins.executors.processes.shared import SharedSupervisor
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.python import Job, PythonExecutor
-from matins.executors.registry import JobRegistry, help_of, runners
+from matins.executors.registry import JobRegistry, as_job, help_of, runners
 from matins.executors.routing import ExecutorRouter
 from matins.model.access import OWNER, Principal
 from matins.model.job import JobType
@@ -115,6 +114,8 @@ class Matins(Api):
         sending = senders(self._store, self.clock, commands, self._workdir, tail, lambda: self.public_url or self.url)
         self.outbox = Outbox(self._store, self.clock, self._catalog, sending)
         self._loop: Loop | None = None
+        self._program_loop: asyncio.AbstractEventLoop | None = None
+        """The event loop on which async jobs run; None: one of Matins."""
         self._standby: Standby | None = None
         self._pid = os.getpid()
         self._owning = threading.Lock()
@@ -167,7 +168,7 @@ class Matins(Api):
 
         def register(function: F) -> F:
             known = name or function.__name__
-            self.job(known)(function if _takes_run(function) else _without_run(function))
+            self.job(known)(as_job(function))
             self.add(known, when=when, job=known, replace=True, **settings)
             return function
 
@@ -394,12 +395,20 @@ class Matins(Api):
         self.stop()
 
     async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.start)
+        self._program_loop = asyncio.get_running_loop()
+        try:
+            return await asyncio.to_thread(self.start)
+        except BaseException:
+            self._program_loop = None
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.stop)
+        try:
+            await asyncio.to_thread(self.stop)
+        finally:
+            self._program_loop = None
 
     def _engine(self) -> Engine:
         lineage = Lineage(self._store, self._state_folder if self._store.path or self._store.shared else None)
@@ -410,7 +419,16 @@ class Matins(Api):
         return ExecutorRouter(self._agents(loop.wake), python, self.jobs.replaces)
 
     def _python(self, kind: type[P], wake: Callable[[], None], threads: int) -> P:
-        return kind(self.jobs, self.clock, wake, self._loader, threads=threads, api=self, workdir=self._workdir)
+        return kind(
+            self.jobs,
+            self.clock,
+            wake,
+            self._loader,
+            threads=threads,
+            api=self,
+            workdir=self._workdir,
+            loop=self._program_loop,
+        )
 
     def _agents(self, wake: Callable[[], None]) -> AgentExecutor:
         workdir = self._workdir or str(Path.cwd())
@@ -456,22 +474,3 @@ def engine_running(store: Store) -> StoreBusy:
     who, stop = ("", "") if pid is None else (f" (process {pid})", f": kill {pid}")
     message = f"Another engine is running on this store{who}. A SQLite file can have only one."
     return StoreBusy(message, hint=f"Use that engine, or stop it{stop}.")
-
-
-def _takes_run(function: Callable[..., Any]) -> bool:
-    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
-    return any(parameter.kind not in named for parameter in inspect.signature(function).parameters.values())
-
-
-def _without_run(function: Callable[[], Any]) -> Job:
-    """The function as a job. An async one stays async, and runs on the loop."""
-
-    async def begin(run: Any) -> Any:
-        return await function()
-
-    def call(run: Any) -> Any:
-        return function()
-
-    job: Job = begin if inspect.iscoroutinefunction(function) else call
-    job.__doc__ = function.__doc__
-    return job

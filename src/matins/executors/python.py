@@ -18,6 +18,7 @@ from matins.engine.settings import ParseContext
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import storable_reason
+from matins.executors.job_loop import GONE, JobLoop
 from matins.executors.preparation import folder_of
 from matins.executors.registry import JobRegistry
 from matins.executors.usage_meter import UsageMeter
@@ -36,6 +37,7 @@ _INITIAL_AHEAD = 4
 _SLOW_START_MS = 1_000
 _DONE = Outcome(True)
 _NOT_COPIED = object()
+_CANCELLED_BY_PROGRAM = "the program cancelled the job; perhaps its event loop was ending"
 
 
 class JobContext:
@@ -184,7 +186,7 @@ def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
 
 
 class PythonExecutor:
-    """Runs sync jobs on a few threads, and async jobs on a loop in its own thread."""
+    """Runs sync jobs on a few threads, and async jobs on the loop of the program, or on one of its own."""
 
     def __init__(
         self,
@@ -196,6 +198,7 @@ class PythonExecutor:
         threads: int,
         api: Any = None,
         workdir: str | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.jobs = jobs
         self.api = api
@@ -215,7 +218,7 @@ class PythonExecutor:
         self._cancelled: set[int] = set()
         self._max_ahead = threads * _INITIAL_AHEAD
         self._pool: list[threading.Thread] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop = JobLoop(loop)
         self._tasks: dict[Mark, asyncio.Task[None]] = {}
 
     def start(self) -> None:
@@ -230,9 +233,7 @@ class PythonExecutor:
     def stop(self) -> None:
         for _ in self._pool:
             self._queue.put(None)
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._loop = None
+        self._loop.stop()
         self._pool = []
 
     def submit(self, batch: list[Attempt]) -> None:
@@ -246,7 +247,7 @@ class PythonExecutor:
             else:
                 self._queue.put(attempt)
         if on_loop:
-            self._event_loop().call_soon_threadsafe(self._begin_all, on_loop)
+            self._loop.call(self._begin_all, on_loop)
 
     def adoptable(self, attempt: Attempt) -> bool:
         return False  # the job ended with its process
@@ -255,6 +256,8 @@ class PythonExecutor:
         raise AssertionError("there is nothing to adopt")
 
     def drain(self) -> list[AttemptEnd]:
+        if self._tasks and self._loop.is_gone:
+            self._give_up_tasks()
         ended: list[AttemptEnd] = []
         try:
             while True:
@@ -324,11 +327,14 @@ class PythonExecutor:
         """Cancel async jobs. A sync job sees it in `cancelled`: threads cannot be ended from outside."""
         self._cancelled |= run_ids
         for (run_id, _), task in list(self._tasks.items()):
-            if run_id in run_ids and self._loop is not None:
-                self._loop.call_soon_threadsafe(task.cancel)
+            if run_id in run_ids:
+                self._loop.call(task.cancel)
 
     def offers(self) -> frozenset[str]:
-        return self.jobs.offers
+        """The jobs. Without the loop of the program, async ones are left to another engine, or to the next start."""
+        if not self._loop.is_gone:
+            return self.jobs.offers
+        return self.jobs.offers - {f"job:{job.name}" for job in self.jobs if job.is_async}
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -347,12 +353,17 @@ class PythonExecutor:
 
     def _run_jobs(self) -> None:
         while (attempt := self._queue.get()) is not None:
-            self._started[attempt.mark] = self._clock.boot_ms()
-            if attempt.mark in self._withdrawn:
-                self._withdrawn.discard(attempt.mark)
-                self._started.pop(attempt.mark, None)
-                continue
-            self._end(attempt, run_job(self, attempt))
+            if self._begins(attempt):
+                self._end(attempt, run_job(self, attempt))
+
+    def _begins(self, attempt: Attempt) -> bool:
+        """Mark it as started, unless it was withdrawn."""
+        self._started[attempt.mark] = self._clock.boot_ms()
+        if attempt.mark not in self._withdrawn:
+            return True
+        self._withdrawn.discard(attempt.mark)
+        self._started.pop(attempt.mark, None)
+        return False
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
         self._started.pop(attempt.mark, None)
@@ -366,17 +377,10 @@ class PythonExecutor:
 
     # -- on the loop
 
-    def _event_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(target=_serve, args=(self._loop,), name="matins-async", daemon=True).start()
-        return self._loop
-
     def _begin_all(self, attempts: list[Attempt]) -> None:
-        assert self._loop is not None
         for attempt in attempts:
-            self._started[attempt.mark] = self._clock.boot_ms()
-            self._tasks[attempt.mark] = self._loop.create_task(self._await(attempt))
+            if self._begins(attempt):
+                self._tasks[attempt.mark] = asyncio.create_task(self._await(attempt))
 
     async def _await(self, attempt: Attempt) -> None:
         try:
@@ -385,18 +389,18 @@ class PythonExecutor:
             assert job.run is not None
             outcome = Outcome(True, await job.run(JobContext(attempt, self)))
         except asyncio.CancelledError:
-            outcome = Outcome(False, error="cancelled", cancelled=True)
+            asked = attempt.run_id in self._cancelled or attempt.mark in self._overdue
+            outcome = Outcome(False, error="cancelled" if asked else _CANCELLED_BY_PROGRAM)
         except BaseException as error:
             outcome = _failed(error)
         self._tasks.pop(attempt.mark, None)
         self._end(attempt, outcome)
 
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
+    def _give_up_tasks(self) -> None:
+        """End the jobs whose loop is gone. Nothing more is heard of them."""
+        for mark in list(self._tasks):
+            del self._tasks[mark]
+            self._end(self._active[mark][0], Outcome(False, error=GONE))
 
 
 def _failed(error: BaseException) -> Outcome:

@@ -124,3 +124,20 @@ def help_of(function: Callable[[Any], Any]) -> str:
     """The first line of a function's docstring."""
     lines = (inspect.getdoc(function) or "").strip().splitlines() if inspect.isroutine(function) else []
     return lines[0] if lines else ""
+
+
+def as_job(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """The function as a job: one without parameters is called without the run. An async one stays async."""
+    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    if any(parameter.kind not in named for parameter in inspect.signature(function).parameters.values()):
+        return function
+
+    async def begin(run: Any) -> Any:
+        return await function()
+
+    def call(run: Any) -> Any:
+        return function()
+
+    job = begin if inspect.iscoroutinefunction(function) else call
+    job.__doc__ = function.__doc__
+    return job

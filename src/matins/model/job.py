@@ -75,7 +75,8 @@ class JobType:
 
     @cached_property
     def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.run)
+        call = getattr(self.run, "__call__", None)  # noqa: B004 - of an object that is called
+        return inspect.iscoroutinefunction(self.run) or inspect.iscoroutinefunction(call)
 
 
 class JobTypes(Protocol):
