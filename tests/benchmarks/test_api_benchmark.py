@@ -15,7 +15,7 @@ def test_a_quick_run_measures_everything() -> None:
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     told = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     rates = {line["measure"]: line["per_s"] for line in told[1:]}
-    assert len(rates) == 10
+    assert len(rates) == 11
     assert all(rate > 0 for name, rate in rates.items() if name != "nothing is asked")
     assert "read one schedule:" in result.stdout
-    assert result.stdout.count("(aim ") == 8
+    assert result.stdout.count("(aim ") == 7

@@ -13,7 +13,7 @@ from matins.api.results import Finding
 from matins.engine.policies import Policies
 from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
-from matins.errors import InvalidFile, MatinsError
+from matins.errors import InvalidFile, MatinsError, StoreCorrupt
 from matins.executors.agent_checks import agent_doubts, agent_problems
 from matins.executors.isolation import NOT_ISOLATED, Isolation, fix_of
 from matins.executors.processes.namespaces import SIGNAL_VERSION
@@ -47,6 +47,12 @@ class Doctor:
     file: File
 
     def findings(self, principal: Principal) -> list[Finding]:
+        try:
+            return self._findings(principal)
+        except StoreCorrupt:  # what else there is to say cannot be read
+            return [*_store(self.core.store), *_permissions(self.core.store)]
+
+    def _findings(self, principal: Principal) -> list[Finding]:
         now, engines = self.core.clock.now_ms(), self.core.store.engines(LEASE_MS)
         with self.core.store.reading() as transaction:
             policies = self.core.catalog.policies(transaction)

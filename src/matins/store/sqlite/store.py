@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from matins.store.joining import JoiningStore
 from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.sqlite.backup import integrity_problems, write_backup
 from matins.store.sqlite.ownership import Ownership, check_filesystem
+from matins.store.sqlite.readers import Readers
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
 
 _MAX_OPEN_TRIES = 500
@@ -30,11 +31,13 @@ APPLICATION_ID = 0x4D41544E  # "MATN"
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
-    "PRAGMA wal_autocheckpoint = 4000",
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cache_size = -32000",
     "PRAGMA foreign_keys = OFF",  # the transactions keep references valid; a check costs a lookup each
 )
+_CHECKPOINT_PAGES = 4_000
+_MAX_LOG_PAGES = 16_000
+"""Above it, readers take turns with the writer: a log that is always being read cannot be written back and reused."""
 
 
 class SqliteStore(JoiningStore[SqliteTransaction]):
@@ -52,6 +55,10 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         self.ownership = Ownership(path)
         self._lock = threading.RLock()
         self._run_ids = range(0)
+        self._writer: int | None = None
+        """The thread that has a transaction open."""
+        self._log_pages = 0
+        self._readers = Readers(self._connect)
         with translated_errors(path):
             self._connection: Any = self._connect()  # apsw's types of bindings need Python 3.12
             try:
@@ -71,7 +78,9 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         """Leave the connection to the parent, in a forked child. The child opens the file again when it uses it."""
         self._lock = threading.RLock()  # a thread of the parent may have held it
         self._thread = threading.local()
+        self._writer = None
         if self.path is not None:
+            self._readers.leave_to_parent()
             keep_forever(self._connection)
             self._forked = True
 
@@ -81,6 +90,7 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         self._open_waiting(0)  # it is there, and nothing is upgraded
 
     def close(self) -> None:
+        self._readers.close()
         with self._lock:
             if not self._forked:
                 self._connection.close()
@@ -91,6 +101,7 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         with self._lock, translated_errors(self.path):
             self._check_file()
             self._connection.execute("BEGIN IMMEDIATE")
+            self._writer = threading.get_ident()
             try:
                 chain = self._chain or self._new_chain(now)
                 transaction = SqliteTransaction(self._connection, chain, self._run_ids)
@@ -103,6 +114,8 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
                 else:  # the commit may have happened: only a new chain is consistent, and only new ids are unused
                     self._chain, self._run_ids = None, range(0)
                 raise
+            finally:
+                self._writer = None
             self._chain, self._run_ids = chain, transaction.spare_run_ids
             if transaction.events:
                 self.last_head = chain.committed(transaction.last_event_id)
@@ -114,6 +127,22 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
 
     @contextmanager
     def reading(self) -> Generator[SqliteTransaction]:
+        if self._takes_turns():
+            with self._reading_in_turn() as transaction:
+                yield transaction
+            return
+        with translated_errors(self.path):
+            self._check_file()
+            with self._readers.snapshot() as connection:
+                yield SqliteTransaction(connection, Chain(0), range(0))
+
+    def _takes_turns(self) -> bool:
+        """Whether this thread reads with the writer's connection: it reads what it has written, or it must."""
+        within = self._writer == threading.get_ident()
+        return within or self.path is None or self._readers.closed or self._log_pages > _MAX_LOG_PAGES
+
+    @contextmanager
+    def _reading_in_turn(self) -> Generator[SqliteTransaction]:
         with self._lock, translated_errors(self.path):
             self._check_file()
             alone = not self._connection.in_transaction
@@ -167,6 +196,14 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         with self._lock, translated_errors(self.path):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
+    def _committed(self, connection: Any, name: str, pages: int) -> int:
+        """Called by SQLite after each commit, with the length of the log. It is written back as far as it is unread."""
+        self._log_pages = pages
+        if pages >= _CHECKPOINT_PAGES:
+            with suppress(apsw.Error):  # the commit has succeeded; the next one tries again
+                connection.wal_checkpoint(name, apsw.SQLITE_CHECKPOINT_PASSIVE)
+        return apsw.SQLITE_OK
+
     def backup(self, path: Path) -> None:
         if self.path is None:
             raise StoreError("A store in memory has no file to back up.", hint="Use a store in a file: sqlite:///FILE.")
@@ -208,7 +245,9 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         """Raise StoreUnavailable when the file, or the lock beside it, is no longer the one that was opened: what is
         written to it would be lost, or another engine may run."""
         if self._forked:
-            self._reopen()
+            with self._lock:
+                if self._forked:
+                    self._reopen()
         if self._inode_now() != self._inode:
             raise StoreUnavailable(
                 f"{self.path} was deleted or replaced while it was open.",
@@ -236,6 +275,7 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         have = self._applied(migrations)
         for pragma in _PRAGMAS:
             self._connection.execute(pragma).fetchall()
+        self._connection.set_wal_hook(self._committed)
         if have < len(migrations):
             self._upgrade(migrations, now)
 
