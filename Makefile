@@ -67,6 +67,7 @@ bench-processes: .venv/run  ## supervised commands beside bare ones
 
 bench-http: .venv/run  ## the API under load, while schedules fire
 	$(BIN)/python benchmarks/api.py
+	$(BIN)/python benchmarks/agent_tools.py
 
 bench-audit: .venv/run  ## `matins audit verify` on a log of a million events; URL= for PostgreSQL
 	$(BIN)/python benchmarks/audit.py $(URL:%=--url %)

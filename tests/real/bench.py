@@ -111,10 +111,6 @@ class Bench:
         self.house.kill()
         self.house = self._up()
 
-    def load_tools(self) -> None:
-        """Have the daemon load its MCP server, as it does within seconds after a start with agents."""
-        assert self.mcp_status((self.house.home / "token").read_text().strip()) == 200
-
     def mcp_status(self, token: str) -> int:
         """The HTTP status of a request to the MCP server."""
         body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

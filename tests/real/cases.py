@@ -137,7 +137,6 @@ def schedules_itself(bench: Bench) -> Ran:
     and reports; the proposal is stamped with its run, waits for a person, and the workdir is as it was. The answer
     passes the link on, and the run's token opens nothing afterwards."""
     bench.agent("schedules_itself")
-    bench.load_tools()
     before = sorted(path.name for path in bench.workdir("schedules_itself").iterdir())
     calls = [
         {"wanted": "list_schedules", "arguments": {"mine": True}},

@@ -8,7 +8,6 @@ import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -188,8 +187,8 @@ class Preparation:
         return Prepared(attempt, runner, context, call, limits, held_item, command, launch, meter, errand)
 
     def _server(self, agent: Agent) -> MatinsServer | None:
-        """The tools of Matins for a run; None without an API, without the extra, or where the agent has none."""
-        if self._url is None or not agent.mcp or find_spec("mcp") is None:
+        """The tools of Matins for a run; None without an API, or where the agent has none."""
+        if self._url is None or not agent.mcp:
             return None
         return MatinsServer(f"{self._url}/mcp/run", (sys.executable, "-P", "-m", "matins", "mcp"))
 

@@ -35,8 +35,6 @@ class Mcp(Protocol):
     """The server for agents' tools, beside the API."""
 
     def routes(self, context: EndpointContext) -> list[Route]: ...
-    def start(self) -> None: ...
-    async def close(self) -> None: ...
 
 
 class HttpApp:
@@ -50,10 +48,8 @@ class HttpApp:
         stream: Stream,
         metrics: Metrics,
         pool: ThreadPoolExecutor,
-        mcp: Mcp | None = None,
     ) -> None:
         self._app = app
-        self._mcp = mcp
         self._metrics = metrics
         self._pool = pool
         self.routes = routes
@@ -71,16 +67,12 @@ class HttpApp:
         await receive()
         try:
             self._metrics.start()
-            if self._mcp is not None:
-                self._mcp.start()
         except Exception as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.close()
-        if self._mcp is not None:
-            await self._mcp.close()
         self._pool.shutdown()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -128,4 +120,4 @@ def build_app(
         routes.append(Route("POST", CHAT_PATH, ChatEndpoint(chat, pool)))
     router = Router(routes, server_routes.unknown)
     check = HostCheck(router, hosts, origins, responses, SecureTransport(settings))
-    return HttpApp(check, routes, stream, metrics, pool, mcp)
+    return HttpApp(check, routes, stream, metrics, pool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import sys
@@ -89,14 +90,21 @@ class Bridge:
         if version and version >= _MODERN and "method" in message:
             headers["Mcp-Method"] = message["method"]
             named = params.get(_NAMED.get(message["method"], ""))
-            if isinstance(named, str) and named.isascii():
-                headers["Mcp-Name"] = named
+            if isinstance(named, str):
+                headers["Mcp-Name"] = _encoded(named)
         return headers
 
     def _write(self, answer: dict[str, Any]) -> None:
         with self._writing:
             self._out.write(json.dumps(answer) + "\n")
             self._out.flush()
+
+
+def _encoded(value: str) -> str:
+    """The value of a header. The protocol encodes what is not plain ASCII."""
+    if value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?"):
+        return value
+    return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
 
 
 def _answer(message: dict[str, Any], status: int, found: dict[str, Any]) -> dict[str, Any]:

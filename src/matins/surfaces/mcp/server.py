@@ -1,31 +1,26 @@
-"""The server of the SDK: tools, resources and prompts for whoever calls. Importing this module takes a second."""
+"""What the server answers: tools, resources and prompts for the principal that calls."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
-import mcp_types as types
 import orjson
-from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
 
-from matins._version import __version__
 from matins.errors import InvalidInput, MatinsError
 from matins.service.permissions import check_granted
-from matins.surfaces.mcp import texts
+from matins.surfaces.mcp import protocol, texts
 from matins.surfaces.mcp.answers import error_text
 from matins.surfaces.mcp.desk import Desk, Document
+from matins.surfaces.mcp.protocol import Json, ProtocolError, Request
 from matins.surfaces.mcp.tool import Tool, checked
 from matins.surfaces.mcp.tools import MAX_WAIT_S, shown_run
 from matins.surfaces.mcp.toolsets import find, listed
 
 log = logging.getLogger("matins")
 InThread = Callable[..., Awaitable[Any]]
-DeskOf = Callable[[Any], tuple[Desk, str]]
-"""The desk and the toolset of a request."""
 _LIST_TTL_MS = 60_000
 _FORM = {
     "type": "object",
@@ -36,42 +31,53 @@ _LOOK_S = 0.5
 
 
 class ToolServer:
-    """The handlers. `desk_of` reads who calls from the request; `in_thread` runs calls beside the event loop."""
+    """The methods of MCP. `in_thread` runs calls beside the event loop."""
 
-    def __init__(self, desk_of: DeskOf, in_thread: InThread) -> None:
-        self._desk_of = desk_of
+    def __init__(self, in_thread: InThread) -> None:
         self._in_thread = in_thread
-        self.server: Server[Any] = Server(
-            "matins",
-            version=__version__,
-            title="Matins",
-            instructions=texts.INSTRUCTIONS,
-            on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
-            on_list_resources=self._list_resources,
-            on_list_resource_templates=self._list_templates,
-            on_read_resource=self._read_resource,
-            on_list_prompts=self._list_prompts,
-            on_get_prompt=self._get_prompt,
-        )
 
-    # -- tools
+    async def answer(self, message: Json, request: Request, desk: Desk, toolset: str) -> Json | None:
+        """The response to a message; None for a notification."""
+        if "id" not in message:
+            return None
+        return protocol.response(request, await self._result(request, desk, toolset))
 
-    async def _list_tools(self, ctx: Any, params: Any) -> types.ListToolsResult:
-        desk, toolset = self._desk_of(ctx)
-        tools = [_described(tool) for tool in listed(desk.principal, toolset)]
-        return types.ListToolsResult(tools=tools, ttl_ms=_LIST_TTL_MS, cache_scope="private")
+    async def _result(self, request: Request, desk: Desk, toolset: str) -> Json:
+        match request.method:
+            case "server/discover" if request.is_modern:
+                return protocol.discovered(texts.INSTRUCTIONS)
+            case "initialize" if not request.is_modern:
+                return protocol.initialized(request.params, texts.INSTRUCTIONS)
+            case "ping" if not request.is_modern:
+                return {}
+            case "tools/list":
+                tools = [_described(tool) for tool in listed(desk.principal, toolset)]
+                return {"tools": tools, **protocol.cached(_LIST_TTL_MS)}
+            case "tools/call":
+                return await self._call_tool(request, desk, toolset)
+            case "resources/list":
+                return {"resources": [texts.PHRASES_RESOURCE], **protocol.cached()}
+            case "resources/templates/list":
+                return {"resourceTemplates": _templates(), **protocol.cached()}
+            case "resources/read":
+                return await self._read_resource(request, desk)
+            case "prompts/list":
+                return {"prompts": _prompts(), **protocol.cached()}
+            case "prompts/get":
+                return _prompt(request)
+            case _:
+                raise ProtocolError(protocol.METHOD_NOT_FOUND, f'There is no method "{request.method}".')
 
-    async def _call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> Any:
-        desk, toolset = self._desk_of(ctx)
-        tool = find(toolset, params.name)
+    async def _call_tool(self, request: Request, desk: Desk, toolset: str) -> Json:
+        name, arguments = _text(request, "name"), _object(request, "arguments")
+        tool = find(toolset, name)
         if tool is None:
             known = ", ".join(one.name for one in listed(desk.principal, toolset))
-            return _failed(f'There is no tool "{params.name}". There are: {known}. [not_found, name]')
+            return _failed(f'There is no tool "{name}". There are: {known}. [not_found, name]')
         try:
             check_granted(desk.principal, tool.right, f"call {tool.name}")
-            given = checked(tool, params.arguments)
-            if tool.name == "answer_approval" and (asked := await self._form(ctx, desk, params, given)) is not None:
+            given = checked(tool, arguments)
+            if tool.name == "answer_approval" and (asked := await self._form(request, desk, given)) is not None:
                 return asked
             answer = await self._in_thread(tool.call, desk, given)
             if tool.name == "run_schedule" and given.get("wait_seconds") and "run" in answer:
@@ -94,107 +100,114 @@ class ToolServer:
             looks -= 1
             await asyncio.sleep(_LOOK_S)
 
-    async def _form(self, ctx: Any, desk: Desk, params: types.CallToolRequestParams, given: Document) -> Any:
+    async def _form(self, request: Request, desk: Desk, given: Document) -> Json | None:
         """The form that a person must answer first; None once it is accepted. Only the person's client fills it in."""
         found = await self._in_thread(lambda: desk.call("approvals.get", approval_id=given["approval"]))
         if found["digest"] != given["digest"]:
             message = f"Approval {found['id']} has changed since it was read."
             raise InvalidInput(message, field="digest", hint="Call list_approvals, and show the person what it is now.")
         link = desk.approval(found)["url"]
-        if not _shows_forms(ctx):
+        if not request.shows_forms:
             return _failed(
                 f"This client cannot ask the person. Give the person this link: {link} [not_allowed, approval]"
             )
-        answer = (params.input_responses or {}).get("decision")
-        if answer is None or params.request_state != found["digest"]:
+        answers = request.params.get("inputResponses")
+        if not answers or request.params.get("requestState") != found["digest"]:
             return _asked(found, given["decision"])
-        if _is_confirmed(answer):
+        if _is_confirmed(answers):
             return None
         return _failed(f"The person did not confirm, and nothing is decided. The link: {link} [not_allowed, approval]")
 
-    # -- resources and prompts
-
-    async def _list_resources(self, ctx: Any, params: Any) -> types.ListResourcesResult:
-        phrases = types.Resource(name="phrases", uri=texts.PHRASES, description="What a when may say, as a grammar.")
-        return types.ListResourcesResult(resources=[phrases])
-
-    async def _list_templates(self, ctx: Any, params: Any) -> types.ListResourceTemplatesResult:
-        found = [
-            types.ResourceTemplate(name=uri.removeprefix("matins://"), uri_template=uri, description=text)
-            for uri, text in texts.TEMPLATES.items()
-        ]
-        return types.ListResourceTemplatesResult(resource_templates=found)
-
-    async def _read_resource(self, ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        desk, _ = self._desk_of(ctx)
+    async def _read_resource(self, request: Request, desk: Desk) -> Json:
+        uri = _text(request, "uri")
         try:
-            text = await self._in_thread(texts.read_resource, desk, str(params.uri))
+            text = await self._in_thread(texts.read_resource, desk, uri)
         except MatinsError as error:
-            raise MCPError(types.INVALID_PARAMS, error_text(error)) from None
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=text)])
-
-    async def _list_prompts(self, ctx: Any, params: Any) -> types.ListPromptsResult:
-        found = [
-            types.Prompt(
-                name=name,
-                description=prompt.description,
-                arguments=[
-                    types.PromptArgument(name=one, description=text, required=True)
-                    for one, text in prompt.arguments.items()
-                ],
-            )
-            for name, prompt in texts.PROMPTS.items()
-        ]
-        return types.ListPromptsResult(prompts=found)
-
-    async def _get_prompt(self, ctx: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        prompt, given = texts.PROMPTS.get(params.name), params.arguments or {}
-        if prompt is None:
-            raise MCPError(types.INVALID_PARAMS, f'There is no prompt "{params.name}".')
-        missing = [name for name in prompt.arguments if name not in given]
-        if missing:
-            raise MCPError(types.INVALID_PARAMS, f"The prompt needs: {', '.join(missing)}.")
-        text = prompt.text
-        for name in prompt.arguments:
-            text = text.replace(f"{{{name}}}", given[name])
-        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
-        return types.GetPromptResult(description=prompt.description, messages=[message])
+            raise ProtocolError(protocol.INVALID_PARAMS, error_text(error)) from None
+        return {"contents": [{"uri": uri, "text": text}], **protocol.cached()}
 
 
-def _described(tool: Tool) -> types.Tool:
-    return types.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.schema,
-        annotations=types.ToolAnnotations.model_validate(tool.annotations),
-    )
+def _text(request: Request, name: str) -> str:
+    value = request.params.get(name)
+    if not isinstance(value, str):
+        raise ProtocolError(protocol.INVALID_PARAMS, f'"{name}" must be a text.')
+    return value
 
 
-def _succeeded(answer: Document) -> types.CallToolResult:
+def _object(request: Request, name: str) -> Json:
+    value = request.params.get(name)
+    if not isinstance(value, dict | None):
+        raise ProtocolError(protocol.INVALID_PARAMS, f'"{name}" must be an object.')
+    return cast("Json", value or {})
+
+
+def _described(tool: Tool) -> Json:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.schema,
+        "annotations": tool.annotations,
+    }
+
+
+def _templates() -> list[Json]:
+    return [
+        {"name": uri.removeprefix("matins://"), "uriTemplate": uri, "description": text}
+        for uri, text in texts.TEMPLATES.items()
+    ]
+
+
+def _prompts() -> list[Json]:
+    return [
+        {
+            "name": name,
+            "description": prompt.description,
+            "arguments": [
+                {"name": one, "description": text, "required": True} for one, text in prompt.arguments.items()
+            ],
+        }
+        for name, prompt in texts.PROMPTS.items()
+    ]
+
+
+def _prompt(request: Request) -> Json:
+    name, given = _text(request, "name"), _object(request, "arguments")
+    prompt = texts.PROMPTS.get(name)
+    if prompt is None:
+        raise ProtocolError(protocol.INVALID_PARAMS, f'There is no prompt "{name}".')
+    missing = [one for one in prompt.arguments if not isinstance(given.get(one), str)]
+    if missing:
+        raise ProtocolError(protocol.INVALID_PARAMS, f"The prompt needs: {', '.join(missing)}.")
+    text = prompt.text
+    for one in prompt.arguments:
+        text = text.replace(f"{{{one}}}", given[one])
+    message = {"role": "user", "content": {"type": "text", "text": text}}
+    return {"description": prompt.description, "messages": [message]}
+
+
+def _succeeded(answer: Document) -> Json:
     """Everything in both forms: some clients give models only the structured one, others only the text."""
     plain = orjson.loads(orjson.dumps(answer, default=str))
-    text = types.TextContent(type="text", text=orjson.dumps(plain).decode())
-    return types.CallToolResult(content=[text], structured_content=plain)
+    text = orjson.dumps(plain).decode()
+    return {"content": [{"type": "text", "text": text}], "structuredContent": plain, "isError": False}
 
 
-def _failed(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+def _failed(text: str) -> Json:
+    return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def _shows_forms(ctx: Any) -> bool:
-    capabilities = ctx.session.client_capabilities
-    modern = ctx.protocol_version >= "2026-07-28"
-    return modern and capabilities is not None and capabilities.elicitation is not None
+def _is_confirmed(answers: Any) -> bool:
+    match answers:
+        case {"decision": {"action": "accept", "content": {"confirm": True}}}:
+            return True
+        case _:
+            return False
 
 
-def _is_confirmed(answer: Any) -> bool:
-    content: Any = getattr(answer, "content", None) or {}
-    return getattr(answer, "action", None) == "accept" and content.get("confirm") is True
-
-
-def _asked(found: Document, decision: str) -> types.InputRequiredResult:
+def _asked(found: Document, decision: str) -> Json:
     request = orjson.dumps(found["request"], option=orjson.OPT_INDENT_2, default=str).decode()
     title = f"{decision.capitalize()} request {found['id']} of {found['requested_by']}?"
     message = f"{title}\n{request}\nDigest {found['digest']}"
-    form = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=_FORM))
-    return types.InputRequiredResult(input_requests={"decision": form}, request_state=found["digest"])
+    form = {"mode": "form", "message": message, "requestedSchema": _FORM}
+    asked = {"decision": {"method": "elicitation/create", "params": form}}
+    return {"resultType": "input_required", "inputRequests": asked, "requestState": found["digest"]}

@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+
 from matins.api.use_case import Caller
 from matins.model.access import Principal
+from matins.surfaces.mcp import protocol
 from matins.surfaces.mcp.desk import Desk
+from matins.surfaces.mcp.protocol import Json, ProtocolError
+from matins.surfaces.mcp.server import ToolServer
 
 NOT_RUNNING = "Note: no daemon is running, so nothing fires until `matins up`."
 
 
 def serve_store(caller: Caller, principal: Principal, toolset: str) -> None:
     """Serve until the client closes its end."""
-    asyncio.run(_serve(caller, principal, toolset))
+    asyncio.run(_serve(Desk(caller, principal, "http://127.0.0.1:7411", NOT_RUNNING), toolset))
 
 
-async def _serve(caller: Caller, principal: Principal, toolset: str) -> None:
-    from mcp.server.stdio import stdio_server
-
-    from matins.surfaces.mcp.server import ToolServer
-
-    desk = Desk(caller, principal, "http://127.0.0.1:7411", NOT_RUNNING)
+async def _serve(desk: Desk, toolset: str) -> None:
+    """A call that waits does not hold up the next."""
 
     async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.to_thread(function, *arguments)
 
-    server = ToolServer(lambda ctx: (desk, toolset), in_thread).server
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    server = ToolServer(in_thread)
+    async with asyncio.TaskGroup() as answers:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            if line.strip():
+                answers.create_task(_answer(server, line, desk, toolset))
+
+
+async def _answer(server: ToolServer, line: str, desk: Desk, toolset: str) -> None:
+    number = None
+    try:
+        message = protocol.read(line)
+        number = message.get("id")
+        answer: Json | None = await server.answer(message, protocol.request_of(message), desk, toolset)
+    except ProtocolError as error:
+        answer = protocol.error_response(number, error)
+    if answer is not None:
+        sys.stdout.write(orjson.dumps(answer).decode() + "\n")
+        sys.stdout.flush()

@@ -57,6 +57,7 @@ TEMPLATES: Mapping[str, str] = {
     "matins://run/{id}/output": "The end of the output of a run.",
 }
 PHRASES = "matins://phrases"
+PHRASES_RESOURCE = {"name": "phrases", "uri": PHRASES, "description": "What a when may say, as a grammar."}
 
 
 def read_resource(desk: Desk, uri: str) -> str:
