@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from matins import AsyncClient, Matins
+from matins import Matins
 from matins.testing import ManualClock, Sandbox
 
 
@@ -69,9 +69,3 @@ def test_b8_a_program_with_an_event_loop() -> None:
         return ended.state, turns
 
     assert asyncio.run(main()) == ("succeeded", ["the loop went on"])
-
-
-def test_an_async_client_has_the_calls_of_the_plain_one() -> None:
-    client = AsyncClient("http://127.0.0.1:1", "t")
-    assert {"add", "runs", "agents", "system"} <= set(dir(client))
-    asyncio.run(client.close())

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
@@ -49,13 +50,13 @@ from matins.service import Service
 from matins.service.file.reload import Reloader
 from matins.service.output import Outputs, state_folder
 from matins.store.opening import open_store
-from matins.surfaces.awaitable import AwaitableCalls
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answers
 
 if TYPE_CHECKING:
     import psycopg
 
+    from matins.api._awaitable import AwaitableApi
     from matins.api._types import ScheduleSettings
     from matins.api.arguments import When
     from matins.api.results import Run, Schedule
@@ -174,10 +175,13 @@ class Matins(Api):
 
         return register
 
-    @property
-    def awaitable(self) -> AwaitableCalls:
+    @cached_property
+    def awaitable(self) -> AwaitableApi:
         """The same calls for programs with an event loop: `await m.awaitable.runs.wait(…)`."""
-        return AwaitableCalls(self)
+        from matins.api._awaitable import AwaitableApi  # most programs have no loop
+        from matins.surfaces.awaitable import InThreads
+
+        return AwaitableApi(InThreads(self._transport))
 
     @property
     def services(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from matins import Matins
+from matins.api._awaitable import AwaitableApi
 from matins.api.arguments import argument_kind
 from matins.api.schedules import Api
 from matins.api.use_case import NOUNS, USE_CASES, UseCase
@@ -104,3 +105,23 @@ def test_calls_over_http_load_neither_service_nor_codec() -> None:
 def test_nothing_loads_fastapi_or_pydantic() -> None:
     modules = loaded("import matins.daemon, matins.library, matins.surfaces.http.app, matins.surfaces.http.server")
     assert modules & {"fastapi", "pydantic", "pydantic_core"} == set()
+
+
+def test_b19_awaitable_calls_are_the_declared_ones() -> None:
+    """B19: as methods of their noun, with their signature and description"""
+    calls = AwaitableApi(Any)  # type: ignore[arg-type]
+    for use_case in USE_CASES.values():
+        noun = calls if use_case.noun == Api.noun else getattr(calls, use_case.noun)
+        method = getattr(noun, use_case.verb)
+        assert inspect.iscoroutinefunction(method), use_case.name
+        assert shape(method) == shape(use_case.function)[1:]
+        assert method.__doc__ == use_case.function.__doc__
+    with pytest.raises(AttributeError):
+        getattr(calls, "nothing")  # noqa: B009 - checkers know that there is none
+    assert {"add", "runs", "quiet_hours"} <= set(dir(calls))
+
+
+def test_calls_with_a_connection_take_what_is_declared() -> None:
+    """B19: `Matins` adds one argument"""
+    for own, declared in ((Matins.add, Api.add), (Matins.run, Api.run)):
+        assert [one for one in shape(own) if one[0] != "connection"] == shape(declared)

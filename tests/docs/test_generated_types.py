@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import matins.api
-from matins.api.generate import nouns_text, results_text, types_text
+from matins.api.generate import awaitable_text, nouns_text, results_text, types_text
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(matins.api.__file__).parent
@@ -17,7 +17,13 @@ RUFF = Path(sys.executable).with_name("ruff")
 
 
 @pytest.mark.parametrize(
-    ("name", "made"), [("_types.py", types_text), ("_results.py", results_text), ("_nouns.py", nouns_text)]
+    ("name", "made"),
+    [
+        ("_types.py", types_text),
+        ("_results.py", results_text),
+        ("_nouns.py", nouns_text),
+        ("_awaitable.pyi", awaitable_text),
+    ],
 )
 def test_generated_types_are_up_to_date(name: str, made: object) -> None:
     assert callable(made)

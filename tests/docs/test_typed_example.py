@@ -15,7 +15,7 @@ PYRIGHT = Path(sys.executable).with_name("pyright")
 RIGHT = """
 from datetime import datetime
 
-from matins import Client, Matins
+from matins import AsyncClient, Client, Matins
 
 
 def calls(m: Matins | Client, started: datetime) -> list[str | None]:
@@ -28,6 +28,18 @@ def calls(m: Matins | Client, started: datetime) -> list[str | None]:
     if run.slot is not None and run.slot > started and run.state == "succeeded":
         return [run.reason]
     return [m.quiet_hours.get("nights").timezone, m.runs.list(schedule="daily", limit=5)[0].status]
+
+
+async def awaited(m: Matins, client: AsyncClient) -> list[str | None]:
+    for calls in (m.awaitable, client):
+        added = await calls.add("daily", when="every day at 9am", job="greet", overlap="queue", retries=2)
+        await calls.agents.set("ann", runner="claude", max_cost="$2")
+        run = await calls.runs.wait((await calls.run(added.name)).id, timeout=1.5)
+        if run.state == "succeeded":
+            return [run.reason, (await calls.limits.get("global")).scope]
+    async for event in client.events.follow(schedule="daily"):
+        return [event.schedule, (await client.quiet_hours.get("nights")).timezone]
+    return []
 """
 WRONG = {
     'm.add("daily", when="1d", job="greet", overlp="queue")': 'No parameter named "overlp"',
@@ -39,6 +51,12 @@ WRONG = {
     'm.quiet_hours.edit("nights", mode="deferred")': "Literal['deferred']",
     "m.runs.list(schedul='daily')": 'No parameter named "schedul"',
     "m.runs.list()[0].sloot": 'Cannot access attribute "sloot"',
+    'm.add("daily", when="1d", job="greet", connection=5)': '"Literal[5]" is not assignable to "Connection[Any]"',
+    'a.add("daily", when="1d", job="greet", overlp="queue")': 'No parameter named "overlp"',
+    'm.awaitable.edit("daily", retires=2)': 'No parameter named "retires"',
+    "a.runs.list(schedul='daily')": 'No parameter named "schedul"',
+    'a.run("daily").id': 'Cannot access attribute "id"',
+    "async def wrong(): return (await a.limits.get('global')).sizes": 'Cannot access attribute "sizes"',
 }
 
 
@@ -48,7 +66,9 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, st
     folder = tmp_path_factory.mktemp("typed")
     (folder / "right.py").write_text(RIGHT, encoding="utf-8")
     wrong = "\n".join(WRONG)
-    (folder / "wrong.py").write_text(f"from matins import Matins\nm = Matins()\n{wrong}\n", encoding="utf-8")
+    (folder / "wrong.py").write_text(
+        f"from matins import *\nm, a = Matins(), AsyncClient('')\n{wrong}\n", encoding="utf-8"
+    )
     for number, block in enumerate(plain_examples()):
         (folder / f"page{number}.py").write_text(block, encoding="utf-8")
     (folder / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard", "pythonVersion": "3.11"}')

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from matins.api.use_case import Noun, use_case
@@ -90,14 +91,24 @@ class Runs(Noun, noun="runs"):
 
     def wait(self, run_id: RunId, *, timeout: float | None = None) -> Run:
         """Wait until a run is over, or needs a person, and return it. After `timeout` seconds: as it is then."""
-        until = None if timeout is None else time.monotonic() + timeout
-        pause = _FIRST_LOOK_S
-        while True:
+        run = self.get(run_id)
+        for pause in looks(timeout):
+            if is_settled(run):
+                break
+            time.sleep(pause)
             run = self.get(run_id)
-            if not run.live or run.state == "held" or run.status == "awaiting_approval":
-                return run
-            left = pause if until is None else min(pause, until - time.monotonic())
-            if left <= 0:
-                return run
-            time.sleep(left)
-            pause = min(pause * 1.5, _SLOWEST_LOOK_S)
+        return run
+
+
+def is_settled(run: Run) -> bool:
+    """Whether a run is over, or needs a person."""
+    return not run.live or run.state == "held" or run.status == "awaiting_approval"
+
+
+def looks(timeout: float | None) -> Iterator[float]:
+    """The pauses between looks at a run, in seconds, until the timeout."""
+    until = None if timeout is None else time.monotonic() + timeout
+    pause = _FIRST_LOOK_S
+    while (left := pause if until is None else min(pause, until - time.monotonic())) > 0:
+        yield left
+        pause = min(pause * 1.5, _SLOWEST_LOOK_S)

@@ -1,39 +1,57 @@
-"""The calls of an `Api`, awaitable: each runs in a thread, so that the event loop goes on."""
+"""`AsyncClient`, and the calls of a `Matins` for programs with an event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
 
-from matins.api.use_case import Noun
-from matins.surfaces.client import Client
+from matins.api._awaitable import AwaitableApi
+from matins.api.use_case import Transport, UseCase
+from matins.surfaces.transports.async_http import AsyncHttp
+from matins.surfaces.transports.in_process import POLL_S, after_last, first_arguments
 
 
-class AwaitableCalls:
-    """The same names, arguments and results: `await calls.add(…)`, `await calls.runs.list()`."""
+class InThreads:
+    """Calls a transport in threads of the loop's default executor, so that the loop goes on."""
 
-    def __init__(self, calls: Noun) -> None:
-        self._calls = calls
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._calls, name)
-        if isinstance(found, Noun):
-            return AwaitableCalls(found)
-        return partial(asyncio.to_thread, found) if callable(found) else found
+    async def call(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        return await asyncio.to_thread(self._transport.call, use_case, arguments)
 
-    def __dir__(self) -> list[str]:
-        return dir(self._calls)
+    async def follow(self, use_case: UseCase, arguments: Mapping[str, Any]) -> AsyncIterator[Any]:
+        """New items, by listing repeatedly."""
+        given = first_arguments(use_case, arguments)
+        if given is None:
+            given = after_last(use_case, arguments, await self.call(use_case, {"limit": 1}))
+        while True:
+            items = await self.call(use_case, given)
+            for item in items:
+                yield item
+            if items:
+                given = after_last(use_case, given, items)
+            else:
+                await asyncio.sleep(POLL_S)
 
 
-class AsyncClient(AwaitableCalls):
-    """`Client` for programs with an event loop: `async with AsyncClient(url, token) as m: await m.add(…)`."""
+class AsyncClient(AwaitableApi):
+    """`Client` for programs with an event loop: `async with AsyncClient(url, token) as m: await m.add(…)`.
+
+    It has no threads. Up to 16 calls travel at once, and more wait for them; a cancelled call gives its connection up.
+    """
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0) -> None:
-        super().__init__(Client(url, token, timeout=timeout))
+        self._http = AsyncHttp(url, token, timeout=timeout)
+        super().__init__(self._http)
+
+    @property
+    def url(self) -> str:
+        return self._http.url
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._calls.close)  # type: ignore[attr-defined]
+        await self._http.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -97,7 +97,9 @@ def _enter(session: Session, name: str, schema: str, store_id: str) -> str:
 def _check(connection: Any, name: str) -> None:
     if isinstance(connection, psycopg.AsyncConnection):
         raise InvalidInput(
-            "An AsyncConnection cannot be used here.", field="connection", hint="Use a psycopg.Connection."
+            "An AsyncConnection cannot be used here.",
+            field="connection",
+            hint="Use a psycopg.Connection, in a thread: await asyncio.to_thread(m.add, …, connection=connection).",
         )
     if not isinstance(connection, psycopg.Connection):
         kind = type(cast("object", connection))

@@ -10,7 +10,7 @@ from matins.api.codec import to_document
 from matins.api.use_case import Caller, UseCase
 from matins.model.access import OWNER, Principal
 
-_POLL_S = 0.5
+POLL_S = 0.5
 
 
 class InProcess:
@@ -47,15 +47,30 @@ def follow(
     wait: Callable[[float], Any],
 ) -> Iterator[Any]:
     """The items of a growing collection: list, wait, list after the last."""
-    assert use_case.page is not None, use_case
-    cursor, given = use_case.page[0], dict(arguments)
-    if given.get(cursor) is None:
-        newest = call({"limit": 1})
-        given[cursor] = id_of(newest[-1]) if newest else "0"
+    given = first_arguments(use_case, arguments)
+    if given is None:
+        given = after_last(use_case, arguments, call({"limit": 1}), id_of)
     while True:
         items = call(given)
         yield from items
         if items:
-            given[cursor] = id_of(items[-1])
+            given = after_last(use_case, given, items, id_of)
         else:
-            wait(_POLL_S)
+            wait(POLL_S)
+
+
+def first_arguments(use_case: UseCase, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The arguments of the first list; None when it begins after the newest item of all."""
+    assert use_case.page is not None, use_case
+    return None if arguments.get(use_case.page[0]) is None else dict(arguments)
+
+
+def after_last(
+    use_case: UseCase,
+    arguments: Mapping[str, Any],
+    items: list[Any],
+    id_of: Callable[[Any], str] = lambda item: item.id,
+) -> dict[str, Any]:
+    """The arguments of the list after these items."""
+    assert use_case.page is not None, use_case
+    return {**arguments, use_case.page[0]: id_of(items[-1]) if items else "0"}
