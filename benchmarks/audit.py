@@ -17,14 +17,18 @@ import time
 from pathlib import Path
 
 from matins import Matins
-from matins.engine.audit import run_digest
-from matins.model.rows import NewEvent, NewRun
+from matins.model.rows import AttemptRow, NewEvent, NewRun
 from matins.model.run import RunState
 
-EVENTS_OF_A_RUN = ("run.planned", "run.ready", "run.started", "run.thread_assigned", "run.succeeded")
+EVENTS_OF_A_RUN: dict[str, dict[str, object] | None] = {
+    "run.planned": {"slot": None},
+    "run.ready": None,
+    "run.started": {"worker": 1, "epoch": 1, "attempt": 1},
+    "run.thread_assigned": None,
+    "run.succeeded": {"rev": 1, "epoch": 1},
+}
 BATCH = 200
 """Runs in a transaction; a seal follows each."""
-DIGEST = {"digest": run_digest(1, None)}
 
 
 def fill(url: str, events: int) -> None:
@@ -37,9 +41,9 @@ def fill(url: str, events: int) -> None:
         with matins.store.transaction(now) as transaction:
             ids = transaction.run_ids(BATCH)
             transaction.insert_runs([_run(run_id, schedule, now) for run_id in ids])
+            transaction.insert_attempts([AttemptRow(run_id, 1, 1, now) for run_id in ids])
             for run_id in ids:
-                for kind in EVENTS_OF_A_RUN:
-                    data = DIGEST if kind == "run.succeeded" else None
+                for kind, data in EVENTS_OF_A_RUN.items():
                     transaction.events.append(NewEvent(now, kind, schedule, run_id, data))
         with matins.store.transaction(now) as transaction:
             transaction.seal(now)

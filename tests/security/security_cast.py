@@ -72,6 +72,11 @@ class Watched(Sandbox):
             found = sorted(transaction.logged(0, 10**9))
         return [orjson.loads(event.data or "{}") for event in found if event.type in types]
 
+    def told_types(self) -> set[str]:
+        """The types of all events."""
+        with self._store.reading() as transaction:
+            return {event.type for event in transaction.logged(0, 10**9)}
+
     def _work(self, run: JobContext) -> None:
         self.ran.append((run.schedule, run.payload))
 

@@ -15,7 +15,7 @@ FORGED = {
     "a longer life": ("UPDATE tokens SET expires_at = NULL", "Token {} was changed after it was created."),
     "a revocation": ("UPDATE tokens SET revoked_at = NULL", "Token {} was revoked, and is valid again."),
     "another hash": ("UPDATE tokens SET hash = 'x'", "Token {} was changed after it was created."),
-    "a new token": ("UPDATE tokens SET id = 'abcdefgh'", "Token abcdefgh is not in the log."),
+    "a deletion": ("DELETE FROM tokens", "Token {} was deleted."),
 }
 
 
@@ -64,24 +64,8 @@ def test_b16_a_forged_pruning_is_found(bench: Watched) -> None:
     assert "are gone, and the log does not say so" in problems[0]
 
 
-# -- runs, approvals and votes
+# -- approvals and votes
 
-FORGED_RUNS = {
-    "another end": ("UPDATE runs SET state = 10 WHERE id = {failed}", "Run {failed} was changed after it ended."),
-    "live again": ("UPDATE runs SET state = 2 WHERE id = {failed}", "Run {failed} had ended, and is ready again."),
-    "another outcome": (
-        'UPDATE runs SET outcome = \'{{"result": "paid"}}\' WHERE id = {ran}',
-        "Run {ran} was changed after it ended.",
-    ),
-    "another reason": ("UPDATE runs SET reason = 'x' WHERE id = {failed}", "Run {failed} was changed after it ended."),
-    "another time": ("UPDATE runs SET ended_at = 1 WHERE id = {ran}", "Run {ran} was changed after it ended."),
-    "other settings": ("UPDATE runs SET rev = rev + 1 WHERE id = {ran}", "Run {ran} was changed after it ended."),
-    "another schedule": (
-        "UPDATE runs SET schedule_id = schedule_id + 100 WHERE id = {ran}",
-        "Run {ran} was changed after it ended.",
-    ),
-    "an invented run": ("UPDATE runs SET id = 777 WHERE id = {ran}", "Run 777 is not in the log."),
-}
 FORGED_APPROVALS = {
     "a request": "UPDATE approvals SET request = '{{}}' WHERE id = {used}",
     "a digest": "UPDATE approvals SET digest = 'x' WHERE id = {used}",
@@ -130,14 +114,6 @@ def lived(bench: Watched) -> dict[str, str]:
     return {"failed": failed.id, "ran": ran.id, "used": asked[0], "denied": asked[1], "asked": asked[2]}
 
 
-@pytest.mark.parametrize("what", FORGED_RUNS)
-def test_b16_a_run_that_was_changed_in_the_store_is_named(bench: Watched, lived: dict[str, str], what: str) -> None:
-    """B16 S7: whatever it says of its end"""
-    sql, problem = FORGED_RUNS[what]
-    forge(bench, sql.format(**lived))
-    assert bench.audit.verify().problems[0] == problem.format(**lived)
-
-
 @pytest.mark.parametrize("what", FORGED_APPROVALS)
 def test_b16_an_approval_that_was_changed_is_named(bench: Watched, lived: dict[str, str], what: str) -> None:
     """B16 B7"""
@@ -167,7 +143,15 @@ def test_b16_an_invented_approval_and_vote_are_named(bench: Watched, lived: dict
     used = lived["used"]
     assert bench.audit.verify().problems == [f"The vote of eve on approval {used} is not in the log."]
     forge(bench, f"DELETE FROM votes WHERE voter = 'eve'; UPDATE approvals SET id = 999 WHERE id = {lived['asked']}")
-    assert bench.audit.verify().problems == ["Approval 999 is not in the log."]
+    deleted = f"Approval {lived['asked']} was deleted, and the log does not say so."
+    assert bench.audit.verify().problems == [deleted, "Approval 999 is not in the log."]
+
+
+def test_b16_an_invented_token_is_named(bench: Watched) -> None:
+    """B16"""
+    made = bench.tokens.create("ci", role="agent").id
+    forge(bench, "UPDATE tokens SET id = 'abcdefgh'")
+    assert bench.audit.verify().problems == [f"Token {made} was deleted.", "Token abcdefgh is not in the log."]
 
 
 def test_b16_an_old_approval_stays_bound_when_its_event_is_pruned(bench: Watched) -> None:

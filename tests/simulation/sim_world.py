@@ -10,7 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import NamedTuple, cast
 
 from sim_faults import Faults, SimulatedCrash, Trap, TrapKind
 from sim_masks import both_ways
@@ -21,8 +22,11 @@ from sim_violation import Complaints, Violation, require
 from sim_worker import Actor, Worker, WorkerSettings
 
 from matins.errors import StoreUnavailable
+from matins.model.access import OWNER
 from matins.runtime.attempt import Attempt
 from matins.runtime.engine import EngineOptions
+from matins.service.audit import Audit
+from matins.service.core import Core
 from matins.store.sqlite.store import SqliteStore
 from matins.testing import ManualClock, instant
 
@@ -334,6 +338,9 @@ class World:
                 break
         require(11, not left, f"left after the faults stopped: {left[:3]}")
         self.observer.check_the_end(max(clock.now_ms() for clock in self._clocks()))
+        core = cast("Core", SimpleNamespace(store=self.users.store))  # nothing else of it is read
+        problems = Audit(core).verify(OWNER).problems
+        require(12, not problems, f"audit: {problems}")
 
     def _able(self) -> Worker | None:
         able = [worker for worker in self.workers if worker.able]

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import orjson
 
-from matins.engine.transitions import ALL, INITIAL_STATES
 from matins.model.access import Token
 from matins.model.approval import Approval, Vote
-from matins.model.rows import RunEnd, SealRow, StoredEvent, WriterRow
-from matins.model.run import RunState
+from matins.model.rows import SealRow, StoredEvent, WriterRow
 
 PRUNED = "history.pruned"
-_ENDS = {transition.event: transition.target for transition in ALL if transition.is_terminal} | {
-    event: state for state, event in INITIAL_STATES.items() if state >= RunState.SUCCEEDED
-}
-ENDS = _ENDS | {event.replace("run.", "step.", 1): state for event, state in _ENDS.items()}
-"""The state of a run by the event of its end."""
-_NOT_EVIDENCE = ("reason", "epoch", "digest", "slot", "slots", "first", "by", "title", "step", "of", "summary", "error")
-"""What else events of ends say."""
 _TOKENS = ("token.created", "token.revoked")
 
 
@@ -35,11 +26,6 @@ def approval_digest(approval: Approval) -> str:
     """The digest of a request, without what becomes of it."""
     fixed = approval._replace(id=0, schedule="", state="pending", decided_at=None, votes=())
     return _digest(list(fixed[:-1]))
-
-
-def run_digest(rev: int, outcome: str | None) -> str:
-    """The digest of what a run did: its settings, and its outcome as it is stored."""
-    return sha256(f"{rev}|{outcome or ''}".encode()).hexdigest()[:32]
 
 
 def _digest(value: Any) -> str:
@@ -66,7 +52,7 @@ def pruned_record(
     """What an event about pruning says: where each chain begins, and the records whose own events may be gone."""
     last = earlier.seal if seal is None else (seal.id, bytes(seal.hash).hex())
     return {
-        "before": before,
+        "before": max(before, earlier.before),  # the clock may have been set back
         "begins": {str(writer.id): [writer.pruned_seq, _hex(writer)] for writer in writers if writer.pruned_seq},
         "tokens": {token.id: token_digest(token) for token in tokens},
         "revoked": [token.id for token in tokens if token.revoked_at is not None],
@@ -89,43 +75,26 @@ def _hex(writer: WriterRow) -> str:
     return bytes(writer.pruned_hash or b"").hex()
 
 
-# -- runs
-
-
-def run_problem(event: StoredEvent, run: RunEnd) -> str | None:
-    """Why a run does not agree with the event of its end."""
-    data: dict[str, Any] = orjson.loads(event.data) if event.data else {}
-    if run.state < RunState.SUCCEEDED:
-        return f"Run {run.id} had ended, and is {RunState(run.state).label} again."
-    evidence = {name: value for name, value in data.items() if name not in _NOT_EVIDENCE}
-    digest = run_digest(run.rev, run.outcome)
-    same = (
-        (run.state, run.ended_at, run.schedule_id) == (ENDS[event.type], event.at, event.schedule_id)
-        and run.reason == data.get("reason")
-        and data.get("digest", digest) == digest
-        and (not evidence or evidence == _evidence(run))
-    )
-    return None if same else f"Run {run.id} was changed after it ended."
-
-
-def _evidence(run: RunEnd) -> dict[str, Any]:
-    stored: dict[str, Any] = orjson.loads(run.evidence) if run.evidence else {}
-    return {name: value for name, value in stored.items() if name not in _NOT_EVIDENCE}
-
-
 # -- approvals, votes and tokens
 
 
 class RecordCheck:
     """Compares approvals, votes and tokens with their events. Events of several writers may come in any order."""
 
-    def __init__(self, pruning: Pruning, approval: Callable[[int], Approval | None]) -> None:
+    def __init__(
+        self,
+        pruning: Pruning,
+        approval: Callable[[int], Approval | None],
+        run_is_there: Callable[[int], bool],
+    ) -> None:
         self._approval = approval
         self._changed: dict[int, str] = {}
         self._states: dict[int, str] = {}
         self._agreed: set[int] = set()
         """Approvals whose state the log has said."""
         self._votes: dict[tuple[int, str], None] = {}
+        self._run_is_there = run_is_there
+        self._since = pruning.before
         self._tokens = dict(pruning.tokens)
         self._revoked = set(pruning.revoked)
         for number, digest in pruning.approvals.items():
@@ -160,10 +129,18 @@ class RecordCheck:
     def _feed_approval(self, event: StoredEvent, data: dict[str, Any]) -> None:
         number = int(data["approval"])
         if "record" in data:
+            self._look_for(number, event)
             self._compare(number, data["record"])
         if "instead_of" in data:
             self._compare_state(int(data["instead_of"]), event, "void")
         self._compare_state(number, event, None)
+
+    def _look_for(self, number: int, event: StoredEvent) -> None:
+        """A request is deleted with its run, or with events that are as old."""
+        if self._approval(number) is not None:
+            return
+        if event.at >= self._since if event.run_id is None else self._run_is_there(event.run_id):
+            self._changed[number] = f"Approval {number} was deleted, and the log does not say so."
 
     def _compare(self, number: int, digest: str) -> None:
         approval = self._approval(number)
@@ -185,12 +162,14 @@ class RecordCheck:
         elif number not in self._agreed:
             self._states[number] = problem
 
-    def problems(self, tokens: Iterable[Token]) -> Iterator[str]:
+    def problems(self, tokens: Sequence[Token]) -> Iterator[str]:
         """What does not agree after all events."""
         yield from self._changed.values()
         yield from self._states.values()
         for number, voter in self._votes:
             yield f"The vote of {voter} on approval {number} was changed or deleted."
+        for deleted in sorted(self._tokens.keys() - {token.id for token in tokens}):
+            yield f"Token {deleted} was deleted."
         for token in tokens:
             if token.id not in self._tokens:
                 yield f"Token {token.id} is not in the log."

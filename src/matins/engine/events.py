@@ -65,6 +65,7 @@ _KINDS = (
         "run.withdrawn",
         "The record of a slot was withdrawn because the clock had been ahead. The slot is still to come.",
     ),
+    EventKind("run.shortened", "A run covers fewer slots than before because the clock had been ahead."),
     EventKind("run.blocked", "The guard blocked a run.", is_terminal=True),
     EventKind("run.missed", "A run could not start within its grace.", is_terminal=True),
     EventKind("run.denied", "A run was denied.", is_terminal=True),
@@ -120,6 +121,7 @@ _KINDS = (
     ),
     EventKind("session.opened", "A browser logged in. The data has its principal, and the token of its link."),
     EventKind("session.ended", "A browser session ended: by logging out, by revocation, with its token or its person."),
+    EventKind("history.runs_pruned", "Old runs were deleted. The data has their ids, as pairs of first and last."),
     EventKind("history.pruned", "Old events were deleted. The data says where each chain begins now."),
     EventKind(
         "store.restored",
@@ -131,7 +133,8 @@ _KINDS = (
 _OF_STEPS = tuple(
     EventKind(f"step.{kind.type.removeprefix('run.')}", f"A step of a run: the same as `{kind.type}` for a run.")
     for kind in _KINDS
-    if kind.type.startswith("run.") and kind.type not in ("run.queued", "run.promoted", "run.checking", "run.blocked")
+    if kind.type.startswith("run.")
+    and kind.type not in ("run.queued", "run.promoted", "run.checking", "run.blocked", "run.shortened")
 )
 EVENTS = {kind.type: kind for kind in (*_KINDS, *_OF_STEPS)}
 TERMINAL_EVENTS = frozenset(kind.type for kind in _KINDS if kind.is_terminal)

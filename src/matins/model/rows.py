@@ -269,14 +269,25 @@ class EventLink(NamedTuple):
     hash: bytes
 
 
-class RunEnd(NamedTuple):
-    """What the log knows of the end of a run, as the run says it."""
+class BoundRun(NamedTuple):
+    """What the log knows of a run, as the run says it."""
 
     id: int
     schedule_id: int
     rev: int
+    slot: int | None
+    first_slot: int | None
+    slots: int
     state: int
+    epoch: int
+    attempt: int
+    planned_at: int
+    started_at: int | None
     ended_at: int | None
+    parent: int | None
+    step: int
+    unfolded: int
+    """Whether the run has steps."""
     reason: str | None
     evidence: str | None
     outcome: str | None

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from matins.model.rows import ChainHead, EventLink, Figures, RunEnd, SealRow, StoredEvent, WriterRow
+from matins.model.rows import (
+    AttemptRow,
+    BoundRun,
+    ChainHead,
+    EventLink,
+    Figures,
+    SealRow,
+    StoredEvent,
+    WriterRow,
+)
 from matins.model.subscription import Delivery, DeliveryState, Subscription, SubscriptionState
 
 
@@ -59,10 +68,21 @@ class HistoryRows(Protocol):
     def links(self, ids: Iterable[int]) -> list[EventLink]: ...
     def seals(self, after: int, limit: int) -> list[SealRow]: ...
     def newest_seal(self) -> SealRow | None: ...
-    def run_ends(self, ids: Iterable[int]) -> list[RunEnd]: ...
-    def count_ended(self, since: int) -> int: ...
-    def unlogged_runs(self, since: int, types: Iterable[str]) -> list[int]:
-        """Runs that ended since an instant without an event of these types; a few of them."""
+    def bound_runs(self, ids: Iterable[int]) -> list[BoundRun]: ...
+    def bound_attempts(self, ids: Iterable[int]) -> list[AttemptRow]:
+        """All attempts of these runs."""
+        ...
+
+    def count_bound(self, since: int) -> list[int]:
+        """How many runs were created and how many ended since an instant, and how many attempts started."""
+        ...
+
+    def unlogged_runs(self, since: int, created: Iterable[str], ended: Iterable[str]) -> list[int]:
+        """Runs that were created or that ended since an instant without an event of these types; a few of them."""
+        ...
+
+    def unlogged_attempts(self, since: int, types: Iterable[str]) -> list[tuple[int, int]]:
+        """Run and epoch of attempts that started since an instant without an event of these types; a few of them."""
         ...
 
     def unlogged_approvals(self, since: int) -> list[int]: ...
@@ -80,7 +100,10 @@ class HistoryRows(Protocol):
         """Ended runs beyond the newest ones of their schedule, likewise."""
         ...
 
-    def delete_runs(self, run_ids: Iterable[int]) -> None: ...
+    def delete_runs(self, run_ids: Iterable[int]) -> list[int]:
+        """Delete ended runs with their steps. Returns the ids of all of them."""
+        ...
+
     def prune_events(self, before: int) -> int:
         """Delete the first events of each chain, and return their number. The hash of the last one is kept."""
         ...

@@ -62,7 +62,8 @@ class Dispatcher:
         transaction.insert_attempts([AttemptRow(row.id, row.epoch + 1, worker, now) for row, _ in won])
         for row, item in won:
             self._clearance.consume_approval(transaction, row, item, now)
-            transaction.events.append(NewEvent(now, event_type(item, CLAIM.event), row.schedule_id, row.id))
+            data = {"worker": worker, "epoch": row.epoch + 1, "attempt": row.attempt + 1}
+            transaction.events.append(NewEvent(now, event_type(item, CLAIM.event), row.schedule_id, row.id, data))
         return [_attempt(transaction, row, item, now) for row, item in won]
 
     def _place(self, transaction: Transaction) -> Callable[[CompiledSchedule], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from matins.engine.audit import PRUNED, pruned_record, pruning_of
+from matins.engine.audit_runs import RUNS_PRUNED, id_ranges
 from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
 from matins.model.rows import NewEvent
@@ -54,7 +55,8 @@ class Maintenance:
             if self._runs is not None and len(old) < _PRUNE_BATCH:
                 old += transaction.prunable_beyond(self._runs, now, _PRUNE_BATCH - len(old))
             if old:
-                transaction.delete_runs(old)
+                gone = {"runs": id_ranges(transaction.delete_runs(old))}
+                transaction.events.append(NewEvent(now, RUNS_PRUNED, None, None, gone))
             transaction.prune_calls(now - _CALL_BODY_MS, now - _CALL_MS)
             transaction.prune_incidents(now - _INCIDENT_MS, now - DAY_MS)
         return len(old)

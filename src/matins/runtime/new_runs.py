@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 
+from matins.engine.audit_runs import end_facts
 from matins.engine.planning import PlannedRun
 from matins.engine.reasons import sentence
 from matins.engine.transitions import INITIAL_STATES
@@ -26,14 +29,19 @@ def new_run(
 
 
 def planned_event(run_id: int, item: CompiledSchedule, planned: PlannedRun, now: int) -> NewEvent:
-    data = None
-    if planned.reason is not None or planned.slots > 1:
-        data = {"reason": planned.reason, "slot": planned.slot, "slots": planned.slots, **(planned.evidence or {})}
-        if planned.reason is not None and not planned.state.live:
-            data |= {"summary": _summary(item, planned, planned.reason, now)}
-        if planned.first is not None:
-            data["first"] = planned.first
+    data = covered(planned)
+    if planned.reason is not None:
+        data = {"reason": planned.reason, **data, **(planned.evidence or {})}
+        if not planned.state.live:
+            data |= {"summary": _summary(item, planned, planned.reason, now), **end_facts(item.rev, None)}
     return NewEvent(now, INITIAL_STATES[planned.state], item.schedule_id, run_id, data)
+
+
+def covered(planned: PlannedRun) -> dict[str, Any]:
+    """The slots that a run stands for, as the event of its creation says them."""
+    if planned.slots == 1 and planned.first is None:
+        return {"slot": planned.slot}
+    return {"slot": planned.slot, "slots": planned.slots, "first": planned.first}
 
 
 def _summary(item: CompiledSchedule, planned: PlannedRun, reason: str, now: int) -> str:

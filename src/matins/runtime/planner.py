@@ -17,7 +17,7 @@ from matins.runtime.attempt import Attempt
 from matins.runtime.capacity import Capacity
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.clearance import Clearance
-from matins.runtime.new_runs import new_run, planned_event
+from matins.runtime.new_runs import covered, new_run, planned_event
 from matins.runtime.placement import Placement
 from matins.runtime.run_changes import end_runs
 from matins.runtime.uncovered_slots import recorded_due
@@ -131,8 +131,8 @@ class Planner:
                 if starts and (item.emits_message or capacity.take_unlimited(item)):
                     runs.append(_starting(run_id, item, planned, now, worker, place))
                     start.append(Attempt(run_id, 1, 1, planned.slot, planned.slots, planned.first, now, item))
-                    covers = None if planned.slots == 1 else {"slot": planned.slot, "slots": planned.slots}
-                    events.append(NewEvent(now, "run.started", item.schedule_id, run_id, covers))
+                    data = {**covered(planned), "worker": worker}
+                    events.append(NewEvent(now, "run.started", item.schedule_id, run_id, data))
                 else:
                     runs.append(new_run(run_id, item, planned, now, None, place))
                     events.append(planned_event(run_id, item, planned, now))

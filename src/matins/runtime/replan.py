@@ -6,10 +6,11 @@ have started do not start again.
 
 from __future__ import annotations
 
+from matins.engine.audit_runs import SHORTENED, WITHDRAWN
 from matins.engine.when.triggers import Trigger
 from matins.model.rows import Due, NewEvent, RunAhead
 from matins.model.run import RunState
-from matins.ports import RunRows, Store, Transaction
+from matins.ports import Store, Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.run_changes import continue_schedule, end_runs
 from matins.runtime.uncovered_slots import next_uncovered_slot
@@ -68,7 +69,7 @@ def _never_started(row: RunAhead, now: int) -> bool:
     return row.started_at is None and (row.first_slot is None or row.first_slot > now)
 
 
-def _shorten(transaction: RunRows, row: RunAhead, trigger: Trigger, now: int) -> None:
+def _shorten(transaction: Transaction, row: RunAhead, trigger: Trigger, now: int) -> None:
     """Let a run of several slots cover those up to now, or its first, if all are to come and it has started."""
     if row.first_slot is None:
         return
@@ -76,9 +77,15 @@ def _shorten(transaction: RunRows, row: RunAhead, trigger: Trigger, now: int) ->
         last = trigger.prev_ms(now + 1)
         assert last is not None  # the first slot, or a later one
         slots = trigger.count(row.first_slot, last + 1)
-        transaction.set_range(row.id, row.first_slot if slots > 1 else None, last, slots)
+        _cover(transaction, row, row.first_slot if slots > 1 else None, last, slots, now)
     elif row.started_at is not None:
-        transaction.set_range(row.id, None, row.first_slot, 1)
+        _cover(transaction, row, None, row.first_slot, 1, now)
+
+
+def _cover(transaction: Transaction, row: RunAhead, first: int | None, slot: int, slots: int, now: int) -> None:
+    transaction.set_range(row.id, first, slot, slots)
+    data = {"slot": slot, "slots": slots, "first": first}
+    transaction.events.append(NewEvent(now, SHORTENED, row.schedule_id, row.id, data))
 
 
 def _withdraw(transaction: Transaction, catalog: Catalog, rows: list[RunAhead], now: int) -> None:
@@ -90,7 +97,7 @@ def _withdraw(transaction: Transaction, catalog: Catalog, rows: list[RunAhead], 
     transaction.withdraw_runs([row.id for row in rows])
     for row in rows:
         data = {"slot": row.slot, "state": RunState(row.state).label}
-        transaction.events.append(NewEvent(now, "run.withdrawn", row.schedule_id, row.id, data))
+        transaction.events.append(NewEvent(now, WITHDRAWN, row.schedule_id, row.id, data))
     for schedule_id in sorted({row.schedule_id for row in rows}):
         continue_schedule(transaction, schedule_id, now)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from matins.engine.audit_runs import end_facts
 from matins.engine.gates import Verdict
 from matins.engine.planning import PlannedRun
 from matins.engine.transitions import INITIAL_STATES
@@ -30,6 +31,8 @@ def insert_requested_run(
     transaction.insert_runs([new_run(run_id, compiled, planned, now, key, place)])
     if verdict is not None and verdict.cancel:
         end_runs(transaction, catalog, verdict.cancel, now, "cancelled_by_newer")
-    data = {"by": by["name"], "reason": planned.reason}
+    data: dict[str, Any] = {"by": by["name"], "reason": planned.reason, "slot": None}
+    if not planned.state.live:
+        data |= end_facts(compiled.rev, None)
     transaction.events.append(NewEvent(now, INITIAL_STATES[planned.state], compiled.schedule_id, run_id, data))
     return run_id

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from matins.engine.audit import run_digest
+from matins.engine.audit_runs import end_facts
 from matins.engine.gates.paused import BY_FAILURES
 from matins.engine.planning import Timetable
 from matins.engine.reasons import last_error, sentence
@@ -150,7 +150,8 @@ def end_unreadable(transaction: Transaction, rows: Sequence[StartedRun], now: in
         if (row.id, row.epoch) in settled:
             transaction.release_permits([row.id])
             kind = step_event(t.event) if row.step else t.event
-            data = {"reason": "unreadable", "summary": sentence("unreadable", None, "UTC", state=t.target)}
+            summary = sentence("unreadable", None, "UTC", state=t.target)
+            data = {"reason": "unreadable", "summary": summary, "epoch": row.epoch, **end_facts(row.rev, None)}
             transaction.events.append(NewEvent(now, kind, row.schedule_id, row.id, data))
     steps = [row.id for row in rows if row.step and (row.id, row.epoch) in settled]
     if steps:
@@ -195,7 +196,8 @@ def _event(change: RunChange, outcome: str | None) -> NewEvent:
             **_cause(change, change.reason),
         }
     if change.transition.is_terminal:
-        data = {**(data or {}), "digest": run_digest(change.compiled.rev, outcome)}
+        bound = end_facts(change.compiled.rev, outcome)
+        data = {**(data or {}), **bound, "epoch": change.epoch + change.renewed}
     kind = event_type(change.compiled, change.transition.event)
     return NewEvent(change.at, kind, change.compiled.schedule_id, change.run_id, data)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from matins.engine.audit import run_digest
+from matins.engine.audit_runs import end_facts
 from matins.engine.retry import next_attempt_at
 from matins.engine.schedules import trigger_source
 from matins.engine.steps import WAITING_FOR_STEP, StepState, advance, numbers_after, repeated
@@ -92,7 +92,7 @@ def _created(made: NewStep, step: Step, now: int) -> NewEvent:
     if made.reason is not None:
         data["reason"] = made.reason
     if made.state == RunState.SUCCEEDED:
-        data["digest"] = run_digest(made.rev, made.outcome)
+        data |= {**end_facts(made.rev, made.outcome), "started_at": made.started_at}
     return NewEvent(now, step_event(kind), made.schedule_id, made.id, data)
 
 

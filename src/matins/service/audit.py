@@ -7,17 +7,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from matins.api.results import Audit as AuditResult
-from matins.engine.audit import ENDS, PRUNED, RecordCheck, pruning_of, run_problem, writer_problems
+from matins.engine.audit import PRUNED, RecordCheck, pruning_of, writer_problems
+from matins.engine.audit_runs import CREATED, ENDS, STARTED, RunCheck
 from matins.errors import InvalidInput
 from matins.model.access import Principal
 from matins.model.approval import Approval
-from matins.model.rows import StoredEvent, WriterRow
+from matins.model.rows import AttemptRow, StoredEvent, WriterRow
 from matins.ports import Transaction
 from matins.service.core import Core
 from matins.store.chain import ChainCheck, SealCheck, name_of_seal
 
 _SEAL = re.compile(r"[0-9]{1,19}:[0-9a-f]{64}")
 _PAGE = 2_000
+_ALL = 10**9
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,7 @@ class _Verification:
         self._seals = SealCheck(self._chains.begins, (seal, bytes.fromhex(link)))
         self._approvals: dict[int, Approval | None] = {}
         self._reading: Transaction | None = None
-        self._ended = 0
-        """Runs whose end is in the log."""
+        self._runs = RunCheck(self._pruning.before)
 
     def undisturbed(self) -> bool:
         """Whether nothing was pruned meanwhile."""
@@ -71,35 +72,40 @@ class _Verification:
 
     def _log_problems(self) -> Iterator[str]:
         bad: list[str] = []
-        runs: list[str] = []
         with self._store.reading() as self._reading:
-            records = RecordCheck(self._pruning, self._approval)
+            records = RecordCheck(self._pruning, self._approval, self._run_is_there)
         after = 0
-        while page := self._page(after, bad, records, runs):
+        while page := self._page(after, bad, records):
             after = page[-1].id
+        wrong = self._rest(after, bad, records)
         bad += self._seal_problems()
-        yield from bad
-        if not bad:  # a changed log says nothing about records
-            yield from writer_problems(self._writers, self._pruning)
-            yield from runs
-            yield from self._record_problems(records)
+        yield from bad or wrong  # a changed log says nothing about records
 
-    def _page(self, after: int, bad: list[str], records: RecordCheck, runs: list[str]) -> list[StoredEvent]:
+    def _page(self, after: int, bad: list[str], records: RecordCheck) -> list[StoredEvent]:
         with self._store.reading() as transaction:
-            self._reading, self._approvals = transaction, {}
-            page = transaction.logged(after, _PAGE)
-            bad += self._chains.problems(page)
-            if bad:  # whatever such events say may be anything
-                return page
-            ends = {event.run_id: event for event in page if event.run_id is not None and event.type in ENDS}
-            for run in transaction.run_ends(ends):
-                self._ended += (run.ended_at or 0) >= self._pruning.before
-                problem = run_problem(ends[run.id], run)
-                if problem is not None and not runs:
-                    runs.append(problem)
-            for event in page:
-                records.feed(event)
+            page = transaction.events_after(after, _PAGE)
+            self._feed(transaction, page, bad, records)
         return page
+
+    def _rest(self, after: int, bad: list[str], records: RecordCheck) -> list[str]:
+        """Events beside which other transactions were still open, and what does not agree after all events: in one
+        transaction, since records change with events."""
+        with self._store.reading() as transaction:
+            self._feed(transaction, transaction.logged(after, _ALL), bad, records)
+            return [] if bad else list(self._record_problems(transaction, records))
+
+    def _feed(self, transaction: Transaction, page: list[StoredEvent], bad: list[str], records: RecordCheck) -> None:
+        self._reading, self._approvals = transaction, {}
+        bad += self._chains.problems(page)
+        if bad:  # whatever such events say may be anything
+            return
+        ids = self._runs.of_runs(page)
+        attempts: dict[int, dict[int, AttemptRow]] = {}
+        for attempt in transaction.bound_attempts(ids):
+            attempts.setdefault(attempt.run_id, {})[attempt.epoch] = attempt
+        self._runs.feed(page, {run.id: run for run in transaction.bound_runs(ids)}, attempts)
+        for event in page:
+            records.feed(event)
 
     def _approval(self, number: int) -> Approval | None:
         if number not in self._approvals:
@@ -107,15 +113,24 @@ class _Verification:
             self._approvals[number] = self._reading.approval(number)
         return self._approvals[number]
 
-    def _record_problems(self, records: RecordCheck) -> Iterator[str]:
+    def _run_is_there(self, run_id: int) -> bool:
+        assert self._reading is not None
+        return bool(self._reading.bound_runs([run_id]))
+
+    def _record_problems(self, transaction: Transaction, records: RecordCheck) -> Iterator[str]:
         since = self._pruning.before
-        with self._store.reading() as transaction:
-            yield from records.problems(transaction.tokens())
-            if transaction.count_ended(since) != self._ended:  # finding them takes memory
-                yield from _absent(f"Run {run}" for run in transaction.unlogged_runs(since, ENDS))
-            yield from _absent(f"Approval {number}" for number in transaction.unlogged_approvals(since))
-            votes = transaction.unlogged_votes(since)
-            yield from _absent(f"The vote of {voter} on approval {number}" for number, voter in votes)
+        yield from writer_problems(self._writers, self._pruning)
+        changed = self._runs.problem_at_end(transaction.bound_runs(self._runs.changed_ranges()))
+        if changed is not None:
+            yield changed
+        yield from records.problems(transaction.tokens())
+        if transaction.count_bound(since) != self._runs.counts:  # finding them takes memory
+            yield from _absent(f"Run {run}" for run in transaction.unlogged_runs(since, CREATED, ENDS))
+            attempts = transaction.unlogged_attempts(since, STARTED)
+            yield from _absent(f"Attempt {epoch} of run {run}" for run, epoch in attempts)
+        yield from _absent(f"Approval {number}" for number in transaction.unlogged_approvals(since))
+        votes = transaction.unlogged_votes(since)
+        yield from _absent(f"The vote of {voter} on approval {number}" for number, voter in votes)
 
     def _seal_problems(self) -> Iterator[str]:
         known = self._noted is None

@@ -22,7 +22,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.model.access import Principal
 from matins.model.overview import ComingCursor, RecordCount, RecordSpan
-from matins.model.rows import CompiledKey, RunEnd
+from matins.model.rows import BoundRun, CompiledKey
 from matins.model.run import RunState
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
@@ -75,7 +75,7 @@ class _Records(NamedTuple):
     spans: Sequence[RecordSpan] = ()
     """Those that are drawn one by one."""
     dense: Sequence[RecordCount] = ()
-    ends: Sequence[RunEnd] = ()
+    ends: Sequence[BoundRun] = ()
     """The evidence of those that have a reason."""
     compiled: Mapping[CompiledKey, CompiledSchedule | Exception] = {}
 
@@ -128,7 +128,7 @@ class Timelines:
             window.start if beyond is None else max(window.start, beyond.planned_at),
             spans,
             [count for count in counts if count.schedule_id not in marked],
-            transaction.run_ends(sorted(reasons)) if reasons else (),
+            transaction.bound_runs(sorted(reasons)) if reasons else (),
             self.core.catalog.compiled(transaction, keys) if keys else {},
         )
 

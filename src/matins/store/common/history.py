@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from matins.model.rows import ChainHead, EventLink, RunEnd, SealRow, StoredEvent, WriterRow
+from matins.model.rows import AttemptRow, BoundRun, ChainHead, EventLink, SealRow, StoredEvent, WriterRow
 from matins.store.common.statements import Statements
 
 
@@ -35,14 +35,22 @@ class HistoryQueries(Statements):
     def newest_seal(self) -> SealRow | None:
         return self._row(SealRow, "newest_seal")
 
-    def run_ends(self, ids: Iterable[int]) -> list[RunEnd]:
-        return self._rows(RunEnd, "run_ends", ids=self._integers(ids))
+    def bound_runs(self, ids: Iterable[int]) -> list[BoundRun]:
+        return self._rows(BoundRun, "bound_runs", ids=self._integers(ids))
 
-    def count_ended(self, since: int) -> int:
-        return self._value("count_ended", since=since)
+    def bound_attempts(self, ids: Iterable[int]) -> list[AttemptRow]:
+        return self._rows(AttemptRow, "bound_attempts", ids=self._integers(ids))
 
-    def unlogged_runs(self, since: int, types: Iterable[str]) -> list[int]:
-        return self._column("unlogged_runs", since=since, types=self._texts(types))
+    def count_bound(self, since: int) -> list[int]:
+        (counts,) = self._all("count_bound", since=since)
+        return list(counts)
+
+    def unlogged_runs(self, since: int, created: Iterable[str], ended: Iterable[str]) -> list[int]:
+        unplanned = self._column("unplanned_runs", since=since, types=self._texts(created))
+        return unplanned or self._column("unlogged_runs", since=since, types=self._texts(ended))
+
+    def unlogged_attempts(self, since: int, types: Iterable[str]) -> list[tuple[int, int]]:
+        return self._all("unlogged_attempts", since=since, types=self._texts(types))
 
     def unlogged_approvals(self, since: int) -> list[int]:
         return self._column("unlogged_approvals", since=since)
@@ -91,9 +99,11 @@ class HistoryQueries(Statements):
     def prunable_beyond(self, newest: int, now: int, limit: int) -> list[int]:
         return sorted(self._column("prunable_beyond", newest=newest, now=now, limit=limit))
 
-    def delete_runs(self, run_ids: Iterable[int]) -> None:
+    def delete_runs(self, run_ids: Iterable[int]) -> list[int]:
         whole = list(run_ids)
-        ids = self._integers([*whole, *self._column("steps_of_runs", ids=self._integers(whole))])
+        every = [*whole, *self._column("steps_of_runs", ids=self._integers(whole))]
+        ids = self._integers(every)
         self._all("note_purged", ids=ids)
         self._delete_runs(ids)
         self._all("prune_votes")
+        return every

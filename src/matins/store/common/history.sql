@@ -19,8 +19,9 @@ SELECT id, at, heads, hash FROM seals ORDER BY id DESC LIMIT 1;
 -- delete_seals: delete the first seals
 DELETE FROM seals WHERE id <= :last;
 
--- count_ended: the number of runs that ended since an instant
-SELECT count(*) FROM runs WHERE state {ended} AND ended_at >= :since;
+-- count_bound: how many runs were created and ended since an instant, and how many attempts started
+SELECT count(*) FILTER (WHERE planned_at >= :since), count(*) FILTER (WHERE state {ended} AND ended_at >= :since),
+  (SELECT count(*) FROM attempts WHERE started_at >= :since) FROM runs;
 
 -- meta: a value of the store
 SELECT value FROM meta WHERE key = :key;

@@ -223,8 +223,22 @@ FROM meta s, meta b WHERE s.key = 'sealed' AND b.key = 'xact_base' FOR UPDATE OF
 -- links: where events are in their chains
 SELECT id, writer, seq, hash FROM events WHERE id = ANY(%(ids)b);
 
--- run_ends: what the log knows of the ends of runs
-SELECT id, schedule_id, rev, state, ended_at, reason, evidence, outcome FROM runs WHERE id = ANY(%(ids)b);
+-- bound_runs: what the log knows of runs
+SELECT id, schedule_id, rev, slot, first_slot, slots, state, epoch, attempt, planned_at, started_at, ended_at, parent, step,
+  CASE WHEN owner IS NULL AND started_at IS NOT NULL THEN EXISTS (SELECT 1 FROM runs s WHERE s.parent = r.id)::int ELSE 0 END AS unfolded,
+  reason, evidence, outcome
+FROM runs r WHERE id = ANY(%(ids)b);
+
+-- bound_attempts: what the log knows of the attempts of runs
+SELECT run_id, epoch, owner, started_at FROM attempts WHERE run_id = ANY(%(ids)b);
+
+-- unplanned_runs: runs whose beginning is not in the log
+SELECT id FROM runs WHERE planned_at >= %(since)b
+EXCEPT SELECT run_id FROM events WHERE type = ANY(%(types)b) AND (data::jsonb ? 'slot' OR data::jsonb ? 'of') ORDER BY 1 LIMIT 10;
+
+-- unlogged_attempts: attempts that are not in the log
+SELECT run_id, epoch FROM attempts WHERE started_at >= %(since)b
+EXCEPT SELECT run_id, coalesce((data::json ->> 'epoch')::bigint, 1) FROM events WHERE type = ANY(%(types)b) ORDER BY 1, 2 LIMIT 10;
 
 -- unlogged_runs: runs whose end is not in the log
 SELECT id FROM runs WHERE state {ended} AND ended_at >= %(since)b
@@ -298,8 +312,9 @@ DELETE FROM spend WHERE run_id = ANY(%(ids)b);
 -- delete_approvals: delete their requests for approval that are not pending
 DELETE FROM approvals WHERE run_id = ANY(%(ids)b) AND state <> 'pending';
 
--- prunable_events: the last one of the oldest events that is older than an instant
-SELECT max(id) FROM (SELECT id, at FROM events ORDER BY id LIMIT 100000) e WHERE at < %(before)b;
+-- prunable_events: the last one of the oldest events before the first that is not older than an instant
+WITH oldest AS (SELECT id, at FROM events ORDER BY id LIMIT 100000)
+SELECT max(id) FROM oldest WHERE NOT EXISTS (SELECT FROM oldest o WHERE o.at >= %(before)b AND o.id <= oldest.id);
 
 -- mark_pruned: set where chains start; ids have the order of every chain
 UPDATE writers w SET pruned_seq = e.seq, pruned_hash = e.hash

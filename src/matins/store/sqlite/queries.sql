@@ -136,8 +136,22 @@ ORDER BY e.writer;
 -- links: where events are in their chains
 SELECT id, writer, seq, hash FROM events WHERE id IN (SELECT value FROM json_each(:ids));
 
--- run_ends: what the log knows of the ends of runs
-SELECT id, schedule_id, rev, state, ended_at, reason, evidence, outcome FROM runs WHERE id IN (SELECT value FROM json_each(:ids));
+-- bound_runs: what the log knows of runs
+SELECT id, schedule_id, rev, slot, first_slot, slots, state, epoch, attempt, planned_at, started_at, ended_at, parent, step,
+  CASE WHEN owner IS NULL AND started_at IS NOT NULL THEN EXISTS (SELECT 1 FROM runs s WHERE s.parent = r.id) ELSE 0 END AS unfolded,
+  reason, evidence, outcome
+FROM runs r WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- bound_attempts: what the log knows of the attempts of runs
+SELECT run_id, epoch, owner, started_at FROM attempts WHERE run_id IN (SELECT value FROM json_each(:ids));
+
+-- unplanned_runs: runs whose beginning is not in the log
+SELECT id FROM runs WHERE planned_at >= :since
+EXCEPT SELECT run_id FROM events WHERE type IN (SELECT value FROM json_each(:types)) AND (data -> '$.slot' IS NOT NULL OR data -> '$.of' IS NOT NULL) ORDER BY 1 LIMIT 10;
+
+-- unlogged_attempts: attempts that are not in the log
+SELECT run_id, epoch FROM attempts WHERE started_at >= :since
+EXCEPT SELECT run_id, coalesce(data ->> '$.epoch', 1) FROM events WHERE type IN (SELECT value FROM json_each(:types)) ORDER BY 1, 2 LIMIT 10;
 
 -- unlogged_runs: runs whose end is not in the log
 SELECT id FROM runs WHERE state {ended} AND ended_at >= :since
