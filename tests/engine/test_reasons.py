@@ -149,8 +149,8 @@ SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
 @pytest.mark.parametrize(
     ("reason", "evidence", "state", "says"),
     [
-        ("quiet_hours", QUIET, SKIPPED, 'Skipped: quiet hours "night" were active until 07:00.'),
-        ("quiet_hours", QUIET, WAITING, 'Waiting: quiet hours "night" are active until 07:00.'),
+        ("quiet_hours", QUIET, SKIPPED, 'Skipped: quiet hours "night" were active until 07:00 UTC.'),
+        ("quiet_hours", QUIET, WAITING, 'Waiting: quiet hours "night" are active until 07:00 UTC.'),
         ("already_running", {"run": "12", "state": "running"}, None, "Run 12 of this schedule was still running."),
         (
             "already_running",
@@ -167,13 +167,13 @@ SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
         ),
         ("queue_full", {"queued": 3}, SKIPPED, "Skipped: 3 runs were queued, the maximum."),
         ("max_executions", {"max_executions": 3}, SKIPPED, "Skipped: the schedule had run 3 times, the maximum."),
-        ("end_date", {"ends_at": AT - 1_800_000}, SKIPPED, "Skipped: the end date 2026-03-27 23:00 was past."),
+        ("end_date", {"ends_at": AT - 1_800_000}, SKIPPED, "Skipped: the end date 2026-03-27 23:00 UTC was past."),
         (
             "coalesced",
             {**QUIET, "for": "quiet_hours", "run": "12"},
             SKIPPED,
             (
-                'Skipped: run 12 of this schedule was still waiting for quiet hours "night" until 07:00 '
+                'Skipped: run 12 of this schedule was still waiting for quiet hours "night" until 07:00 UTC '
                 "and covers this slot."
             ),
         ),
@@ -182,7 +182,7 @@ SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
             {"provider": "anthropic", "until": SEVEN, "for": "throttled", "run": "0"},
             SKIPPED,
             (
-                'Skipped: an earlier run of this schedule was still waiting for provider "anthropic" until 07:00 '
+                'Skipped: an earlier run of this schedule was still waiting for provider "anthropic" until 07:00 UTC '
                 "and covers this slot."
             ),
         ),
@@ -190,7 +190,7 @@ SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
             "throttled",
             {"provider": "anthropic", "until": SEVEN, "why": "rate limited"},
             WAITING,
-            'Waiting: provider "anthropic" is throttled until 07:00 (rate limited).',
+            'Waiting: provider "anthropic" is throttled until 07:00 UTC (rate limited).',
         ),
         (
             "over_budget",
@@ -198,26 +198,26 @@ SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
             RunState.OVER_BUDGET,
             (
                 'Over budget: budget "daily" had $0.20 left of $1.00; this run needed $0.40. '
-                "It resets on 2026-03-28 00:00."
+                "It resets on 2026-03-28 00:00 UTC."
             ),
         ),
         (
             "over_budget",
             {**BUDGET, "limit": "10k", "used": "9500", "wanted": "1k"},
             None,
-            'Budget "daily" had 500 left of 10k; this run needed 1k. It resets on 2026-03-28 00:00.',
+            'Budget "daily" had 500 left of 10k; this run needed 1k. It resets on 2026-03-28 00:00 UTC.',
         ),
         (
             "over_budget",
             {**BUDGET, "used": "$1.30"},
             None,
-            'Budget "daily" had $0.00 left of $1.00; this run needed $0.40. It resets on 2026-03-28 00:00.',
+            'Budget "daily" had $0.00 left of $1.00; this run needed $0.40. It resets on 2026-03-28 00:00 UTC.',
         ),
         (
             "over_budget",
             {**BUDGET, "used": "-$0.50", "wanted": "$2.00"},
             None,
-            'Budget "daily" had $1.50 left of $1.00; this run needed $2.00. It resets on 2026-03-28 00:00.',
+            'Budget "daily" had $1.50 left of $1.00; this run needed $2.00. It resets on 2026-03-28 00:00 UTC.',
         ),
         (
             "over_budget",
@@ -249,7 +249,7 @@ SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
             "pre_check",
             {"gate": "pre_check", "message": "no", "again": SEVEN},
             WAITING,
-            "Retrying at 07:00: the pre-check rejected the run: no.",
+            "Retrying at 07:00 UTC: the pre-check rejected the run: no.",
         ),
         ("hook", {"gate": "hook", "message": None}, RunState.MISSED, "Missed: the hook rejected the run."),
         (
@@ -280,17 +280,17 @@ def test_the_same_in_the_present_and_the_future() -> None:
     told = {"state": SKIPPED, "at": AT}
     now = sentence("quiet_hours", QUIET, "UTC", tense=NOW, **told)  # type: ignore[arg-type]
     then = sentence("quiet_hours", QUIET, "UTC", tense=FUTURE, **told)  # type: ignore[arg-type]
-    assert now == 'Would be skipped: quiet hours "night" are active until 07:00.'
-    assert then == 'Will be skipped: quiet hours "night" will be active until 07:00.'
+    assert now == 'Would be skipped: quiet hours "night" are active until 07:00 UTC.'
+    assert then == 'Will be skipped: quiet hours "night" will be active until 07:00 UTC.'
 
 
 def test_times_are_told_on_the_clocks_of_the_zone_with_a_date_where_the_day_is_another() -> None:
     """B2"""
-    assert local_time(SEVEN, "Europe/Berlin", AT) == "08:00"
-    assert local_time(SEVEN, "Europe/Berlin") == "2026-03-28 08:00"
-    assert local_time(SEVEN, "UTC", SEVEN - 86_400_000) == "2026-03-28 07:00"
-    assert local_time(SEVEN, "UTC", SEVEN + 1) == "2026-03-28 07:00"
-    assert local_time(SEVEN + 5_250, "UTC", AT) == "07:00:05.250"
+    assert local_time(SEVEN, "Europe/Berlin", AT) == "08:00 CET"
+    assert local_time(SEVEN, "Europe/Berlin") == "2026-03-28 08:00 CET"
+    assert local_time(SEVEN, "UTC", SEVEN - 86_400_000) == "2026-03-28 07:00 UTC"
+    assert local_time(SEVEN, "UTC", SEVEN + 1) == "2026-03-28 07:00 UTC"
+    assert local_time(SEVEN + 5_250, "UTC", AT) == "07:00:05.250 UTC"
     assert rfc3339(SEVEN) == "2026-03-28T07:00:00Z"
     assert rfc3339(SEVEN, "Asia/Tokyo") == "2026-03-28T16:00:00+09:00"
 
@@ -309,13 +309,13 @@ def run_in(state: RunState, **given: Any) -> RunRecord:
     [
         (
             run_in(RunState.SUCCEEDED, ended_at=AT + 3_500),
-            "Succeeded: started at 2026-03-27 23:30, took 3.5 s.",
+            "Succeeded: started at 2026-03-27 23:30 UTC, took 3.5 s.",
         ),
         (
             run_in(RunState.SUCCEEDED, ended_at=AT + 1_000, slots=4, first_slot=AT - 10_800_000),
-            "Succeeded: started at 2026-03-27 23:30, took 1 s (4 slots from 2026-03-27 20:30).",
+            "Succeeded: started at 2026-03-27 23:30 UTC, took 1 s (4 slots from 2026-03-27 20:30 UTC).",
         ),
-        (run_in(RunState.RUNNING), "Running since 2026-03-27 23:30."),
+        (run_in(RunState.RUNNING), "Running since 2026-03-27 23:30 UTC."),
         (run_in(RunState.READY, started_at=None), "Ready: waiting for capacity."),
         (
             run_in(RunState.FAILED, reason="failed", outcome={"error": "Traceback …\n  line 3\nValueError: no luck\n"}),
@@ -323,11 +323,11 @@ def run_in(state: RunState, **given: Any) -> RunRecord:
         ),
         (
             run_in(RunState.READY, reason="failed_attempt", outcome={"error": "no luck"}, not_before=AT + 10_500),
-            "Retrying at 23:30:10.500: attempt 1 failed: no luck.",
+            "Retrying at 23:30:10.500 UTC: attempt 1 failed: no luck.",
         ),
         (
             run_in(RunState.MISSED, reason="missed", slots=1_440, first_slot=AT - 86_400_000),
-            "Missed: no engine was running for 1440 slots, from 2026-03-26 23:30 to 2026-03-27 23:30.",
+            "Missed: no engine was running for 1,440 slots, from 2026-03-26 23:30 UTC to 2026-03-27 23:30 UTC.",
         ),
         (
             run_in(RunState.MISSED, reason="missed"),

@@ -143,14 +143,17 @@ def test_it_is_explained_and_foreseen(bench: Sandbox, agent: dict[str, bool]) ->
     report = next(report for report in bench.why("s").now if report.gate == "backing_off")
     assert (report.passes, report.sentence) == (
         False,
-        "Would be skipped: the last 3 runs failed; the next try is after 08:05.",
+        "Would be skipped: the last 3 runs failed; the next try is after 08:05 UTC.",
     )
     seen = bench.preview("s", count=3).slots
     assert [slot.verdict for slot in seen] == ["skipped", "runs", "runs"]
-    assert seen[0].sentence == "Will be skipped: the last 3 runs failed; the next try is after 08:05."
+    assert seen[0].sentence == "Will be skipped: the last 3 runs failed; the next try is after 08:05 UTC."
     assert bench.preview_edit("s", description="x").after.slots[0].verdict == "runs"
     bench.run_until(at("08:04"))
-    assert bench.why("s").summary == "2026-03-27 08:04: Skipped: the last 3 runs failed; the next try is after 08:05."
+    assert (
+        bench.why("s").summary
+        == "2026-03-27 08:04 UTC: Skipped: the last 3 runs failed; the next try is after 08:05 UTC."
+    )
 
 
 def test_a_clock_that_was_ahead_holds_nothing_back(bench: Sandbox, agent: dict[str, bool]) -> None:

@@ -44,15 +44,17 @@ def test_a_window_that_was_quiet_throughout_has_no_run(bench: Sandbox) -> None:
     bench.add("s", when="0 * * * *", job="work", quiet_hours="naps", catch_up="run_once")
     bench.clock.advance_to(at("12:20"))
     foreseen = bench.preview_catch_up("s")
-    assert (foreseen.runs, foreseen.summary) == (0, "4 slots since 2026-03-27 09:00: 4 not to run.")
-    assert foreseen.records[0].sentence == 'Would be skipped: quiet hours "naps" were active until 2026-03-27 12:10.'
+    assert (foreseen.runs, foreseen.summary) == (0, "4 slots since 2026-03-27 09:00 UTC: 4 not to run.")
+    assert (
+        foreseen.records[0].sentence == 'Would be skipped: quiet hours "naps" were active until 2026-03-27 12:10 UTC.'
+    )
     assert bench.preview("s").slots[0].sentence == (
-        'Will be skipped: quiet hours "naps" were active until 2026-03-27 12:10.'
+        'Will be skipped: quiet hours "naps" were active until 2026-03-27 12:10 UTC.'
     )
     bench.settle()
     assert lines(bench) == [f"{hour} skipped quiet_hours" for hour in ("09:00", "10:00", "11:00", "12:00")]
     why = bench.why("s", at=moment("10:00"))
-    assert why.summary == '2026-03-27 10:00: Skipped: quiet hours "naps" were active until 12:10.'
+    assert why.summary == '2026-03-27 10:00 UTC: Skipped: quiet hours "naps" were active until 12:10 UTC.'
     bench.run_until(at("13:00"))
     assert lines(bench)[-1] == "13:00 succeeded"
     assert bench.get("s").executions == 1
@@ -65,7 +67,9 @@ def test_who_is_back_in_quiet_hours_makes_up_for_the_time_before_when_they_end(b
         "s", when="0 9,10,11,15 * * *", job="work", quiet_hours="naps", catch_up="run_all_capped", catch_up_limit=1
     )
     bench.clock.advance_to(at("11:45"))
-    assert bench.preview_catch_up("s").summary == ("3 slots since 2026-03-27 09:00: 1 missed, 1 not to run, 1 to run.")
+    assert bench.preview_catch_up("s").summary == (
+        "3 slots since 2026-03-27 09:00 UTC: 1 missed, 1 not to run, 1 to run."
+    )
     bench.settle()
     assert sorted(lines(bench)) == ["09:00 missed", "10:00 quiet_hours", "11:00 skipped quiet_hours"]
     bench.run_until(at("12:29"))
@@ -81,7 +85,7 @@ def test_many_slots_of_a_night_are_one_record(bench: Sandbox) -> None:
     bench.add("s", when="* * * * *", job="work", quiet_hours="nights", catch_up="run_all_capped", catch_up_limit=1)
     bench.clock.advance_to("2026-03-28T09:00:45Z")
     foreseen = bench.preview_catch_up("s")
-    assert foreseen.summary == "1500 slots since 2026-03-27 08:01: 959 missed, 540 not to run, 1 to run."
+    assert foreseen.summary == "1,500 slots since 2026-03-27 08:01 UTC: 959 missed, 540 not to run, 1 to run."
     bench.settle()
     runs = reversed(bench.runs.list(schedule="s"))
     assert [(line, run.slots) for line, run in zip(lines(bench), runs, strict=True)] == [
@@ -89,7 +93,8 @@ def test_many_slots_of_a_night_are_one_record(bench: Sandbox) -> None:
     ]  # fmt: skip
     why = bench.why("s", at=moment("03:33", day=28))
     assert why.summary == (
-        '2026-03-28 06:59: Skipped: quiet hours "nights" were active until 07:00 (540 slots from 2026-03-27 22:00).'
+        '2026-03-28 06:59 UTC: Skipped: quiet hours "nights" were active until 07:00 UTC '
+        "(540 slots from 2026-03-27 22:00 UTC)."
     )
     check_ledger(bench)
 

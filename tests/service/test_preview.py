@@ -117,13 +117,13 @@ def test_each_gate_that_can_be_foreseen_has_its_say(bench: Sandbox) -> None:
         ("03-31T12:00", "skipped"),
     ]
     deferred = forecast.slots[1]
-    assert deferred.sentence == 'Will wait: quiet hours "weekend" will be active until 2026-03-30 00:00.'
+    assert deferred.sentence == 'Will wait: quiet hours "weekend" will be active until 2026-03-30 00:00 UTC.'
     assert deferred.until == datetime(2026, 3, 30, tzinfo=UTC)
     assert [(says.gate, says.passes) for says in deferred.gates] == [
         ("ended", True), ("backing_off", True), ("quiet_hours", False), ("overlap", True), ("throttle", True),
     ]  # fmt: skip
-    assert deferred.gates[0].sentence == "The schedule ends on 2026-03-31 00:00; 1 of 9 runs are used."
-    assert forecast.slots[-1].sentence == "Will be skipped: the end date 2026-03-31 00:00 will be past."
+    assert deferred.gates[0].sentence == "The schedule ends on 2026-03-31 00:00 UTC; 1 of 9 runs used."
+    assert forecast.slots[-1].sentence == "Will be skipped: the end date 2026-03-31 00:00 UTC will be past."
     assert forecast.then == "Then the schedule ends."
 
 
@@ -148,7 +148,7 @@ def test_a_run_that_waits_already_is_seen(bench: Sandbox) -> None:
     slots = bench.preview("s", count=3).slots
     assert [slot.verdict for slot in slots] == ["coalesced", "coalesced", "runs"]
     assert slots[0].sentence == (
-        f'Will be skipped: run {run.id} of this schedule will still be waiting for quiet hours "night" until 07:00 '
+        f'Will be skipped: run {run.id} of this schedule will still be waiting for quiet hours "night" until 07:00 UTC '
         "and covers this slot."
     )
 
@@ -175,7 +175,7 @@ def test_a_pause_is_seen(bench: Sandbox) -> None:
     bench.pause("s", note="holidays")
     forecast = bench.preview("s", count=2)
     assert verdicts(forecast) == [("03-27T09:00", "paused"), ("03-28T09:00", "paused")]
-    assert forecast.standing == "Paused by owner since 2026-03-27 08:00: holidays."
+    assert forecast.standing == "Paused by owner since 2026-03-27 08:00 UTC: holidays."
     bench.pause("s", until=datetime(2026, 3, 29, tzinfo=UTC))
     assert verdicts(bench.preview("s", count=1)) == [("03-29T09:00", "runs")]
 

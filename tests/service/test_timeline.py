@@ -40,8 +40,8 @@ def test_records_and_slots_of_each_agent(bench: Sandbox) -> None:
     ann = lane(found, "ann")
     assert [(clock(run.at), run.state, run.sentence) for run in ann.runs] == [
         ("11:00", "succeeded", None),
-        ("12:00", "skipped", 'Skipped: quiet hours "midday" were active until 14:00.'),
-        ("13:00", "skipped", 'Skipped: quiet hours "midday" were active until 14:00.'),
+        ("12:00", "skipped", 'Skipped: quiet hours "midday" were active until 14:00 UTC.'),
+        ("13:00", "skipped", 'Skipped: quiet hours "midday" were active until 14:00 UTC.'),
     ]
     assert [(clock(slot.at), slot.verdict, slot.sentence) for slot in ann.slots] == [
         ("14:00", "runs", None),

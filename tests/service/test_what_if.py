@@ -123,17 +123,17 @@ def test_an_edit_that_would_be_refused_is_refused_here(bench: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("settings", "runs", "missed", "answer"),
     [
-        ({}, 0, 6, "6 slots since 2026-03-27 09:00: 6 missed."),
-        ({"catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00: 1 to run."),
+        ({}, 0, 6, "6 slots since 2026-03-27 09:00 UTC: 6 missed."),
+        ({"catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00 UTC: 1 to run."),
         (
             {"catch_up": "run_all_capped", "catch_up_limit": 2},
             2,
             4,
-            "6 slots since 2026-03-27 09:00: 4 missed, 2 to run.",
+            "6 slots since 2026-03-27 09:00 UTC: 4 missed, 2 to run.",
         ),
-        ({"quiet_hours": "siesta", "catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00: 1 to run."),
-        ({"ends_at": "2026-03-27T11:30"}, 0, 3, "3 slots since 2026-03-27 09:00: 3 missed."),
-        ({"max_executions": 1, "catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00: 1 to run."),
+        ({"quiet_hours": "siesta", "catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00 UTC: 1 to run."),
+        ({"ends_at": "2026-03-27T11:30"}, 0, 3, "3 slots since 2026-03-27 09:00 UTC: 3 missed."),
+        ({"max_executions": 1, "catch_up": "run_once"}, 1, 0, "6 slots since 2026-03-27 09:00 UTC: 1 to run."),
     ],
 )
 def test_what_is_overdue_comes_to_what_was_said(
@@ -160,7 +160,7 @@ def test_a_window_that_is_used_up(bench: Sandbox) -> None:
     assert bench.preview_catch_up("s").runs == 2
     bench.settle()
     bench.clock.advance_to("2026-03-27T15:45:00Z")
-    assert bench.preview_catch_up("s").summary == "1 slot since 2026-03-27 15:00: 1 missed."
+    assert bench.preview_catch_up("s").summary == "1 slot since 2026-03-27 15:00 UTC: 1 missed."
     assert bench.preview_catch_up("s", since=instant("2026-03-27T14:30:00Z")).runs == 1
 
 
@@ -174,9 +174,9 @@ def test_an_absence_that_did_not_happen(bench: Sandbox, rows: Callable[[], list[
         (7 * 1_440 - 4, "missed"), (1, "runs"), (1, "queued"), (1, "queued"), (1, "queued"),
     ]  # fmt: skip
     assert foreseen.records[0].sentence == (
-        "Missed: no engine was running for 10076 slots, from 2026-03-20 08:01 to 2026-03-27 07:56."
+        "Missed: no engine was running for 10,076 slots, from 2026-03-20 08:01 UTC to 2026-03-27 07:56 UTC."
     )
-    assert foreseen.summary == "10080 slots since 2026-03-20 08:00: 10076 missed, 4 to run."
+    assert foreseen.summary == "10,080 slots since 2026-03-20 08:00 UTC: 10076 missed, 4 to run."
 
 
 def test_nothing_is_overdue(bench: Sandbox) -> None:
@@ -186,7 +186,7 @@ def test_nothing_is_overdue(bench: Sandbox) -> None:
     assert bench.preview_catch_up("s", since=instant("2026-03-27T07:00:00Z")).summary == "Nothing is overdue."
     bench.pause("s")
     paused = bench.preview_catch_up("s", since=instant("2026-03-20T07:00:00Z"))
-    assert (paused.records, paused.summary) == ([], "Paused by owner since 2026-03-27 08:00.")
+    assert (paused.records, paused.summary) == ([], "Paused by owner since 2026-03-27 08:00 UTC.")
 
 
 def test_an_absence_in_the_future_is_refused(bench: Sandbox) -> None:

@@ -39,7 +39,7 @@ def test_a_slot_that_ran(bench: Sandbox) -> None:
     bench.run_until("2026-03-27T12:00:00Z")
     why = bench.why("s", at=datetime(2026, 3, 27, 9, tzinfo=UTC))
     assert why.status == "record"
-    assert why.summary == "2026-03-27 09:00: Succeeded: started at 2026-03-27 09:00, took 0 s."
+    assert why.summary == "2026-03-27 09:00 UTC: Succeeded: started at 2026-03-27 09:00 UTC, took 0 s."
     assert why.run is not None
     assert why.run.run == bench.runs.list(schedule="s")[0]
     (attempt,) = why.run.attempts
@@ -52,11 +52,11 @@ def test_without_an_instant_it_is_about_the_last_record(bench: Sandbox) -> None:
     bench.add("s", when="0 10 * * *", timezone="Europe/Berlin", job="fail", retries=1, retry_delay="1m")
     bench.run_until("2026-03-27T12:00:00Z")
     why = bench.why("s")
-    assert why.summary == "2026-03-27 10:00: Failed: ValueError: no luck."
+    assert why.summary == "2026-03-27 10:00 CET: Failed: ValueError: no luck."
     assert why.run is not None
     assert [attempt.epoch for attempt in why.run.attempts] == [1, 2]
     bench.run("s")
-    assert bench.why("s").summary == "Started manually at 2026-03-27 13:00: Ready: waiting for capacity."
+    assert bench.why("s").summary == "Started manually at 2026-03-27 13:00 CET: Ready: waiting for capacity."
 
 
 def test_a_slot_that_quiet_hours_skipped(bench: Sandbox) -> None:
@@ -65,10 +65,10 @@ def test_a_slot_that_quiet_hours_skipped(bench: Sandbox) -> None:
     bench.add("s", when="30 23 * * *", job="work", quiet_hours="night")
     bench.run_until("2026-03-28T00:00:00Z")
     why = bench.why("s", at=bench.runs.list(schedule="s")[0].slot)
-    assert why.summary == '2026-03-27 23:30: Skipped: quiet hours "night" were active until 07:00.'
+    assert why.summary == '2026-03-27 23:30 UTC: Skipped: quiet hours "night" were active until 07:00 UTC.'
     assert why.run is not None
     assert why.run.run.evidence == {"policy": "night", "until": instant("2026-03-28T07:00:00Z")}
-    assert now_says(why, "quiet_hours") == (False, 'Would be skipped: quiet hours "night" are active until 07:00.')
+    assert now_says(why, "quiet_hours") == (False, 'Would be skipped: quiet hours "night" are active until 07:00 UTC.')
 
 
 def test_a_slot_that_another_record_stands_for(bench: Sandbox) -> None:
@@ -79,7 +79,8 @@ def test_a_slot_that_another_record_stands_for(bench: Sandbox) -> None:
     for at in ("08:10", "08:30", "09:00"):
         why = bench.why("s", at=instant(f"2026-03-27T{at}:00Z"))
         assert why.summary == (
-            "2026-03-27 09:00: Succeeded: started at 2026-03-27 09:05, took 0 s (6 slots from 2026-03-27 08:10)."
+            "2026-03-27 09:00 UTC: Succeeded: started at 2026-03-27 09:05 UTC, took 0 s "
+            "(6 slots from 2026-03-27 08:10 UTC)."
         )
     assert bench.why("s", at=instant("2026-03-27T08:15:00Z")).status == "no_slot"
 
@@ -91,7 +92,8 @@ def test_a_range_that_was_missed(bench: Sandbox) -> None:
     bench.settle()
     why = bench.why("s", at=instant("2026-03-28T03:07:00Z"))
     assert why.summary == (
-        "2026-03-29 07:59: Missed: no engine was running for 2879 slots, from 2026-03-27 08:01 to 2026-03-29 07:59."
+        "2026-03-29 07:59 UTC: Missed: no engine was running for 2,879 slots, "
+        "from 2026-03-27 08:01 UTC to 2026-03-29 07:59 UTC."
     )
     assert bench.why("s", at=instant("2026-03-28T03:07:30Z")).status == "no_slot"
 
@@ -102,8 +104,8 @@ def test_an_instant_that_is_no_slot(bench: Sandbox) -> None:
     why = bench.why("s", at=instant("2026-03-28T09:00:00Z"))
     assert why.status == "no_slot"
     assert (
-        why.summary
-        == "The schedule has no slot at 2026-03-28 18:00. The nearest: 2026-03-28 09:00 and 2026-03-29 09:00."
+        why.summary == "The schedule has no slot at 2026-03-28 18:00 JST. "
+        "The nearest: 2026-03-28 09:00 JST and 2026-03-29 09:00 JST."
     )
     assert why.nearest == [at("2026-03-28T00:00:00Z"), at("2026-03-29T00:00:00Z")]
     assert bench.why("s", at=instant("2026-03-27T08:01:00Z")).nearest == [at("2026-03-28T00:00:00Z")]
@@ -126,7 +128,10 @@ def test_a_slot_before_the_schedule_was_made(bench: Sandbox) -> None:
     """B2"""
     bench.add("s", when="0 9 * * *", job="work")
     why = bench.why("s", at=instant("2026-03-26T09:00:00Z"))
-    assert (why.status, why.summary) == ("before", "The schedule did not exist then. It was added on 2026-03-27 08:00.")
+    assert (why.status, why.summary) == (
+        "before",
+        "The schedule did not exist then. It was added on 2026-03-27 08:00 UTC.",
+    )
 
 
 def test_a_slot_that_history_no_longer_has(url: str) -> None:
@@ -153,7 +158,7 @@ def test_a_slot_in_a_pause_that_is_over(bench: Sandbox) -> None:
     bench.run_until("2026-03-27T11:30:00Z")
     why = bench.why("s", at=instant("2026-03-27T10:00:00Z"))
     assert why.status == "held_back"
-    assert why.summary == "The schedule was paused by ada since 2026-03-27 08:00: holidays."
+    assert why.summary == "The schedule was paused by ada since 2026-03-27 08:00 UTC: holidays."
     assert bench.why("s", at=instant("2026-03-27T11:00:00Z")).status == "record"
 
 
@@ -164,7 +169,7 @@ def test_a_slot_that_only_the_new_settings_have(bench: Sandbox) -> None:
     bench.edit("s", when="0 * * * *")
     why = bench.why("s", at=instant("2026-03-27T10:00:00Z"))
     assert why.status == "no_record"
-    assert why.summary == "There is no record. The schedule was changed after that, last on 2026-03-27 12:00."
+    assert why.summary == "There is no record. The schedule was changed after that, last on 2026-03-27 12:00 UTC."
 
 
 def test_a_slot_to_come(bench: Sandbox) -> None:
@@ -173,7 +178,7 @@ def test_a_slot_to_come(bench: Sandbox) -> None:
     bench.add("s", when="0 9 * * *", job="work", quiet_hours="weekend")
     tomorrow = bench.why("s", at=instant("2026-03-28T09:00:00Z"))
     assert (tomorrow.status, tomorrow.run) == ("to_come", None)
-    assert tomorrow.summary == 'Will be skipped: quiet hours "weekend" will be active until 2026-03-30 00:00.'
+    assert tomorrow.summary == 'Will be skipped: quiet hours "weekend" will be active until 2026-03-30 00:00 UTC.'
     assert tomorrow.slot is not None
     assert tomorrow.slot.verdict == "skipped"
     assert bench.why("s", at=instant("2026-03-30T09:00:00Z")).summary == "Runs."
@@ -195,7 +200,7 @@ def test_a_slot_after_the_end(bench: Sandbox) -> None:
     bench.add("s", when="0 9 * * *", job="work", ends_at="2026-03-29T00:00")
     bench.add("twice", when="0 9 * * *", job="work", max_executions=2)
     first = bench.why("s", at=instant("2026-03-29T09:00:00Z"))
-    assert first.summary == "Will be skipped: the end date 2026-03-29 00:00 will be past."
+    assert first.summary == "Will be skipped: the end date 2026-03-29 00:00 UTC will be past."
     assert bench.why("s", at=instant("2026-03-30T09:00:00Z")).summary == "The schedule has ended by then."
     assert bench.why("twice", at=instant("2026-03-28T09:00:00Z")).summary == "Runs."
     assert bench.why("twice", at=instant("2026-03-29T09:00:00Z")).summary == "The schedule has ended by then."
@@ -208,10 +213,10 @@ def test_what_is_due_and_nobody_has_taken_up(bench: Sandbox) -> None:
     """B2: whether there is an engine at all"""
     bench.add("s", when="0 9 * * *", job="work")
     bench.clock.advance_to("2026-03-27T09:10:00Z")
-    assert bench.why("s").summary == "Due since 2026-03-27 09:00: no engine has started it yet."
+    assert bench.why("s").summary == "Due since 2026-03-27 09:00 UTC: no engine has started it yet."
     bench.engine.close()
     why = bench.why("s", at=instant("2026-03-27T09:00:00Z"))
-    assert (why.status, why.summary) == ("due", "Due since 2026-03-27 09:00: no engine is running.")
+    assert (why.status, why.summary) == ("due", "Due since 2026-03-27 09:00 UTC: no engine is running.")
 
 
 def test_a_paused_schedule_says_so_first(bench: Sandbox) -> None:
@@ -220,7 +225,7 @@ def test_a_paused_schedule_says_so_first(bench: Sandbox) -> None:
     bench.run_until("2026-03-27T09:30:00Z")
     bench.pause("s", note="holidays", until=datetime(2026, 3, 29, tzinfo=UTC))
     why = bench.why("s")
-    assert why.summary == "Paused by owner since 2026-03-27 09:30, until 2026-03-29 00:00: holidays."
+    assert why.summary == "Paused by owner since 2026-03-27 09:30 UTC, until 2026-03-29 00:00 UTC: holidays."
     assert why.run is not None
     assert why.run.run.slot == at("2026-03-27T09:00:00Z")
     assert now_says(why, "paused") == (False, why.summary)
@@ -232,7 +237,7 @@ def test_a_schedule_that_its_failures_paused(bench: Sandbox) -> None:
     bench.add("s", when="0 * * * *", job="fail", pause_after_failures=2)
     bench.run_until("2026-03-27T12:00:00Z")
     answer = bench.why("s").summary
-    assert answer == "Paused by its failures since 2026-03-27 10:00: 2 runs in a row failed."
+    assert answer == "Paused by its failures since 2026-03-27 10:00 UTC: 2 runs in a row failed."
 
 
 def test_an_agents_proposal(bench: Sandbox) -> None:
@@ -247,7 +252,7 @@ def test_a_schedule_that_has_not_been_due(bench: Sandbox) -> None:
     bench.add("s", when="0 9 * * *", job="work")
     why = bench.why("s")
     assert (why.status, why.run) == ("nothing_yet", None)
-    assert why.summary == "The schedule has not been due yet. Its first slot is 2026-03-27 09:00."
+    assert why.summary == "The schedule has not been due yet. Its first slot is 2026-03-27 09:00 UTC."
 
 
 def test_what_a_pre_check_said(bench: Sandbox) -> None:
@@ -256,7 +261,7 @@ def test_what_a_pre_check_said(bench: Sandbox) -> None:
     assert now_says(bench.why("s"), "pre_check") == (None, "Would run: echo not yet; exit 3 (at most 15s).")
     bench.run_until("2026-03-27T09:00:00Z")
     why = bench.why("s")
-    assert why.summary == "2026-03-27 09:00: Skipped: the pre-check rejected the run: exit code 3."
+    assert why.summary == "2026-03-27 09:00 UTC: Skipped: the pre-check rejected the run: exit code 3."
     assert why.run is not None
     (check,) = why.run.checks
     assert (check.gate, check.exit_code, check.output) == ("pre_check", 3, "not yet\n")
@@ -268,12 +273,12 @@ def test_what_people_were_asked_and_said(bench: Sandbox) -> None:
     why = bench.why("s")
     assert now_says(why, "approval") == (None, "Would ask 1 of ada, grace. Without an answer within 1d: deny.")
     bench.run_until("2026-03-27T09:00:00Z")
-    assert bench.why("s").summary == "2026-03-27 09:00: Waiting: the run needs approval."
+    assert bench.why("s").summary == "2026-03-27 09:00 UTC: Waiting: the run needs approval."
     (asked,) = bench.approvals.list()
     for name in ("ada", "grace"):
         bench.acting_as(Principal("operator", name)).approvals.deny(asked.id, note=f"{name} says no")
     why = bench.why("s")
-    assert why.summary == f"2026-03-27 09:00: Denied: approval {asked.id} was denied."
+    assert why.summary == f"2026-03-27 09:00 UTC: Denied: approval {asked.id} was denied."
     assert why.run is not None
     (approval,) = why.run.approvals
     assert [(vote.voter, vote.note) for vote in approval.votes] == [("ada", "ada says no"), ("grace", "grace says no")]
@@ -307,18 +312,18 @@ def test_what_would_stand_in_the_way_now(bench: Sandbox) -> None:
     bench.hooks.set("before:schedule:trigger", command=["/bin/true", "a b"])
     run = bench.run("s")
     why = bench.why("s")
-    assert now_says(why, "ended") == (False, "Would be skipped: the end date 2026-03-27 07:00 is past.")
+    assert now_says(why, "ended") == (False, "Would be skipped: the end date 2026-03-27 07:00 UTC is past.")
     run_waits = f"run {run.id} of this schedule is still waiting"
     assert now_says(why, "overlap") == (False, f"Would be skipped: {run_waits}.")
     assert now_says(why, "throttle") == (
         False,
-        f'Would be skipped: {run_waits} for provider "anthropic" until 18:00 and covers this slot.',
+        f'Would be skipped: {run_waits} for provider "anthropic" until 18:00 UTC and covers this slot.',
     )
     assert now_says(why, "budget") == (
         False,
         (
             'Would be over budget: budget "daily" has $1.00 left of $1.00; this run needs $1.20. '
-            "It resets on 2026-03-28 00:00."
+            "It resets on 2026-03-28 00:00 UTC."
         ),
     )
     assert now_says(why, "hook") == (None, "Would run: /bin/true 'a b' (at most 15s).")
@@ -357,7 +362,7 @@ def test_a_provider_that_refused(bench: Sandbox) -> None:
     bench.add("s", when="0 9 * * *", job="ask", provider="anthropic")
     bench.run_until("2026-03-27T09:30:00Z")
     assert bench.why("s").summary == (
-        '2026-03-27 09:00: Waiting: provider "anthropic" is throttled until 12:00 (rate limited).'
+        '2026-03-27 09:00 UTC: Waiting: provider "anthropic" is throttled until 12:00 UTC (rate limited).'
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
+from matins.engine.counting import counted
 from matins.engine.incidents import HOUR_MS, Action
 from matins.engine.policies import Policies
 from matins.engine.quiet_hours import quiet_until
@@ -94,16 +95,16 @@ def title_of(action: Action, incident: IncidentRow, subject: Subject, now: int) 
     if action == "resolved":
         totals = orjson.loads(incident.details)
         failures, since = totals.get("failures", incident.times), totals.get("since", incident.opened_at)
-        return f"✓ {name} recovered after {_times(failures, 'failure')} in {span_text(now - since)}"
+        return f"✓ {name} recovered after {counted(failures, 'failure')} in {span_text(now - since)}"
     text = _TITLES[incident.kind](incident, name)
     if action == "reminded":
-        return f"{text}: {_times(incident.times, 'time')} in {span}" if incident.times > 1 else f"{text}, {span} ago"
+        return f"{text}: {counted(incident.times, 'time')} in {span}" if incident.times > 1 else f"{text}, {span} ago"
     return text
 
 
 def _missed_title(incident: IncidentRow, name: str) -> str:
     schedules = orjson.loads(incident.details)["schedules"]
-    return f"⌛ {_times(len(schedules), 'schedule')} missed {_times(incident.times, 'slot')}"
+    return f"⌛ {counted(len(schedules), 'schedule')} missed {counted(incident.times, 'slot')}"
 
 
 _TITLES: Mapping[str, Callable[[IncidentRow, str], str]] = {
@@ -143,13 +144,13 @@ def _lines(action: Action, incident: IncidentRow, subject: Subject, now: int) ->
         lines.append(clean_text(error))
     if incident.kind == "missed":
         first, last = (local_time(details[key], subject.zone) for key in ("from", "to"))
-        lines.append(f"The slots are from {first} to {last} ({subject.zone}).")
+        lines.append(f"The slots are from {first} to {last}.")
     for key, text in (("until", "It resets at"), ("expires_at", "The request expires at")):
         if details.get(key):
-            lines.append(f"{text} {local_time(details[key], subject.zone, now)} ({subject.zone}).")
+            lines.append(f"{text} {local_time(details[key], subject.zone, now)}.")
     if action == "reminded":
         since = local_time(incident.opened_at, subject.zone, now - DAY_MS)
-        lines.append(f"It happened {_times(incident.times, 'time')} since {since} ({subject.zone}).")
+        lines.append(f"It happened {counted(incident.times, 'time')} since {since}.")
     return lines
 
 
@@ -208,7 +209,7 @@ def digest_of(titles: list[str], now: int) -> Message:
     shown = [f"- {title}" for title in titles[:_MAX_DIGEST_LINES]]
     more = [f"and {len(titles) - _MAX_DIGEST_LINES} more"] if len(titles) > _MAX_DIGEST_LINES else []
     facts = {"action": "digest", "count": len(titles), "titles": titles[:_MAX_DIGEST_LINES], "at": now}
-    title = f"{_times(len(titles), 'message')} in quiet hours, or above the limit of an hour"
+    title = f"{counted(len(titles), 'message')} in quiet hours, or above the limit of an hour"
     return Message(title, "\n".join([*shown, *more]), commands=("matins incidents",), level="info", facts=facts)
 
 
@@ -237,7 +238,3 @@ def span_text(milliseconds: int) -> str:
     if hours:
         return f"{hours} h {minutes % 60} min" if minutes % 60 else f"{hours} h"
     return f"{minutes} min"
-
-
-def _times(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from matins.engine.counting import counted
 from matins.engine.money import format_money, format_tokens, parse_money, parse_tokens
 from matins.engine.when.durations import DAY_MS
 from matins.engine.when.zones import load_zone
@@ -106,13 +107,13 @@ def run_summary(run: RunRecord, zone: str) -> str:
 
 
 def local_time(at: int, zone: str, beside: int | None = None) -> str:
-    """`2026-03-28 07:00`, or `07:00` if it is less than a day after `beside`."""
+    """`2026-03-28 07:00 CET`, or `07:00 CET` if it is less than a day after `beside`."""
     local = _local(at, zone)
     finer = f"{local:%H:%M}"
     if local.second or local.microsecond:
         finer = f"{local:%H:%M:%S}" + (f".{local.microsecond // 1000:03}" if local.microsecond else "")
     near = beside is not None and 0 <= at - beside < DAY_MS
-    return finer if near else f"{local:%Y-%m-%d} {finer}"
+    return f"{finer} {local:%Z}" if near else f"{local:%Y-%m-%d} {finer} {local:%Z}"
 
 
 def rfc3339(at: int, zone: str = "UTC") -> str:
@@ -212,6 +213,13 @@ def _rejected(context: ReasonContext) -> str:
     return f"{_GATES.get(gate, gate)} rejected the run{context.because('message')}"
 
 
+def _queue_full(context: ReasonContext) -> str:
+    tense = context.tense
+    if not context["queued"]:
+        return f"the queue {tense.was} full"
+    return f"{counted(context['queued'], f'run {tense.was}', f'runs {tense.were}')} queued, the maximum"
+
+
 def _cancelling(context: ReasonContext) -> str:
     runs = [str(run) for run in context["runs"] or () if str(run) != "0"]
     replaced = f"run {' and run '.join(runs)}" if runs else "an earlier run"
@@ -222,7 +230,7 @@ def _missed(context: ReasonContext) -> str:
     if (context["slots"] or 1) == 1 or context["first"] is None:
         return "no engine was running when the run was due"
     first, last = local_time(context["first"], context.zone), local_time(context["last"], context.zone)
-    return f"no engine was running for {context['slots']} slots, from {first} to {last}"
+    return f"no engine was running for {counted(context['slots'], 'slot')}, from {first} to {last}"
 
 
 def _no_work(context: ReasonContext) -> str:
@@ -269,9 +277,9 @@ _CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "already_running": _already_running,
     "waiting_for": lambda context: f"{context.run()} must end first",
     "cancelling_other": _cancelling,
-    "queue_full": lambda context: f"{context['queued']} runs {context.tense.were} queued, the maximum",
+    "queue_full": _queue_full,
     "max_executions": lambda context: (
-        f"the schedule {context.tense.had} run {context['max_executions']} times, the maximum"
+        f"the schedule {context.tense.had} run {counted(context['max_executions'] or 0, 'time')}, the maximum"
     ),
     "end_date": lambda context: f"the end date {context.local_time('ends_at')} {context.tense.was} past",
     "backing_off": lambda context: (
@@ -348,4 +356,4 @@ _WITHOUT_REASON: dict[RunState, Callable[[RunRecord, ReasonContext], str]] = {
 def _many(context: ReasonContext) -> str:
     if (context["slots"] or 1) == 1 or context["first"] is None:
         return ""
-    return f" ({context['slots']} slots from {context.local_time('first')})"
+    return f" ({counted(context['slots'], 'slot')} from {context.local_time('first')})"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from matins.engine.budgets import Budget, check_budget, period_of
+from matins.engine.counting import counted
 from matins.engine.when.durations import DAY_MS
 from matins.model.budget import BudgetUsage
 from matins.records.kind import Column, Document, RecordChange, RecordContext, RecordKind
@@ -79,7 +80,7 @@ def _rows(document: Document) -> Iterable[tuple[str, ...]]:
 
 
 def _tokens(count: int | None) -> str:
-    return f"{count:,} tokens" if count else ""
+    return counted(count, "token") if count else ""
 
 
 BUDGETS = RecordKind(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from matins.api.results import AttentionItem, NextRun, RunningRun, Status
+from matins.engine.counting import counted
 from matins.engine.money import format_money
 from matins.engine.reasons import local_time
 from matins.engine.when.durations import DAY_MS, MINUTE_MS, format_duration
@@ -181,15 +182,11 @@ def _about(milliseconds: int) -> str:
 
 
 def _summary(items: list[AttentionItem], running: int, failed: int, coming: list[NextRun], zone: str) -> str:
-    needs = "Nothing needs you" if not items else f"{_count(len(items), 'thing needs', 'things need')} you"
-    parts = [needs, f"{_count(running, 'run is', 'runs are')} running"]
+    needs = "Nothing needs you" if not items else f"{counted(len(items), 'thing needs', 'things need')} you"
+    parts = [needs, f"{counted(running, 'run is', 'runs are')} running"]
     if failed:
         parts.append(f"{failed} failed in the last 24 hours")
     if coming:
         at = to_ms(coming[0].at) // 1_000 * 1_000
-        parts.append(f"next: {coming[0].schedule} at {local_time(at, zone)} ({zone})")
+        parts.append(f"next: {coming[0].schedule} at {local_time(at, zone)}")
     return "; ".join(parts) + "."
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"

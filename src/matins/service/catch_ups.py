@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from matins.api.results import CatchUp, CatchUpAll, CatchUpRun
+from matins.engine.counting import counted
 from matins.engine.gates import Facts
 from matins.engine.gates.backing_off import Failures
 from matins.engine.money import format_money
@@ -136,7 +137,7 @@ def _made_up(name: str, since: int, plan: Plan, zone: str, now: int) -> CatchUp:
     over = sum(planned.slots for planned in planned_runs if planned.state >= RunState.SUCCEEDED)
     counts = {"missed": missed, "not to run": over - missed}
     parts = [f"{count} {label}" for label, count in (*counts.items(), ("to run", runs)) if count]
-    summary = f"{slots} {'slot' if slots == 1 else 'slots'} since {local_time(since, zone)}: {', '.join(parts)}."
+    summary = f"{counted(slots, 'slot')} since {local_time(since, zone)}: {', '.join(parts)}."
     records = [_record(planned, zone, now) for planned in planned_runs]
     return CatchUp(name, to_datetime(since), summary, records, runs, missed, to_datetime(plan.next_slot))
 
@@ -145,7 +146,7 @@ def _record(planned: PlannedRun, zone: str, now: int) -> CatchUpRun:
     assert planned.slot is not None
     label = {RunState.READY: "runs", RunState.WAITING: "deferred"}.get(planned.state, planned.state.label)
     if planned.reason is None:
-        text = "Runs." if planned.slots == 1 else f"Runs once for {planned.slots} slots."
+        text = "Runs." if planned.slots == 1 else f"Runs once for {counted(planned.slots, 'slot')}."
     else:
         evidence = {"slots": planned.slots, "first": planned.first, "last": planned.slot, **(planned.evidence or {})}
         text = sentence(planned.reason, evidence, zone, state=planned.state, at=now, tense=NOW)

@@ -347,7 +347,7 @@ def _draw_policies(lanes: Lanes, window: _Window, policies: Policies) -> None:
             throttle = policies.throttle_of(provider, agent, window.now)
             if throttle is not None and throttle.activated_at < window.end and throttle.resets_at > window.start:
                 start, end = max(window.start, throttle.activated_at), min(window.end, throttle.resets_at)
-                text = f"{provider} is throttled until {local_time(throttle.resets_at, 'UTC')} UTC: {throttle.reason}"
+                text = f"{provider} is throttled until {local_time(throttle.resets_at, 'UTC')}: {throttle.reason}"
                 lane.bands.append(_band("throttle", start, end, schedules=0, text=text, name=provider))
 
 

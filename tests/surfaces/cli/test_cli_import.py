@@ -92,7 +92,7 @@ def test_b11_apply_and_apply_again(user: User, crontab_file: str) -> None:
     """B11: `--apply`, idempotent; a line that changed is edited, one that a person made is left alone"""
     user.bench.add("backup", when="1h", job="work", agent="cron-backup")
     text = user.says("import", "crontab", crontab_file, "--apply")
-    assert text.splitlines()[-1] == "Imported from crontab: +7 ~0 =0, 1 name(s) taken"
+    assert text.splitlines()[-1] == "Imported from crontab: +7 ~0 =0, 1 name taken"
     assert user.bench.get("report").settings["grace"] == "1m"
     assert user.bench.get("backup").job == "work"
     before = {each.name: each.rev for each in user.bench.list()}

@@ -21,7 +21,8 @@ def test_b2_why_at_80_columns(user: User, bench: Sandbox) -> None:
     user.types("add", "every day at 9am", "--job", "work", "-n", "s", "--quiet-hours", "morning")
     bench.run_until("2026-03-27T09:05:00Z")
     assert user.says("why", "s") == dedent("""\
-        2026-03-27 09:00: Skipped: quiet hours "morning" were active until 09:30.
+        2026-03-27 09:00 UTC: Skipped: quiet hours "morning" were active until 09:30
+        UTC.
 
         run     1
         state   ↷ skipped
@@ -33,7 +34,7 @@ def test_b2_why_at_80_columns(user: User, bench: Sandbox) -> None:
         ended        ✓ passes  The schedule has no end.
         backing off  ✓ passes  The last runs did not fail.
         quiet hours  ✗ stops   Would be skipped: quiet hours "morning" are active until
-                               09:30.
+                               09:30 UTC.
         overlap      ✓ passes  No run of the schedule is in progress.
         throttle     ✓ passes  The schedule has no provider.
         budget       ✓ passes  No budget applies.
@@ -101,10 +102,10 @@ def test_b3_preview(user: User, bench: Sandbox) -> None:
     assert user.says("preview", "s", "--count", "2") == dedent("""\
         every day at 11:00 and 23:00 (UTC)
 
-        SLOT                  IN   VERDICT    REASON
-        Fri 2026-03-27 11:00  3h   ✓ runs     Runs.
-        Fri 2026-03-27 23:00  15h  ↷ skipped  Will be skipped: quiet hours "night" will
-                                              be active until 07:00.
+        SLOT                      IN   VERDICT    REASON
+        Fri 2026-03-27 11:00 UTC  3h   ✓ runs     Runs.
+        Fri 2026-03-27 23:00 UTC  15h  ↷ skipped  Will be skipped: quiet hours "night"
+                                                  will be active until 07:00 UTC.
 
         1 run a day, cost unknown
         """)

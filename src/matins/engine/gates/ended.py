@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from matins.engine.counting import counted
 from matins.engine.gates.gate import Candidate, Gate, Verdict
 from matins.engine.reasons import local_time
 from matins.model.run import RunState
@@ -23,7 +24,7 @@ def _sentence(candidate: Candidate) -> str:
     ends_at, limit = candidate.definition.ends_at, candidate.definition.max_executions
     parts = [] if ends_at is None else [f"The schedule ends on {local_time(ends_at, candidate.zone)}"]
     if limit is not None:
-        parts.append(f"{candidate.executions} of {limit} runs are used")
+        parts.append(f"{candidate.executions} of {counted(limit, 'run')} used")
     return "; ".join(parts) + "." if parts else "The schedule has no end."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from matins.engine.counting import counted
 from matins.errors import MatinsError
 from matins.surfaces.cli import errors
 from matins.surfaces.cli.command_index import help_of
@@ -47,5 +48,5 @@ def _verified(found: Document) -> list[str]:
     if found["problems"]:
         return ["The event log has problems:", *(f"  {problem}" for problem in found["problems"])]
     seal = "no seal yet" if found["seal"] is None else f"last seal {found['seal'][:_SHOWN]}…"
-    chains = "1 chain" if found["chains"] == 1 else f"{found['chains']} chains"
-    return [f"The event log is intact: {found['events']} events in {chains}, {seal}"]
+    events, chains = counted(found["events"], "event"), counted(found["chains"], "chain")
+    return [f"The event log is intact: {events} in {chains}, {seal}"]

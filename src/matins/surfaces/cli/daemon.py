@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from matins.engine.counting import counted
 from matins.surfaces.cli import errors
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
@@ -56,7 +57,7 @@ def _stats(context: CliContext, found: Document) -> list[str]:
         ("approvals", f"{found['waiting_approvals']}{oldest}"),
         ("failures", f"{found['recent_failures']} in the last 24 hours"),
         ("lag", duration_text(found["planner_lag_ms"])),
-        ("today", f"{found['spend_today']}, {found['tokens_today']} tokens"),
+        ("today", f"{found['spend_today']}, {counted(found['tokens_today'], 'token')}"),
         ("throttles", ", ".join(throttled)),
     )
 

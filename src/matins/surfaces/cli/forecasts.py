@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from matins.engine.counting import runs_per_period
 from matins.errors import InvalidInput
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import (
@@ -44,7 +45,6 @@ _UPCOMING = (
 _SLOTS = (Column("SLOT"), Column("IN"), Column("VERDICT"), Column("REASON", 20, wraps=True))
 _CATCH_UP = (Column("SLOT"), Column("SLOTS", right=True), Column("VERDICT"), Column("REASON", 20, wraps=True))
 _DEFAULT_COUNT = 5
-_ROUNDED = 0.1
 _MARKS = {"runs": "✓", "skipped": "↷", "deferred": "◌", "queued": "◌", "coalesced": "◌", "missed": "↷"}
 _COLOURS = {"runs": "green", "skipped": "yellow", "deferred": "yellow"}
 _TEXT_SETTINGS = {name: SCHEDULE[name] for name in ("timezone", "dst_gap", "dst_overlap", "strict")}
@@ -106,13 +106,16 @@ def _fires(context: CliContext, found: Document) -> list[str]:
 
 def _fire(fire: Document, zone: ZoneInfo) -> tuple[str, ...]:
     at = instant(fire["local"]).astimezone(zone)
-    local = f"{at:%a %Y-%m-%d} {_clock(at)} {at:%Z}"
-    return local, _utc(fire["utc"]), two_units(fire["in_seconds"]), _DST_TEXTS.get(fire["dst"], "")
+    return _full(at), _utc(fire["utc"]), two_units(fire["in_seconds"]), _DST_TEXTS.get(fire["dst"], "")
 
 
 def _utc(text: str) -> str:
     at = instant(text)
     return f"{at:%Y-%m-%d} {_clock(at)}"
+
+
+def _full(at: datetime) -> str:
+    return f"{at:%a %Y-%m-%d} {_clock(at)} {at:%Z}"
 
 
 def _clock(at: datetime) -> str:
@@ -152,28 +155,20 @@ def preview(
 def forecast_lines(context: CliContext, found: Document) -> list[str]:
     lines = [f"{found['trigger_text']} ({found['timezone']})"]
     lines = context.sentences([*lines, found["standing"]] if found["state"] != "active" else lines)
-    rows = [_slot(context, slot) for slot in found["slots"]]
+    zone = ZoneInfo(found["timezone"])
+    rows = [_slot(context, slot, zone) for slot in found["slots"]]
     lines += ["", *context.table(_SLOTS, rows)] if rows else []
     lines += ["", *context.sentences([found["then"]])] if found["then"] else []
     lines += ["", *step_tree(context, found["steps"])] if found["steps"] else []
-    runs = _rate(found["runs_per_day"])
+    runs = runs_per_period(found["runs_per_day"])
     return [*lines, "", *context.sentences([f"{runs}, cost {found['cost_per_day']}"])]
 
 
-def _rate(per_day: float) -> str:
-    """`5 runs a week` rather than 0.7 runs a day."""
-    for days, period in ((1, "day"), (7, "week"), (30, "month"), (365, "year")):
-        count = round(per_day * days)
-        if count and abs(per_day * days - count) < _ROUNDED * count:
-            return f"{count:,} {'run' if count == 1 else 'runs'} a {period}"
-    return f"{per_day:g} runs a day" if per_day else "no run"
-
-
-def _slot(context: CliContext, slot: Document) -> tuple[str | Cell, ...]:
-    at = instant(slot["local"])
+def _slot(context: CliContext, slot: Document, zone: ZoneInfo) -> tuple[str | Cell, ...]:
+    at = instant(slot["at"]).astimezone(zone)
     reason = f"{slot['sentence']} {_DST_TEXTS.get(slot['dst'], '')}".strip()
     distance = context.relative_time(slot["at"]).removeprefix("in ")
-    return f"{at:%a %Y-%m-%d} {_clock(at)}", distance, _verdict(slot["verdict"]), reason
+    return _full(at), distance, _verdict(slot["verdict"]), reason
 
 
 def _verdict(verdict: str) -> Cell:

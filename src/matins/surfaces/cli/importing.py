@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from matins.engine.counting import counted
 from matins.errors import InvalidInput
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
@@ -178,7 +179,7 @@ def _lines(document: Document) -> list[str]:
     verb = "Imported" if document["applied"] else "To import"
     same = counts["same"] + counts["kept"]
     summary = f"{verb} from {document['source']}: +{counts['added']} ~{counts['changed']} ={same}"
-    summary += f", {counts['taken']} name(s) taken" if counts["taken"] else ""
+    summary += f", {counted(counts['taken'], 'name')} taken" if counts["taken"] else ""
     return [*lines, summary + (f", {counts['refused']} refused" if counts["refused"] else "")]
 
 
@@ -191,7 +192,7 @@ def _entry_lines(entry: Document) -> Iterator[str]:
         yield "    " + one_line(f"refused: {entry['refused']}")
     if "when" in entry:
         yield "    " + one_line(f"{entry['when']} ({entry['timezone']})")
-        times = f"{entry['old']} times in 31 days before, {entry['new']} after"
+        times = f"{counted(entry['old'], 'time')} in 31 days before, {entry['new']} after"
         yield f"    {times}" + (f": {entry['differences']} differ" if entry["differences"] else ", all the same")
     yield from (f"    - {at} only before" for at in entry.get("only_old", ()))
     yield from (f"    + {at} only after" for at in entry.get("only_new", ()))

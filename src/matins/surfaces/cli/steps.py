@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from matins.engine.money import format_money
 from matins.errors import InvalidInput
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.states import run_state, state_text
@@ -99,4 +100,4 @@ def costs_of(steps: Sequence[Document]) -> list[Document]:
 
 
 def cost_text(money: Document) -> str:
-    return f"${money['micro_dollars'] / 1_000_000:.2f}" + (" (estimated)" if money["estimated"] else "")
+    return format_money(money["micro_dollars"]) + (" (estimated)" if money["estimated"] else "")

@@ -24,9 +24,6 @@ _CHECKS = (Column("CHECK"), Column("VERDICT"), Column("DURATION"), Column("OUTPU
 def why(context: CliContext, name: str, agent: str | None, at: str | None) -> None:
     found = context.call("schedules.why", name=name, agent=agent, at=at)
     context.show(found, lambda: _explained(context, found))
-    zone = context.call("schedules.get", name=name, agent=agent)["timezone"]
-    if zone != context.app.local_zone():
-        context.note(f"Dates in sentences are in {zone}, the time zone of the schedule.")
     context.note_if_not_running()
 
 

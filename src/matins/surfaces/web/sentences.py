@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from matins.api.results import Run, RunStep
+from matins.engine.money import format_money
 from matins.engine.reasons import sentence
 
 _MAX_LENGTH = 200
@@ -55,7 +56,7 @@ def usage(run: Run) -> dict[str, str]:
             tokens: dict[str, int] = result.get("tokens") or {}
             found: dict[str, str] = {}
             if cost:
-                found["Cost"] = f"${cost / 1_000_000:.2f}"
+                found["Cost"] = format_money(cost)
             if any(tokens.values()):
                 found["Tokens"] = f"{tokens.get('in', 0):,} in · {tokens.get('out', 0):,} out"
             return found | ({"Turns": str(result["turns"])} if result.get("turns") else {})

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from matins.api import results
 from matins.api.results import Run
+from matins.engine.counting import counted
 from matins.surfaces.web import states, times
 from matins.surfaces.web.sentences import because
 
@@ -46,7 +47,7 @@ def _bar(found: list[tuple[states.Look, datetime, str]], zone: tzinfo, now: date
     ]
     counts = Counter(look.word.lower() for look, _, _ in found)
     text = ", ".join(f"{count} {word}" for word, count in counts.most_common())
-    return SlotBar(marks, f"Last {len(found)} slots: {text}" if found else "No slots yet")
+    return SlotBar(marks, f"Last {counted(len(found), 'slot')}: {text}" if found else "No slots yet")
 
 
 def mark(index: int, look: states.Look, tip: str) -> Mark:

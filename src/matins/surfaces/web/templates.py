@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from matins.api.codec import to_document
+from matins.engine.counting import counted, runs_per_period
 from matins.surfaces.web import states, times
 from matins.surfaces.web.files import StaticFiles
 from matins.surfaces.web.paths import full_name, schedule_path, why_path
@@ -31,14 +32,17 @@ def environment(files: StaticFiles) -> Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.loopcontrols"],
     )
-    found.filters |= {
+    filters: dict[str, Any] = {
         "shown": shown,
         "pretty": pretty,
         "words": states.words,
         "duration": times.duration,
-        "segments": lambda text: quote(str(text), safe="/"),
-        "segment": lambda text: quote(str(text), safe=""),
+        "counted": counted,
+        "frequency": runs_per_period,
+        "segments": _segments,
+        "segment": _segment,
     }
+    found.filters.update(filters)
     names: dict[str, Any] = {
         "static": files.path,
         "run_look": states.of_run,
@@ -50,6 +54,14 @@ def environment(files: StaticFiles) -> Environment:
     }
     found.globals.update(names)
     return found
+
+
+def _segments(text: object) -> str:
+    return quote(str(text), safe="/")
+
+
+def _segment(text: object) -> str:
+    return quote(str(text), safe="")
 
 
 def values_of(visit: Visit) -> dict[str, Any]:

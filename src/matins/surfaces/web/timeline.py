@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 from matins.api.results import Timeline, TimelineBand, TimelineLane, TimelineRun, TimelineSlot
+from matins.engine.counting import counted
 from matins.surfaces.web import states, times
 from matins.surfaces.web.paths import schedule_path, why_path
 from matins.surfaces.web.states import Look
@@ -95,7 +96,7 @@ def picture(timeline: Timeline, zone: tzinfo, zone_name: str) -> Picture:
     lanes = [_lane(lane, index, scale) for index, lane in enumerate(timeline.lanes)]
     height = _TOP + _LANE * max(len(lanes), 1)
     label = (
-        f"{len(lanes)} agents from {scale.clock(scale.start)} to {scale.clock(timeline.end)}, {zone_name}. "
+        f"{counted(len(lanes), 'agent')} from {scale.clock(scale.start)} to {scale.clock(timeline.end)}, {zone_name}. "
         "Past runs are left of now, planned fires right of it."
     )
     return Picture(height, scale.x(timeline.now), list(_ticks(scale)), lanes, label, timeline.omitted)
@@ -130,7 +131,7 @@ def _lane(lane: TimelineLane, index: int, scale: _Scale) -> Lane:
     marks = [_run(run, scale, y) for run in lane.runs]
     marks += [_slot(slot, lane.agent, scale, y, number) for number, slot in enumerate(lane.slots)]
     bands = [_band(band, lane.agent, scale) for band in lane.bands]
-    label = f"{lane.agent or 'jobs'}: {len(lane.runs)} records, {len(lane.slots)} slots to come"
+    label = f"{lane.agent or 'jobs'}: {counted(len(lane.runs), 'record')}, {counted(len(lane.slots), 'slot')} to come"
     return Lane(lane.agent, lane.runner or "", y, marks, bands, label)
 
 
@@ -164,8 +165,8 @@ def _band(band: TimelineBand, agent: str, scale: _Scale) -> Band:
     worst = next((state for state in ("failed", "missed", "skipped") if band.states.get(state)), "succeeded")
     icon = states.RUNS[worst].icon if band.kind == "records" else "plan"
     counts = ", ".join(f"{count} {states.words(state).lower()}" for state, count in band.states.items())
-    what = band.schedule or f"{band.schedules} schedules"
-    text = band.sentence or f"{what}: {band.count} {'records' if band.kind == 'records' else 'slots'}"
+    what = band.schedule or counted(band.schedules, "schedule")
+    text = band.sentence or f"{what}: {counted(band.count, 'record' if band.kind == 'records' else 'slot')}"
     path = schedule_path(band.schedule, agent) if band.schedule else None
     said = f"{text}{' (' + counts + ')' if counts else ''}"
     return Band(band.kind, x, width, icon, min(band.count, _MAX_DASHES), said, path, band.start >= scale.now)
