@@ -52,6 +52,18 @@ def test_c7_what_is_new_is_added_and_told_in_the_seeds_words(desk: Desk) -> None
     assert (again.state, again.note, again.same, again.entries) == ("same", "+0 -0 ~0", 6, [])
 
 
+def test_b10_settings_of_the_file_without_effect_are_said(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """B10: in the plan and in the log; what the defaults of a file say is no slip of one schedule"""
+    desk.write("defaults: {retry_delay: 30s}\nschedules:\n  a: {when: 0 9 * * *, job: work, anchor: start}\n"
+               "  b: {when: 5m, job: work, anchor: start}\n")  # fmt: skip
+    note = '"anchor" has no effect: it needs an interval, such as every 5 minutes.'
+    assert {entry.name: entry.notes for entry in desk.bench.file.plan().entries} == {"a": [note], "b": []}
+    assert desk.look() == "applied"
+    assert [record.message for record in caplog.records if "no effect" in record.message] == [
+        f"matins.yaml:3 a: {note}"
+    ]
+
+
 def test_c7_a_file_that_says_the_same_changes_nothing(desk: Desk, rows: Callable[[], list[Any]]) -> None:
     """C7: by digest of what it says, not of how it is written"""
     desk.look()

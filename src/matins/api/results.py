@@ -1087,6 +1087,8 @@ class FileChange(Struct, frozen=True):
     change: Literal["added", "changed", "removed", "past"]
     line: int
     settings: list[SettingChange]
+    notes: list[str]
+    """What settings of the record do not do."""
 
 
 class FilePlan(Struct, frozen=True):

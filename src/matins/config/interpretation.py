@@ -15,6 +15,7 @@ from matins.config.problems import Problem, in_file
 from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
 from matins.config.sections import SCHEDULES
 from matins.engine.calls import follows_schedule, parse_on
+from matins.engine.idle_settings import idle_settings
 from matins.engine.jobs import AGENT_JOB
 from matins.engine.schedules import OWN_SETTINGS, TRIGGER_SETTINGS
 from matins.engine.validation import nearest, referred_names
@@ -44,6 +45,8 @@ class Entry(NamedTuple):
     meant: Any
     """The value of the record; `FileSchedule` for a schedule."""
     paused: bool | str = False
+    notes: tuple[str, ...] = ()
+    """What the settings of the entry do not do."""
 
     @property
     def line(self) -> int:
@@ -132,7 +135,8 @@ class _Interpreter:
         if meant is None:
             return None
         name, digest = f"{meant.agent}/{meant.name}", _schedule_digest(settings, paused)
-        return Entry("schedule", name, settings, digest, item.block.location, meant, paused)
+        notes = (*meant.trigger.notes, *idle_settings(meant.definition, item.block.values))
+        return Entry("schedule", name, settings, digest, item.block.location, meant, paused, notes)
 
     def _try(self, item: FileItem, settings: dict[str, Any], parse: Callable[[Mapping[str, Any]], Any]) -> Any:
         """The parsed record, or None. An invalid setting is reported, and the others are checked without it."""

@@ -156,23 +156,6 @@ def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext, sche
         raise
 
 
-def idle_settings(definition: ScheduleDefinition, given: Mapping[str, Any]) -> list[str]:
-    """One sentence for each given setting that has no effect without another."""
-    interval = isinstance(definition.trigger.when, Interval)
-    idle = {
-        "retry_delay": ("retries", definition.retries > 0),
-        "catch_up_limit": ("catch_up: run_all_capped", definition.catch_up == "run_all_capped"),
-        "queue_limit": ("overlap: queue", definition.overlap == "queue"),
-        "anchor": ("an interval, such as every 5 minutes", interval),
-        "first": ("an interval, such as every 5 minutes", interval),
-    }
-    return [
-        f'"{name}" has no effect: it needs {needed}.'
-        for name, (needed, works) in idle.items()
-        if given.get(name) is not None and not works
-    ]
-
-
 def _listed(on: Any) -> list[Any]:
     return [] if on is None else list(cast("list[Any]", on)) if isinstance(on, (list, tuple)) else [on]
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from matins.api.results import FilePlace, Schedule
+from matins.engine.idle_settings import idle_settings, newly_idle
 from matins.engine.jobs import full_prompt
-from matins.engine.schedules import UNREADABLE, idle_settings, schedule_settings, start_text
+from matins.engine.schedules import UNREADABLE, schedule_settings, start_text
 from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound, Stale
@@ -109,8 +110,10 @@ class Schedules:
         results: builtins.list[Schedule] = []
 
         def in_store(transaction: Transaction) -> None:
-            revise(transaction, core.schedule_for(transaction, principal, name, agent))
-            results[:] = [schedule_result(transaction, core.schedule_for(transaction, principal, name, agent))]
+            before = core.schedule_for(transaction, principal, name, agent)
+            revise(transaction, before)
+            after = core.schedule_for(transaction, principal, name, agent)
+            results[:] = [schedule_result(transaction, after, _edit_notes(before, after, settings))]
 
         def revise(transaction: Transaction, schedule: ScheduleRecord) -> None:
             check_revision(schedule, if_rev)
@@ -127,7 +130,11 @@ class Schedules:
         key = self._key(principal, name, agent)
         self.writer.change(principal, "schedule", key, now, in_store, Edited(settings), check)
         agent, _, name = key.partition("/")
-        return results[0] if results else self.get(principal, name, agent=agent)
+        if results:
+            return results[0]
+        with core.store.reading() as transaction:
+            after = core.find(transaction, name, agent)
+            return schedule_result(transaction, after, idle_settings(after.definition, settings))
 
     def delete(self, principal: Principal, name: str, *, agent: str | None = None) -> bool:
         now, core = self.core.clock.now_ms(), self.core
@@ -199,6 +206,12 @@ def _check_pausable(transaction: Transaction, schedule: ScheduleRecord) -> None:
     if entry is not None and entry.path.endswith(".json") and isinstance(schedule.definition.trigger.when, Once):
         message = f'"{schedule.name}" is of type once and cannot be paused.'
         raise Conflict(message, value=schedule.name, field="name", hint="Delete it instead.")
+
+
+def _edit_notes(before: ScheduleRecord, after: ScheduleRecord, given: Mapping[str, Any]) -> builtins.list[str]:
+    if before.state == "broken":
+        return idle_settings(after.definition, given)
+    return newly_idle(before.definition, after.definition, given)
 
 
 def schedule_result(transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = ()) -> Schedule:

@@ -40,6 +40,16 @@ def test_b10_a_setting_without_effect_is_said(user: User, options: list[str], no
     assert note is None or note in said
 
 
+def test_b10_an_edit_says_what_has_no_effect_and_what_loses_it(user: User) -> None:
+    """B10"""
+    user.types("add", "every day at 9am", "--job", "work", "-n", "s", "--retries", "2", "--retry-delay", "5s")
+    said = user.types("edit", "s", "--anchor", "start").stderr
+    assert said.splitlines()[0] == '"anchor" has no effect: it needs an interval, such as every 5 minutes.'
+    assert '"retry_delay" has no effect: it needs retries.' in user.types("edit", "s", "--retries", "0").stderr
+    assert "has no effect" not in user.types("edit", "s", "--timeout", "5m").stderr
+    assert "has no effect" not in user.types("edit", "s", "--when", "5m").stderr
+
+
 def test_b10_how_a_time_was_read_is_said_when_it_is_added(user: User) -> None:
     """B10"""
     said = user.types("add", "every day at 9", "--job", "work").stderr

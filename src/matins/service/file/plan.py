@@ -84,7 +84,11 @@ def _change_result(change: Change, *, whole: bool) -> FileChange:
 
     settings = [SettingChange(s, shown(s, before), shown(s, after)) for s, before, after in change.settings]
     assert change.action != "same"
-    return FileChange(change.kind, change.name.removeprefix("/"), change.action, change.line, settings)
+    return FileChange(change.kind, change.name.removeprefix("/"), change.action, change.line, settings, _notes(change))
+
+
+def _notes(change: Change) -> list[str]:
+    return [] if change.entry is None else list(change.entry.notes)
 
 
 def _private(kind: str, setting: str) -> bool:

@@ -90,6 +90,9 @@ class Reloader:
                 self._caller.call(self._principal, USE_CASES["file.apply"], {"digest": plan.digest})
             if plan.state == "ready":
                 log.info("%s hot-reloaded: %s", self._file.path.name, plan.note)
+                for entry in plan.entries:
+                    for note in entry.notes:
+                        log.warning("%s:%d %s: %s", self._file.path.name, entry.line, entry.name, note)
             return FileState("applied", digest=plan.digest)
         except Stale:
             return self._file.state  # the file is changing, and the watch calls again

@@ -34,6 +34,10 @@ def apply(context: CliContext, digest: str | None, yes: bool) -> None:
     if not yes and context.is_interactive:
         context.note("\n".join(_planned(found)))
     context.confirm("Apply the file?", yes=yes)
+    if yes or not context.is_interactive:  # the plan was not shown
+        for entry in found["entries"]:
+            for note in entry.get("notes") or ():
+                context.note(one_line(f"{entry['name']} (line {entry['line']}): {note}"))
     context.note(f"Applying {found['path']} …")
     applied = context.call("file.apply", digest=digest or found["digest"])
     return context.show(applied, lambda: one_line(f"Applied {applied['path']}: {applied['note']}"))
@@ -47,6 +51,7 @@ def _planned(found: Document) -> list[str]:
         lines.append(one_line(f"{mark} {entry['kind']} {entry['name']}{place}"))
         if entry["change"] != "removed":
             lines += [_changed(setting, new=entry["change"] == "added") for setting in entry.get("settings") or ()]
+            lines += ["    " + one_line(f"note: {note}") for note in entry.get("notes") or ()]
     return lines if found["entries"] else [*lines, "There are no changes."]
 
 

@@ -177,6 +177,8 @@ def edit(
         context.show(forecast, lambda: [*(_changes(forecast) or [_SAME]), "Dry run: nothing was changed."])
         return
     item = context.send("schedules.edit", arguments)
+    for note in item["notes"]:
+        context.note(note)
     verb = "Changed" if forecast["settings"] else "Unchanged"
     context.show(item, lambda: [*_changes(forecast), summary(context, verb, item)])
     _note_job(context, item["job"], settings)
