@@ -13,7 +13,7 @@ from matins.api._types import ScheduleSettings
 from matins.api.results import Run, Schedule
 from matins.api.schedules import Api
 from matins.app import parse_trigger, trigger_from_dict
-from matins.config.cortex import DEFAULT_PROFILE, TARGET_SPELLINGS
+from matins.config.cortex import DEFAULT_PROFILE
 from matins.config.presets import PRESETS
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.schedules import AGENT_JOB
@@ -25,6 +25,7 @@ from matins.executors.check_executor import Guard, OnBlocked
 from matins.runtime.clock import SystemClock
 from matins.seeds.run_views import ms_of, newest_first
 from matins.service.file.cortex import SKIPPED_BY
+from matins.service.presets import cortex_target
 
 TYPES = ("interval", "daily", "weekly", "once")
 PausedBy = Literal["user", "rate-limit", "failures", "budget"]
@@ -205,7 +206,7 @@ def _task(m: Api, schedule: Schedule) -> ScheduleTask:
     ran = _last(m, schedule, lambda run: run.state == "succeeded")
     skipped = _last(m, schedule, lambda run: run.state == "skipped" and run.reason in SKIPPED_BY)
     settings, trigger = schedule.settings, schedule.trigger
-    target = _spelled(settings.get("target") or {"kind": "fresh"})
+    target = cortex_target(settings.get("target") or {"kind": "fresh"})
     times: list[str] = trigger.get("times") or []
     days: list[int] = trigger.get("days") or []
     return ScheduleTask(
@@ -230,10 +231,6 @@ def _task(m: Api, schedule: Schedule) -> ScheduleTask:
         target=target,
         fallback=settings.get("fallback", "fresh"),
     )
-
-
-def _spelled(target: Mapping[str, Any]) -> dict[str, Any]:
-    return {TARGET_SPELLINGS.get(name, name): value for name, value in target.items()}
 
 
 def _last(m: Api, schedule: Schedule, wanted: Callable[[Run], bool]) -> Run | None:

@@ -1,100 +1,127 @@
-"""Cortex's seven tools, by its names and arguments."""
+"""Cortex's seven tools, by its names and arguments. A task is a ScheduleTask, with instants in milliseconds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import PurePath
+from secrets import token_hex
 from typing import Any
 
-from matins.errors import InvalidInput, NotFound
+from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
+from matins.engine.schedules import AGENT_JOB
+from matins.errors import Conflict, InvalidInput, NotFound
+from matins.service.file.cortex import SKIPPED_BY
+from matins.service.presets import cortex_target, preset_of
 from matins.surfaces.mcp.desk import Desk, Document, cut
 from matins.surfaces.mcp.tool import Tool
 
 _ID = {"id": {"type": "string", "description": "Id of the task."}}
 _MAX_LISTED = 50
-_TYPES = ("interval", "daily", "weekly", "once")
-_DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_NEEDS = {"interval": ("interval",), "daily": ("time",), "weekly": ("dayOfWeek", "time"), "once": ("delay",)}
+"""The types, and the arguments that each needs."""
 
 
 def _text(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
 
+def _duration(description: str) -> dict[str, Any]:
+    return {"type": ["string", "integer"], "description": description}
+
+
 def _add(desk: Desk, given: Document) -> Document:
-    wanted: Document = {"when": _when(given), "prompt": given["message"]}
+    kind = given["type"]
+    wanted: Document = {"name": token_hex(4), **_when(given), "prompt": given["message"]}
     agent = given.get("profile") or (desk.principal.name if desk.principal.role == "agent" else None)
     wanted |= {"agent": agent} if agent else {}
     names = {"target": "target", "preCheck": "pre_check", "fallback": "fallback"}
     wanted |= {new: given[old] for old, new in names.items() if old in given}
+    preset = preset_of("cortex")
+    wanted |= {**preset.settings, **(preset.once if kind == "once" else preset.interval if kind == "interval" else {})}
     item = desk.send("schedules.add", wanted)
     approval = desk.approval_of(item)
-    answer: Document = {"summary": f"Added {task_id(item)}: {item['trigger_text']}.", **_task(item)}
+    answer: Document = {"summary": f"Added {item['name']}: {item['trigger_text']}.", **_task(desk, item)}
     if approval is not None:
         answer["summary"] += f" It waits for a person: {approval['url']}"
         answer["approval"] = approval
     return answer
 
 
-def _when(given: Document) -> str:
-    """The time of a task, from the argument that its type needs."""
-    needs = {"interval": "interval", "daily": "time", "weekly": "dayOfWeek", "once": "delay"}[given["type"]]
-    if needs not in given and not (needs == "delay" and "time" in given):
-        hint = f'A task of the type {given["type"]} needs "{needs}".'
-        raise InvalidInput(f'"{needs}" is missing.', field=needs, hint=hint)
-    if given["type"] == "interval":
-        return str(given["interval"])
-    if given["type"] == "daily":
-        return f"every day at {given['time']}"
-    if given["type"] == "once":
-        return f"in {given['delay']}" if "delay" in given else str(given["time"])
-    day = given["dayOfWeek"]
-    name = _DAYS[int(day)] if str(day).isdigit() and int(day) < 7 else str(day)
-    return f"every {name} at {given.get('time', '09:00')}"
+def _when(given: Document) -> Document:
+    """The time of a task, from the arguments that its type needs."""
+    kind = given["type"]
+    for name in _NEEDS[kind]:
+        if name not in given:
+            hint = f"It takes {' and '.join(_NEEDS[kind])}."
+            raise InvalidInput(f'A schedule of type {kind} needs "{name}".', field=name, hint=hint)
+    if kind == "interval":
+        return {"when": _length(given["interval"])}
+    if kind == "once":
+        return {"when": f"in {_length(given['delay'])}"}
+    days = {"days": [given["dayOfWeek"]]} if kind == "weekly" else {}
+    return {"when": {"kind": kind, **days, "times": [given["time"]]}}
 
 
-def task_id(item: Document) -> str:
-    """The id of eight hexadecimal digits by which Cortex knows a schedule."""
-    return f"{int(item['id']) & 0xFFFFFFFF:08x}"
+def _length(value: str | int) -> str:
+    return value if isinstance(value, str) else f"{value // 1000}s" if value % 1000 == 0 else f"{value}ms"
 
 
-def _task(item: Document) -> Document:
-    """A schedule as Cortex shows it."""
-    return {
-        "id": task_id(item),
-        "type": _kind(item),
+def _task(desk: Desk, item: Document) -> Document:
+    """A schedule as Cortex shows it, without fields that it does not have."""
+    trigger, settings = item["trigger"], item["settings"]
+    paused_by, paused_at = _pause_of(desk, item)
+    target = cortex_target(settings.get("target") or {"kind": "fresh"})
+    found: Document = {
+        "id": item["name"],
+        "type": trigger["kind"],
         "message": cut(item["prompt"]),
-        "schedule": item["trigger_text"],
+        "channel": target.get("channel"),
         "profile": item["agent"],
-        "enabled": item["enabled"],
-        "nextRun": item["next_run_at"],
-        "lastRun": item["last_run_at"],
-        "createdAt": item["created_at"],
-        "name": item["name"],
+        "intervalMs": trigger.get("every_ms"),
+        "time": next(iter(trigger.get("times") or ()), None),
+        "dayOfWeek": next(iter(trigger.get("days") or ()), None),
+        "runAt": _ms(trigger.get("at")),
+        "nextRun": None if paused_by else _ms(item["next_run_at"]),
+        "createdAt": _ms(item["created_at"]),
+        "lastRun": _last(desk, item, "succeeded", "started_at"),
+        "lastSkipped": _last(desk, item, "skipped", "ended_at"),
+        "isPaused": paused_by is not None,
+        "pausedAt": _ms(paused_at),
+        "pausedBy": paused_by,
+        "dispatchType": None if item["job"] == AGENT_JOB else item["job"],
+        "preCheck": settings.get("pre_check"),
+        "target": target,
+        "fallback": settings.get("fallback", "fresh"),
     }
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def _kind(item: Document) -> str:
-    kind = item["trigger"]["kind"]
-    if kind in ("interval", "once"):
-        return kind
-    return "weekly" if " at " in item["trigger_text"] and "every day" not in item["trigger_text"] else "daily"
+def _ms(at: str | None) -> int | None:
+    return None if at is None else round(datetime.fromisoformat(at).timestamp() * 1000)
+
+
+def _last(desk: Desk, item: Document, state: str, field: str) -> int | None:
+    """When the last run succeeded, or was skipped by preCheck or without a target."""
+    runs = desk.call("runs.list", schedule=_full(item), state=state, limit=20)
+    return next((_ms(run[field]) for run in runs if state != "skipped" or run["reason"] in SKIPPED_BY), None)
+
+
+def _pause_of(desk: Desk, item: Document) -> tuple[str | None, str | None]:
+    """A user's own pause comes first, so that no rate limit that ends can seem to lift it."""
+    if item["state"] == "paused":
+        return {BY_FAILURES: "failures", BY_BUDGET: "budget"}.get(item["paused_by"], "user"), item["paused_at"]
+    if item["state"] == "active" and item["trigger"]["kind"] != "once":
+        for limit in desk.call("throttles.list"):
+            concerned = not limit["affects"] or item["agent"] in limit["affects"]
+            if concerned and limit["provider"] == item["settings"].get("provider"):
+                return "rate-limit", limit["activated_at"]
+    return None, None
 
 
 def _list(desk: Desk, given: Document) -> Document:
-    items = desk.call("schedules.list", limit=_MAX_LISTED)
-    return {"summary": f"{len(items)} tasks.", "tasks": [_task(item) for item in items]}
-
-
-def _found(desk: Desk, given: Document) -> Document:
-    wanted = given["id"].lower()
-    after: str | None = None
-    while page := desk.call("schedules.list", after=after, limit=1_000):
-        for item in page:
-            if wanted in (task_id(item), item["name"].lower()):
-                return item
-        after = page[-1]["id"]
-    hint = "Call cortex_schedule_list."
-    raise NotFound(f'There is no task "{given["id"]}".', value=given["id"], field="id", hint=hint)
+    items = desk.call("schedules.list", limit=given.get("limit", _MAX_LISTED))
+    return {"summary": f"{len(items)} tasks.", "tasks": [_task(desk, item) for item in items]}
 
 
 def _full(item: Document) -> str:
@@ -102,23 +129,31 @@ def _full(item: Document) -> str:
 
 
 def _get(desk: Desk, given: Document) -> Document:
-    item = _found(desk, given)
-    return {"summary": f"{item['name']}: {item['trigger_text']}, {item['state']}.", **_task(item)}
+    item = desk.call("schedules.get", name=given["id"])
+    return {"summary": f"{item['name']}: {item['trigger_text']}, {item['state']}.", **_task(desk, item)}
 
 
 def _remove(desk: Desk, given: Document) -> Document:
-    item = _found(desk, given)
-    return {"summary": f"Removed {item['name']}.", "removed": bool(desk.call("schedules.delete", name=_full(item)))}
+    """Of a task that is not there, `removed` is false."""
+    try:
+        removed = bool(desk.call("schedules.delete", name=given["id"]))
+    except NotFound:
+        removed = False
+    return {"summary": f"Removed {given['id']}." if removed else f"There is no {given['id']}.", "removed": removed}
 
 
 def _pause(desk: Desk, given: Document) -> Document:
-    item = desk.call("schedules.pause", name=_full(_found(desk, given)))
-    return {"summary": f"Paused {item['name']}.", **_task(item)}
+    item = desk.call("schedules.get", name=given["id"])
+    if item["trigger"]["kind"] == "once":
+        message, hint = f'"{item["name"]}" is of type once and cannot be paused.', "Remove it instead."
+        raise Conflict(message, value=item["name"], field="id", hint=hint)
+    item = desk.call("schedules.pause", name=given["id"])
+    return {"summary": f"Paused {item['name']}.", **_task(desk, item)}
 
 
 def _resume(desk: Desk, given: Document) -> Document:
-    item = desk.call("schedules.resume", name=_full(_found(desk, given)))
-    return {"summary": f"Resumed {item['name']}.", **_task(item)}
+    item = desk.call("schedules.resume", name=given["id"])
+    return {"summary": f"Resumed {item['name']}.", **_task(desk, item)}
 
 
 def _context(desk: Desk, given: Document) -> Document:
@@ -141,15 +176,17 @@ CORTEX: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
         Tool("cortex_schedule_add", "Schedule a message to an agent: by interval, daily, weekly or once.",
-             {"type": {"enum": list(_TYPES)}, "message": _text("What the agent is asked."),
-              "interval": _text("Such as 30m."), "time": _text("Such as 09:00."),
-              "dayOfWeek": {"type": ["string", "integer"], "description": "Name, or 0 to 6 from Sunday."},
-              "delay": _text("Such as 2h."),
-              "target": _text("fresh, current-channel, current-session or current-thread."),
-              "fallback": _text("fresh, skip or wait, when the target is gone."), "profile": _text("Agent."),
+             {"type": {"enum": list(_NEEDS)}, "message": _text("What the agent is asked."),
+              "interval": _duration("Such as 30m, or milliseconds."), "time": _text("HH:MM, such as 09:00."),
+              "dayOfWeek": {"type": "integer", "minimum": 0, "maximum": 6, "description": "0 is Sunday."},
+              "delay": _duration("Such as 2h, or milliseconds."),
+              "target": {"type": ["string", "object"],
+                         "description": "fresh, current-channel, current-session, current-thread, or an object."},
+              "fallback": {"enum": ["fresh", "skip", "wait"]}, "profile": _text("Agent."),
               "preCheck": _text("Command that must succeed; an agent can only propose it.")},
              _add, "change", ("type", "message")),
-        Tool("cortex_schedule_list", "List up to 50 tasks.", {}, _list),
+        Tool("cortex_schedule_list", "List tasks, 50 by default.",
+             {"limit": {"type": "integer", "minimum": 1, "maximum": 50}}, _list),
         Tool("cortex_schedule_get", "One task.", _ID, _get, required=("id",)),
         Tool("cortex_schedule_remove", "Remove a task.", _ID, _remove, "change", ("id",), destroys=True,
              idempotent=True),

@@ -2,85 +2,109 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from matins.engine.gates.paused import BY_FAILURES
+from matins.engine.when.cron import parse_cron
 from matins.errors import InvalidInput, NotFound
+from matins.service.presets import preset_of
 from matins.surfaces.mcp.desk import Desk, Document
 from matins.surfaces.mcp.tool import Tool
 
 _MISSION = {"type": "string", "description": "Id of the mission."}
 _EXPRESSION = {"type": "string", "description": "Cron expression or ISO timestamp."}
 _RECURRING = {"type": "boolean", "description": "Whether the schedule repeats; default false."}
+_ISO = re.compile(r"\d{4}-\d\d-\d\d")
+_TRIGGERABLE = ("scheduled", "recurring", "active")
 _END = {"type": ["string", "null"], "description": "ISO timestamp after which no run starts."}
 
 
 def _create(desk: Desk, given: Document) -> Document:
-    mission = desk.call("missions.get", name=given["missionId"])
-    recurring = given.get("recurring", False)
-    when, once = _when(desk, given["expression"], recurring=recurring)
-    edits: Document = {"when": when, "max_executions": 1 if once else None, "ends_at": given.get("endDate")}
-    desk.send("schedules.edit", {"name": mission["name"], **edits})
-    found = _entry(desk.call("missions.get", name=mission["name"]))
-    return {"summary": f"Scheduled {mission['name']}: {given['expression']}.", **found}
+    name, expression = given["missionId"], given["expression"]
+    desk.call("missions.get", name=name)
+    edits = {"when": expression, "ends_at": given.get("endDate"), **preset_of("polpo").settings}
+    edits |= _mode(desk, name, expression, recurring=given.get("recurring", False))
+    desk.send("schedules.edit", {"name": name, **edits})
+    if desk.call("schedules.get", name=name)["state"] == "paused":
+        desk.call("schedules.resume", name=name)
+    return {"summary": f"Scheduled {name}: {expression}.", **_found(desk, name)}
 
 
-def _when(desk: Desk, expression: str, *, recurring: bool) -> tuple[str, bool]:
-    """The time as Matins reads it, and whether it fires once."""
-    parsed = desk.call("schedules.next_times", text=expression, count=1)
-    if parsed["kind"] == "once":
+def _mode(desk: Desk, name: str, expression: str, *, recurring: bool) -> Document:
+    """The settings of a recurring or one-shot mission. A one-shot by cron runs at its next match, once."""
+    once = preset_of("polpo").once
+    if _ISO.match(expression) is None:
+        parse_cron(expression, strict=True)
         if recurring:
-            hint = "Give a cron expression, or leave recurring out."
-            raise InvalidInput("An instant does not repeat.", value=expression, field="expression", hint=hint)
-        return expression, True
+            return dict.fromkeys([*once, "max_executions"])
+        return {**once, "max_executions": desk.call("schedules.get", name=name)["executions"] + 1}
     if recurring:
-        return expression, False
-    if not parsed["fires"]:
-        raise InvalidInput("The expression never fires.", value=expression, field="expression", hint="Check it.")
-    return parsed["fires"][0]["utc"], True
+        message, hint = "A recurring schedule takes a cron expression, not a timestamp.", 'Such as "0 2 * * *".'
+        raise InvalidInput(message, value=expression, field="expression", hint=hint)
+    if not desk.call("schedules.next_times", text=expression, count=1)["fires"]:
+        hint = "Give a time in the future."
+        raise InvalidInput(f'"{expression}" is past.', value=expression, field="expression", hint=hint)
+    return {**once, "max_executions": None}
 
 
-def _entry(mission: Document) -> Document:
-    """A schedule as Polpo shows it."""
+def _entry(desk: Desk, mission: Document) -> Document:
+    """A schedule as Polpo shows it, with the status and the end of its mission."""
+    name, kept = mission["name"], {"types": ["schedule:created"], "schedule": mission["name"], "limit": 1}
+    events = desk.call("events.list", **kept, agent=mission["agent"] or None)
     return {
-        "missionId": mission["name"],
-        "status": mission["status"],
+        "id": f"sched-{name}",
+        "missionId": name,
         "expression": mission["when"],
         "recurring": mission["recurring"],
-        "enabled": mission["status"] not in ("paused", "draft"),
-        "nextRunAt": mission["next_run_at"],
+        "enabled": mission["status"] in _TRIGGERABLE,
         "lastRunAt": mission["last_run_at"],
+        "nextRunAt": mission["next_run_at"],
+        "createdAt": events[0]["at"] if events else mission["created_at"],
+        "status": mission["status"],
         "endDate": mission["ends_at"],
     }
 
 
+def _found(desk: Desk, name: str) -> Document:
+    return _entry(desk, desk.call("missions.get", name=name))
+
+
 def _list(desk: Desk, given: Document) -> Document:
-    timed = [mission for mission in desk.call("missions.list") if mission["when"] is not None]
-    return {"summary": f"{len(timed)} scheduled.", "schedules": [_entry(mission) for mission in timed]}
+    timed = [mission for mission in desk.call("missions.list", limit=1_000) if mission["when"] is not None]
+    entries = [_entry(desk, mission) for mission in timed]
+    return {"summary": f"{len(entries)} scheduled.", "schedules": entries}
 
 
 def _update(desk: Desk, given: Document) -> Document:
-    name = _scheduled(desk, given["missionId"])["name"]
+    mission = _scheduled(desk, given["missionId"])
+    name = mission["name"]
     edits: dict[str, Any] = {"ends_at": given["endDate"]} if "endDate" in given else {}
     if "expression" in given or "recurring" in given:
-        before = _entry(desk.call("missions.get", name=name))
-        expression, recurring = (
-            given.get("expression", before["expression"]),
-            given.get("recurring", before["recurring"]),
-        )
-        edits["when"], once = _when(desk, expression, recurring=recurring)
-        edits["max_executions"] = 1 if once else None
+        expression = given.get("expression", mission["when"])
+        recurring = given.get("recurring", mission["recurring"])
+        edits |= {"when": expression, "strict": True, **_mode(desk, name, expression, recurring=recurring)}
     if edits:
         desk.send("schedules.edit", {"name": name, **edits})
     if "enabled" in given:
-        desk.call("schedules.resume" if given["enabled"] else "schedules.pause", name=name)
-    return {"summary": f"Updated {name}.", **_entry(desk.call("missions.get", name=name))}
+        _enable(desk, name) if given["enabled"] else desk.call("schedules.pause", name=name)
+    return {"summary": f"Updated {name}.", **_found(desk, name)}
+
+
+def _enable(desk: Desk, name: str) -> None:
+    """Resume a mission. One that was paused because it failed is retried."""
+    before = desk.call("schedules.get", name=name)
+    if before["state"] == "paused":
+        desk.call("schedules.resume", name=name)
+        if before["paused_by"] == BY_FAILURES and before["last_run"] is not None:
+            desk.call("runs.retry", run_id=before["last_run"]["id"])
 
 
 def _delete(desk: Desk, given: Document) -> Document:
     name = _scheduled(desk, given["missionId"])["name"]
-    desk.call("missions.draft", name=name)
-    return {"summary": f"{name} is a draft again.", "deleted": True, "missionId": name}
+    mission = desk.call("missions.draft", name=name)
+    return {"summary": f"{name} is a draft again.", "deleted": True, "missionId": name, "status": mission["status"]}
 
 
 def _scheduled(desk: Desk, name: str) -> Document:

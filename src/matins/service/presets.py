@@ -1,0 +1,18 @@
+"""What surfaces need of other systems' habits: their presets, and how Cortex spells a target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from matins.config.cortex import TARGET_SPELLINGS
+from matins.config.presets import PRESETS, Preset
+
+
+def preset_of(system: str) -> Preset:
+    return PRESETS[system]
+
+
+def cortex_target(target: Mapping[str, Any]) -> dict[str, Any]:
+    """The target in Cortex's spelling."""
+    return {TARGET_SPELLINGS.get(name, name): value for name, value in target.items()}
