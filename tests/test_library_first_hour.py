@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import pydoc
+import traceback
 from pathlib import Path
 from typing import Any
 
-from matins import Matins
+import pytest
+
+from matins import InvalidInput, Matins
 from matins.testing import ManualClock, Sandbox
 
 
@@ -69,3 +73,21 @@ def test_b8_a_program_with_an_event_loop() -> None:
         return ended.state, turns
 
     assert asyncio.run(main()) == ("succeeded", ["the loop went on"])
+
+
+def test_b19_what_a_person_sees_of_a_mistake_and_of_help() -> None:
+    """B19: a traceback ends with the hint; `help` has every setting, with its meaning"""
+    m = Sandbox()
+    with pytest.raises(InvalidInput) as caught:
+        m.add("a", when="every day at 25pm", job="work")
+    shown = "".join(traceback.format_exception(caught.value)).splitlines()
+    assert shown[-2].startswith("matins.errors.PhraseError: ")
+    assert shown[-1].startswith("Hint: ")
+    text = pydoc.plain(pydoc.render_doc(Matins.add))
+    for line in ("Add a schedule.", "`connection` is a connection of psycopg 3", "retries: Number of retries after a"):
+        assert line in text
+    assert text.index("psycopg") < text.index("Settings:") < text.index("retries:")
+    assert "Start a run now" in pydoc.plain(pydoc.render_doc(Matins.run))
+    assert {"add", "runs", "awaitable", "quiet_hours", "schedule"} <= set(dir(m))
+    m.engine.close()
+    m.close()
