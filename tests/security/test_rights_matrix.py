@@ -95,6 +95,7 @@ CALLS: dict[str, Arguments] = {
     "runs.resolve": about("run_id", outcome="failed"),
     "runs.snapshot": about("run_id"),
     "runs.thread": about("run_id"),
+    "runs.transcript": about("run_id"),
     "schedules.add": call(name="new", when="every 1h", job="work"),
     "schedules.add_many": call(schedules=[{"name": "new", "when": "every 1h", "job": "work"}]),
     "calls.fire": call(source="chat", name="C07", key="another"),
@@ -227,7 +228,7 @@ def thing(bench: Watched, name: str) -> Thing:
     return Thing(name, run.id, bench.asked(name).id)
 
 
-CONTENT = ("runs.output", "runs.snapshot", "runs.checks", "runs.thread")
+CONTENT = ("runs.output", "runs.transcript", "runs.snapshot", "runs.checks", "runs.thread")
 """What runs said and did: an agent reads only its own."""
 
 

@@ -14,7 +14,7 @@ import pytest
 from matins import Matins
 from matins.api.results import Output
 from matins.errors import InvalidInput, NotFound, StoreError
-from matins.service.output import _whole_characters, state_folder
+from matins.service.output import state_folder, whole_characters
 from matins.testing import Sandbox
 
 _TALK = 'printf "h\\303\\251llo 1\\n"; echo oops >&2; read go < "$FIFO"; echo "bye $SECRET"'
@@ -76,6 +76,8 @@ def test_what_is_written_can_be_read_while_it_runs_and_afterwards(
     whole = matins.runs.output(run.id)
     assert whole.text == early.text + late.text
     assert matins.runs.output(run.id, offset=10_000).text == ""
+    assert matins.runs.output(run.id, offset=-3).text == whole.text[-3:]
+    assert [entry.text for entry in matins.runs.transcript(run.id).entries] == whole.text.splitlines()
 
 
 def test_read_in_small_pieces_it_is_the_same(matins: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,11 +101,11 @@ def test_read_in_small_pieces_it_is_the_same(matins: Matins, tmp_path: Path, mon
 def test_a_piece_ends_with_a_whole_character(text: str) -> None:
     data = text.encode()
     for end in range(len(data) + 1):
-        kept = _whole_characters(data[:end])
+        kept = whole_characters(data[:end])
         assert text.startswith(kept.decode())
         assert end - len(kept) < 4
-    assert _whole_characters(data) == data
-    assert _whole_characters(b"\x80\x80\x80\x80\x80") == b"\x80\x80\x80\x80\x80"
+    assert whole_characters(data) == data
+    assert whole_characters(b"\x80\x80\x80\x80\x80") == b"\x80\x80\x80\x80\x80"
 
 
 def test_a_run_that_has_nothing_to_say(tmp_path: Path) -> None:
@@ -134,7 +136,12 @@ def test_one_that_ran_on_another_machine_is_not_here(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize(
     ("arguments", "field"),
-    [({"offset": -1}, "offset"), ({"limit": 3}, "limit"), ({"limit": 1 << 21}, "limit"), ({"stream": "log"}, "stream")],
+    [
+        ({"offset": 1 << 63}, "offset"),
+        ({"limit": 3}, "limit"),
+        ({"limit": 1 << 21}, "limit"),
+        ({"stream": "log"}, "stream"),
+    ],
     ids=str,
 )
 def test_what_cannot_be_asked(matins: Matins, arguments: dict[str, Any], field: str) -> None:

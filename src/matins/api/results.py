@@ -16,6 +16,7 @@ from matins.model.notice import IncidentKind
 from matins.model.schedule import MissionStatus, ScheduleState
 from matins.model.subscription import DeliveryState, SubscriptionState
 from matins.model.thread import ThreadState
+from matins.model.transcript import EntryKind
 
 RunStateName = Literal[
     "waiting", "queued", "ready", "running", "held", "succeeded", "failed", "skipped", "missed", "cancelled", "denied",
@@ -789,6 +790,26 @@ class Output(Struct, frozen=True):
     """Where to continue."""
     total: int
     """How many bytes there are by now."""
+    over: bool
+    """Nothing more will come after this."""
+
+
+class TranscriptEntry(Struct, frozen=True):
+    kind: EntryKind
+    text: str
+    continues: bool = False
+    """Whether it continues the last entry that was read before."""
+
+
+class Transcript(Struct, frozen=True):
+    """Output, as people read it."""
+
+    entries: list[TranscriptEntry]
+    offset: int
+    """Where it begins in the output: later than requested where that is not kept, or inside a line."""
+    next: int
+    """Where to continue."""
+    total: int
     over: bool
     """Nothing more will come after this."""
 

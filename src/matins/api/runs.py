@@ -12,7 +12,17 @@ from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
     from matins.api.arguments import Id, Instant, Limit, RunId
-    from matins.api.results import Check, LiveRun, Output, Run, RunFacts, RunStateName, Snapshot, ThreadAssignment
+    from matins.api.results import (
+        Check,
+        LiveRun,
+        Output,
+        Run,
+        RunFacts,
+        RunStateName,
+        Snapshot,
+        ThreadAssignment,
+        Transcript,
+    )
 
 RunOutcome = Literal["succeeded", "failed", "unknown", "retry"]
 ReportedOutcome = Literal["done", "nothing", "failed"]
@@ -87,7 +97,14 @@ class Runs(Noun, noun="runs"):
     def output(
         self, run_id: RunId, *, offset: int = 0, limit: int = 65_536, stream: Literal["stdout", "stderr"] = "stdout"
     ) -> Output:
-        """Get up to `limit` bytes of what the last attempt wrote. Secrets are redacted."""
+        """Get up to `limit` bytes of what the last attempt wrote, without secrets; `offset` below 0: from the end."""
+
+    @use_case("read", "GET /v1/runs/{run_id:path}/transcript")
+    def transcript(
+        self, run_id: RunId, *, offset: int = 0, limit: int = 65_536, stream: Literal["stdout", "stderr"] = "stdout"
+    ) -> Transcript:
+        """Get what the last attempt wrote, as people read it: what the agent said, which tools it called with what, and
+        shortened results. Lines of unknown tools are as they were; `output` has everything as it was written."""
 
     def wait(self, run_id: RunId, *, timeout: float | None = None) -> Run:
         """Wait until a run is over, or needs a person, and return it. After `timeout` seconds: as it is then."""

@@ -10,7 +10,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from matins.api.results import Output
 from matins.engine.validation import check_number
@@ -27,6 +27,30 @@ MAX_BYTES = 1 << 20
 _MAX_OFFSET = 1 << 62
 _TAIL_BYTES = 4_096
 _STREAMS = {"stdout": OUT, "stderr": ERR}
+StreamName = Literal["stdout", "stderr"]
+
+
+class Source(NamedTuple):
+    """The output of one attempt."""
+
+    folder: Path
+    name: str
+    stream: str
+    run: RunRecord
+    identity: str | None
+
+    def read(self, offset: int, limit: int) -> OutputChunk:
+        """Up to `limit` bytes. The beginning of an output and its end are two files, which are read as one."""
+        chunk = read_output(self.folder, self.name, offset, limit, stream=self.stream)
+        end = chunk.at + len(chunk.data)
+        if not chunk.data or len(chunk.data) == limit or end >= chunk.total:
+            return chunk
+        rest = read_output(self.folder, self.name, end, limit - len(chunk.data), stream=self.stream)
+        return rest._replace(data=chunk.data + rest.data, at=chunk.at) if rest.at == end else chunk
+
+    def begin(self, offset: int) -> int:
+        """The offset from the beginning; a negative one is from the end."""
+        return offset if offset >= 0 else max(0, self.read(0, 4).total + offset)
 
 
 @dataclass(frozen=True)
@@ -40,42 +64,40 @@ class Outputs:
         *,
         offset: int = 0,
         limit: int = 65_536,
-        stream: Literal["stdout", "stderr"] = "stdout",
+        stream: StreamName = "stdout",
     ) -> Output:
-        check_number("offset", offset, 0, _MAX_OFFSET)
+        source = self.source(run_id, stream, offset, limit)
+        chunk = source.read(source.begin(offset), limit)
+        if chunk.total == 0:
+            check_local(source.run, source.identity)
+        return _output(chunk, source.run)
+
+    def source(self, run_id: int | StepId, stream: StreamName, offset: int, limit: int) -> Source:
+        check_number("offset", offset, -_MAX_OFFSET, _MAX_OFFSET)
         check_number("limit", limit, 4, MAX_BYTES)
         with self.core.store.reading() as transaction:
             run = self.core.run(transaction, run_id)
             identity = transaction.worker_of(run.id, run.epoch)
         name = name_of(run.id, run.epoch, _part(identity, "incarnation") or "")
         folder = state_folder(self.core.store, self.core.local.state_folder)
-        chunk = read_output(folder, name, offset, limit, stream=_STREAMS[stream])
-        if chunk.total == 0:
-            _check_local(run, identity)
-        return _output(chunk, run)
+        return Source(folder, name, _STREAMS[stream], run, identity)
 
     def tail(self, run_id: int) -> str:
         """The last lines of a run, for a message: of its output, or its answer, and of its errors. Secrets are redacted
         before they reach the files. Empty where there is nothing on this machine."""
         try:
-            with self.core.store.reading() as transaction:
-                run = self.core.run(transaction, run_id)
-                identity = transaction.worker_of(run.id, run.epoch)
+            source = self.source(run_id, "stdout", 0, _TAIL_BYTES)
         except NotFound:
             return ""
-        name = name_of(run.id, run.epoch, _part(identity, "incarnation") or "")
-        folder = state_folder(self.core.store, self.core.local.state_folder)
-        printed, errors = (_last_bytes(folder, name, stream) for stream in (OUT, ERR))
-        plain = [line for line in printed.splitlines() if not line.startswith("{")]  # others are events of a tool
-        said = "\n".join(plain) if plain else _answer(run)
+        run = source.run
+        printed, errors = (_last_bytes(source._replace(stream=stream)) for stream in (OUT, ERR))
+        words = [line for line in printed.splitlines() if not line.startswith("{")]  # others are events of a tool
+        said = "\n".join(words) if words else _answer(run)
         return f"{said}\n{errors}"
 
 
-def _last_bytes(folder: Path, name: str, stream: str) -> str:
-    total = read_output(folder, name, 0, 4, stream=stream).total
-    return read_output(folder, name, max(0, total - _TAIL_BYTES), _TAIL_BYTES, stream=stream).data.decode(
-        "utf-8", "replace"
-    )
+def _last_bytes(source: Source) -> str:
+    return source.read(source.begin(-_TAIL_BYTES), _TAIL_BYTES).data.decode("utf-8", "replace")
 
 
 def _answer(run: RunRecord) -> str:
@@ -114,11 +136,11 @@ def _own_folder(path: Path) -> Path:
 def _output(chunk: OutputChunk, run: RunRecord) -> Output:
     end = chunk.at + len(chunk.data)
     complete = end >= chunk.total and (chunk.complete or not run.state.live)
-    data = chunk.data if complete else _whole_characters(chunk.data)
+    data = chunk.data if complete else whole_characters(chunk.data)
     return Output(data.decode("utf-8", "replace"), chunk.at, chunk.at + len(data), chunk.total, complete)
 
 
-def _whole_characters(data: bytes) -> bytes:
+def whole_characters(data: bytes) -> bytes:
     """The data without an incomplete character at its end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
@@ -129,7 +151,7 @@ def _whole_characters(data: bytes) -> bytes:
     return data
 
 
-def _check_local(run: RunRecord, identity: str | None) -> None:
+def check_local(run: RunRecord, identity: str | None) -> None:
     host = _part(identity, "host")
     if host not in (None, socket.gethostname()):
         hint = f"Run there: matins logs {run.id}"

@@ -48,6 +48,7 @@ from matins.service.system import System
 from matins.service.threads import Threads
 from matins.service.timeline import Timelines
 from matins.service.tokens import Tokens
+from matins.service.transcripts import Transcripts
 from matins.service.visibility import Visibility
 
 
@@ -73,6 +74,7 @@ class Service:
         calls, facts = Calls(core), Facts(core)
         self.core = core
         self._visibility = Visibility(core)
+        outputs = Outputs(core)
         self.local = core.local
         self._parts: Mapping[str, tuple[Any, ...]] = {
             "schedules": (
@@ -88,7 +90,7 @@ class Service:
                 CatchUps(core),
             ),
             "missions": (Missions(core, schedules),),
-            "runs": (runs, Outputs(core), facts, RunLists(core), speaking),
+            "runs": (runs, outputs, Transcripts(outputs), facts, RunLists(core), speaking),
             "approvals": (Approvals(core, proposals),),
             "events": (Events(core),),
             "subscriptions": (Subscriptions(core),),

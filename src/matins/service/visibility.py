@@ -21,7 +21,7 @@ from matins.ports import Transaction
 from matins.service.core import Core
 from matins.service.permissions import governs
 
-_OF_RUN = frozenset(["runs.output", "runs.snapshot", "runs.checks", "runs.thread"])
+_OF_RUN = frozenset(["runs.output", "runs.transcript", "runs.snapshot", "runs.checks", "runs.thread"])
 _OF_THREAD = frozenset(["threads.messages"])
 _CONTENT: Mapping[type[Any], Mapping[str, Any]] = {
     results.Run: {"outcome": None, "evidence": None, "steps": []},

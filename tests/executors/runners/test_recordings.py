@@ -11,7 +11,7 @@ from replaying import RECORDINGS, Recording, of_case, recordings
 from matins.executors.processes.line_patterns import LineWatch, matches
 from matins.executors.runners.protocol import Call, Metered
 from matins.executors.runners.tool_help import has_option
-from matins.surfaces.cli.transcript import Transcript
+from matins.executors.transcript import entries_of, joined
 from matins.testing import check_runner
 
 WORDS = {"background": "Left one.", "plain": "All wet.", "resume": "All wet.", "begun_by_hand": "Gone on."}
@@ -183,9 +183,8 @@ def test_a_session_that_is_gone_is_told_as_such(name: str) -> None:
 @pytest.mark.parametrize("name", of_case("logs"))
 def test_logs_show_pieces_as_one_text(name: str) -> None:
     """B4"""
-    transcript = Transcript()
-    shown = transcript.read(b"".join(recording(name).lines).decode()) + transcript.rest()
-    assert "Roses are red,\nviolets are blue." in shown
+    told = joined(entry for line in recording(name).lines for entry in entries_of(line))
+    assert "Roses are red,\nviolets are blue." in [entry.text for entry in told if entry.kind == "words"]
 
 
 @pytest.mark.parametrize("tool", TOOLS)

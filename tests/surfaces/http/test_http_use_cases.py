@@ -109,6 +109,7 @@ def runs(server: HttpServer, client: Api) -> None:
     assert client.runs.thread(run.id) is None
     assert client.approvals.answer(run.id, approved=True) is None
     assert client.runs.output(run.id).text == ""
+    assert client.runs.transcript(run.id).entries == []
     client.runs.cancel(run.id)
     held(server, client)
 

@@ -25,6 +25,7 @@ START = datetime(2026, 11, 16, 9, tzinfo=UTC)
 TRIGGER = parse_trigger("5m")
 ELSEWHERE = {
     "file.plan", "file.apply", "system.backup", "system.doctor", "runs.output",  # results have paths of the machine
+    "runs.transcript",
     "system.tools", "destinations.test",  # results differ by machine and by run
     "sessions.create", "sessions.list", "sessions.revoke",  # secrets are random
     "tokens.create", "tokens.list", "tokens.revoke", "webhooks.add",

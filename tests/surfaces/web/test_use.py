@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from page_server import Browsing, PageServer
 from playwright.sync_api import Browser, Page, expect
 
 from matins.errors import StoreUnavailable
+from matins.surfaces.web import export
 
 YEARLY = "0 0 1 1 *"
 
@@ -253,6 +256,10 @@ def test_reading_works_without_scripts_in_forced_colours_and_without_motion(
     expect(still.get_by_role("link", name="nightly")).to_be_visible()
     moving = "[...document.querySelectorAll('*')].filter(e => getComputedStyle(e).animationName !== 'none').length"
     assert still.evaluate(moving) == 0
+    button = still.get_by_role("link", name="New schedule")
+    assert button.evaluate("e => getComputedStyle(e).borderTopStyle") == "solid"
+    still.keyboard.press("Tab")
+    assert still.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
 
 
 def test_a_store_that_is_away_is_said(
@@ -276,6 +283,88 @@ def test_a_store_that_is_away_is_said(
             expect(page.get_by_text("Start it, or see its log.")).to_be_visible()
     page.goto("/schedules")
     expect(page.get_by_role("heading", name="Schedules")).to_be_visible()
+
+
+def test_b3_selected_rows_are_paused_with_a_note_and_resumed(
+    server: PageServer, browse: Callable[..., Browsing]
+) -> None:
+    """B3: rows are selected by a key; the bar pauses them with a note, which Now resumes, just those."""
+    m = server.matins
+    for name in ("one", "two", "three"):
+        m.add(name, when=YEARLY, job="work")
+    page = browse().sign_in().page()
+    page.goto("/schedules?sort=name")
+    keys = page.keyboard
+    for key in ("j", "x", "j", "j", "x"):
+        keys.press(key)
+    expect(page.locator(".bulk")).to_contain_text("2 selected")
+    page.locator(".bulk").get_by_role("button", name="Pause…").click()
+    page.get_by_label("Why", exact=True).fill("moving house")
+    keys.press("Enter")
+    expect(page.locator(".bulk")).to_be_hidden()
+    expect(page.locator("tbody").get_by_text("Paused", exact=True)).to_have_count(2)
+    assert {each.name: (each.state, each.note) for each in m.list()} == {
+        "one": ("paused", "moving house"), "two": ("paused", "moving house"), "three": ("active", None),
+    }  # fmt: skip
+    page.goto("/")
+    page.get_by_role("button", name="Resume just those").click()
+    expect(page.get_by_text("2 schedules are paused")).to_have_count(0)
+    assert {each.state for each in m.list()} == {"active"}
+
+
+def test_events_are_downloaded_as_the_filters_select_them(
+    server: PageServer, browse: Callable[..., Browsing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JSON lines and CSV, a page of events at a time, the oldest first; no cell begins like a formula."""
+    monkeypatch.setattr(export, "_PAGE", 3)
+    m = server.matins
+    m.add("=1+1", when=YEARLY, job="work")
+    m.add("other", when=YEARLY, job="work")
+    for _ in range(4):
+        m.runs.wait(m.run("=1+1").id, timeout=60)
+    page = browse().sign_in().page()
+    page.goto("/events?group=run&schedule=%3D1%2B1")
+    wanted = [event for event in m.events.list(schedule="=1+1", limit=1_000) if event.type.startswith("run.")]
+    assert len(wanted) > 9
+    with page.expect_download() as download:
+        page.get_by_role("link", name="JSON lines").click()
+    assert download.value.suggested_filename == "matins-events.jsonl"
+    lines = download.value.path().read_text("utf-8").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [event.id for event in wanted]
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    rows = list(csv.DictReader(download.value.path().read_text("utf-8").splitlines()))
+    assert [row["id"] for row in rows] == [event.id for event in wanted]
+    assert {row["schedule"] for row in rows} == {"'=1+1"}
+    assert [json.loads(row["data"]) for row in rows] == [event.data for event in wanted]
+    refused = page.request.get("/events/export?schedule=nothing")
+    assert refused.status == 404
+
+
+def test_b4_output_of_a_tool_is_read_as_a_transcript(
+    server: PageServer, browse: Callable[..., Browsing], tmp_path: Path
+) -> None:
+    """B4: words, calls and results of an agent's tool while it runs, pieces of a message as one; raw has the bytes."""
+    (recorded,) = (Path(__file__).parents[2] / "recordings").glob("goose-*/tool_call.out")
+    head, middle, rest = recorded.read_text("utf-8").partition('"text":"te"')
+    first, last, gate = tmp_path / "first", tmp_path / "last", tmp_path / "gate"
+    cut = head.rfind("\n") + 1
+    first.write_text(head[:cut], "utf-8")
+    last.write_text(head[cut:] + middle + rest, "utf-8")
+    m = server.matins
+    script = f"cat {first}; while ! test -e {gate}; do sleep 0.05; done; cat {last}"
+    m.agents.set("writer", runner="shell", command=["sh", "-c", script])
+    m.add("talk", when=YEARLY, agent="writer", prompt="x")
+    page = browse().sign_in().page()
+    run_id = m.run("talk").id
+    page.goto(f"/runs/{run_id}")
+    expect(page.locator("#out .k-call")).to_contain_text("write /home/ann/work/tool_call/greeting.txt")
+    expect(page.locator("#out .k-words")).to_have_text("Writ")
+    gate.touch()
+    expect(page.locator("#out .k-words")).to_have_text("Written.")
+    expect(page.locator("#out .k-note")).to_have_text("Ended, 3,468 tokens")
+    page.get_by_role("link", name="Raw").click()
+    expect(page.locator("#out")).to_contain_text('"type":"toolRequest"')
 
 
 def test_b3_all_is_paused_with_a_note_and_just_that_is_resumed(

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_session_id
+from matins.executors.runners.entries import amount, call, ended, note, problem, result, said, texts, thought
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
 from matins.executors.runners.protocol import Call, Command, Limit, MatinsServer, SessionLedger, SessionUsage, StoppedBy
 from matins.executors.runners.provider_limits import instant, limit_of_status
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, action, shorten, storable
+from matins.model.transcript import Entry
 
 MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 _OWN = ("-p", "--print", "--output-format", "--input-format", "--verbose", "--session-id", "--resume", "-r",
@@ -213,3 +215,52 @@ class ClaudeReader(EventReader):
         self.notes.error = shorten(message)
         if self.notes.limit is None:
             self.notes.limit = limit_of_status(self.provider, result.count("api_error_status"), message)
+
+
+def entries(event: Event) -> list[Entry] | None:
+    """What an event of Claude Code or Qwen Code tells; None for an event of another tool."""
+    match event.text("type"), event.text("subtype"):
+        case "assistant" | "user", _:
+            message = event.inner("message")
+            if message.text("model") == _SYNTHETIC:  # the result says it again
+                return []
+            return [entry for block in message.inners("content") for entry in _entries_of_block(block)]
+        case "system", "init":
+            return note(" in ".join(part for part in (event.name("model"), event.text("cwd")) if part) or "Begun")
+        case "system", "api_retry" | "retry":
+            return note(f"Trying again: {(event.name('error') or 'no answer').replace('_', ' ')}")
+        case "system", "permission_denied":
+            return problem(event.text("message"))
+        case ("system" | "stream_event", _) if event.text("session_id") is not None:
+            return []
+        case "rate_limit_event", _:
+            limited = event.inner("rate_limit_info").text("status") == "rejected"
+            return problem("The provider's limit is reached") if limited else []
+        case "result", str():
+            return _entries_of_result(event)
+        case _:
+            return None
+
+
+def _entries_of_block(block: Event) -> list[Entry]:
+    match block.text("type"):
+        case "text":
+            return said(block.text("text"))
+        case "thinking":
+            return thought(block.text("thinking"))
+        case "tool_use" | "server_tool_use":
+            return call(block.name("name"), block.raw.get("input"))
+        case "tool_result":
+            text = block.text("content") or texts(block.inners("content"))
+            return result(text, failed=block.flag("is_error"))
+        case _:
+            return []
+
+
+def _entries_of_result(event: Event) -> list[Entry]:
+    cost = event.number("total_cost_usd")
+    end = ended(amount(event.count("num_turns"), "turn"), f"${cost:.2f}" if cost else None)
+    if event.text("subtype") == "success" and not event.flag("is_error"):
+        return end
+    told = "; ".join(event.texts("errors")) or event.inner("error").text("message") or event.text("result")
+    return problem(told or (event.text("subtype") or "failed").replace("_", " ")) + end

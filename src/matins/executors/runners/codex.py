@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.entries import amount, call, ended, note, problem, result, said, texts, thought
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import Call, Command, SessionLedger, SessionUsage
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, shorten
+from matins.model.transcript import Entry
 
 MODES = ("read-only", "workspace-write", "danger-full-access")
 _OWN = ("--json", "--experimental-json", "--sandbox", "-s", "--skip-git-repo-check", "--model", "-m", "--cd", "-C",
@@ -144,3 +146,64 @@ def _tokens(usage: Event) -> Tokens:
     """Codex counts cached tokens as input; Matins does not."""
     cached = min(usage.count("cached_input_tokens"), usage.count("input_tokens"))
     return usage.count("input_tokens") - cached, usage.count("output_tokens"), cached
+
+
+def entries(event: Event) -> list[Entry] | None:
+    """What an event of Codex tells; None for an event of another tool."""
+    match event.text("type"):
+        case "thread.started" | "turn.started" | "item.updated":
+            return []
+        case "item.started":
+            return _entries_of_start(event.inner("item"))
+        case "item.completed":
+            return _entries_of_item(event.inner("item"))
+        case "turn.completed":
+            usage = event.inner("usage")
+            tokens = amount(usage.count("input_tokens") + usage.count("output_tokens"), "token")
+            return ended(tokens)
+        case "turn.failed":
+            return problem(event.inner("error").text("message"))
+        case "error" if event.text("message") is not None and "severity" not in event.raw:
+            message = event.text("message") or ""
+            return note(message) if _AGAIN.fullmatch(message) else problem(message)
+        case _:
+            return None
+
+
+def _entries_of_start(item: Event) -> list[Entry]:
+    match item.text("type"):
+        case "command_execution":
+            return call("shell", {"command": item.text("command") or ""})
+        case "mcp_tool_call":
+            return call(f"{item.name('server') or 'mcp'}.{item.name('tool') or 'tool'}", item.raw.get("arguments"))
+        case _:
+            return []  # told when it is complete
+
+
+def _entries_of_item(item: Event) -> list[Entry]:
+    match item.text("type"):
+        case "agent_message":
+            return said(item.text("text"))
+        case "reasoning":
+            return thought(item.text("text"))
+        case "error":
+            return note(item.text("message") or "an error without a message")
+        case "file_change":
+            changes = [f"{each.name('kind') or 'change'} {each.text('path') or ''}" for each in item.inners("changes")]
+            return call("edit", {"path": "; ".join(changes)})
+        case "web_search":
+            return call("web_search", {"query": item.text("query") or ""})
+        case "command_execution" | "mcp_tool_call":
+            return _entries_of_result(item)
+        case kind:
+            return note(f"{kind or 'item'} {item.text('text') or ''}".strip())
+
+
+def _entries_of_result(item: Event) -> list[Entry]:
+    failed = item.text("status") in ("failed", "declined")
+    answer = texts(item.inner("result").inners("content"))
+    told = item.text("aggregated_output") or item.inner("error").text("message") or answer
+    if item.text("status") == "declined":
+        return problem(f"Declined. {told or ''}".rstrip())
+    exit_code = item.count("exit_code")
+    return result(f"{told or ''}\nexit {exit_code}" if exit_code else told, failed=failed)

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.entries import amount, call, ended, note, problem, result, said
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
 from matins.executors.runners.protocol import (
@@ -19,6 +20,7 @@ from matins.executors.runners.protocol import (
 )
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, action, shorten
+from matins.model.transcript import Entry
 
 MODES = ("default", "auto_edit", "plan", "yolo")
 _OWN = ("-p", "--prompt", "-i", "--prompt-interactive", "-o", "--output-format", "--approval-mode", "-y", "--yolo",
@@ -217,3 +219,29 @@ def _tokens(stats: Event) -> Tokens:
     """Gemini counts cached tokens as input; Matins does not."""
     cached = min(stats.count("cached"), stats.count("input_tokens"))
     return stats.count("input_tokens") - cached, stats.count("output_tokens"), cached
+
+
+def entries(event: Event) -> list[Entry] | None:
+    """What an event of Gemini CLI tells; None for an event of another tool."""
+    raw = event.raw
+    match event.text("type"):
+        case "init" if "session_id" in raw:
+            return note(event.name("model") or "Begun")
+        case "message" if isinstance(raw.get("content"), str):
+            if event.text("role") != "assistant":
+                return []
+            return said(event.text("content"), "answer" if event.flag("delta") else None)
+        case "tool_use" if "tool_name" in raw:
+            return call(event.name("tool_name"), raw.get("parameters"))
+        case "tool_result" if "tool_id" in raw:
+            failed = event.text("status") == "error"
+            return result(event.text("output") or event.inner("error").text("message"), failed=failed)
+        case "error" if "severity" in raw:
+            warning = event.text("severity") == "warning"
+            return note(event.text("message") or "a warning") if warning else problem(event.text("message"))
+        case "result" if "status" in raw:
+            stats = event.inner("stats")
+            end = ended(amount(stats.count("total_tokens"), "token"))
+            return end if event.text("status") == "success" else problem(event.inner("error").text("message")) + end
+        case _:
+            return None

@@ -9,12 +9,14 @@ import shlex
 from pathlib import Path
 
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.entries import amount, call, ended, note, problem, result, said, thought
 from matins.executors.runners.goose_sessions import GooseLedger
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, StoppedBy
 from matins.executors.runners.session_files import home_of
 from matins.executors.runners.tool_events import Event, action, shorten
+from matins.model.transcript import Entry
 
 MODES = ("auto", "chat")
 _OWN = ("-i", "--instructions", "-t", "--text", "--recipe", "-q", "--quiet", "--output-format", "-n", "--name",
@@ -167,3 +169,38 @@ def _tokens(complete: Event) -> Tokens:
     given, out = complete.count("input_tokens"), complete.count("output_tokens")
     cached = min(complete.count("cache_read_input_tokens"), given)
     return (given - cached, out, cached) if given or out else (complete.count("total_tokens"), 0, 0)
+
+
+def entries(event: Event) -> list[Entry] | None:
+    """What an event of goose tells; None for an event of another tool."""
+    match event.text("type"):
+        case "message" if isinstance(event.raw.get("message"), dict):
+            message = event.inner("message")
+            return [entry for part in message.inners("content") for entry in _entries_of_part(part, message)]
+        case "complete":
+            return ended(amount(event.count("total_tokens"), "token"))
+        case "error" if event.text("error") is not None:
+            return problem(event.text("error"))
+        case _:
+            return None
+
+
+def _entries_of_part(part: Event, message: Event) -> list[Entry]:
+    match part.text("type"):
+        case "text" if message.text("role") == "assistant":
+            return said(part.text("text"), message.name("id"))
+        case "thinking":
+            return thought(part.text("thinking"))
+        case "error":
+            return problem(part.text("message"))
+        case "toolRequest":
+            value = part.inner("toolCall").inner("value")
+            return call(value.name("name"), value.raw.get("arguments"))
+        case "toolResponse":
+            answer = part.inner("toolResult")
+            failed = answer.text("status") == "error" or answer.inner("value").flag("isError")
+            return result("\n".join(_texts(answer)), failed=failed)
+        case "systemNotification":
+            return note(part.text("msg") or "a notification")
+        case _:
+            return []

@@ -12,12 +12,14 @@ import re
 
 from matins.errors import InvalidInput
 from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.entries import call, note, problem, result, said, thought
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import Call, Command, RunnerResult
 from matins.executors.runners.provider_limits import LIMIT_STATUSES, limit_of_status, retry_after
 from matins.executors.runners.tool_events import Event, action, shorten
 from matins.executors.runners.tool_help import has_option
+from matins.model.transcript import Entry
 
 MODES = ("default", "auto")
 _OWN = ("--format", "-s", "--session", "-c", "--continue", "-m", "--model", "--dir", "--attach", "--server", "--fork",
@@ -190,3 +192,27 @@ def _tokens(tokens: Event) -> Tokens:
     cache = tokens.inner("cache")
     fresh = tokens.count("input") + cache.count("write")
     return fresh, tokens.count("output") + tokens.count("reasoning"), cache.count("read")
+
+
+def entries(event: Event) -> list[Entry] | None:
+    """What an event of opencode tells; None for an event of another tool."""
+    part = event.inner("part")
+    match event.text("type"):
+        case "step_start" if part.raw:
+            return []
+        case "step_finish" if part.raw:
+            reason = part.text("reason") or "unknown"
+            return [] if reason in _GOES_ON else note("Ended" if reason == "stop" else f"Stopped early: {reason}")
+        case "text" if part.raw:
+            return said(part.text("text"))
+        case "reasoning" if part.raw:
+            return thought(part.text("text"))
+        case "tool_use" if part.raw:
+            state = part.inner("state")
+            answer = result(state.text("output") or state.text("error"), failed=state.text("status") == "error")
+            return call(part.name("tool"), state.raw.get("input")) + answer
+        case "error" if isinstance(event.raw.get("error"), dict):
+            error = event.inner("error")
+            return problem(error.inner("data").text("message") or error.text("message") or error.name("name"))
+        case _:
+            return None

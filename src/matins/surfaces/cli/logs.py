@@ -10,7 +10,7 @@ from matins.errors import NotFound
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import agent_option, complete_keys, pass_context, root_command
 from matins.surfaces.cli.terminal_text import without_codes
-from matins.surfaces.cli.transcript import Transcript
+from matins.surfaces.transcript_text import TranscriptText
 
 _CHUNK_BYTES = 65_536
 _POLL_S = 0.3
@@ -21,15 +21,17 @@ _POLL_S = 0.3
 @agent_option()
 @click.option("--follow", "-f", is_flag=True, help="Keep printing new entries.")
 @click.option("--stderr", is_flag=True, help="Output on stderr instead of stdout.")
-@click.option("--raw", is_flag=True, help="Output as the tool printed it, with colours and codes.")
+@click.option("--raw", is_flag=True, help="Every byte as it was printed, with JSON, colours and codes.")
 @pass_context
 def logs(context: CliContext, what: str, agent: str | None, follow: bool, stderr: bool, raw: bool) -> None:
     """RUN is the number of a run, or of a step: 12/2. NAME is a schedule, for its last run. JSON that an agent's tool
-    prints is shown as what the agent wrote and did. With --json and --follow, each line is a document.
+    prints is shown as what the agent said, the tools that it called, and the first lines of what they answered; --raw
+    shows it as it was printed. With --json, documents have it as it was printed too, with --follow one on each line.
     """
     run = _run(context, what, agent)
-    total, transcript = 0, Transcript()
-    chunks = _chunks(context, run["id"], "stderr" if stderr else "stdout", follow=follow)
+    total, transcript, as_printed = 0, TranscriptText(), raw or context.as_json
+    call = "runs.output" if as_printed else "runs.transcript"
+    chunks = _chunks(context, call, run["id"], "stderr" if stderr else "stdout", follow=follow)
     if context.as_json and not follow:
         chunks = iter([_joined(list(chunks))])
     for chunk in chunks:
@@ -39,18 +41,18 @@ def logs(context: CliContext, what: str, agent: str | None, follow: bool, stderr
         elif raw:
             click.echo(chunk["text"], nl=False, color=True)
         else:
-            click.echo(without_codes(transcript.read(chunk["text"])), nl=False)
+            click.echo(without_codes(transcript.read(chunk["entries"])), nl=False)
     click.echo(without_codes(transcript.rest()), nl=False)
     if not total:
         context.note(f"Run {run['id']} has no output. Show the run: matins runs show {run['id']}")
 
 
-def _chunks(context: CliContext, run_id: str, stream: str, *, follow: bool) -> Iterator[Document]:
+def _chunks(context: CliContext, call: str, run_id: str, stream: str, *, follow: bool) -> Iterator[Document]:
     """All output so far; with `follow`, also later output."""
     at = 0
     while True:
-        chunk = context.call("runs.output", run_id=run_id, stream=stream, offset=at, limit=_CHUNK_BYTES)
-        if chunk["offset"] > at:
+        chunk = context.call(call, run_id=run_id, stream=stream, offset=at, limit=_CHUNK_BYTES)
+        if chunk["offset"] > at and "text" in chunk:
             context.note(f"… {chunk['offset'] - at} bytes were not kept …")
         yield chunk
         more, at = chunk["next"] > at, chunk["next"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from matins.errors import MatinsError
@@ -25,6 +25,7 @@ from matins.surfaces.http.problems import HttpError, log, status_of
 from matins.surfaces.http.router import Route
 from matins.surfaces.http.server_routes import login_code
 from matins.surfaces.http.stream import Stream
+from matins.surfaces.web import export
 from matins.surfaces.web.files import StaticFiles
 from matins.surfaces.web.live import LiveNames
 from matins.surfaces.web.templates import environment, values_of
@@ -65,6 +66,7 @@ class Pages:
             Route("GET", "/static/{hash}/{name}", self._files),
             Route("GET", "/ui/stream", LiveNames(stream)),
             Route("GET", "/login", partial(_respond, self._sign_in)),
+            Route("GET", "/events/export", partial(_respond, self._export)),
         ]
         views = [*VIEWS.items(), *FRAGMENTS.items()]
         return routes + [Route("GET", path, partial(_respond, partial(self._get, view))) for path, view in views]
@@ -79,6 +81,31 @@ class Pages:
 
     async def _get(self, view: View, scope: Scope) -> Response:
         return await asyncio.get_running_loop().run_in_executor(self._context.pool, self._answer, view, scope)
+
+    async def _export(self, scope: Scope) -> Response:
+        """A file that is sent while it is read. What refuses it, refuses it before the first byte."""
+        parts = await asyncio.get_running_loop().run_in_executor(self._context.pool, self._begun, scope)
+        if isinstance(parts, Response):
+            return parts
+        kind = query_of(scope).get("format", "")
+        name = kind if kind in export.FORMATS else "jsonl"
+        headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="matins-events.{name}"'}
+        return StreamingResponse(self._sent(*parts), 200, headers, export.FORMATS[name])
+
+    def _begun(self, scope: Any) -> tuple[bytes, Iterator[bytes]] | Response:
+        try:
+            parts = export.parts(self._visit(scope, self._context.authenticator.principal_of(scope)))
+            return next(parts, b""), parts
+        except HttpError as error:
+            return self._refused(scope, error)
+        except Exception as error:
+            return self._bare(scope, "failed.html", _error_page(_known(error, scope)))
+
+    async def _sent(self, part: bytes | None, parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        while part is not None:
+            yield part
+            part = await loop.run_in_executor(self._context.pool, next, parts, None)
 
     def _answer(self, view: View, scope: Any) -> Response:
         """The response. It runs in a thread of the pool, from the session to the bytes."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from matins.api.results import Run, RunStep
+from matins.api.results import Run, RunStep, Status
+from matins.engine.counting import counted
 from matins.engine.money import format_money
 from matins.engine.reasons import sentence
+from matins.surfaces.web.states import words
 
 _MAX_LENGTH = 200
 
@@ -19,7 +21,24 @@ def because(run: Run | RunStep, zone: str, stopped_by: str | None = None) -> str
     evidence: dict[str, Any] = {"error": _error(run.outcome), "attempt": run.attempt, "step": stopped_by}
     if isinstance(run, Run):
         evidence |= {"slots": run.slots, "first": _ms(run.first_slot), "last": _ms(run.slot), **(run.evidence or {})}
-    return sentence(run.reason, evidence, zone)
+    return beside(run.state, sentence(run.reason, evidence, zone))
+
+
+def beside(state: str, text: str) -> str:
+    """A sentence that stands beside the word of the state, which it need not repeat."""
+    rest = text.removeprefix(f"{words(state)}: ")
+    return rest[:1].upper() + rest[1:]
+
+
+def overview(status: Status) -> str:
+    """What matters now, in one sentence."""
+    running, needs, failed = len(status.running), len(status.attention), status.failed
+    parts = [f"{counted(running, 'run')} in progress" if running else "Nothing runs"]
+    parts += [
+        f"{counted(needs, 'thing')} {'needs' if needs == 1 else 'need'} you" if needs else "nothing waits for you"
+    ]
+    parts += [f"{counted(failed, 'run')} failed in the last 24 hours"] if failed else []
+    return f"{', '.join(parts)}."
 
 
 def _said(outcome: Any) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, cast
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,15 +20,18 @@ from matins.surfaces.web.files import StaticFiles
 from matins.surfaces.web.paths import full_name, schedule_path, why_path
 from matins.surfaces.web.visit import Visit
 
-_KEPT = frozenset("\n\t")
-_HIDDEN = frozenset({"Cc", "Cf", "Zl", "Zp"})
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Control and format characters: ANSI escapes, bidirectional overrides, zero-width characters."""
+_SHOWN_ELSEWHERE = ("name", "usage")
+_ODD = re.compile(r"[^\n\t -~]")
+"""Most texts have no such character, and need no closer look."""
 
 
 def environment(files: StaticFiles) -> Environment:
     found = Environment(
         loader=PackageLoader("matins.surfaces.web"),
         autoescape=True,
+        finalize=_plain,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -34,13 +39,16 @@ def environment(files: StaticFiles) -> Environment:
     )
     filters: dict[str, Any] = {
         "shown": shown,
+        "as_is": Markup.escape,
         "pretty": pretty,
-        "words": states.words,
-        "duration": times.duration,
+        "facts": facts,
         "counted": counted,
         "frequency": runs_per_period,
-        "segments": _segments,
-        "segment": _segment,
+        "without": str.removeprefix,
+        "words": states.words,
+        "duration": times.duration,
+        "segments": partial(quote, safe="/"),
+        "segment": partial(quote, safe=""),
     }
     found.filters.update(filters)
     names: dict[str, Any] = {
@@ -54,14 +62,6 @@ def environment(files: StaticFiles) -> Environment:
     }
     found.globals.update(names)
     return found
-
-
-def _segments(text: object) -> str:
-    return quote(str(text), safe="/")
-
-
-def _segment(text: object) -> str:
-    return quote(str(text), safe="")
 
 
 def values_of(visit: Visit) -> dict[str, Any]:
@@ -80,37 +80,63 @@ def values_of(visit: Visit) -> dict[str, Any]:
         return f"{local:%A} {local.day} {local:%B}, {local:%H:%M}"
 
     def _title(instant: datetime | None) -> str:
-        return "" if instant is None else times.full(instant, visit.zone)
+        return "" if instant is None else times.full(instant, visit.zone, visit.now)
 
     return {"visit": visit, "at": at, "ago": ago, "day": day, "full": _title, "can": visit.can}
 
 
 def shown(text: Any) -> Markup:
-    """A text from outside. Characters that would hide or reorder others are written out."""
-    parts: list[str] = []
-    for part in _runs(str(text)):
-        plain = Markup.escape(part)
-        parts.append(plain if _is_plain(part) else Markup('<span class="ctl">{}</span>').format(_written(part)))
-    return Markup("").join(parts)
+    """A text from outside. Characters that would hide or reorder others are written out, and marked."""
+    return Markup(_ODD.sub(_marked, str(Markup.escape(str(text)))))
 
 
-def _runs(text: str) -> list[str]:
-    """The text, with each hidden character on its own."""
-    found: list[str] = []
-    start = 0
-    for index, character in enumerate(text):
-        if not _is_plain(character):
-            found += [text[start:index], character]
-            start = index + 1
-    return [part for part in [*found, text[start:]] if part]
+def _marked(match: re.Match[str]) -> str:
+    return f'<span class="ctl">{_written(match[0])}</span>' if _is_hidden(match[0]) else match[0]
 
 
-def _is_plain(part: str) -> bool:
-    return len(part) > 1 or part in _KEPT or unicodedata.category(part) not in _HIDDEN
+def _plain(value: Any) -> Any:
+    """What a template prints. Of texts, attributes too have hidden characters written out; `as_is` is for the values of
+    fields."""
+    return value if type(value) is not str else _ODD.sub(lambda match: _visible(match[0]), value)
+
+
+def _visible(character: str) -> str:
+    return _written(character) if _is_hidden(character) else character
+
+
+def _is_hidden(character: str) -> bool:
+    return unicodedata.category(character) in _HIDDEN
 
 
 def _written(character: str) -> str:
     return "ESC" if character == "\x1b" else f"U+{ord(character):04X}"
+
+
+def facts(record: Any) -> list[tuple[str, str]]:
+    """The settings of a record that are set, in words."""
+    return [
+        (states.words(key), _flat(value))
+        for key, value in to_document(record).items()
+        if key not in _SHOWN_ELSEWHERE and _is_set(value)
+    ]
+
+
+def _is_set(value: Any) -> bool:
+    return value not in (None, "", [], {})
+
+
+def _flat(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            return ", ".join(
+                f"{key}: {_flat(item)}" for key, item in cast("dict[str, Any]", value).items() if _is_set(item)
+            )
+        case list():
+            return ", ".join(map(_flat, cast("list[Any]", value)))
+        case _:
+            return str(value)
 
 
 def pretty(value: Any) -> str:

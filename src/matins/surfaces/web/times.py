@@ -22,11 +22,12 @@ def clock(at: datetime, zone: tzinfo, now: datetime) -> str:
     return f"{local.day} {local:%b}{year} {text}"
 
 
-def full(at: datetime, zone: tzinfo) -> str:
-    """The instant with its date and zone: Fri 27 Mar 2026, 02:30 CET."""
+def full(at: datetime, zone: tzinfo, now: datetime) -> str:
+    """The instant with its date and zone: Fri 27 Mar, 02:30 CET; with the year where it is another."""
     local = at.astimezone(zone)
+    year = f" {local.year}" if local.year != now.astimezone(zone).year else ""
     text = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
-    return f"{local:%a} {local.day} {local:%b} {local.year}, {text} {local.tzname()}"
+    return f"{local:%a} {local.day} {local:%b}{year}, {text} {local.tzname()}"
 
 
 def relative(at: datetime, now: datetime) -> str:

@@ -15,6 +15,8 @@ function fields(form) {
   return body;
 }
 
+export const chosen = () => $$('tbody[data-nav] input:checked').map((each) => each.value); // rows, by name
+
 const filled = (path, result) => path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(result?.[name] ?? ''))
   .replace(/\/{2,}/g, '/');
 
@@ -48,6 +50,7 @@ export async function act(element, body = {}) {
     toast(element.dataset.done ?? 'Done.');
     if (element.dataset.to) location.href = filled(element.dataset.to, result);
     else document.body.dispatchEvent(new CustomEvent('matins:refresh'));
+    if ('names' in element.dataset) document.dispatchEvent(new CustomEvent('matins:unselect'));
   } catch (error) {
     problem(element, error instanceof TypeError ? 'Matins does not answer. Nothing was changed, or the answer was lost.' : error.message);
     document.body.dispatchEvent(new CustomEvent('matins:refresh'));
@@ -71,7 +74,7 @@ on('submit', (event) => {
   const form = event.target;
   if (!form.matches('[data-call]')) return;
   event.preventDefault();
-  act(form, fields(form));
+  act(form, { ...fields(form), ...('names' in form.dataset && { names: chosen() }) });
 });
 
 // Approvals: the first press arms, the second confirms. A digest that changed in between disarms: the card is another.

@@ -13,6 +13,12 @@ export function toast(text) {
   timer = setTimeout(() => { box.hidden = true; }, 4000);
 }
 
+// A part of a page, parsed without running anything in it; nothing when the server refuses it.
+export async function fragment(path) {
+  const response = await fetch(path, { headers: { 'HX-Request': 'true' } });
+  return response.ok ? new DOMParser().parseFromString(await response.text(), 'text/html').body : null;
+}
+
 // Cookies of the page itself: the viewer's zone and theme.
 export function remember(name, value) {
   document.cookie = `${name}=${encodeURIComponent(value)}; Path=/; SameSite=Strict; Max-Age=31536000`;

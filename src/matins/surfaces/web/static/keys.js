@@ -1,6 +1,6 @@
 // Keys, printed on what they press, and off while typing. "?" lists them.
 import { $, $$, on, toast } from './dom.js';
-import { arm, call, current } from './calls.js';
+import { arm, call, chosen as chosenNames, current } from './calls.js';
 import { toggle } from './palette.js';
 
 const GO = { n: '/', s: '/schedules', r: '/runs', a: '/approvals', m: '/missions', e: '/events' };
@@ -59,7 +59,6 @@ function move(step) {
 function mark() { const one = row(); rows().forEach((each) => each.classList.toggle('cur', each === one)); }
 on('htmx:after:swap', () => { mark(); selected(); });
 
-const chosenNames = () => $$('tbody[data-nav] input:checked').map((each) => each.value);
 function selected() {
   const bulk = $('.bulk'), names = chosenNames();
   $$('tbody[data-nav] tr').forEach((each) => each.classList.toggle('sel', Boolean($('input:checked', each))));
@@ -68,6 +67,8 @@ function selected() {
   $('#chosen').textContent = names.length;
 }
 on('change', (event) => { if (event.target.closest('tbody[data-nav]')) selected(); });
+function unselect() { $$('tbody[data-nav] input:checked').forEach((each) => { each.checked = false; }); selected(); }
+on('matins:unselect', unselect);
 on('click', async (event) => {
   const button = event.target.closest('[data-bulk]');
   if (!button) return;
@@ -78,7 +79,6 @@ on('click', async (event) => {
   }
   delete button.dataset.call;
   toast(refused.length ? refused.join(' ') : 'Done.');
-  $$('tbody[data-nav] input:checked').forEach((each) => { each.checked = false; });
-  selected();
+  unselect();
   document.body.dispatchEvent(new CustomEvent('matins:refresh'));
 });

@@ -1,15 +1,14 @@
 // Ctrl K: one field for everything.
-import { $, $$, on } from './dom.js';
+import { $, $$, fragment, on } from './dom.js';
 
 const dialog = $('#palette'), input = $('input', dialog), box = $('#pl');
 let asked = 0, timer;
 
 async function fill() {
   const mine = ++asked;
-  const response = await fetch(`/ui/palette?q=${encodeURIComponent(input.value)}`, { headers: { 'HX-Request': 'true' } });
-  if (mine !== asked || !response.ok) return;
-  const parsed = new DOMParser().parseFromString(await response.text(), 'text/html'); // inert: nothing in it runs
-  box.replaceChildren(...parsed.body.childNodes);
+  const found = await fragment(`/ui/palette?q=${encodeURIComponent(input.value)}`);
+  if (mine !== asked || !found) return;
+  box.replaceChildren(...found.childNodes);
   const options = $$('[role=option]', box);
   options.forEach((option, index) => { option.id = `po${index}`; });
   choose(options[0]);

@@ -43,5 +43,6 @@ VIEWS: Mapping[str, View] = {
 FRAGMENTS: Mapping[str, View] = {
     "/ui/reads": schedules.reads,
     "/ui/palette": palette.palette,
+    "/ui/output/{run_id}": runs.more_output,
 }
 """Parts of pages that scripts ask for."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
+from matins.engine.events import EVENTS
 from matins.surfaces.web.visit import Page, Visit
 
 _PAGE = 100
@@ -13,21 +16,37 @@ _ICONS = {
     "denied": "deny", "cancelled": "deny", "approved": "ok", "resumed": "play", "created": "new",
     "updated": "edit", "applied": "ok",
 }  # fmt: skip
+_FILTERS = ("group", "schedule", "run")
 _GROUPS = ("run", "schedule", "approval", "throttle", "incident", "policy", "session", "token")
 
 
 def index(visit: Visit) -> Page:
-    query = visit.query
-    group = query.get("group") if query.get("group") in _GROUPS else None
-    given: dict[str, Any] = {
-        "types": [f"{group}.*"] if group else None,
-        "schedule": query.get("schedule") or None,
-        "run_id": query.get("run") or None,
-    }
-    found = visit.api.events.list(limit=_PAGE, **{name: value for name, value in given.items() if value})
+    found = visit.api.events.list(limit=_PAGE, **chosen(visit.query))
     rows = [(event, _icon(event.type)) for event in reversed(found)]
-    values = {"rows": rows, "groups": _GROUPS, "group": group, "seal": visit.api.audit.seal()}
+    values = {
+        "rows": rows,
+        "size": _PAGE,
+        "groups": _GROUPS,
+        "group": _group(visit.query),
+        "seal": visit.api.audit.seal(),
+        "filters": urlencode({name: visit.query[name] for name in _FILTERS if visit.query.get(name)}),
+    }
     return Page("events.html", "Events", values)
+
+
+def chosen(query: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of the use case that the filters in the address select."""
+    group = _group(query)
+    given: dict[str, Any] = {
+        "types": [kind for kind in EVENTS if kind.startswith(f"{group}.")],
+        "schedule": query.get("schedule"),
+        "run_id": query.get("run"),
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def _group(query: Mapping[str, str]) -> str | None:
+    return query.get("group") if query.get("group") in _GROUPS else None
 
 
 def _icon(kind: str) -> str:

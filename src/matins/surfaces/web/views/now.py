@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from matins.surfaces.web.budgets import used
-from matins.surfaces.web.sentences import because
+from matins.surfaces.web.sentences import because, overview
 from matins.surfaces.web.timeline import picture
 from matins.surfaces.web.visit import Page, Visit
 
@@ -30,10 +30,12 @@ def now(visit: Visit) -> Page:
     if not upcoming and not recent and not api.list(limit=1):
         return welcome(visit)
     unplanned = [run for run in recent if run.state in _UNPLANNED or run.status == "awaiting_approval"]
+    status = api.system.status()
     values = {
         "picture": picture(api.timeline(), visit.zone, visit.zone_name),
         "running": [each for each in api.runs.live() if each.run.state == "running"][:_SHOWN],
-        "status": api.system.status(),
+        "status": status,
+        "overview": overview(status),
         "pauses": api.pauses(),
         "budgets": [(budget, used(budget)) for budget in api.budgets.list()],
         "upcoming": upcoming,

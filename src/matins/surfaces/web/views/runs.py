@@ -7,14 +7,15 @@ from typing import Any
 
 from matins.api.results import Run, RunFacts
 from matins.errors import MatinsError
-from matins.surfaces.web.sentences import because, usage
+from matins.surfaces.web.sentences import because, beside, usage
 from matins.surfaces.web.states import RUNS
 from matins.surfaces.web.visit import Page, Visit
 from matins.surfaces.web.waterfall import waterfall
 
 _PAGE = 50
 _OUTPUT_BYTES = 65_536
-_TABS = ("output", "transcript", "definition", "difference")
+_FAR_BEHIND = 1 << 20
+_TABS = ("output", "raw", "conversation", "definition", "difference")
 
 
 def index(visit: Visit) -> Page:
@@ -47,6 +48,7 @@ def show(visit: Visit) -> Page:
         "snapshot": snapshot,
         "facts": facts,
         "usage": usage(run),
+        "sentence": beside(run.state, facts.sentence),
         "checks": api.runs.checks(run.id),
         "waterfall": waterfall(facts, visit.now, visit.zone),
         "reported": _reported(run),
@@ -58,9 +60,9 @@ def show(visit: Visit) -> Page:
         "difference": None,
     }
     match values["tab"]:
-        case "output":
-            values["output"] = _output(visit, run)
-        case "transcript":
+        case "output" | "raw":
+            values["output"] = _output(visit, run.id, values["tab"])
+        case "conversation":
             thread = api.runs.thread(run.id)
             messages = api.threads.messages(thread.thread.id, limit=500) if thread else []
             values["messages"] = [message for message in messages if message.run_id in (None, run.id)]
@@ -88,11 +90,22 @@ def _reported(run: Run) -> dict[str, Any]:
             return {}
 
 
-def _output(visit: Visit, run: Run) -> Any:
+def _output(visit: Visit, run_id: str, tab: str) -> Any:
+    """The end of the output, as people read it or as it was written; the error if it is not on this machine."""
+    runs = visit.api.runs
     try:
-        return visit.api.runs.output(run.id, limit=_OUTPUT_BYTES)
+        return (runs.output if tab == "raw" else runs.transcript)(run_id, offset=-_OUTPUT_BYTES, limit=_OUTPUT_BYTES)
     except MatinsError as error:
         return error
+
+
+def more_output(visit: Visit) -> Page:
+    """What a run has written since. Far behind, it goes on at the end."""
+    run_id, offset = visit.params["run_id"], visit.query.get("offset", "")
+    found = visit.api.runs.transcript(run_id, offset=int(offset) if offset.isdecimal() else 0, limit=_OUTPUT_BYTES)
+    if found.total - found.next > _FAR_BEHIND:
+        found = visit.api.runs.transcript(run_id, offset=-_OUTPUT_BYTES, limit=_OUTPUT_BYTES)
+    return Page("_more_output.html", "Output", {"output": found})
 
 
 def _difference(visit: Visit, facts: RunFacts) -> tuple[str, list[tuple[str, Any, Any]]] | None:

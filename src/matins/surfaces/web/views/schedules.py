@@ -12,7 +12,7 @@ from matins.model.schedule import ScheduleDefinition, TriggerSettings
 from matins.model.settings import settings_of
 from matins.surfaces.text_values import from_text
 from matins.surfaces.web.heat import heat
-from matins.surfaces.web.sentences import because, usage
+from matins.surfaces.web.sentences import because, beside, usage
 from matins.surfaces.web.slots import bar_of, slot_bar
 from matins.surfaces.web.visit import Page, Visit
 
@@ -72,12 +72,20 @@ def show(visit: Visit) -> Page:
         "heat": heat(api.calendar(schedule.name, agent=schedule.agent)),
     }
     values["gates"] = _gates(values["why"])
+    values["answer"] = _said(values["why"])
     return Page("schedule.html", schedule.name, values, (f"schedule-{schedule.id}",))
 
 
 def _slots(runs: list[Run]) -> list[datetime]:
     """The slots that the Why? panel offers."""
     return [run.slot for run in runs if run.slot is not None][:20]
+
+
+def _said(why: Explanation) -> str:
+    """The answer. The heading says the slot of a record, and its state."""
+    if why.run is None or why.run.run.slot is None:
+        return why.summary
+    return beside(why.run.run.state, why.summary.partition(": ")[2])
 
 
 def _gates(why: Explanation) -> list[Any]:
