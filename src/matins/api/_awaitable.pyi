@@ -123,6 +123,7 @@ from matins.api.results import (
     Timeline,
     Token,
     Tool,
+    Transcript,
     Usual,
     Whoami,
 )
@@ -569,7 +570,12 @@ class AwaitableRuns(AwaitableRunsCalls):
     async def output(
         self, run_id: RunId, *, offset: int = 0, limit: int = 65536, stream: Literal["stdout", "stderr"] = "stdout"
     ) -> Output:
-        """Get up to `limit` bytes of what the last attempt wrote. Secrets are redacted."""
+        """Get up to `limit` bytes of what the last attempt wrote, without secrets; `offset` below 0: from the end."""
+    async def transcript(
+        self, run_id: RunId, *, offset: int = 0, limit: int = 65536, stream: Literal["stdout", "stderr"] = "stdout"
+    ) -> Transcript:
+        """Get what the last attempt wrote, as people read it: what the agent said, which tools it called with what, and
+        shortened results. Lines of unknown tools are as they were; `output` has everything as it was written."""
 
 class AwaitableSystem(AwaitableNoun):
     async def stats(self) -> Stats:

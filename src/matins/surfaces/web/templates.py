@@ -97,7 +97,9 @@ def _marked(match: re.Match[str]) -> str:
 def _plain(value: Any) -> Any:
     """What a template prints. Of texts, attributes too have hidden characters written out; `as_is` is for the values of
     fields."""
-    return value if type(value) is not str else _ODD.sub(lambda match: _visible(match[0]), value)
+    if type(value) is not str or (value.isascii() and value.isprintable()):
+        return value
+    return _ODD.sub(lambda match: _visible(match[0]), value)
 
 
 def _visible(character: str) -> str:
