@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +82,36 @@ def test_a_run_that_takes_more_than_twice_as_long_as_usual(memory: Sandbox) -> N
         memory.settle()
     assert seen[:4] == [[]] * 4
     assert seen[4] == [f"Run {run.id} of report has run for 4m; it usually takes 2m."]
+
+
+def test_a_run_that_has_written_nothing_for_half_of_its_idle_timeout(tmp_path: Path) -> None:
+    """B12: shown with how long it is silent and when it is ended; one that still writes is not"""
+    os.mkfifo(tmp_path / "begun")
+    os.mkfifo(tmp_path / "go")
+    script = f"echo hello; echo > {tmp_path}/begun; cat {tmp_path}/go"
+    with Matins(f"sqlite:///{tmp_path}/m.db") as m:
+        m.agents.set("scout", runner="shell", command=["sh", "-c", script], idle_timeout="20m")
+        m.add("quiet", when="every 1000 days", agent="scout", prompt="Go.")
+        run = m.run("quiet")
+        (tmp_path / "begun").read_text()
+        (output,) = wait_for(lambda: [path for path in tmp_path.rglob("*.out") if path.stat().st_size])
+        assert [item for item in m.system.attention() if item.kind == "stuck"] == []
+        then = time.time() - 11 * 60
+        for path in output.parent.glob(f"{output.stem}*"):
+            os.utime(path, (then, then))
+        (item,) = m.system.attention()
+        assert (item.kind, item.command) == ("stuck", f"matins logs {run.id}")
+        assert item.sentence == f"Run {run.id} of quiet has written nothing for 11m; it is ended after 20m."
+        (tmp_path / "go").write_text("")
+        assert m.runs.wait(run.id, timeout=60).state == "succeeded"
+        assert m.system.attention() == []
+
+
+def wait_for(look: Callable[[], list[Path]]) -> list[Path]:
+    until = time.monotonic() + 60
+    while not (found := look()) and time.monotonic() < until:
+        os.sched_yield()
+    return found
 
 
 def stuck(bench: Sandbox) -> list[str]:

@@ -19,6 +19,7 @@ from matins.ports import Transaction
 from matins.runtime.rows import run_record
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.gate_reports import state_report
+from matins.service.output import silence_ms
 from matins.service.system import midnight
 
 _MAX_ITEMS = 100
@@ -65,7 +66,7 @@ class Attention:
         yield from self._approvals(transaction)
         for row in transaction.runs_in_hand(_MAX_ITEMS):
             run = run_record(row)
-            item = _held(run) if run.state is RunState.HELD else _stuck(transaction, run, now)
+            item = _held(run) if run.state is RunState.HELD else self._stuck(transaction, run, now)
             if item is not None:
                 yield item
         yield from self._stopped(transaction)
@@ -128,6 +129,32 @@ class Attention:
                 since=to_datetime(schedule.paused_at or schedule.updated_at),
             )
 
+    def _stuck(self, transaction: Transaction, run: RunRecord, now: int) -> AttentionItem | None:
+        sentence = self._silent(transaction, run, now) or _too_long(transaction, run, now)
+        if sentence is None:
+            return None
+        return AttentionItem(
+            "stuck",
+            sentence,
+            f"matins logs {run.id}",
+            schedule=run.schedule,
+            run_id=str(run.id),
+            since=to_datetime(run.started_at),
+        )
+
+    def _silent(self, transaction: Transaction, run: RunRecord, now: int) -> str | None:
+        """What is said of a run that has written nothing for half of its agent's idle timeout."""
+        name = self.core.schedule(transaction, run.schedule_id).agent
+        agent = self.core.catalog.policies(transaction).agents.get(name)
+        if agent is None or agent.idle_timeout_ms is None:
+            return None
+        silent = silence_ms(self.core, transaction, run, now)
+        if silent is None or silent < agent.idle_timeout_ms // 2:
+            return None
+        left = agent.idle_timeout_ms - silent
+        ending = f"; it is ended after {format_duration(agent.idle_timeout_ms)}" if left > 0 else ""
+        return f"Run {run.id} of {run.schedule} has written nothing for {_about(silent)}{ending}."
+
     def _next(self, transaction: Transaction) -> Iterator[NextRun]:
         for number in transaction.upcoming(_SHOWN):
             schedule = self.core.schedule(transaction, number)
@@ -147,21 +174,14 @@ def _held(run: RunRecord) -> AttentionItem:
     )
 
 
-def _stuck(transaction: Transaction, run: RunRecord, now: int) -> AttentionItem | None:
-    """A run that takes more than twice as long as usual, and a minute longer."""
+def _too_long(transaction: Transaction, run: RunRecord, now: int) -> str | None:
+    """What is said of a run that takes more than twice as long as usual, and a minute longer."""
     if run.started_at is None or (usual := _usual_ms(transaction, run)) is None:
         return None
     took = now - run.started_at
     if took <= 2 * usual or took <= usual + MINUTE_MS:
         return None
-    return AttentionItem(
-        "stuck",
-        f"Run {run.id} of {run.schedule} has run for {_about(took)}; it usually takes {_about(usual)}.",
-        f"matins logs {run.id}",
-        schedule=run.schedule,
-        run_id=str(run.id),
-        since=to_datetime(run.started_at),
-    )
+    return f"Run {run.id} of {run.schedule} has run for {_about(took)}; it usually takes {_about(usual)}."
 
 
 def _usual_ms(transaction: Transaction, run: RunRecord) -> int | None:

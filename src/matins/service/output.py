@@ -17,10 +17,10 @@ from matins.engine.validation import check_number
 from matins.errors import NotFound, StoreError
 from matins.executors.processes.journal import name_of
 from matins.executors.processes.output import ERR, OUT
-from matins.executors.processes.output_chunks import OutputChunk, read_output
+from matins.executors.processes.output_chunks import OutputChunk, last_output_ms, read_output
 from matins.model.access import Principal
 from matins.model.run import RunRecord, StepId
-from matins.ports import Store
+from matins.ports import Store, Transaction
 from matins.service.core import Core
 
 MAX_BYTES = 1 << 20
@@ -94,6 +94,16 @@ class Outputs:
         words = [line for line in printed.splitlines() if not line.startswith("{")]  # others are events of a tool
         said = "\n".join(words) if words else _answer(run)
         return f"{said}\n{errors}"
+
+
+def silence_ms(core: Core, transaction: Transaction, run: RunRecord, now: int) -> int | None:
+    """How long a run has written nothing; None if it is no process of this machine."""
+    identity = transaction.worker_of(run.id, run.epoch)
+    if _part(identity, "host") != socket.gethostname():
+        return None
+    name = name_of(run.id, run.epoch, _part(identity, "incarnation") or "")
+    last = last_output_ms(state_folder(core.store, core.local.state_folder), name)
+    return None if last is None else now - last
 
 
 def _last_bytes(source: Source) -> str:

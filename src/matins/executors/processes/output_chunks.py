@@ -32,6 +32,20 @@ def read_output(folder: Path, name: str, offset: int, limit: int, *, stream: str
     return OutputChunk(*output.read_after(path_in(str(folder), name + stream), offset, limit), complete)
 
 
+def last_output_ms(folder: Path, name: str) -> int | None:
+    """When an attempt last wrote to stdout or stderr, in milliseconds of the wall clock. For one that has not, when its
+    journal was written; None if it has no files: then it is no process."""
+    written = [at for file in output.file_names(name) if (at := _written_ms(folder, file)) is not None]
+    return max(written) if written else _written_ms(folder, name)
+
+
+def _written_ms(folder: Path, file: str) -> int | None:
+    try:
+        return Path(path_in(str(folder), file)).lstat().st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return None
+
+
 def _is_complete(path: str) -> bool:
     records = _records(path)
     return bool(records) and (_has_ended(records) or not _may_write(records[0]))
