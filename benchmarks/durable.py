@@ -58,13 +58,14 @@ class Entry:
     variant: str = ""
     processes: int = 1
     seconds: float = 30.0
+    interpreter: str = sys.executable
 
     @property
     def key(self) -> tuple[str, str, str]:
         return self.measure, self.store, self.name
 
     def python(self) -> str:
-        return str(APSCHEDULER_4) if self.adapter == "apscheduler4" else sys.executable
+        return str(APSCHEDULER_4) if self.adapter == "apscheduler4" else self.interpreter
 
     def quick(self) -> Entry:
         return replace(self, count=max(20, self.count // 50), seconds=self.seconds / 6)
@@ -73,6 +74,7 @@ class Entry:
 ENTRIES = (
     Entry("drain", SQLITE, MATINS, "matins", 10_000),
     Entry("drain", SQLITE, "Matins, a payload each", "matins", 10_000, "a payload each"),
+    Entry("drain", SQLITE, "Matins, one-shots", "matins", 10_000, "one-shots"),
     Entry("drain", SQLITE, WITHOUT_GATES, "matins", 10_000, "without gates"),
     Entry("drain", SQLITE, "APScheduler 3", "apscheduler3", 2_000),
     Entry("drain", SQLITE, "APScheduler 3, WAL, one thread", "apscheduler3", 2_000, "WAL, one thread"),

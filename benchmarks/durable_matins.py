@@ -19,6 +19,7 @@ from matins.runtime.clock import SystemClock
 from matins.runtime.timers import Timers
 
 OWN_PAYLOAD = "a payload each"
+ONE_SHOTS = "one-shots"
 NO_GATES = "without gates"
 CHUNK = 50_000
 TICK_MS = 10
@@ -35,6 +36,12 @@ def a_minute_ago() -> str:
     """A daily cron expression whose minute has just passed."""
     minute = datetime.now(UTC) - timedelta(minutes=1)
     return f"{minute.minute} {minute.hour} * * *"
+
+
+def instant(nth: int) -> str:
+    """One of the instants of the last minute."""
+    at = datetime.now(UTC) - timedelta(minutes=1) + timedelta(milliseconds=nth)
+    return at.isoformat(timespec="milliseconds")
 
 
 def with_jobs(matins: Matins) -> Matins:
@@ -55,10 +62,12 @@ class OfMatins(adapter.Contestant):
         return self.task.url or f"sqlite:///{self.task.file}"
 
     def schedules(self, when: str, do: str, count: int) -> Iterator[dict[str, Any]]:
-        own = self.task.variant == OWN_PAYLOAD
+        once = self.task.variant == ONE_SHOTS
+        own = once or self.task.variant == OWN_PAYLOAD
         for nth in range(count):
             payload = {"payload": {"nth": nth}} if own else {}
-            yield {"name": f"schedule {nth}", "when": when, "timezone": "UTC", "job": do, **payload}
+            at = instant(nth) if once else when
+            yield {"name": f"schedule {nth}", "when": at, "timezone": "UTC", "job": do, **payload}
 
     def prepare(self) -> None:
         matins = with_jobs(Matins(self.url, clock=EarlierClock()))
