@@ -1,6 +1,6 @@
 """What a fire of Matins costs beside an earlier commit: the drains of `durable.py`, in turn with that commit.
 
-Give the Python of an environment in which the earlier commit is installed. Judge by CPU time; a machine is seldom quiet.
+Give the Python of an environment in which the earlier commit is installed. Judge by CPU time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def main() -> None:
     finally:
         databases.close()
         shutil.rmtree(folder, ignore_errors=True)
-    print("| store | what | figure | before | now | ratio | ratio of the least |\n| --- | --- | --- | ---: | ---: | ---: | ---: |")
+    print("| store | what | figure | before | now | ratio | ratio of the least |")
+    print("| --- | --- | --- | ---: | ---: | ---: | ---: |")
     for entry in entries:
         for figure in figures:
             before, now = (samples[entry.store, entry.name, figure, side] for side in ("before", "now"))

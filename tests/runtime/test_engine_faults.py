@@ -117,17 +117,23 @@ def test_runs_of_a_broken_schedule_wait_and_do_not_spin(bench: Sandbox, lines: L
     assert lines(bench, "good") == ["08:05 succeeded", "08:10 succeeded"]
 
 
-def test_a_rule_that_raises_parks_its_schedule(bench: Sandbox, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H2"""
-    bench.add_many([{"name": name, "when": "*/5 * * * *", "job": "work"} for name in ("bad", "z")])
-    original = Timetable.plan
+@pytest.mark.parametrize("road", ["plan", "next_if_on_time"])
+def test_a_rule_that_raises_parks_its_schedule(
+    bench: Sandbox, lines: Lines, monkeypatch: pytest.MonkeyPatch, road: str
+) -> None:
+    """H2: on the long road of the planner, and on the short one"""
+    for name in ("bad", "z"):
+        bench.job(name)(lambda run: None)
+    limit = {"max_executions": 9} if road == "plan" else {}
+    bench.add_many([{"name": name, "when": "*/5 * * * *", "job": name, **limit} for name in ("bad", "z")])
+    original = getattr(Timetable, road)
 
-    def wrong(self: Timetable, schedule_id: int, *rest: Any) -> Any:
-        if schedule_id == 1:
+    def wrong(self: Timetable, *rest: Any) -> Any:
+        if self.definition.job == "bad":
             raise ZeroDivisionError("no such thing")
-        return original(self, schedule_id, *rest)
+        return original(self, *rest)
 
-    monkeypatch.setattr(Timetable, "plan", wrong)
+    monkeypatch.setattr(Timetable, road, wrong)
     bench.run_until(AT)
     assert lines(bench, "z") == ["08:05 succeeded"]
     assert bench.get("bad").note == "ZeroDivisionError: no such thing"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from matins.engine.catch_up import CatchUpPlan, SlotGroup, SlotRange, grace_of, plan_catch_up
 from matins.engine.gates import ALL, Candidate, Facts, Mask, judge, touched_gates
@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 class Timetable:
     """A compiled schedule definition, ready for planning."""
 
-    __slots__ = ("_plain_times", "definition", "elapsed", "exclusive", "from_completion", "trigger")
+    __slots__ = ("_last", "definition", "elapsed", "exclusive", "from_completion", "plain_times", "trigger")
 
     def __init__(self, definition: ScheduleDefinition, trigger: Trigger) -> None:
         self.definition = definition
@@ -55,7 +55,9 @@ class Timetable:
         self.elapsed = isinstance(when, Interval) and when.anchor != "grid"
         """Whether the next slot counts from a run, and not from fixed slots."""
         bounded = definition.max_executions is not None or definition.ends_at is not None
-        self._plain_times = not self.elapsed and not bounded and not definition.jitter
+        self.plain_times = not self.elapsed and not bounded and not definition.jitter
+        """Whether slots are fixed, and each is due at its own instant."""
+        self._last: tuple[int, int | None, int] = (-1, None, -1)
 
     def due_at(self, schedule_id: int, slot: int | None) -> int | None:
         """The slot plus its jitter."""
@@ -64,6 +66,15 @@ class Timetable:
         following = self.trigger.next_ms(slot)
         period = following - slot if following is not None else 0
         return slot + jitter_ms(schedule_id, slot, period, self.definition.jitter)
+
+    def next_if_on_time(self, slot: int, now: int) -> int | Literal[False] | None:
+        """The slot after this one; False if this one is late, or not the last that is due. For plain times only."""
+        last = self._last
+        if last[0] != slot:  # schedules with equal settings ask about the same slot
+            following = self.trigger.next_ms(slot)
+            until = slot + grace_of(self.definition, slot, following)
+            self._last = last = (slot, following, until if following is None else min(until, following - 1))
+        return last[1] if now <= last[2] else False
 
     def backs_off_until(self, failures: Failures, now: int) -> int | None:
         """Until when slots are skipped because of failures; None when the schedule does not back off now."""
@@ -93,11 +104,9 @@ class Timetable:
         if taken is not None and taken[0] <= slot:
             following = taken[1] + 1 if self.elapsed else self.trigger.next_ms(taken[1])
             return Plan([], following, self.due_at(schedule_id, following), window_used, executions)
-        if self._plain_times and taken is None:  # the fast path of most plans: on time, with no missed slots
-            following = self.trigger.next_ms(slot)
-            on_time = (
-                following is not None and now < following and now - slot <= grace_of(self.definition, slot, following)
-            )
+        if self.plain_times and taken is None:  # the fast path of most plans: on time, with no missed slots
+            following = self.next_if_on_time(slot, now)
+            on_time = following is not False
             if on_time and (not gates or judge(self._on_time(slot, facts, executions, now), gates) is None):
                 return Plan([PlannedRun(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
         if self.definition.ends_at is not None and slot > self.definition.ends_at:

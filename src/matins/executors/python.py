@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import datetime
+from itertools import takewhile
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -23,7 +24,8 @@ from matins.executors.preparation import folder_of
 from matins.executors.registry import JobRegistry
 from matins.executors.usage_meter import UsageMeter
 from matins.executors.work_items import NoWork
-from matins.model.run import Outcome, ProviderLimit
+from matins.model.rows import from_tuple
+from matins.model.run import DONE, Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.ports import Clock
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
@@ -35,9 +37,9 @@ MAX_CLAIMED_AHEAD = 1_024
 MAX_ASYNC_TASKS = 5_000
 _INITIAL_AHEAD = 4
 _SLOW_START_MS = 1_000
-_DONE = Outcome(True)
 _NOT_COPIED = object()
 _CANCELLED_BY_PROGRAM = "the program cancelled the job; perhaps its event loop was ending"
+_ended = from_tuple(AttemptEnd)
 
 
 class JobContext:
@@ -174,12 +176,12 @@ def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
     job = executor.jobs.get(attempt.compiled.definition.job)
     if job is None or job.run is None:
         return Outcome(False, error=f'the job "{attempt.compiled.definition.job}" is not registered in this process')
-    if (missing := executor.jobs.unavailable(job)) is not None:
+    if job.services and (missing := executor.jobs.unavailable(job)) is not None:
         return Outcome(False, error=missing)
     try:
         result = job.run(JobContext(attempt, executor))
         if result is None:
-            return _DONE
+            return DONE
         return Outcome(True, asyncio.run(result) if inspect.iscoroutine(result) else result)
     except BaseException as error:  # a job may raise anything, even SystemExit; the thread continues
         return _failed(error)
@@ -237,15 +239,19 @@ class PythonExecutor:
         self._pool = []
 
     def submit(self, batch: list[Attempt]) -> None:
-        boot = self._clock.boot_ms()
+        boot, active, put = self._clock.boot_ms(), self._active, self._queue.put
         on_loop: list[Attempt] = []
+        is_async: dict[str, bool] = {}
         for attempt in batch:
-            self._active[attempt.mark] = attempt, boot
-            job = self.jobs.get(attempt.compiled.definition.job)
-            if job is not None and job.is_async:
+            active[attempt[:2]] = attempt, boot
+            name = attempt.compiled.definition.job
+            if name not in is_async:
+                job = self.jobs.get(name)
+                is_async[name] = job is not None and job.is_async
+            if is_async[name]:
                 on_loop.append(attempt)
             else:
-                self._queue.put(attempt)
+                put(attempt)
         if on_loop:
             self._loop.call(self._begin_all, on_loop)
 
@@ -259,14 +265,16 @@ class PythonExecutor:
         if self._tasks and self._loop.is_gone:
             self._give_up_tasks()
         ended: list[AttemptEnd] = []
+        get, pop = self._ended.get_nowait, self._active.pop
         try:
             while True:
-                ended.append(self._ended.get_nowait())
+                ended.append(get())
         except Empty:
             pass
-        for item in ended:
-            self._active.pop(item.attempt.mark, None)
-            self._overdue.discard(item.attempt.mark)
+        for attempt, _ in ended:
+            pop(attempt[:2], None)
+        if self._overdue:
+            self._overdue.difference_update([attempt.mark for attempt, _ in ended])
         if ended and self._queue.qsize() < self._threads:
             # The threads have almost finished the claimed attempts: jobs are short, so more may be claimed at a time.
             self._max_ahead = min(self._max_ahead * 2, MAX_CLAIMED_AHEAD)
@@ -286,14 +294,11 @@ class PythonExecutor:
         return len(self._active) > self._ended.qsize()
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
-        max_wait_ms = -1 if everything else _SLOW_START_MS
-        boot = self._clock.boot_ms()
+        latest = self._clock.boot_ms() - (-1 if everything else _SLOW_START_MS)
         late = [
             attempt
-            for attempt, submitted in list(self._active.values())
-            if boot - submitted > max_wait_ms
-            and attempt.mark not in self._started
-            and attempt.mark not in self._overdue
+            for attempt, _ in takewhile(lambda one: one[1] < latest, self._active.values())  # the oldest are first
+            if attempt.mark not in self._started and attempt.mark not in self._overdue
         ]
         if late:
             self._max_ahead = self._threads  # jobs are long: claim no more than can start
@@ -352,27 +357,31 @@ class PythonExecutor:
     # -- in the job threads
 
     def _run_jobs(self) -> None:
-        while (attempt := self._queue.get()) is not None:
+        get = self._queue.get
+        while (attempt := get()) is not None:
             if self._begins(attempt):
                 self._end(attempt, run_job(self, attempt))
 
     def _begins(self, attempt: Attempt) -> bool:
         """Mark it as started, unless it was withdrawn."""
-        self._started[attempt.mark] = self._clock.boot_ms()
-        if attempt.mark not in self._withdrawn:
+        mark = attempt[:2]
+        self._started[mark] = self._clock.boot_ms()
+        if mark not in self._withdrawn:
             return True
-        self._withdrawn.discard(attempt.mark)
-        self._started.pop(attempt.mark, None)
+        self._withdrawn.discard(mark)
+        self._started.pop(mark, None)
         return False
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
-        self._started.pop(attempt.mark, None)
-        if attempt.mark in self._overdue:
+        mark = attempt[:2]
+        self._started.pop(mark, None)
+        if mark in self._overdue:
             outcome = Outcome(False, error=outcome.error or "the job ended after its timeout", timed_out=True)
         elif attempt.run_id in self._cancelled:  # also a job that returns: it was asked to, and its work is not done
             outcome = Outcome(False, outcome.result, outcome.error or "cancelled", cancelled=True)
-        self._cancelled.discard(attempt.run_id)
-        self._ended.put(AttemptEnd(attempt, self.meter.read(attempt, outcome) if self.meter.used else outcome))
+        if self._cancelled:
+            self._cancelled.discard(attempt.run_id)
+        self._ended.put(_ended((attempt, self.meter.read(attempt, outcome) if self.meter.used else outcome)))
         self._wake()
 
     # -- on the loop

@@ -164,3 +164,7 @@ class Outcome:
     """The tool does not know the session to continue, and did nothing."""
     denials: tuple[str, ...] = ()
     """What the agent wanted to do and was not allowed to."""
+
+
+DONE = Outcome(True)
+"""The outcome of an attempt that succeeded and has nothing to say."""

@@ -81,6 +81,11 @@ class RunRows(Protocol):
         ...
 
     def adopt(self, run_id: int, epoch: int, owner: int) -> bool: ...
+    def succeed(self, ends: Sequence[tuple[int, int, int]]) -> set[tuple[int, int]] | None:
+        """End started runs as succeeded, without an outcome: (run, epoch, instant). Returns the (run, epoch) that were
+        still valid; None if all were."""
+        ...
+
     def change_states(self, rows: Sequence[StateChange]) -> dict[tuple[int, int], bool]:
         """Apply transitions. Returns the (run, epoch) that were still valid, and whether a continuing run is to be
         cancelled."""

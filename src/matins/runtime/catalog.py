@@ -32,8 +32,8 @@ class _Settings:
     """What follows from the settings of a schedule, or of one of its steps. Schedules with equal settings share it."""
 
     __slots__ = (
-        "agent", "definition", "emits_message", "exclusive", "gates", "levels", "needs", "run_limits", "steps",
-        "timetable", "wakes_agent",
+        "agent", "definition", "emits_message", "ends_plainly", "exclusive", "gates", "levels", "needs", "run_limits",
+        "starts_plainly", "steps", "timetable", "wakes_agent",
     )  # fmt: skip
 
     def __init__(self, text: str, step: int) -> None:
@@ -51,6 +51,10 @@ class _Settings:
         self.wakes_agent = wakes_agent(definition)
         self.emits_message = definition.job == MESSAGE_JOB
         self.needs = job_needs(definition)
+        self.ends_plainly = not (step or self.steps or self.wakes_agent or self.timetable.from_completion)
+        self.starts_plainly = (
+            self.ends_plainly and self.timetable.plain_times and not self.gates and not self.emits_message
+        )
 
 
 _settings = lru_cache(maxsize=4096)(_Settings)
@@ -60,9 +64,9 @@ class CompiledSchedule:
     """A schedule at one revision, or one of its steps."""
 
     __slots__ = (
-        "_text", "agent", "creator", "definition", "emits_message", "exclusive", "gates", "levels", "name", "needs",
-        "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes", "step", "steps", "timetable", "uid",
-        "wakes_agent",
+        "_text", "agent", "creator", "definition", "emits_message", "ends_plainly", "exclusive", "gates", "levels",
+        "name", "needs", "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes", "starts_plainly",
+        "step", "steps", "timetable", "uid", "wakes_agent",
     )  # fmt: skip
 
     def __init__(
@@ -109,6 +113,10 @@ class CompiledSchedule:
         """Whether its runs only emit an event: they need no capacity."""
         self.needs = shared.needs
         """What an engine must have for its runs, apart from the agent's runner."""
+        self.starts_plainly = shared.starts_plainly and creator is None
+        """Whether its settings let a slot that is on time start at once: the short road of the planner."""
+        self.ends_plainly = shared.ends_plainly
+        """Whether nothing but its record follows from a success without a result: the short road of the recorder."""
 
     @property
     def full_name(self) -> str:

@@ -29,7 +29,7 @@ def new_run(
 
 
 def planned_event(run_id: int, item: CompiledSchedule, planned: PlannedRun, now: int) -> NewEvent:
-    data = covered(planned)
+    data = covered(planned.slot, planned.slots, planned.first)
     if planned.reason is not None:
         data = {"reason": planned.reason, **data, **(planned.evidence or {})}
         if not planned.state.live:
@@ -37,11 +37,11 @@ def planned_event(run_id: int, item: CompiledSchedule, planned: PlannedRun, now:
     return NewEvent(now, INITIAL_STATES[planned.state], item.schedule_id, run_id, data)
 
 
-def covered(planned: PlannedRun) -> dict[str, Any]:
+def covered(slot: int | None, slots: int, first: int | None) -> dict[str, Any]:
     """The slots that a run stands for, as the event of its creation says them."""
-    if planned.slots == 1 and planned.first is None:
-        return {"slot": planned.slot}
-    return {"slot": planned.slot, "slots": planned.slots, "first": planned.first}
+    if slots == 1 and first is None:
+        return {"slot": slot}
+    return {"slot": slot, "slots": slots, "first": first}
 
 
 def _summary(item: CompiledSchedule, planned: PlannedRun, reason: str, now: int) -> str:

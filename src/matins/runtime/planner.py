@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from matins.engine.gates import BITS, Facts, Surroundings, active_gates, touched_gates
+from matins.engine.gates import BITS, Facts, Mask, Surroundings, active_gates, touched_gates
 from matins.engine.gates.backing_off import MIN_FAILURES, Failures
 from matins.engine.gates.budget import BUDGET
 from matins.engine.planning import Plan, PlannedRun
-from matins.model.rows import AttemptRow, Cursor, Due, NewEvent, NewRun
+from matins.model.rows import AttemptRow, Cursor, Due, NewEvent, NewRun, from_tuple
 from matins.model.run import RunState
 from matins.ports import RunRows, Transaction
 from matins.runtime import spending
@@ -24,6 +25,14 @@ from matins.runtime.uncovered_slots import recorded_due
 
 MAX_RUNS_PER_TRANSACTION = 5_000
 """Maximum number of records in one transaction; further slots wait for the next."""
+_STARTING = int(RunState.STARTING)
+_cursor = from_tuple(Cursor)
+_attempt = from_tuple(Attempt)
+_attempt_row = from_tuple(AttemptRow)
+_event = from_tuple(NewEvent)
+_new_run = from_tuple(NewRun)
+_Planned = tuple[Due, CompiledSchedule, Plan | None]
+"""What a due schedule becomes. None is the short road: one run of a slot on time, which no gate can stop."""
 
 
 class PlanBatch(NamedTuple):
@@ -57,60 +66,72 @@ class Planner:
         self, transaction: Transaction, due: list[Due], now: int, worker: int, capacity: Capacity
     ) -> list[Attempt]:
         """Create the runs of these schedules' slots. A schedule that cannot be planned is marked as broken."""
-        plans = self._plans(transaction, due, now, capacity)
-        moved = transaction.advance([_cursor(row, plan) for row, _, plan in plans])
-        made = [(item, plan) for row, item, plan in plans if row.schedule_id in moved]
+        plans, cursors = self._plans(transaction, due, now, capacity)
+        moved = transaction.advance(cursors)
+        made = plans if len(moved) == len(plans) else [plan for plan in plans if plan[0].schedule_id in moved]
         start = self._insert(transaction, made, now, worker, capacity)
-        for item, plan in made:
+        special = [(item, plan) for _, item, plan in made if plan is not None]
+        for item, plan in special:
             if plan.expired:
                 _expire(transaction, item, now)
-        cancel = [run_id for _, plan in made for run_id in plan.cancel]
+        cancel = [run_id for _, plan in special for run_id in plan.cancel]
         if cancel:
             end_runs(transaction, self._catalog, cancel, now, "cancelled_by_newer")
         return start
 
     def _plans(
         self, transaction: Transaction, due: list[Due], now: int, capacity: Capacity
-    ) -> list[tuple[Due, CompiledSchedule, Plan]]:
-        """Plans for as many schedules as fit in one transaction; the rest stays due."""
+    ) -> tuple[list[_Planned], list[Cursor]]:
+        """Plans and new cursors for as many schedules as fit in one transaction; the rest stays due."""
         compiled = self._catalog.compiled(transaction, [(row.schedule_id, row.rev, 0) for row in due])
         live = live_runs(transaction, [row.schedule_id for row in due])
         policies = self._catalog.policies(transaction)
         at_rest, active = Facts(policies=policies), active_gates(Surroundings(policies))
-        plans: list[tuple[Due, CompiledSchedule, Plan]] = []
-        planned_runs = 0
+        plans: list[_Planned] = []
+        cursors: list[Cursor] = []
+        planned_runs, open_to_all = 0, self._is_open(active, capacity)
         for row in due:
             if planned_runs > MAX_RUNS_PER_TRANSACTION:
                 break
-            schedule_id, slot, rev, used, executions, failures, failed_at = row
+            schedule_id, slot, rev, used, executions, failures, _ = row
             item = compiled.get((schedule_id, rev, 0))
             if not isinstance(item, CompiledSchedule):
                 mark_broken(transaction, row, item, now)
                 continue
-            blocking, full = live.get(schedule_id, ()), not item.steps and capacity.is_full_for(item)
-            facts, gates = at_rest, item.gates | active & item.levels
-            failing = failures >= MIN_FAILURES
-            if blocking or full or gates or failing:
-                short = spending.forecast(transaction, policies, item, now) if gates & BITS[BUDGET.name] else None
-                until = item.timetable.backs_off_until(Failures(failures, failed_at), now) if failing else None
-                facts = Facts(blocking, full, item.agent, policies, short, failures=failures, backs_off_until=until)
-                gates |= touched_gates(facts) & item.levels
-            taken = recorded_due(transaction, item, slot, now) if slot <= self.recorded_until else None
+            blocking = live.get(schedule_id, ())
+            plain = open_to_all and item.starts_plainly and not blocking and not failures and slot > self.recorded_until
+            if plain:
+                facts, gates, taken = at_rest, 0, None
+            else:
+                facts, gates = _facts(transaction, row, item, blocking, at_rest, active, capacity, now)
+                taken = recorded_due(transaction, item, slot, now) if slot <= self.recorded_until else None
             try:
+                following = item.timetable.next_if_on_time(slot, now) if plain else False
+                if following is not False:
+                    plans.append((row, item, None))
+                    cursors.append(_cursor((schedule_id, slot, rev, following, following, 0, executions + 1)))
+                    planned_runs += 1
+                    continue
                 plan = item.timetable.plan(schedule_id, slot, used, executions, facts, now, gates, taken)
             except Exception as error:  # one bad schedule never stops the others
                 mark_broken(transaction, row, error, now)
                 continue
             plans.append((row, item, plan))
+            cursors.append(Cursor(schedule_id, slot, rev, *plan[1:5]))
             planned_runs += len(plan.runs)
             if capacity.limited and any(planned.state is RunState.READY for planned in plan.runs):
                 capacity.reserve(item)
-        return plans
+        return plans, cursors
+
+    def _is_open(self, active: Mask, capacity: Capacity) -> bool:
+        """Whether schedules without gates of their own may start in this turn, as far as there is capacity."""
+        clearance = self._clearance
+        return clearance is not None and not active | clearance.gates and not capacity.limited and capacity.jobs > 0
 
     def _insert(
         self,
         transaction: Transaction,
-        plans: list[tuple[CompiledSchedule, Plan]],
+        plans: list[_Planned],
         now: int,
         worker: int,
         capacity: Capacity,
@@ -120,30 +141,56 @@ class Planner:
         runs: list[NewRun] = []
         start: list[Attempt] = []
         events = transaction.events
-        run_ids = iter(transaction.run_ids(sum(len(plan.runs) for _, plan in plans)))
-        for item, plan in plans:
+        run_ids = iter(transaction.run_ids(sum(1 if plan is None else len(plan.runs) for _, _, plan in plans)))
+        for row, item, plan in plans:
             place = placement.place(transaction, item, policies)
-            mine = clearance is not None and place in placement.mine and not clearance.gates_to_start(item)
-            at_once = mine and not plan.cancel and not item.steps
+            mine = place in placement.mine
+            if plan is None and mine and capacity.jobs > 0:
+                run_id, slot = next(run_ids), row.slot
+                capacity.jobs -= 1
+                runs.append(_starting(run_id, item, slot, 1, None, now, worker, place))
+                start.append(_attempt((run_id, 1, 1, slot, 1, None, now, item)))
+                events.append(_started(run_id, item, slot, 1, None, now, worker))
+                continue
+            if plan is None:
+                plan = _on_time(row)
+            may_start = clearance is not None and not clearance.gates_to_start(item)
+            at_once = mine and may_start and not plan.cancel and not item.steps
             for planned in plan.runs:
                 run_id = next(run_ids)
                 starts = at_once and planned.state is RunState.READY
                 if starts and (item.emits_message or capacity.take_unlimited(item)):
-                    runs.append(_starting(run_id, item, planned, now, worker, place))
-                    start.append(Attempt(run_id, 1, 1, planned.slot, planned.slots, planned.first, now, item))
-                    data = {**covered(planned), "worker": worker}
-                    events.append(NewEvent(now, "run.started", item.schedule_id, run_id, data))
+                    slot, first, slots = planned[:3]
+                    runs.append(_starting(run_id, item, slot, slots, first, now, worker, place))
+                    start.append(Attempt(run_id, 1, 1, slot, slots, first, now, item))
+                    events.append(_started(run_id, item, slot, slots, first, now, worker))
                 else:
                     runs.append(new_run(run_id, item, planned, now, None, place))
                     events.append(planned_event(run_id, item, planned, now))
         transaction.insert_runs(runs)
-        transaction.insert_attempts([AttemptRow(attempt.run_id, 1, worker, now) for attempt in start])
+        transaction.insert_attempts([_attempt_row((attempt[0], 1, worker, now)) for attempt in start])
         return start
 
 
-def _cursor(row: Due, plan: Plan) -> Cursor:
-    next_slot, due_at = plan.next_slot, plan.due_at
-    return Cursor(row.schedule_id, row.slot, row.rev, next_slot, due_at, plan.window_used, plan.executions)
+def _facts(
+    transaction: Transaction, row: Due, item: CompiledSchedule, blocking: Sequence[tuple[int, int]], at_rest: Facts,
+    active: Mask, capacity: Capacity, now: int,
+) -> tuple[Facts, Mask]:  # fmt: skip
+    """What the gates of a due schedule judge by, and those that may stop it."""
+    policies, failing = at_rest.policies, row.failures >= MIN_FAILURES
+    full = not item.steps and capacity.is_full_for(item)
+    gates = item.gates | active & item.levels
+    if not (blocking or full or gates or failing):
+        return at_rest, gates
+    short = spending.forecast(transaction, policies, item, now) if gates & BITS[BUDGET.name] else None
+    until = item.timetable.backs_off_until(Failures(row.failures, row.failed_at), now) if failing else None
+    facts = Facts(blocking, full, item.agent, policies, short, failures=row.failures, backs_off_until=until)
+    return facts, gates | touched_gates(facts) & item.levels
+
+
+def _on_time(row: Due) -> Plan:
+    """The plan of the short road, for a run that must wait for capacity or for another engine."""
+    return Plan([PlannedRun(row.slot, None, 1, RunState.READY)], None, None, 0, row.executions + 1)
 
 
 def _expire(transaction: Transaction, item: CompiledSchedule, now: int) -> None:
@@ -160,12 +207,29 @@ def live_runs(transaction: RunRows, schedule_ids: list[int]) -> dict[int, list[t
     return live
 
 
-def _starting(run_id: int, item: CompiledSchedule, planned: PlannedRun, now: int, worker: int, place: int) -> NewRun:
+def _starting(
+    run_id: int,
+    item: CompiledSchedule,
+    slot: int | None,
+    slots: int,
+    first: int | None,
+    now: int,
+    worker: int,
+    place: int,
+) -> NewRun:
     """A run that is created and claimed at once, with epoch 1 and attempt 1."""
-    return NewRun(
-        run_id, item.schedule_id, item.rev, planned.slot, None, RunState.STARTING, item.exclusive, item.scope, 1, 1,
-        worker, None, now, now, None, planned.slots, planned.first, None, None, place,
-    )  # fmt: skip
+    return _new_run((
+        run_id, item.schedule_id, item.rev, slot, None, _STARTING, item.exclusive, item.scope, 1, 1,
+        worker, None, now, now, None, slots, first, None, None, place,
+    ))  # fmt: skip
+
+
+def _started(
+    run_id: int, item: CompiledSchedule, slot: int | None, slots: int, first: int | None, now: int, worker: int
+) -> NewEvent:
+    data = covered(slot, slots, first)
+    data["worker"] = worker
+    return _event((now, "run.started", item.schedule_id, run_id, data))
 
 
 def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> None:

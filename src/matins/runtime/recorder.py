@@ -18,12 +18,12 @@ from matins.engine.transitions import (
 )
 from matins.engine.when.durations import DAY_MS
 from matins.model.rows import StartedRun
-from matins.model.run import Outcome, ProviderLimit, RunState
+from matins.model.run import DONE, Outcome, ProviderLimit, RunState
 from matins.ports import Transaction
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.run_change import RunChange
-from matins.runtime.run_changes import apply
+from matins.runtime.run_changes import apply, succeed_plainly
 
 _MIN_LIMIT_MS = 60_000
 """The shortest throttle. Without a reset time, it doubles each time that the provider refuses the run again."""
@@ -37,11 +37,34 @@ _MAX_LIMIT_MS = 7 * DAY_MS
 
 def record(transaction: Transaction, ended: Sequence[AttemptEnd], now: int, *, limited: bool) -> int:
     """Record the outcomes of attempts. Returns how many were refused because another worker had taken over the run."""
+    if not ended:
+        return 0
+    plain, others = _sorted(transaction, ended)
     changes = [
         _change_of(attempt, outcome, now, _deferrals(transaction, attempt) if outcome.limit else 0)
-        for attempt, outcome in ended
+        for attempt, outcome in others
     ]
-    return len(changes) - apply(transaction, changes, now, limited=limited)
+    taken = succeed_plainly(transaction, plain, now, limited=limited) + apply(
+        transaction, changes, now, limited=limited
+    )
+    return len(ended) - taken
+
+
+def _sorted(transaction: Transaction, ended: Sequence[AttemptEnd]) -> tuple[list[Attempt], Sequence[AttemptEnd]]:
+    """The attempts of which nothing but their success is recorded, which is a short road, and the others. The ends of
+    one schedule stay in their order."""
+    if transaction.any_reservation():
+        return [], ended
+    plain = [attempt for attempt, outcome in ended if outcome is DONE and attempt.compiled.ends_plainly]
+    if len(plain) == len(ended):
+        return plain, ()
+    special = {
+        attempt.compiled.schedule_id
+        for attempt, outcome in ended
+        if outcome is not DONE or not attempt.compiled.ends_plainly
+    }
+    others = [end for end in ended if end.attempt.compiled.schedule_id in special]
+    return [attempt for attempt in plain if attempt.compiled.schedule_id not in special], others
 
 
 def hold(transaction: Transaction, attempts: Sequence[Attempt], now: int) -> None:

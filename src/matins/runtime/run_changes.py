@@ -32,12 +32,13 @@ from matins.engine.transitions import (
     Transition,
 )
 from matins.engine.when.triggers import compile_trigger
-from matins.model.rows import NewEvent, NextSlot, StartedRun, StateChange
+from matins.model.rows import NewEvent, NextSlot, StartedRun, StateChange, from_tuple
 from matins.model.run import RunState
 from matins.model.thread import ThreadAssignment
 from matins.model.throttle import Throttle
 from matins.ports import Transaction
 from matins.runtime import approval_requests, spending
+from matins.runtime.attempt import Attempt
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.pausing import pause
 from matins.runtime.rows import schedule_record
@@ -48,6 +49,7 @@ from matins.runtime.uncovered_slots import next_uncovered_slot
 _MAX_REPR_LENGTH = 8_000
 _NOT_STOPPED = ("active", "completed", "paused")
 _HELD_BACK = ("pending", "paused", "broken")
+_new_event = from_tuple(NewEvent)
 _NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE_FOR_BUDGET)
 
 
@@ -75,7 +77,8 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
         for change in never_started:
             if change.compiled.definition.approval != "auto":
                 approval_requests.void_run(transaction, change.run_id, now)
-    _promote(transaction, whole + [change for change in taken if change.transition is ENQUEUE], now)
+    waited = whole + [change for change in taken if change.transition is ENQUEUE]
+    _promote(transaction, {change.compiled.schedule_id for change in waited}, now)
     _settle_accounts(transaction, taken, now)
     for change in taken:
         if change.compiled.wakes_agent and change.transition.started:
@@ -88,6 +91,25 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     hold_with_schedule(transaction, [one for one in again if not settled[one.run_id, one.epoch]], now)
     if steps:
         _follow(transaction, [change.run_id for change in steps], now)
+    return len(taken)
+
+
+def succeed_plainly(transaction: Transaction, attempts: Sequence[Attempt], now: int, *, limited: bool) -> int:
+    """Apply SUCCEED without a result to attempts that end plainly, as `apply` does, in one statement of few values.
+    Returns the number of applied ones."""
+    if not attempts:
+        return 0
+    settled = transaction.succeed([(attempt[0], attempt[1], now) for attempt in attempts])
+    taken = attempts if settled is None else [attempt for attempt in attempts if attempt[:2] in settled]
+    events, kind = transaction.events, SUCCEED.event
+    for attempt in taken:
+        item = attempt[7]
+        events.append(_new_event((now, kind, item.schedule_id, attempt[0], _bound(item.rev, None, attempt[1]))))
+    if limited:
+        transaction.release_permits([attempt.run_id for attempt in taken])
+    schedule_ids = {attempt[7].schedule_id for attempt in taken}
+    transaction.count_failures([(schedule_id, None) for schedule_id in schedule_ids])
+    _promote(transaction, schedule_ids, now)
     return len(taken)
 
 
@@ -196,10 +218,16 @@ def _event(change: RunChange, outcome: str | None) -> NewEvent:
             **_cause(change, change.reason),
         }
     if change.transition.is_terminal:
-        bound = end_facts(change.compiled.rev, outcome)
-        data = {**(data or {}), **bound, "epoch": change.epoch + change.renewed}
+        data = {**(data or {}), **_bound(change.compiled.rev, outcome, change.epoch + change.renewed)}
     kind = event_type(change.compiled, change.transition.event)
     return NewEvent(change.at, kind, change.compiled.schedule_id, change.run_id, data)
+
+
+def _bound(rev: int, outcome: str | None, epoch: int) -> dict[str, Any]:
+    """What the event of an end says about its run."""
+    facts = end_facts(rev, outcome)
+    facts["epoch"] = epoch
+    return facts
 
 
 def _cause(change: RunChange, reason: str) -> dict[str, Any]:
@@ -272,12 +300,10 @@ def continue_schedule(transaction: Transaction, schedule_id: int, now: int) -> N
         transaction.replace_cursor(schedule_id, slot, due_at, schedule.rev, paused=paused)
 
 
-def _promote(transaction: Transaction, changes: list[RunChange], now: int) -> None:
-    """Make queued runs ready. Every schedule may have some, after catching up or an edit."""
-    if changes:
-        for run_id, schedule_id in transaction.promote(
-            sorted({change.compiled.schedule_id for change in changes}), now
-        ):
+def _promote(transaction: Transaction, schedule_ids: set[int], now: int) -> None:
+    """Make queued runs of these schedules ready. Each may have some, after catching up or an edit."""
+    if schedule_ids:
+        for run_id, schedule_id in transaction.promote(sorted(schedule_ids), now):
             transaction.events.append(NewEvent(now, PROMOTE.event, schedule_id, run_id))
 
 

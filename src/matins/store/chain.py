@@ -27,10 +27,11 @@ class Chain:
         """Rows for the events, linked to the head."""
         writer, seq, head = self.writer, self._seq, self._head
         rows: list[tuple[object, ...]] = []
+        dumps = orjson.dumps
         for at, kind, schedule_id, run_id, data in events:
             seq += 1
-            text = None if data is None else orjson.dumps(data).decode()
-            head = sha256(head + _body(seq, at, kind, schedule_id, run_id, text)).digest()
+            text = None if data is None else dumps(data).decode()
+            head = sha256(head + f"{seq}|{at}|{kind}|{schedule_id}|{run_id}|{text or ''}".encode()).digest()
             rows.append((writer, seq, at, kind, schedule_id, run_id, text, head))
         self._pending = (seq, head)
         return rows
@@ -39,10 +40,6 @@ class Chain:
         """Move the head to the last linked event, and return it."""
         self._seq, self._head = self._pending
         return ChainHead(event_id, self._uuid, self._seq, self._head.hex())
-
-
-def _body(seq: int, at: int, kind: str, schedule_id: int | None, run_id: int | None, data: str | None) -> bytes:
-    return f"{seq}|{at}|{kind}|{schedule_id}|{run_id}|{data or ''}".encode()
 
 
 def seal_hash(before: bytes, at: int, heads: str) -> bytes:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
-Row = TypeVar("Row", bound=tuple[Any, ...])
-"""A named tuple whose fields are the columns of its statements."""
+from matins.model.rows import Row, from_tuple
 
 
 class Statements:
@@ -26,9 +24,7 @@ class Statements:
         raise NotImplementedError
 
     def _rows(self, row: type[Row], query: str, /, **values: Any) -> list[Row]:
-        # This takes half the time of a call of the class.
-        made: Callable[[Any], Row] = partial(tuple.__new__, row)  # pyright: ignore[reportUnknownMemberType]
-        return list(map(made, self._all(query, **values)))
+        return list(map(from_tuple(row), self._all(query, **values)))
 
     def _row(self, row: type[Row], query: str, /, **values: Any) -> Row | None:
         rows = self._all(query, **values)

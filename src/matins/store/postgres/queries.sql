@@ -119,6 +119,11 @@ UPDATE runs SET state = {ready}, not_before = %(now)b, reason = NULL WHERE state
   GROUP BY schedule_id HAVING max(state) = {queued} AND min(state) = {queued}))
 RETURNING id, schedule_id;
 
+-- succeed: end started runs as succeeded, only at their own epochs
+UPDATE runs r SET state = {succeeded}, not_before = NULL, ended_at = u.at, reason = NULL, outcome = NULL
+FROM unnest(%(ids)b, %(epochs)b, %(instants)b) u (id, epoch, at)
+WHERE r.id = u.id AND r.epoch = u.epoch AND r.state BETWEEN {starting} AND {held} RETURNING u.id, u.epoch;
+
 -- count_failures: add consecutive failures, or start again from 0
 UPDATE due d SET failures = CASE WHEN u.afresh = 1 THEN u.more ELSE d.failures + u.more END, failed_at = u.failed_at
 FROM unnest(%(schedule_id)b, %(afresh)b, %(more)b, %(failed_at)b) u (id, afresh, more, failed_at)

@@ -90,6 +90,12 @@ class PostgresTransaction(CommonTransaction):
     def claim(self, rows: Sequence[Claim]) -> set[int]:
         return self._batch("claim", rows)
 
+    def succeed(self, ends: Sequence[tuple[int, int, int]]) -> set[tuple[int, int]] | None:
+        ids, epochs, instants = _columns(ends, 3)
+        values = {"ids": self._lock_due_of(ids), "epochs": integers(epochs), "instants": integers(instants)}
+        settled = self._all("succeed", **values)
+        return None if len(settled) == len(ends) else set(settled)
+
     def change_states(self, rows: Sequence[StateChange]) -> dict[tuple[int, int], bool]:
         if not rows:
             return {}

@@ -60,6 +60,10 @@ UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome
   cleared = cleared | ?11, epoch = epoch + ?12
 WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4;
 
+-- succeed: end a started run as succeeded, only at its own epoch
+UPDATE runs SET state = {succeeded}, not_before = NULL, ended_at = ?3, reason = NULL, outcome = NULL
+WHERE id = ?1 AND epoch = ?2 AND state BETWEEN {starting} AND {held};
+
 -- release: make a claimed run that did not start ready again; the attempt is not counted
 UPDATE runs SET state = {ready}, attempt = attempt - 1, owner = NULL, not_before = ?3 WHERE id = ?1 AND epoch = ?2 AND state = {starting}
 RETURNING id;
@@ -69,6 +73,9 @@ UPDATE runs SET state = {ready}, not_before = :now, reason = NULL WHERE id IN (
   SELECT min(q.id) FROM json_each(:ids) j JOIN runs q ON q.schedule_id = j.value
   WHERE q.state {live} AND q.parent IS NULL GROUP BY q.schedule_id HAVING max(q.state) = {queued} AND min(q.state) = {queued})
 RETURNING id, schedule_id;
+
+-- any_failing: whether a schedule has failures that a success resets
+SELECT 1 FROM due WHERE failures > 0 LIMIT 1;
 
 -- count_failure: add a consecutive failure, or reset to 0
 UPDATE due SET failures = CASE WHEN ?2 IS NULL THEN 0 ELSE failures + 1 END, failed_at = ?2

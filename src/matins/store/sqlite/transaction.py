@@ -78,6 +78,11 @@ class SqliteTransaction(CommonTransaction):
     def claim(self, rows: Sequence[Claim]) -> set[int]:
         return {row[0] for row in self._connection.executemany(SQL["claim"], rows)}
 
+    def succeed(self, ends: Sequence[tuple[int, int, int]]) -> set[tuple[int, int]] | None:
+        if self._all_change("succeed", ends):
+            return None
+        return set(self._connection.executemany(SQL["succeed"] + " RETURNING ?1, ?2", ends))
+
     def change_states(self, rows: Sequence[StateChange]) -> dict[tuple[int, int], bool]:
         if all(row.ended_at for row in rows) and self._all_change("change_states", rows):
             return {(row.run_id, row.epoch): False for row in rows}
@@ -91,7 +96,8 @@ class SqliteTransaction(CommonTransaction):
         return self._all("promote", ids=_json(schedule_ids), now=now)
 
     def count_failures(self, rows: Sequence[tuple[int, int | None]]) -> None:
-        self._many("count_failure", rows)
+        if any(failed_at is not None for _, failed_at in rows) or (rows and self._value("any_failing")):
+            self._many("count_failure", rows)
 
     # -- schedules and runs
 

@@ -58,6 +58,7 @@ CREATE TABLE due (
   failed_at INTEGER -- the last of these failures, while slots may be skipped for it
 ) STRICT;
 CREATE INDEX due_next ON due (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX due_failing ON due (schedule_id) WHERE failures > 0; -- few, so that most turns reset no failures
 
 -- Runs: the state and the owner of each slot.
 
