@@ -9,12 +9,12 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from matins.engine.counting import counted
 from matins.engine.incidents import HOUR_MS, Action
 from matins.engine.policies import Policies
 from matins.engine.quiet_hours import quiet_until
 from matins.engine.reasons import local_time
 from matins.engine.when.durations import DAY_MS
+from matins.model.counting import counted
 from matins.model.destination import Destination
 from matins.model.incident import IncidentRow
 from matins.model.notice import NOBODY

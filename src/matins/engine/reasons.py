@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from matins.engine.counting import counted
 from matins.engine.money import format_money, format_tokens, parse_money, parse_tokens
 from matins.engine.when.durations import DAY_MS
 from matins.engine.when.zones import load_zone
+from matins.model.counting import counted
 from matins.model.run import RunRecord, RunState
 
 RESOLVED = "resolved_by_"

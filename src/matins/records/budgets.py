@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from matins.engine.budgets import Budget, check_budget, period_of
-from matins.engine.counting import counted
 from matins.engine.when.durations import DAY_MS
 from matins.model.budget import BudgetUsage
+from matins.model.counting import counted
 from matins.records.kind import Column, Document, RecordChange, RecordContext, RecordKind
 from matins.records.storage import POLICIES
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from matins.api.results import AttentionItem, NextRun, RunningRun, Status
-from matins.engine.counting import counted
 from matins.engine.money import format_money
 from matins.engine.reasons import local_time
 from matins.engine.when.durations import DAY_MS, MINUTE_MS, format_duration
 from matins.engine.when.triggers import to_datetime, to_ms
 from matins.model.access import Principal
+from matins.model.counting import counted
 from matins.model.run import RunRecord, RunState
 from matins.ports import Transaction
 from matins.runtime.rows import run_record

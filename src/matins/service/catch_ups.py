@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import msgspec
 
 from matins.api.results import CatchUp, CatchUpAll, CatchUpRun
-from matins.engine.counting import counted
 from matins.engine.gates import Facts
 from matins.engine.gates.backing_off import Failures
 from matins.engine.money import format_money
@@ -18,6 +17,7 @@ from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.model.access import Principal
+from matins.model.counting import counted
 from matins.model.rows import ScheduleRow
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord

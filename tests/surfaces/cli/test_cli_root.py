@@ -96,6 +96,79 @@ def test_a_slip_of_the_hand(user: User, words: list[str], says: str) -> None:
     assert "--help' for help." in said
 
 
+UNDERSTOOD = {
+    "ls": "list", "remove x": "rm", "delete x": "rm", "new": "add", "create": "add", "unpause x": "resume",
+    "get x": "show", "describe x": "show", "info x": "show", "ps": "status", "schedule list": "schedules",
+    "agent list": "agents", "job": "jobs", "token": "tokens", "approval": "approvals", "budget": "budgets",
+    "incident": "incidents", "event": "events", "mission": "missions", "history": "runs", "log 1": "logs",
+    "trigger x": "run", "run-now x": "run", "update x": "edit", "enable x": "resume", "disable x": "pause",
+    "serve": "up", "daemon": "up", "start": "up", "webhook": "webhooks", "person": None, "limit": "limits",
+}  # fmt: skip
+"""What people type, and the command that it is; None where there is none."""
+
+
+@pytest.mark.parametrize("typed", UNDERSTOOD)
+def test_b10_what_people_type_is_understood(typed: str) -> None:
+    """B10"""
+    command, meant = cli.get_command(ROOT, typed.split()[0]), UNDERSTOOD[typed]
+    assert command is (None if meant is None else cli.get_command(ROOT, meant))
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("lst", 'Did you mean "list"?'),
+        ("aprove 1", 'Did you mean "approve"?'),
+        ("cancle 1", 'Did you mean "cancel"?'),
+        ("stop", "Ctrl-C"),
+        ("down", "Ctrl-C"),
+        ("quit", "Ctrl-C"),
+        ("shutdown", "Ctrl-C"),
+        ("cron", "matins import crontab"),
+        ("at 9am", 'matins add "at 9am"'),
+        ("reload", "matins apply"),
+        ("tail", "matins logs RUN --follow"),
+        ("reject 1", "matins approvals"),
+        ("task", "matins list"),
+        ("tasks", "matins list"),
+        ("rename a b", "keeps its name"),
+        ("test x", "preview"),
+        ("server", 'Did you mean "serve"?'),
+        ("purge", ""),
+        ("reset", ""),
+        ("clean", ""),
+        ("wipe", ""),
+        ("drop x", ""),
+        ("rmm x", ""),
+        ("dny 1", ""),
+        ("aply", ""),
+        ("rest", ""),
+        ("demon", 'Did you mean "daemon"?'),
+        ("pasue", 'Did you mean "pause"?'),
+        ("top", ""),
+        ("set", "matins edit NAME --set"),
+        ("resme x", 'Did you mean "resume"?'),
+        ("agents shwo x", 'Did you mean "show"?'),
+        ("tokens revok x", 'Did you mean "revoke"?'),
+        ("agents rn x", ""),
+    ],
+)
+def test_b10_a_hint_is_near_and_never_dangerous(user: User, typed: str, hint: str) -> None:
+    """B10: a slip of the hand leads to the command; another word leads to advice, or to nothing"""
+    said = user.complains(*typed.split())
+    error = next(line for line in said.splitlines() if line.startswith("Error: "))
+    assert hint in " ".join(said.split())
+    assert hint or error.endswith('".'), error
+
+
+def test_b10_verbs_of_nouns_have_other_words_too(user: User) -> None:
+    user.types("limits", "create", "agent:scout", "2")
+    assert "agent:scout" in user.says("limits", "ls")
+    assert user.json("limits", "get", "agent:scout")["size"] == 2
+    user.types("limits", "delete", "agent:scout")
+    assert user.json("limits") == []
+
+
 def test_json_before_or_after(user: User) -> None:
     """One JSON value, wherever it is asked for"""
     assert user.says("--json", "list") == user.says("list", "--json") == "[]\n"

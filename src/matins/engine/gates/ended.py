@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from matins.engine.counting import counted
 from matins.engine.gates.gate import Candidate, Gate, Verdict
 from matins.engine.reasons import local_time
+from matins.model.counting import counted
 from matins.model.run import RunState
 
 

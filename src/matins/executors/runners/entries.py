@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, cast
 
-from matins.engine.counting import counted
 from matins.executors.runners.tool_events import Event, shorten, storable_text
+from matins.model.counting import counted
 from matins.model.transcript import Entry
 
 _MAX_SAID, _MAX_VALUE, _MAX_RESULT, _RESULT_LINES = 20_000, 200, 600, 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from matins.engine.counting import counted
 from matins.errors import MatinsError
+from matins.model.counting import counted
 from matins.surfaces.cli import errors
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document

@@ -91,19 +91,34 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
 """All commands except those of records."""
 ALIASES = {
     "ls": "list", "remove": "rm", "delete": "rm", "start": "up", "log": "logs", "create": "add", "enable": "resume",
-    "disable": "pause", "history": "runs", "trigger": "run",
+    "disable": "pause", "history": "runs", "trigger": "run", "unpause": "resume", "new": "add", "update": "edit",
+    "describe": "show", "get": "show", "info": "show", "run-now": "run", "ps": "status", "serve": "up", "daemon": "up",
 }  # fmt: skip
+"""Other words for a command. A noun is understood in the singular too: `matins agent list`."""
+VERB_ALIASES = {"ls": "list", "add": "set", "create": "set", "delete": "rm", "remove": "rm", "get": "show"}
+"""Other words for a verb of a noun, where it has no such verb."""
+_STOPPING = "Ctrl-C stops the daemon in its terminal; `matins pause NAME` stops a schedule, `matins cancel RUN` a run."
 ADVICE = {
-    "stop": "Ctrl-C stops the daemon in its terminal; `matins pause NAME` stops a schedule, `matins cancel RUN` a run.",
+    **dict.fromkeys(("stop", "down", "quit", "exit", "shutdown"), _STOPPING),
     "restart": "Ctrl-C stops the daemon in its terminal, and `matins up` starts it again.",
     "kill": "`matins cancel RUN` ends a run.",
     "version": "`matins --version` prints it.",
     "crontab": "`matins import crontab` takes your schedules over.",
     "config": "`matins plan` and `matins apply` work on the file; `matins init` writes a first one.",
+    "cron": '`matins add "0 9 * * *" …` adds a schedule; `matins import crontab` takes those of your crontab over.',
+    "at": '`matins add "at 9am" --agent NAME PROMPT` adds a schedule.',
+    "reload": "The daemon reads the file when it is saved; `matins plan` and `matins apply` do so by hand.",
+    "test": "`matins preview NAME` shows what would happen; `matins notify test` sends a message to your destinations.",
+    "tail": "`matins logs RUN --follow` follows a run, `matins events --follow` everything.",
+    "set": "`matins edit NAME --set SETTING=VALUE` changes a schedule, `matins agents set NAME` an agent.",
+    "accept": "`matins approvals` lists what needs an answer.",
+    "reject": "`matins approvals` lists what needs an answer.",
+    "rename": "A schedule keeps its name: add it under the new one, then delete the old one.",
+    **dict.fromkeys(("task", "tasks"), "`matins list` lists schedules, `matins runs` what ran, `matins status` both."),
     "install": "`matins service install --print` prints a systemd unit.",
 }
 """What to do instead, for words of other programs that no command has."""
-CAREFUL = frozenset({"rm", "approve", "deny", "cancel", "resolve", "apply"})
+CAREFUL = frozenset({"rm", "delete", "revoke", "abort", "approve", "deny", "cancel", "resolve", "apply"})
 """Commands that are suggested only for a slip of one letter: what they do is not easily undone."""
 _ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 _OWN_MODULES = {
@@ -139,7 +154,9 @@ def _record_entry(noun: str, text: str) -> Entry:
 def load_command(name: str) -> click.Command | None:
     """The command of this name, loaded now; None if there is none."""
     name = ALIASES.get(name, name)
-    entry = _ENTRIES.get(name) or _record_entries().get(name)
+    entry = next(
+        (found for one in (name, f"{name}s") if (found := _ENTRIES.get(one) or _record_entries().get(one))), None
+    )
     if entry is None:
         return None
     module, _, attribute = entry.place.partition(":")

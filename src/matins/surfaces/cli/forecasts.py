@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from matins.engine.counting import runs_per_period
 from matins.errors import InvalidInput
+from matins.model.counting import runs_per_period
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import (
     F,

@@ -25,7 +25,8 @@ _LOCATION = {
     "token": ("TOKEN", "API token."),
     "home": ("DIR", "Directory of this user's daemon."),
 }
-_SHORTEST_SLIP = 5
+_SHORTEST_SLIP, _SHORTEST_CAREFUL = 3, 5
+_ALMOST = 0.85
 pass_context = click.make_pass_decorator(CliContext)
 
 
@@ -109,6 +110,9 @@ class NounGroup(click.Group):
         self._default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        meant = command_index.VERB_ALIASES.get(args[0], "") if args and args[0] not in self.commands else ""
+        if meant in self.commands:
+            args = [meant, *args[1:]]
         if not ctx.resilient_parsing and (not args or args[0] not in (*self.commands, "--help", "-h")):
             self._check_verb(ctx, args)
             args = [self._default, *args]
@@ -119,9 +123,8 @@ class NounGroup(click.Group):
         given = [argument for argument in args[:2] if not argument.startswith("-")]
         takes = sum(isinstance(parameter, click.Argument) for parameter in self.commands[self._default].params)
         if args and given[:1] == args[:1] and len(given) > takes:
-            raise click.UsageError(
-                f'There is no command "{ctx.info_name} {args[0]}".{nearest(args[0], self.commands)}', ctx
-            )
+            hint = nearest_command(args[0], self.commands)
+            raise click.UsageError(f'There is no command "{ctx.info_name} {args[0]}".{hint}', ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, with those of the default verb: they may follow the noun itself."""
@@ -177,15 +180,20 @@ class LazyGroup(click.Group):
     def _advice(self, ctx: click.Context, name: str) -> str:
         if name in command_index.ADVICE:
             return f" {command_index.ADVICE[name]}"
-        known = [*self.list_commands(ctx), *command_index.ALIASES]
-        harmless = [one for one in known if command_index.ALIASES.get(one, one) not in command_index.CAREFUL]
-        slips = [one for one in known if _one_slip(name, one)]
-        return nearest(name, slips) or nearest(name, harmless)
+        return nearest_command(name, [*self.list_commands(ctx), *command_index.ALIASES])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in command_index.sections().items():
             with formatter.section(title):
                 formatter.write_dl([(name, entry.help) for name, entry in section.items()])
+
+
+def nearest_command(name: str, known: Iterable[str]) -> str:
+    """The command that was meant, if that is a slip of the hand: another word does another thing."""
+    harmless = [one for one in known if command_index.ALIASES.get(one, one) not in command_index.CAREFUL]
+    careful = [one for one in known if one not in harmless and min(len(name), len(one)) >= _SHORTEST_CAREFUL]
+    slips = [one for one in (*harmless, *careful) if _one_slip(name, one)]
+    return nearest(name, slips) or nearest(name, harmless, _ALMOST)
 
 
 def _one_slip(typed: str, meant: str) -> bool:

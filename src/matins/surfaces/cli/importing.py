@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from matins.engine.counting import counted
 from matins.errors import InvalidInput
+from matins.model.counting import counted
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import Command, NounGroup, pass_context

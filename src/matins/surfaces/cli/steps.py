@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from matins.engine.money import format_money
 from matins.errors import InvalidInput
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.states import run_state, state_text
@@ -100,4 +99,6 @@ def costs_of(steps: Sequence[Document]) -> list[Document]:
 
 
 def cost_text(money: Document) -> str:
+    from matins.engine.money import format_money  # help is printed without the engine
+
     return format_money(money["micro_dollars"]) + (" (estimated)" if money["estimated"] else "")

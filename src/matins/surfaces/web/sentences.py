@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from matins.api.results import Run, RunStep, Status
-from matins.engine.counting import counted
 from matins.engine.money import format_money
 from matins.engine.reasons import sentence
+from matins.model.counting import counted
 from matins.surfaces.web.states import words
 
 _MAX_LENGTH = 200

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matins.api import results
 from matins.api.results import Run
-from matins.engine.counting import counted
+from matins.model.counting import counted
 from matins.surfaces.web import states, times
 from matins.surfaces.web.sentences import because
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from matins.api.codec import to_document
-from matins.engine.counting import counted, runs_per_period
+from matins.model.counting import counted, runs_per_period
 from matins.surfaces.web import states, times
 from matins.surfaces.web.files import StaticFiles
 from matins.surfaces.web.paths import full_name, schedule_path, why_path

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 from matins.api.results import Timeline, TimelineBand, TimelineLane, TimelineRun, TimelineSlot
-from matins.engine.counting import counted
+from matins.model.counting import counted
 from matins.surfaces.web import states, times
 from matins.surfaces.web.paths import schedule_path, why_path
 from matins.surfaces.web.states import Look
