@@ -48,6 +48,7 @@ _POLICY = (
 )
 _HEADERS = {"Content-Security-Policy": _POLICY, "Vary": "Cookie, HX-Request"}
 _BOUNCED = "b"
+_TITLES = {500: "Something failed", 503: "Not available at the moment"}
 _RELATIVE = re.compile(r"(<time [^>]*data-rel>)[^<]*")
 """The text of a relative time changes by itself, and is no reason to send a page again."""
 
@@ -195,4 +196,4 @@ def _error_page(error: HttpError | MatinsError) -> Page:
     status = error.status if isinstance(error, HttpError) else status_of(error)
     message = error.detail if isinstance(error, HttpError) else error.message
     values = {"message": message, "hint": error.hint, "status": status, "value": None}
-    return Page("error.html", HTTPStatus(status).phrase, values, status=status)
+    return Page("error.html", _TITLES.get(status) or HTTPStatus(status).phrase, values, status=status)

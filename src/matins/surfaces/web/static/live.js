@@ -39,8 +39,9 @@ setInterval(() => {
   if (document.hidden || !document.body.dataset.names || Date.now() - heard < SILENCE_MS || broken) return;
   broken = true;
   document.body.classList.add('stale');
-  const clock = new Date(heard).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
-  $('#stale').textContent = navigator.onLine ? `not live since ${clock}` : `offline since ${clock}`;
+  const clock = new Date(heard).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+  $('#stale').textContent = navigator.onLine ? `Not live since ${clock}: Matins does not answer. If it has stopped, start it: matins up`
+    : `Offline since ${clock}. The page is renewed when the network is back.`;
   $('#stale').hidden = false;
 }, 1000);
 open();
