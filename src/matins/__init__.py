@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         TimezoneError,
         TriggerError,
     )
-    from matins.executors.python import JobContext
+    from matins.executors.job_context import JobContext
     from matins.library import Matins
     from matins.model.run import RunState
     from matins.surfaces.awaitable import AsyncClient
@@ -75,7 +75,7 @@ _HOMES = {
     "AsyncClient": "matins.surfaces.awaitable",
     "Client": "matins.surfaces.client",
     "DstChange": "matins.engine.when.instants",
-    "JobContext": "matins.executors.python",
+    "JobContext": "matins.executors.job_context",
     "Matins": "matins.library",
     "Run": "matins.api.results",
     "RunState": "matins.model.run",

@@ -12,9 +12,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from matins.api.help import document_settings, extends
 from matins.api.schedules import Api
 from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
@@ -44,31 +43,26 @@ from matins.runtime.loop import Loop
 from matins.runtime.outbox import Outbox
 from matins.runtime.run_context import ContextLoader
 from matins.runtime.signals import Signals
-from matins.runtime.standby import Standby
+from matins.runtime.standby import Standby, engine_running
 from matins.runtime.subscribers import Callback
 from matins.service import Service
 from matins.service.file.reload import Reloader
 from matins.service.output import Outputs, state_folder
 from matins.store.opening import open_store
+from matins.surfaces.in_transaction import TransactionApi
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answers
 
 if TYPE_CHECKING:
-    import psycopg
-
     from matins.api._awaitable import AwaitableApi
-    from matins.api._types import ScheduleSettings
-    from matins.api.arguments import When
-    from matins.api.results import Run, Schedule
 
 log = logging.getLogger("matins")
 C = TypeVar("C", bound=CheckExecutor)
 F = TypeVar("F", bound=Callable[..., Any])
 P = TypeVar("P", bound=PythonExecutor)
-document_settings()
 
 
-class Matins(Api):
+class Matins(TransactionApi):
     """`url` is `sqlite:///file.db`, `sqlite://` for memory, or `postgresql://…`.
 
     `guard` is called before every run. A true result blocks the run; then `on_blocked` is called. `home` is a directory
@@ -204,41 +198,6 @@ class Matins(Api):
         return self.outbox.subscribe(callback, wanted, name)
 
     # -- use cases
-
-    @extends(Api.add)
-    def add(  # pyright: ignore[reportIncompatibleMethodOverride] - it takes no setting called connection
-        self,
-        name: str | None = None,
-        *,
-        when: When | None = None,
-        agent: str = "",
-        create_agent: bool = False,
-        new_agent: Mapping[str, Any] | None = None,
-        replace: bool = False,
-        context: Mapping[str, Any] | None = None,
-        connection: psycopg.Connection[Any] | None = None,
-        **settings: Unpack[ScheduleSettings],
-    ) -> Schedule:
-        """On PostgreSQL, `connection` is a connection of psycopg 3 with a transaction of yours: the schedule exists
-        exactly if you commit it."""
-        given: dict[str, Any] = {"when": when, "agent": agent, "create_agent": create_agent, "new_agent": new_agent,
-                                 "replace": replace, "context": context, **settings}  # fmt: skip
-        with self._within(connection):
-            return super().add(name, **given)
-
-    @extends(Api.run)
-    def run(
-        self,
-        name: str,
-        *,
-        key: str | None = None,
-        agent: str | None = None,
-        connection: psycopg.Connection[Any] | None = None,
-    ) -> Run:
-        """On PostgreSQL, `connection` is a connection of psycopg 3 with a transaction of yours: the run starts when you
-        commit it. Until then no other run of the schedule can start or end."""
-        with self._within(connection):
-            return super().run(name, key=key, agent=agent)
 
     def _within(self, connection: Any) -> AbstractContextManager[None]:
         """Take part in the caller's transaction, if there is one."""
@@ -471,10 +430,3 @@ class Matins(Api):
         if self._loop is not None:
             self._loop.changed()
             self.outbox.wake()
-
-
-def engine_running(store: Store) -> StoreBusy:
-    pid = store.owner_pid()
-    who, stop = ("", "") if pid is None else (f" (process {pid})", f": kill {pid}")
-    message = f"Another engine is running on this store{who}. A SQLite file can have only one."
-    return StoreBusy(message, hint=f"Use that engine, or stop it{stop}.")

@@ -15,6 +15,7 @@ from psycopg.rows import dict_row
 import postgres_fixtures
 from matins import Conflict, InvalidInput, Matins, NotFound
 from matins.errors import StoreError
+from matins.runtime.maintenance import Maintenance
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
 YEARLY = "0 0 1 1 *"
@@ -164,6 +165,18 @@ def test_b19_transactions_of_many_threads(m: Matins, connect: Connect) -> None:
             thread.join()
     assert {schedule.name for schedule in m.list(limit=1_000)} == wanted
     assert chains(m) <= 4 + 4  # of the threads, and of the engine's own connections
+
+
+def test_b19_a_chain_goes_on_after_its_events_were_pruned(m: Matins, connect: Connect) -> None:
+    """B19: the log says where it begins"""
+    with connect() as connection:
+        add(m, "old", connection)
+    Maintenance(m.store, 0.0, None).prune(m.clock.now_ms() + 1)
+    assert created(m) == []
+    with connect() as connection:
+        add(m, "new", connection)
+    assert created(m) == ["new"]
+    assert chains(m) == 2  # the other one tells of the pruning
 
 
 @pytest.mark.parametrize("level", [psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE])

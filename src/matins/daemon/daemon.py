@@ -26,12 +26,13 @@ from matins.errors import NotFound, SchedulerShutdownError, StoreError
 from matins.executors.isolation import NOT_ISOLATED, fix_of
 from matins.executors.processes.namespaces import close_to_others
 from matins.executors.processes.probing import probe_here
-from matins.library import Matins, engine_running
+from matins.library import Matins
 from matins.model.access import OWNER
 from matins.records.http_server import HTTP_SERVER, HttpServer
 from matins.records.inbound_listen import InboundListen
 from matins.runtime.catalog import Catalog
 from matins.runtime.signals import Signals
+from matins.runtime.standby import engine_running
 from matins.service.idempotency import IdempotencyStore
 from matins.service.inbound import InboundReceiver
 from matins.service.sessions import SessionVerifier

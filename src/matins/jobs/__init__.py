@@ -1,6 +1,6 @@
 """The job types that come with Matins, one module each, and the names that a module of your own needs."""
 
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.job import JobType
 from matins.model.settings import Arguments, Choice, Duration, Flag, Int, Json, Name, Names, Secret, Setting, Text, Url
 

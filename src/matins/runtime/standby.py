@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from matins.errors import StoreError
+from matins.errors import StoreBusy, StoreError
+from matins.ports import Store
 
 log = logging.getLogger("matins")
 _POLL_S = 0.5
@@ -33,3 +34,10 @@ class Standby:
                     return
             except StoreError as error:
                 log.warning("Taking over failed, and is tried again: %s", error)
+
+
+def engine_running(store: Store) -> StoreBusy:
+    pid = store.owner_pid()
+    who, stop = ("", "") if pid is None else (f" (process {pid})", f": kill {pid}")
+    message = f"Another engine is running on this store{who}. A SQLite file can have only one."
+    return StoreBusy(message, hint=f"Use that engine, or stop it{stop}.")

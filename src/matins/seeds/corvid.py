@@ -20,7 +20,8 @@ from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import format_duration, parse_duration
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import CronParseError, IntervalParseError, InvalidInput, NotFound
-from matins.executors.python import Job, JobContext
+from matins.executors.job_context import JobContext
+from matins.executors.python import Job
 from matins.executors.registry import installed_jobs
 from matins.importers.corvid import actions_settings
 from matins.library import Matins

@@ -11,7 +11,7 @@ from typing import Protocol, Unpack
 from matins.engine.prompts import DEFAULT_PROMPT, WorkItem, with_item
 from matins.errors import Conflict
 from matins.executors.check_executor import awaited
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.executors.work_items import HeldWorkItem, NoWork, claim_item
 from matins.model.run import Outcome
 from matins.ports import Clock

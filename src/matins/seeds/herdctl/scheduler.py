@@ -13,7 +13,7 @@ from typing import Any
 from matins.engine.when.definitions import instant_text
 from matins.errors import MatinsError, NotFound, ScheduleTriggerError
 from matins.executors.check_executor import awaited
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.executors.work_items import NoWork
 from matins.ports import Clock
 from matins.seeds.herdctl.fleet import JOB, Fleet, max_concurrent
