@@ -27,6 +27,11 @@ def block(text: str) -> str:
     return "\n".join(_written_out(line.expandtabs(4)) for line in lines)
 
 
+def as_data(text: str) -> str:
+    """The text as it is, with control and invisible characters escaped, except line ends and tabs."""
+    return "".join(_escaped(c) if c not in "\n\t" and is_harmful(c) else c for c in text)
+
+
 def without_codes(text: str) -> str:
     """The output of a program, without colours and cursor movements."""
     return block(_ESCAPE_CODE.sub("", text))

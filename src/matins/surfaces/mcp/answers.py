@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
+from matins.engine.prompts import fenced
 from matins.errors import InvalidInput, MatinsError
-from matins.surfaces.mcp.desk import Document
+from matins.surfaces.mcp.desk import Document, cut
+from matins.surfaces.visible_text import as_data
 
 MAX_BYTES = 8_000
 MAX_OUTPUT_BYTES = 16_000
+MAX_ANSWER_BYTES = 32_000
+"""Of all answers. Lists are made to fit into less, and say how to go on."""
+_MAX_TEXT = 2_500
+"""A text in an answer, with what says how much of it is cut."""
 
 
 def fit(answer: Document, key: str) -> Document:
@@ -24,6 +30,34 @@ def fit(answer: Document, key: str) -> Document:
     return {**answer, key: kept, "left_out": len(items) - len(kept)}
 
 
+def readable(value: Any, key: str = "") -> Any:
+    """The value with the texts of others as models and people can read them: what hides or reorders characters is
+    written out, and a long text is cut. Output and answers of runs are fenced, and were cut before."""
+    if isinstance(value, str):
+        return value if key in ("output", "answer") else cut(as_data(value), _MAX_TEXT)
+    if isinstance(value, dict):
+        found = cast("Document", value)
+        return {as_data(str(name)): readable(one, str(name)) for name, one in found.items()}
+    if isinstance(value, list):
+        return [readable(one, key) for one in cast("list[Any]", value)]
+    return value
+
+
+def bounded(answer: Document) -> Document:
+    """The answer without its largest parts, where it is too large for a model; it names them."""
+    left_out: list[str] = []
+    while len(orjson.dumps(answer)) > MAX_ANSWER_BYTES:
+        largest = max((name for name in answer if name != "summary"), key=lambda name: len(orjson.dumps(answer[name])))
+        left_out.append(largest)
+        answer = {name: value for name, value in answer.items() if name != largest}
+    return {**answer, "left_out_parts": left_out} if left_out else answer
+
+
+def quoted(what: str, text: str, limit: int) -> str:
+    """The text of a run between marks that it does not contain."""
+    return fenced(what, str(cut(as_data(text), limit)))
+
+
 def error_text(error: MatinsError) -> str:
     """One text that holds everything: clients show models nothing else of an error."""
     parts = [error.message]
@@ -34,7 +68,7 @@ def error_text(error: MatinsError) -> str:
     if step := _NEXT.get(error.code):
         parts.append(step)
     field = getattr(error, "field", None)
-    return f"{' '.join(parts)} [{error.code}{f', {field}' if field else ''}]"
+    return f"{readable(' '.join(parts))} [{error.code}{f', {readable(str(field))}' if field else ''}]"
 
 
 _NEXT = {

@@ -12,12 +12,13 @@ import orjson
 from matins.errors import InvalidInput, MatinsError
 from matins.service.permissions import check_granted
 from matins.surfaces.mcp import protocol, texts
-from matins.surfaces.mcp.answers import error_text
+from matins.surfaces.mcp.answers import bounded, error_text, readable
 from matins.surfaces.mcp.desk import Desk, Document
 from matins.surfaces.mcp.protocol import Json, ProtocolError, Request
 from matins.surfaces.mcp.tool import Tool, checked
 from matins.surfaces.mcp.tools import MAX_WAIT_S, shown_run
 from matins.surfaces.mcp.toolsets import find, listed
+from matins.surfaces.visible_text import as_data
 
 log = logging.getLogger("matins")
 InThread = Callable[..., Awaitable[Any]]
@@ -73,7 +74,7 @@ class ToolServer:
         tool = find(toolset, name)
         if tool is None:
             known = ", ".join(one.name for one in listed(desk.principal, toolset))
-            return _failed(f'There is no tool "{name}". There are: {known}. [not_found, name]')
+            return _failed(f'There is no tool "{readable(name)}". There are: {known}. [not_found, name]')
         try:
             check_granted(desk.principal, tool.right, f"call {tool.name}")
             given = checked(tool, arguments)
@@ -187,7 +188,7 @@ def _prompt(request: Request) -> Json:
 
 def _succeeded(answer: Document) -> Json:
     """Everything in both forms: some clients give models only the structured one, others only the text."""
-    plain = orjson.loads(orjson.dumps(answer, default=str))
+    plain = bounded(readable(orjson.loads(orjson.dumps(answer, default=str))))
     text = orjson.dumps(plain).decode()
     return {"content": [{"type": "text", "text": text}], "structuredContent": plain, "isError": False}
 
@@ -205,8 +206,8 @@ def _is_confirmed(answers: Any) -> bool:
 
 
 def _asked(found: Document, decision: str) -> Json:
-    request = orjson.dumps(found["request"], option=orjson.OPT_INDENT_2, default=str).decode()
-    title = f"{decision.capitalize()} request {found['id']} of {found['requested_by']}?"
+    request = as_data(orjson.dumps(found["request"], option=orjson.OPT_INDENT_2, default=str).decode())
+    title = f"{decision.capitalize()} request {found['id']} of {as_data(found['requested_by'])}?"
     message = f"{title}\n{request}\nDigest {found['digest']}"
     form = {"mode": "form", "message": message, "requestedSchema": _FORM}
     asked = {"decision": {"method": "elicitation/create", "params": form}}

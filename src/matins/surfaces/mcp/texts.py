@@ -7,6 +7,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from matins.errors import NotFound
+from matins.surfaces.mcp.answers import bounded, readable
 from matins.surfaces.mcp.desk import Desk
 from matins.surfaces.mcp.tools import TOOLS
 
@@ -77,4 +78,4 @@ def read_resource(desk: Desk, uri: str) -> str:
         case _:
             hint = f"There are: {', '.join((PHRASES, *TEMPLATES))}."
             raise NotFound(f'There is no resource "{uri}".', value=uri, field="uri", hint=hint)
-    return orjson.dumps(found, default=str).decode()
+    return orjson.dumps(bounded(readable(orjson.loads(orjson.dumps(found, default=str))))).decode()

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, cast
 
 from matins.errors import Conflict, InvalidInput
-from matins.surfaces.mcp.answers import MAX_OUTPUT_BYTES, fit
-from matins.surfaces.mcp.desk import Desk, Document, brief, count, cut, local, outcome_of, run_brief, whole
+from matins.surfaces.mcp.answers import MAX_OUTPUT_BYTES, fit, quoted
+from matins.surfaces.mcp.desk import Desk, Document, brief, count, local, outcome_of, run_brief, whole
 from matins.surfaces.mcp.tool import Tool, WrongArguments
 
 MAX_WAIT_S = 50
@@ -272,14 +272,12 @@ def _aware(at: datetime) -> datetime:
 
 
 def _get_run(desk: Desk, given: Document) -> Document:
-    from matins.engine.prompts import fenced
-
     run, wanted = desk.call("runs.get", run_id=given["run"]), given.get("output", "tail")
     answer = shown_run(run)
     result: Any = outcome_of(run).get("result")
     text: Any = cast("Document", result).get("text") if isinstance(result, dict) else None
     if text:
-        answer["answer"] = fenced(f"the answer of run {run['id']}", str(cut(str(text), 4_000)))
+        answer["answer"] = quoted(f"the answer of run {run['id']}", str(text), 4_000)
     if wanted == "none":
         return answer
     size = MAX_OUTPUT_BYTES // 2
@@ -288,7 +286,7 @@ def _get_run(desk: Desk, given: Document) -> Document:
         total = desk.call("runs.output", run_id=run["id"], limit=4)["total"]
         offset = max(0, total - size)
     piece = desk.call("runs.output", run_id=run["id"], offset=offset, limit=size)
-    answer["output"] = fenced(f"output of run {run['id']}", piece["text"])
+    answer["output"] = quoted(f"output of run {run['id']}", piece["text"], MAX_OUTPUT_BYTES)
     if piece["next"] < piece["total"]:
         answer["next_offset"] = piece["next"]
     return answer
