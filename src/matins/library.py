@@ -233,7 +233,7 @@ class Matins(TransactionApi):
             hint = "Stop it, or try again."
             raise StoreBusy("Another process holds the store and does not release it.", hint=hint)
         if principal != OWNER:
-            hint = "Use a token and the API of that process: matins tokens create."
+            hint = "Use a token and the API of that process: matins tokens create NAME"
             raise NotAllowed(
                 "Only the owner can act beside the engine of another process.", field="principal", hint=hint
             )

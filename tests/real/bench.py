@@ -88,7 +88,7 @@ class Bench:
         self.home = self.folder / "home"
         """The home of the tool's user."""
         self.home.mkdir(parents=True)
-        self._programs = programs
+        self.programs = programs
         for path, text in tool.files(self.server.url).items():
             (self.home / path).parent.mkdir(parents=True, exist_ok=True)
             (self.home / path).write_text(text)
@@ -97,7 +97,7 @@ class Bench:
         self.house.ask("prices.set", model=tool.model or "fake-model", **PRICES)
 
     def _up(self) -> House:
-        path = f"{self._programs}:{os.environ['PATH']}"
+        path = f"{self.programs}:{os.environ['PATH']}"
         return House(self.folder / "matins", user=self.user, PATH=path, FAKE_KEY=KEY, SECRET_OF_OURS="hush").up()
 
     def _give(self, folder: Path) -> None:
@@ -221,7 +221,7 @@ class Bench:
 
     def help(self, *words: str) -> str:
         """What the tool prints about its options."""
-        argv = [str(self._programs / self.tool.name), *words, "--help"]
+        argv = [str(self.programs / self.tool.name), *words, "--help"]
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
         done = subprocess.run(
             argv, capture_output=True, text=True, env=environment, timeout=PATIENCE_S, check=False, **self.user.process
@@ -230,11 +230,11 @@ class Bench:
 
     def by_hand(self, case: str, *argv: str, prompt: str) -> str:
         """The tool as a person calls it, with the same home."""
-        return self._called(case, [str(self._programs / self.tool.name), *argv], prompt).stdout
+        return self._called(case, [str(self.programs / self.tool.name), *argv], prompt).stdout
 
     def lists(self, case: str, *argv: str) -> str:
         """What the tool tells about its servers, on both streams."""
-        done = self._called(case, [str(self._programs / self.tool.name), *argv], "")
+        done = self._called(case, [str(self.programs / self.tool.name), *argv], "")
         return done.stdout + done.stderr
 
     def matins(self, case: str, *argv: str) -> Any:
@@ -250,7 +250,7 @@ class Bench:
             capture_output=True,
             text=True,
             cwd=self.workdir(case),
-            env={"PATH": f"{self._programs}:{os.environ['PATH']}", **values},
+            env={"PATH": f"{self.programs}:{os.environ['PATH']}", **values},
             timeout=PATIENCE_S,
             check=False,
             **self.user.process,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from house import Ordinary, ordinary_account
+from real import first_agent  # noqa: F401 - its case
 from real.bench import Bench, Ran
 from real.cases import CASES, Unreached
 from real.install import cache, installed, version_of

@@ -239,7 +239,7 @@ def test_only_the_owner_acts_beside_the_engine_of_another_process(beside: Beside
     guest = beside.guest.acting_as(principal)
     with pytest.raises(NotAllowed, match="Only the owner can act beside the engine of another process") as caught:
         guest.pause("a")
-    assert caught.value.hint == "Use a token and the API of that process: matins tokens create."
+    assert caught.value.hint == "Use a token and the API of that process: matins tokens create NAME"
     assert beside.owner.get("a").state == "active"
     seen, whole = guest.get("a"), beside.owner.get("a")
     assert seen.next_run_at == whole.next_run_at

@@ -86,6 +86,8 @@ def _option(name: str, value: Any) -> str:
 
 
 def _default_hint(error: MatinsError) -> str:
+    if isinstance(error, NotAllowed) and os.environ.get("MATINS_IN_RUN"):
+        return "Ask the owner: a run has the rights of its agent, and no other token."
     if isinstance(error, NotFound) and error.field in _LISTS:
         return f"List what there is: {_LISTS[error.field]}"
     return next((hint for kind, hint in _DEFAULT_HINTS if isinstance(error, kind)), _LAST_HINT)

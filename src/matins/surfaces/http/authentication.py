@@ -14,6 +14,7 @@ COOKIE = "matins_session"
 CSRF = b"x-matins-csrf"
 SAFE = frozenset({"GET", "HEAD"})
 _BEARER = re.compile(r"[Bb]earer ([A-Za-z0-9._~+/=-]{1,512})")
+_CREATED = "The owner creates one where the daemon runs: matins tokens create NAME"
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="matins"'}
 
 
@@ -41,7 +42,7 @@ class Authenticator:
             return self._bearer(authorization)
         session = session_of(scope)
         if session is None:
-            hint = "Send Authorization: Bearer mtn_…. Create a token: matins tokens create."
+            hint = f"Send Authorization: Bearer mtn_…, or give commands --token. {_CREATED}"
             raise _unauthorized("Authentication is required.", hint)
         return self._browser(scope, session)
 
@@ -49,7 +50,7 @@ class Authenticator:
         match = _BEARER.fullmatch(authorization)
         principal = self._tokens.principal_of(match[1]) if match else None
         if principal is None:
-            hint = "Create a new token: matins tokens create."
+            hint = f"Use another one. That of a run is valid while the run goes on. {_CREATED}"
             raise _unauthorized("The token is invalid, expired or revoked.", hint)
         return principal
 
