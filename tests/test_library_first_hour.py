@@ -6,11 +6,12 @@ import asyncio
 import pydoc
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from matins import InvalidInput, Matins
+from matins.runtime.engine import EngineOptions, EngineSettings
 from matins.testing import ManualClock, Sandbox
 
 
@@ -77,6 +78,10 @@ def test_b8_a_program_with_an_event_loop() -> None:
 
 def test_b19_what_a_person_sees_of_a_mistake_and_of_help() -> None:
     """B19: a traceback ends with the hint; `help` has every setting, with its meaning"""
+    assert get_type_hints(EngineSettings) == get_type_hints(EngineOptions)
+    with pytest.raises(InvalidInput, match='"thread"') as caught:
+        Matins("sqlite://", thread=4)  # type: ignore[call-arg]
+    assert "threads" in str(caught.value.hint)
     m = Sandbox()
     with pytest.raises(InvalidInput) as caught:
         m.add("a", when="every day at 25pm", job="work")

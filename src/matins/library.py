@@ -9,15 +9,17 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from matins.api.schedules import Api
 from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
 from matins.engine.events import canonical_types
+from matins.engine.validation import check_names_known
 from matins.errors import Conflict, NotAllowed, StoreBusy, StoreError
 from matins.executors.agents import AgentExecutor
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
@@ -55,6 +57,9 @@ from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, an
 
 if TYPE_CHECKING:
     from matins.api._awaitable import AwaitableApi
+    from matins.api._types import ScheduleSettings
+    from matins.api.arguments import When
+    from matins.runtime.engine import EngineSettings
 
 log = logging.getLogger("matins")
 C = TypeVar("C", bound=CheckExecutor)
@@ -77,8 +82,9 @@ class Matins(TransactionApi):
         guard: Guard | None = None,
         on_blocked: OnBlocked | None = None,
         home: str | Path | None = None,
-        **settings: Any,
+        **settings: Unpack[EngineSettings],
     ) -> None:
+        check_names_known("Matins", settings, [field.name for field in fields(EngineOptions)])
         self._guard = guard
         self._on_blocked = on_blocked
         self.settings = EngineOptions(**settings)
@@ -154,17 +160,21 @@ class Matins(TransactionApi):
 
         return register
 
-    def schedule(self, when: Any, *, name: str | None = None, **settings: Any) -> Callable[[F], F]:
+    def schedule(
+        self, when: When, *, name: str | None = None, agent: str = "", **settings: Unpack[ScheduleSettings]
+    ) -> Callable[[F], F]:
         """Register a function as a job, and start it at `when`: `@m.schedule("every day at 9am", timezone="local")`.
 
         The job and its schedule have the name of the function, or `name`. A function without parameters is called
         without the run. A program that starts again changes nothing; another `when` or setting changes the schedule.
         """
 
+        given: dict[str, Any] = {**settings}
+
         def register(function: F) -> F:
             known = name or function.__name__
             self.job(known)(as_job(function))
-            self.add(known, when=when, job=known, replace=True, **settings)
+            self.add(known, when=when, agent=agent, job=known, replace=True, **given)
             return function
 
         return register

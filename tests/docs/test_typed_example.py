@@ -54,6 +54,8 @@ WRONG = {
     'm.add("daily", when="1d", job="greet", connection=5)': '"Literal[5]" is not assignable to "Connection[Any]"',
     'a.add("daily", when="1d", job="greet", overlp="queue")': 'No parameter named "overlp"',
     'm.awaitable.edit("daily", retires=2)': 'No parameter named "retires"',
+    'm.schedule("1d", retires=2)': 'No parameter named "retires"',
+    "Matins(thread=4)": 'No parameter named "thread"',
     "a.runs.list(schedul='daily')": 'No parameter named "schedul"',
     'a.run("daily").id': 'Cannot access attribute "id"',
     "async def wrong(): return (await a.limits.get('global')).sizes": 'Cannot access attribute "sizes"',

@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import orjson
 
@@ -57,6 +57,20 @@ class EngineOptions:
     heartbeat_every_ms: int = 60_000
     state_folder: str | None = None
     """Directory for journals and output of runs. Default: beside the file of the store, otherwise in ~/.local/state."""
+
+
+class EngineSettings(TypedDict, total=False):
+    """`EngineOptions` as arguments of `Matins`."""
+
+    lease_ms: int
+    beat_ms: int
+    threads: int
+    history_days: float | None
+    history_runs: int | None
+    check_interval_ms: int
+    heartbeat_url: str | None
+    heartbeat_every_ms: int
+    state_folder: str | None
 
 
 class Engine:
