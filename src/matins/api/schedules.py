@@ -121,7 +121,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     def search(self, text: str, *, limit: Limit = 10) -> builtins.list[Found]:
         """Search schedules, agents and runs by name, text or number."""
 
-    @use_case("read", f"GET {_SCHEDULE}", tool="get_schedule")
+    @use_case("read", f"GET {_SCHEDULE}", tool="get_schedule", short=True)
     def get(self, name: str, *, agent: str | None = None) -> Schedule:
         """Get a schedule: settings, state, last run."""
 

@@ -63,6 +63,7 @@ class UseCase:
         engine: bool = False,
         tool: str | None = None,
         settings: str | None = None,
+        short: bool = False,
     ) -> None:
         self.name = name
         self.function = function
@@ -86,6 +87,8 @@ class UseCase:
         """The name of the tool for agents."""
         self.settings = settings
         """The kind of record whose settings are further arguments."""
+        self.short = short
+        """Whether it reads a few rows: a server answers at once, where a change of threads would cost more."""
 
     @property
     def noun(self) -> str:

@@ -20,6 +20,7 @@ from matins.daemon import log_format
 from matins.daemon.address import PORT, bind_address, host_in_url, url_of
 from matins.daemon.banner import Banner, banner_text
 from matins.daemon.chat import ChatHost
+from matins.daemon.punctuality import favour_fires
 from matins.daemon.systemd import notify
 from matins.engine.reasons import rfc3339
 from matins.errors import NotFound, SchedulerShutdownError, StoreError
@@ -132,6 +133,7 @@ class Daemon:
         self._chat.start()
         stack.callback(self._chat.stop)
         self._ensure_token(keys)
+        favour_fires()
         stack.callback(self._home.withdraw)
         self._announce(moved)
 

@@ -18,6 +18,8 @@ class Store(Protocol):
     """The file of the store; None if it has none."""
     shared: bool
     """Whether several engines may run on the store."""
+    reads_wait: bool
+    """Whether a read waits for another machine."""
     store_id: str
     incarnation: str
     """Random. The engine renews it when the store was set back to an older copy: ids that were given since then are

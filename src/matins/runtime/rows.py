@@ -35,11 +35,15 @@ def _waits_for_calls(definition: ScheduleDefinition, executions: int) -> bool:
 
 def _definition(text: str) -> ScheduleDefinition:
     """The parsed definition. Readers share it, unless it has values that they could change."""
-    short = len(text) <= _MAX_SHARED_LENGTH
-    return _shared(text) if short and not any(name in text for name in _CHANGEABLE) else decode(text)
+    shared = _shared(text) if len(text) <= _MAX_SHARED_LENGTH else None
+    return decode(text) if shared is None else shared
 
 
-_shared = lru_cache(maxsize=1_024)(decode)
+@lru_cache(maxsize=1_024)
+def _shared(text: str) -> ScheduleDefinition | None:
+    return None if any(name in text for name in _CHANGEABLE) else decode(text)
+
+
 _MAX_SHARED_LENGTH = 4_096
 _CHANGEABLE = ('"payload"', '"labels"', '"on"')
 

@@ -225,7 +225,10 @@ def _densest(items: Iterable[T], number: Callable[[T], int]) -> tuple[list[T], l
 
 def state_name(state: int) -> str:
     """The state as people see it. A run that a worker holds is running."""
-    return (RunState.RUNNING if state == RunState.STARTING else RunState(state)).label
+    return _STATE_NAMES[state]
+
+
+_STATE_NAMES = {int(state): state.label for state in RunState} | {RunState.STARTING: RunState.RUNNING.label}
 
 
 def _read_cursors(transaction: Transaction, window: _Window) -> tuple[list[ComingCursor], int]:

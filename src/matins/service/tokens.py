@@ -106,33 +106,51 @@ class TokenVerifier:
         self._store = store
         self._clock = clock
 
+    @property
+    def reads_wait(self) -> bool:
+        """Whether a look into the store waits for other machines."""
+        return self._store.reads_wait
+
     def principal_of(self, token: str) -> Principal | None:
         """The principal of a token; None if the token is unknown, expired or revoked."""
         if token.startswith(run_tokens.PREFIX):
             return run_tokens.principal_of_run(self._store, token)
+        found, now = self._verified(token), self._clock.now_ms()
+        if found is None or not found.is_valid(now):
+            return None
+        if not _is_marked(found, now):
+            self._mark_used(found, now)
+        return found.principal
+
+    def at_once(self, token: str) -> Principal | None:
+        """The principal of a valid token, from one look into the store; None if it takes more than that."""
+        if token.startswith(run_tokens.PREFIX):
+            return None
+        found, now = self._verified(token), self._clock.now_ms()
+        return found.principal if found is not None and found.is_valid(now) and _is_marked(found, now) else None
+
+    def _verified(self, token: str) -> Token | None:
+        """The token as it is stored, if this is its text."""
         form = _TOKEN.fullmatch(token)
         found = None if form is None else self._found(form[1])
         known = _NOBODY if found is None else found.hash
-        if not hmac.compare_digest(hash_of(token), known) or found is None:
-            return None
-        now = self._clock.now_ms()
-        if not found.is_valid(now):
-            return None
-        self._mark_used(found, now)
-        return found.principal
+        return found if hmac.compare_digest(hash_of(token), known) else None
 
     def _found(self, token_id: str) -> Token | None:
         with self._store.reading() as transaction:
             return transaction.token(token_id)
 
     def _mark_used(self, token: Token, now: int) -> None:
-        if token.used_at is not None and abs(now - token.used_at) < _USED_EVERY_MS:
-            return
         try:
             with self._store.transaction(now) as transaction:
                 transaction.touch_token(token.id, now)
         except StoreError as error:  # the token stays valid when the disk is full
             log.warning("the last use of token %s could not be written: %s", token.id, error)
+
+
+def _is_marked(token: Token, now: int) -> bool:
+    """Whether its last use is written, as exactly as it needs to be."""
+    return token.used_at is not None and abs(now - token.used_at) < _USED_EVERY_MS
 
 
 def _rights(principal: Principal, role: Any, rights: Any) -> tuple[str, ...] | None:

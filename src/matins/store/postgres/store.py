@@ -34,6 +34,7 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
     kind = "postgresql"
     path: Path | None = None
     shared = True
+    reads_wait = True
     """Whether several engines may run on it."""
 
     def __init__(self, url: str, now: int) -> None:

@@ -35,6 +35,7 @@ _PRAGMAS = (
     "PRAGMA cache_size = -32000",
     "PRAGMA foreign_keys = OFF",  # the transactions keep references valid; a check costs a lookup each
 )
+_PATIENCE_S = 0.02
 _CHECKPOINT_PAGES = 4_000
 _MAX_LOG_PAGES = 16_000
 """Above it, readers take turns with the writer: a log that is always being read cannot be written back and reused."""
@@ -46,6 +47,7 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
     kind = "sqlite"
     shared = False
     """Whether several engines may run on it."""
+    reads_wait = False
 
     def __init__(self, path: Path | None, now: int) -> None:
         super().__init__()
@@ -131,10 +133,16 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
             with self._reading_in_turn() as transaction:
                 yield transaction
             return
+        self._let_pass()
         with translated_errors(self.path):
             self._check_file()
             with self._readers.snapshot() as connection:
                 yield SqliteTransaction(connection, Chain(0), range(0))
+
+    def _let_pass(self) -> None:
+        """Wait a moment for a transaction that writes: threads take turns, and a fire that shares them is late."""
+        if self._writer is not None and self._lock.acquire(timeout=_PATIENCE_S):
+            self._lock.release()
 
     def _takes_turns(self) -> bool:
         """Whether this thread reads with the writer's connection: it reads what it has written, or it must."""

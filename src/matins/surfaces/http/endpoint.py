@@ -91,15 +91,18 @@ class Endpoint:
             body = b""
             if use_case.has_body:
                 body = await in_time(read_body(scope, receive, use_case.max_bytes), self._context.body_timeout_s)
+            principal = self._context.authenticator.at_once(scope) if use_case.short else None
         except (HttpError, MatinsError) as error:
             return problem(error, scope["path"])
         request = EndpointRequest(scope, scope["path_params"], body)
+        if principal is not None:
+            return self._answer(request, principal)
         return await loop.run_in_executor(self._context.pool, self._answer, request)
 
-    def _answer(self, request: EndpointRequest) -> Response:
-        """The response. It runs in a thread of the pool, from the token to the bytes."""
+    def _answer(self, request: EndpointRequest, known: Principal | None = None) -> Response:
+        """The response. It runs in a thread of the pool, from the token to the bytes, unless the principal is known."""
         try:
-            principal = self._principal(request.scope)
+            principal = known or self._principal(request.scope)
             key = header(request.scope, b"idempotency-key") if self.use_case.method == "POST" else None
             answer = self._call(principal, request, None) if key is None else self._once(principal, request, key)
         except Exception as error:

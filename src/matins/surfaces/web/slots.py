@@ -6,11 +6,14 @@ from collections import Counter
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
+from markupsafe import Markup, escape
+
 from matins.api import results
 from matins.api.results import Run
 from matins.model.counting import counted
 from matins.surfaces.web import states, times
 from matins.surfaces.web.sentences import because
+from matins.surfaces.web.templates import plain
 
 _STEP = 6
 
@@ -26,6 +29,20 @@ class Mark(NamedTuple):
 class SlotBar(NamedTuple):
     marks: list[Mark]
     label: str
+
+    @property
+    def svg(self) -> Markup:
+        """The marks: one path for those that look alike, and a field with a tip for each."""
+        paths: dict[str, str] = {}
+        for mark in self.marks:
+            look = f"s-{mark.icon}{' o' if mark.outline else ''}"
+            paths[look] = paths.get(look, "") + mark.path
+        drawn = [f'<path class="{look}" d="{path}"/>' for look, path in paths.items()]
+        drawn += [
+            f'<rect class="h" x="{mark.x}" width="6" height="22" data-tip="{escape(plain(mark.tip))}"/>'
+            for mark in self.marks
+        ]
+        return Markup("".join(drawn))
 
 
 def slot_bar(runs: list[Run], zone: tzinfo, now: datetime, reasons_zone: str) -> SlotBar:

@@ -31,7 +31,7 @@ def environment(files: StaticFiles) -> Environment:
     found = Environment(
         loader=PackageLoader("matins.surfaces.web"),
         autoescape=True,
-        finalize=_plain,
+        finalize=plain,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -94,7 +94,7 @@ def _marked(match: re.Match[str]) -> str:
     return f'<span class="ctl">{_written(match[0])}</span>' if _is_hidden(match[0]) else match[0]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """What a template prints. Of texts, attributes too have hidden characters written out; `as_is` is for the values of
     fields."""
     if type(value) is not str or (value.isascii() and value.isprintable()):

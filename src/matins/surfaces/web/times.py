@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _WEEK_S = 6 * 86_400
@@ -13,8 +13,8 @@ _WEEK_S = 6 * 86_400
 def clock(at: datetime, zone: tzinfo, now: datetime) -> str:
     """The instant, no longer than needed: 18:45, Fri 02:30, 3 Apr 02:30."""
     local, here = at.astimezone(zone), now.astimezone(zone)
-    text = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
-    if local.date() == here.date():
+    text = _time_of_day(local)
+    if local.toordinal() == here.toordinal():
         return text
     if abs((at - now).total_seconds()) < _WEEK_S:
         return f"{local:%a} {text}"
@@ -26,8 +26,12 @@ def full(at: datetime, zone: tzinfo, now: datetime) -> str:
     """The instant with its date and zone: Fri 27 Mar, 02:30 CET; with the year where it is another."""
     local = at.astimezone(zone)
     year = f" {local.year}" if local.year != now.astimezone(zone).year else ""
-    text = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
-    return f"{local:%a} {local.day} {local:%b}{year}, {text} {local.tzname()}"
+    return f"{local:%a} {local.day} {local:%b}{year}, {_time_of_day(local)} {local.tzname()}"
+
+
+def _time_of_day(local: datetime) -> str:
+    seconds = f":{local.second:02}" if local.second else ""
+    return f"{local.hour:02}:{local.minute:02}{seconds}"  # a third of the time of a format with %
 
 
 def relative(at: datetime, now: datetime) -> str:
@@ -61,5 +65,5 @@ def duration(milliseconds: float | None) -> str:
 def time_element(at: datetime | None, text: str, title: str, *, live: bool = False) -> Markup:
     if at is None:
         return Markup("–")
-    tick = Markup(" data-rel") if live else Markup("")
-    return Markup('<time datetime="{}" title="{}"{}>{}</time>').format(at.isoformat(), title, tick, text)
+    tick = " data-rel" if live else ""
+    return Markup(f'<time datetime="{at.isoformat()}" title="{escape(title)}"{tick}>{escape(text)}</time>')
