@@ -273,8 +273,22 @@ _LOADERS = loaders_of(OWN_SETTINGS)
 
 
 def decode(text: str) -> ScheduleDefinition:
+    return _decoded(orjson.loads(text))
+
+
+def decode_sharing(text: str) -> tuple[ScheduleDefinition, bytes | None]:
+    """The definition, and its words without the payload, which often is all that differs between schedules. None for
+    words that others hardly have, those of a one-shot, and for steps, which have payloads of their own."""
     data = orjson.loads(text)
-    trigger = _trigger_of(orjson.dumps(data.pop("trigger")))
+    if "payload" not in data or "steps" in data or data["trigger"].get("kind") == "once":
+        return _decoded(data), None
+    return _decoded(data), orjson.dumps({name: value for name, value in data.items() if name != "payload"})
+
+
+def _decoded(data: dict[str, Any]) -> ScheduleDefinition:
+    given = data["trigger"]
+    once = given.get("kind") == "once"  # an instant of its own: remembering it would only displace others
+    trigger = definitions.from_dict(given) if once else _trigger_of(orjson.dumps(given))
     of_job = {name: data[name] for name in _OF_JOB if name in data}
     if "step_jobs" in of_job:
         of_job["step_jobs"] = tuple((prompt, harmless) for prompt, harmless in of_job["step_jobs"])

@@ -11,14 +11,16 @@ from matins.engine.gates import ALL, applicable_gates, level_mask
 from matins.engine.jobs import MESSAGE_JOB, job_needs, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
-from matins.engine.schedules import decode
+from matins.engine.schedules import decode_sharing
 from matins.engine.steps import of_step
 from matins.engine.when.triggers import compile_trigger
 from matins.model.rows import CompiledKey
+from matins.model.schedule import ScheduleDefinition
+from matins.model.trigger import Once
 from matins.ports import PolicyRows, ScheduleRows, Transaction
 
 log = logging.getLogger("matins")
-_MAX_CACHED = 200_000
+_MAX_CACHED, _MAX_WORDS = 200_000, 4_096
 GLOBAL = "global"
 _GLOBAL_ONLY = frozenset([GLOBAL])
 _NO_SCOPES: frozenset[str] = frozenset()
@@ -36,8 +38,8 @@ class _Settings:
         "starts_plainly", "steps", "timetable", "wakes_agent",
     )  # fmt: skip
 
-    def __init__(self, text: str, step: int) -> None:
-        definition, self.levels, self.agent, self.run_limits = decode(text), ALL, "", NO_LIMITS
+    def __init__(self, definition: ScheduleDefinition, step: int) -> None:
+        self.levels, self.agent, self.run_limits = ALL, "", NO_LIMITS
         if step:
             self.agent, self.levels = definition.steps[step - 1].agent, level_mask("step")
             self.run_limits = definition.max_cost, definition.max_tokens
@@ -45,7 +47,8 @@ class _Settings:
         elif definition.steps:
             self.levels = level_mask("run")
         self.definition, self.steps = definition, definition.steps
-        self.timetable = Timetable(definition, _compiled_trigger(definition.trigger))
+        once = isinstance(definition.trigger.when, Once)
+        self.timetable = Timetable(definition, (compile_trigger if once else _compiled_trigger)(definition.trigger))
         self.exclusive = int(self.timetable.exclusive)
         self.gates = applicable_gates(definition) & self.levels
         self.wakes_agent = wakes_agent(definition)
@@ -57,7 +60,22 @@ class _Settings:
         )
 
 
-_settings = lru_cache(maxsize=4096)(_Settings)
+_by_words: dict[bytes, _Settings] = {}
+
+
+@lru_cache(maxsize=4096)
+def _settings(text: str, step: int) -> tuple[_Settings, ScheduleDefinition]:
+    """What follows from the settings, and the settings themselves, with the payload."""
+    definition, words = decode_sharing(text)
+    if step or words is None:
+        shared = _Settings(definition, step)
+        return shared, shared.definition
+    shared = _by_words.get(words)
+    if shared is None:
+        if len(_by_words) > _MAX_WORDS:
+            _by_words.clear()
+        shared = _by_words[words] = _Settings(definition, step)
+    return shared, definition
 
 
 class CompiledSchedule:
@@ -89,8 +107,7 @@ class CompiledSchedule:
         """The agent that created it; None if a person did."""
         self.step = step
         """The number of the step, from 1; 0 for the whole schedule."""
-        shared = _settings(text, step)
-        self.definition = shared.definition
+        shared, self.definition = _settings(text, step)
         self.timetable = shared.timetable
         self.levels = shared.levels
         """The gates that a run of this level passes: all of them, unless it has steps or is one."""

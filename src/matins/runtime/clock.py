@@ -8,6 +8,8 @@ import zoneinfo
 from functools import cache
 from pathlib import Path
 
+from matins.ports import Clock
+
 _SAME_AS_UTC = ("Etc/UTC", "Etc/UCT", "Etc/Zulu", "Etc/Universal", "UCT", "Zulu", "Universal")
 _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -25,6 +27,13 @@ class SystemClock:
             if name and name in _zones():
                 return "UTC" if name in _SAME_AS_UTC else name
         return "UTC"
+
+
+def seconds_left(clock: Clock, delay_ms: int) -> float:
+    """The seconds of a delay that was computed just now. The clock gives whole milliseconds, so a part of the first
+    one has passed already."""
+    passed = time.time_ns() % 1_000_000 if isinstance(clock, SystemClock) else 0
+    return delay_ms / 1_000 - passed / 1_000_000_000
 
 
 @cache

@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from matins.errors import SchedulerShutdownError
 from matins.runtime.attempt import Executor
 from matins.runtime.checks import Checks
+from matins.runtime.clock import seconds_left
 from matins.runtime.engine import Engine
 from matins.runtime.heartbeat import Heartbeat
 
@@ -112,18 +113,21 @@ class Loop:
             self.wake()
 
     def _run(self) -> None:
+        clock = self.engine.clock
         while not self._stopping.is_set():
             self._awake = False  # before the turn, so that no change is missed
             delay = self.engine.run_once()
             if delay <= 0 or self._stopping.is_set():
                 continue
+            next_at = clock.boot_ms() + delay
             try:
-                self._inbox.get(timeout=delay / 1000)
+                self._inbox.get(timeout=seconds_left(clock, delay))
             except Empty:
                 continue
-            self._gather(delay)
+            self._gather(next_at - clock.boot_ms())
 
-    def _gather(self, delay: int) -> None:
-        """While jobs end one after the other, wait briefly, so that their ends are written together."""
-        if delay > _FLUSH_MS and self.engine.executor.busy() and not self._stopping.is_set():
+    def _gather(self, left: int) -> None:
+        """While jobs end one after the other, wait briefly, so that their ends are written together; but not beyond
+        the next event, which is `left` milliseconds away."""
+        if left > _FLUSH_MS and self.engine.executor.busy() and not self._stopping.is_set():
             time.sleep(_FLUSH_MS / 1000)
