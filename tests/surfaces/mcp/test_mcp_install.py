@@ -31,9 +31,19 @@ FILES = {
         ".config/goose/config.yaml",
         "# mine\nextensions:\n  # keep\n  other:\n    enabled: false\nB: auto\n",
     ),
+    "cursor": (".cursor/mcp.json", '{"mcpServers": {"other": {"command": "x"}}}'),
+    "vscode": (".config/Code/User/mcp.json", '{\n  // mine\n  "servers": {"other": {"command": "x"}}\n}\n'),
     "opencode": (".config/opencode/opencode.jsonc", '{\n  // mine\n  "mcp": {"other": {"type": "local"}},\n}\n'),
 }
-BROKEN = {"claude": '{"a": ', "codex": "a = ]\n", "gemini": '{"a" 1}', "goose": "a: [1", "opencode": "{"}
+BROKEN = {
+    "claude": '{"a": ',
+    "codex": "a = ]\n",
+    "gemini": '{"a" 1}',
+    "goose": "a: [1",
+    "opencode": "{",
+    "cursor": "{",
+    "vscode": "{",
+}
 CLAUDE = """#!{python}
 # What Claude Code 2.1 does for these two commands: it refuses a name that it has, and writes the file anew.
 import json, os, pathlib, sys
@@ -70,6 +80,8 @@ class ClosedApp(App):
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     one = House(tmp_path_factory.mktemp("install") / "home").up()
+    for name in ("cursor", "vscode"):  # Matins cannot run these, so their agents are made by hand
+        one.ask("agents.set", name=name, runner="demo")
     yield one
     one.kill()
 
@@ -163,6 +175,81 @@ def test_an_older_entry_is_replaced_and_a_link_stays_a_link(install: Install, tm
     assert "Added" in install("codex").output
     assert (tmp_path / ".codex" / "config.toml").is_symlink()
     assert "mcp_servers.matins" in dotfiles.read_text(encoding="utf-8")
+
+
+PROJECT = {
+    "claude": ".mcp.json", "cursor": ".cursor/mcp.json", "gemini": ".gemini/settings.json",
+    "opencode": "opencode.json", "vscode": ".vscode/mcp.json",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("client", INSTALLED)
+def test_p4_in_the_settings_of_a_project(
+    install: Install, tmp_path: Path, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4: the file below the current directory, for tools that have one; the user's own is as it was"""
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    done = install(client, "--scope", "project", "--json")
+    if client not in PROJECT:
+        assert "has no MCP servers of a project" in done.output
+        return
+    found = json.loads(done.output)
+    file = tmp_path / "project" / PROJECT[client]
+    assert (found["file"], len(found["tools"])) == (str(file), 12)
+    assert entry_in(values(client, file), CLIENTS[client].place) == found["entry"]
+    assert not (tmp_path / FILES[client][0]).exists()
+    assert json.loads(install(client, "--scope", "project", "--json").output)["changed"] is False
+    assert json.loads(install(client, "--scope", "project", "--remove", "--json").output)["changed"] is True
+    assert entry_in(values(client, file), CLIENTS[client].place) is None
+
+
+@pytest.mark.parametrize("client", INSTALLED)
+def test_p4_by_the_address_of_the_daemon(install: Install, house: House, tmp_path: Path, client: str) -> None:
+    """P4 B7: the entry names a variable and has no token; it replaces a command whole, and the other way round"""
+    file = of(client, tmp_path)
+    install(client)
+    done = install(client, "--http", "--json")
+    if client == "goose":
+        assert "cannot read a token from a variable" in done.output
+        return
+    found = json.loads(done.output)
+    assert (found["changed"], len(found["tools"])) == (True, 12)
+    entry = entry_in(values(client, file), CLIENTS[client].place)
+    assert entry == found["entry"]
+    assert f"{house.url}/mcp" in entry.values()
+    assert "MATINS_MCP_TOKEN" in json.dumps(entry)
+    assert not {"command", "args"} & entry.keys()
+    token = Path(found["token_file"]).read_text().strip()
+    assert token not in file.read_text(encoding="utf-8")
+    assert f"export MATINS_MCP_TOKEN=$(cat {found['token_file']})" in install(client, "--http").output
+    assert "command" in json.loads(install(client, "--json").output)["entry"]
+    assert not {"url", "httpUrl", "headers"} & entry_in(values(client, file), CLIENTS[client].place).keys()
+    install(client, "--remove")
+
+
+@pytest.mark.parametrize("way", [(), ("--http",)])
+def test_b7_a_token_that_was_revoked_is_replaced_by_installing_again(
+    install: Install, house: House, tmp_path: Path, way: tuple[str, ...]
+) -> None:
+    """B7: by the person who installs, and not by the bridge itself; one that is valid is kept"""
+    kept = house.home / "mcp" / "codex.token"
+    install("codex", *way)
+    first = kept.read_text()
+    install("codex", *way)
+    assert kept.read_text() == first
+    house.ask("tokens.revoke", token_id=first.split("_")[1])
+    assert json.loads(install("codex", *way, "--json").output)["changed"] is False
+    assert kept.read_text() != first
+    tokens = [one for one in house.ask("tokens.list") if one["name"] == "codex" and not one["revoked_at"]]
+    assert [one["role"] for one in tokens] == ["agent"]
+
+
+def test_a_tool_that_matins_cannot_run_needs_an_agent(install: Install, tmp_path: Path) -> None:
+    """P4: said before anything is written"""
+    refused = install("cursor", "--agent=nobody")
+    assert 'There is no agent "nobody", and Matins cannot run cursor' in refused.output
+    assert not (tmp_path / ".cursor").exists()
 
 
 def test_it_is_for_people_and_says_what_is_missing(

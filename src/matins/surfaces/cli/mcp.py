@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,8 +15,11 @@ from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context
 from matins.surfaces.home import Home
 
+if TYPE_CHECKING:
+    from matins.surfaces.mcp.clients import Client
+
 TOOLSETS = ("run", "polpo", "cortex")
-INSTALLED = ("claude", "codex", "gemini", "goose", "opencode")
+INSTALLED = ("claude", "codex", "cursor", "gemini", "goose", "opencode", "vscode")
 mcp = NounGroup("mcp", help_of("mcp"), default="serve")
 
 
@@ -32,30 +38,88 @@ def serve(context: CliContext, toolset: str | None, client: str) -> None:
 @mcp.command()
 @click.argument("client", type=click.Choice(INSTALLED))
 @click.option("--agent", metavar="NAME", help="Agent for which it proposes schedules. Default: the name of the client.")
+@click.option(
+    "--scope",
+    type=click.Choice(["user", "project"]),
+    default="user",
+    help="In your own settings, or in those of the current directory. Default: user.",
+)
+@click.option("--http", is_flag=True, help="By the address of the daemon, in place of a command.")
 @click.option("--remove", is_flag=True, help="Remove Matins from its configuration.")
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 @pass_context
-def install(context: CliContext, client: str, agent: str | None, remove: bool, dry_run: bool) -> None:
-    """Add Matins to the MCP servers of a coding agent, for this user.
+def install(
+    context: CliContext, client: str, agent: str | None, scope: str, http: bool, remove: bool, dry_run: bool
+) -> None:
+    """Add Matins to the MCP servers of a coding agent.
 
     Everything else in its configuration stays as it is. The former file is kept beside it.
     """
-    from matins.surfaces.mcp.clients import CLIENTS
-    from matins.surfaces.mcp.install import make, plan, tools_of
+    from matins.surfaces.mcp.install import make, plan
 
     if os.environ.get("MATINS_IN_RUN"):
         raise NotAllowed("An agent in a run cannot change the configuration of a person's tools.")
-    declared = CLIENTS[client]
-    change = plan(declared, None if remove else _command(context, agent or client), os.environ)
+    declared, name = _client(client, scope), agent or client
+    if not remove:
+        _check_agent(context, name, client)
+    change = plan(declared, None if remove else _entry(context, declared, name, client, http=http), os.environ)
     found: Document = {"client": client, "file": str(change.file), "entry": change.entry, "changed": change.is_needed,
-                       "backup": None, "tools": []}  # fmt: skip
+                       "backup": None, "tools": [], "token_file": None}  # fmt: skip
     if not dry_run:
         if change.is_needed:
             found["backup"] = str(make(client, declared, change) or "") or None
         if not remove:
-            _make_agent(context, agent or client, client)
-            found["tools"] = tools_of(declared, change.file)
+            found.update(_prove(context, declared, change.file, name, client, http=http))
     context.show(found, lambda: _told(found, remove=remove, dry_run=dry_run))
+
+
+def _client(name: str, scope: str) -> Client:
+    from matins.surfaces.mcp.clients import CLIENTS
+
+    declared = CLIENTS[name] if scope == "user" else CLIENTS[name].in_project(Path.cwd())
+    if declared is None:
+        raise InvalidInput(f"{name} has no MCP servers of a project.", field="scope", hint="Omit --scope project.")
+    return declared
+
+
+def _entry(context: CliContext, declared: Client, agent: str, client: str, *, http: bool) -> Document:
+    if not http:
+        return declared.entry(_command(context, agent))
+    if declared.http is None:
+        message = f"{client} cannot read a token from a variable, and Matins writes no token into a file."
+        raise InvalidInput(message, field="http", hint="Omit --http.")
+    return declared.http(_address(context))
+
+
+def _prove(context: CliContext, declared: Client, file: Path, agent: str, client: str, *, http: bool) -> Document:
+    """What the server says that the file names. A token that was revoked is replaced first."""
+    from matins.surfaces.mcp.install import tools_of
+
+    _make_agent(context, agent, client)
+    kept = Home(context.location["home"]).mcp_token(agent)
+    if (token := kept.read()) is not None and not _is_valid(context, token):
+        kept.path.unlink()
+    if not http:
+        return {"tools": tools_of(declared, file)}
+    if kept.read() is None:
+        kept.write(context.call("tokens.create", name=agent, role="agent")["token"])
+    return {"tools": tools_of(declared, file, kept.read()), "token_file": str(kept.path)}
+
+
+def _is_valid(context: CliContext, token: str) -> bool:
+    """Whether a kept token still opens: its second part is its id."""
+    valid = {one["id"] for one in context.call("tokens.list") if one["revoked_at"] is None}
+    return token.split("_")[1] in valid
+
+
+def _address(context: CliContext) -> str:
+    """The address of the daemon's server."""
+    url = context.location["url"]
+    if url is None and (running := Home(context.location["home"]).running()) is not None:
+        url = running.url
+    if url is None:
+        raise InvalidInput("No daemon is running, so it has no address.", field="http", hint="Start it: matins up")
+    return f"{url.rstrip('/')}/mcp"
 
 
 def _command(context: CliContext, agent: str) -> list[str]:
@@ -68,6 +132,16 @@ def _command(context: CliContext, agent: str) -> list[str]:
         raise InvalidInput("The tools of a coding agent reach a daemon, and not a store.", field="store", hint=hint)
     url = [f"--url={location['url']}"] if location["url"] else []
     return [*own_program(), f"--home={Home(location['home']).path}", *url, "mcp", f"--client={agent}"]
+
+
+def _check_agent(context: CliContext, name: str, client: str) -> None:
+    """Raise unless the agent exists, or can be created with the client as its runner."""
+    from matins.surfaces.mcp.clients import CLIENTS
+
+    if not CLIENTS[client].is_runner and all(item["name"] != name for item in context.call("agents.list")):
+        hint = "Name an agent that exists: --agent NAME. To create one: matins agents set"
+        message = f'There is no agent "{name}", and Matins cannot run {client}: what it proposes needs an agent.'
+        raise InvalidInput(message, value=name, field="agent", hint=hint)
 
 
 def _make_agent(context: CliContext, name: str, runner: str) -> None:
@@ -89,6 +163,8 @@ def _told(found: Document, *, remove: bool, dry_run: bool) -> list[str]:
         lines = [f"{'Would add' if dry_run else 'Added'} Matins to {file}: {json_line(found['entry'])}"]
     if found["backup"]:
         lines.append(f"The former file is {found['backup']}.")
+    if found["token_file"]:
+        lines.append(f"It needs the token: export MATINS_MCP_TOKEN=$(cat {shlex.quote(found['token_file'])})")
     if found["tools"]:
         lines.append(
             f"The server answers with {len(found['tools'])} tools. Restart {client}, and ask it: What is scheduled?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 from matins.texts.entries import Format, Jsonc, Toml, Yaml
 
 NAME = "matins"
+TOKEN_VARIABLE = "MATINS_MCP_TOKEN"
 Entry = dict[str, Any]
 Environment = Mapping[str, str]
 
@@ -24,9 +26,27 @@ class Client(NamedTuple):
     """The entry for a command."""
     command: Callable[[Entry], list[str]]
     """The command of an entry."""
+    http: Callable[[str], Entry] | None
+    """The entry for the address of a server, which names the variable that has the token; None where the tool cannot
+    fill one in."""
+    project: str | None = None
+    """The file of a project, below its directory; None where the tool has none."""
     add: Callable[[Entry], list[str]] | None = None
     """The arguments with which the tool adds the entry itself; None where we write its file."""
     remove: tuple[str, ...] = ()
+    is_runner: bool = True
+    """Whether Matins can run the tool, so that an agent of its name can be created."""
+
+    def in_project(self, folder: Path) -> Client | None:
+        """The client with the file of a project, which is always edited; None where the tool has none."""
+        if self.project is None:
+            return None
+        path = folder / self.project
+
+        def file(environment: Environment) -> Path:
+            return path
+
+        return self._replace(file=file, add=None, remove=())
 
 
 def _home(environment: Environment) -> Path:
@@ -88,6 +108,29 @@ def _goose_command(entry: Entry) -> list[str]:
     return [entry["cmd"], *entry["args"]]
 
 
+def _with_header(word: str, **more: Any) -> Callable[[str], Entry]:
+    """An entry by address, with the header in which the tool fills in the variable."""
+    return lambda url: {**more, "url": url, "headers": {"Authorization": f"Bearer {word}"}}
+
+
+def _gemini_http(url: str) -> Entry:
+    return {"httpUrl": url, "headers": {"Authorization": f"Bearer ${TOKEN_VARIABLE}"}}
+
+
+def _codex_http(url: str) -> Entry:
+    return {"url": url, "bearer_token_env_var": TOKEN_VARIABLE}
+
+
+def _cursor_file(environment: Environment) -> Path:
+    return _home(environment) / ".cursor" / "mcp.json"
+
+
+def _vscode_file(environment: Environment) -> Path:
+    if sys.platform == "darwin":
+        return _home(environment) / "Library" / "Application Support" / "Code" / "User" / "mcp.json"
+    return _config(environment) / "Code" / "User" / "mcp.json"
+
+
 def _claude_add(entry: Entry) -> list[str]:
     return ["mcp", "add-json", "--scope", "user", NAME, json_line(entry)]
 
@@ -101,10 +144,18 @@ def json_line(entry: Entry) -> str:
 # Claude Code rewrites its file all the time, so it adds the entry itself. The commands of the others rewrite comments
 # or other entries, or cannot remove one: their files are edited.
 _CLAUDE_REMOVE = ("mcp", "remove", "--scope", "user", NAME)
+_SERVERS, _ENV = ("mcpServers", NAME), f"${{env:{TOKEN_VARIABLE}}}"
+_CLAUDE_HTTP = _with_header(f"${{{TOKEN_VARIABLE}}}", type="http")
 CLIENTS: dict[str, Client] = {
-    "claude": Client(_claude_file, Jsonc(), ("mcpServers", NAME), _claude, _joined, _claude_add, _CLAUDE_REMOVE),
-    "codex": Client(_codex_file, Toml(), ("mcp_servers", NAME), _split, _joined),
-    "gemini": Client(_gemini_file, Jsonc(), ("mcpServers", NAME), _split, _joined),
-    "opencode": Client(_opencode_file, Jsonc(), ("mcp", NAME), _opencode, _opencode_command),
-    "goose": Client(_goose_file, Yaml(), ("extensions", NAME), _goose, _goose_command),
-}
+    "claude": Client(_claude_file, Jsonc(), _SERVERS, _claude, _joined, _CLAUDE_HTTP, ".mcp.json",
+                     _claude_add, _CLAUDE_REMOVE),
+    "codex": Client(_codex_file, Toml(), ("mcp_servers", NAME), _split, _joined, _codex_http),
+    "cursor": Client(_cursor_file, Jsonc(), _SERVERS, _split, _joined, _with_header(_ENV), ".cursor/mcp.json",
+                     is_runner=False),
+    "gemini": Client(_gemini_file, Jsonc(), _SERVERS, _split, _joined, _gemini_http, ".gemini/settings.json"),
+    "goose": Client(_goose_file, Yaml(), ("extensions", NAME), _goose, _goose_command, None),
+    "opencode": Client(_opencode_file, Jsonc(), ("mcp", NAME), _opencode, _opencode_command,
+                       _with_header(f"{{env:{TOKEN_VARIABLE}}}", type="remote", enabled=True), "opencode.json"),
+    "vscode": Client(_vscode_file, Jsonc(), ("servers", NAME), _claude, _joined, _with_header(_ENV, type="http"),
+                     ".vscode/mcp.json", is_runner=False),
+}  # fmt: skip

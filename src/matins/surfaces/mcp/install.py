@@ -8,16 +8,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from matins.errors import InvalidInput, MatinsError
+from matins.surfaces.mcp.bridge import Bridge
 from matins.surfaces.mcp.clients import Client, Entry
 from matins.texts import atomic_file
 from matins.texts.entries import edited, entry_in
 
 BACKUP = ".before-matins"
 _PATIENCE_S = 60
+_ADDRESSES = frozenset({"url", "httpUrl"})
+"""What entries call the address of a server."""
 _HELLO = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -43,19 +47,27 @@ class Change(NamedTuple):
         return self.after != (self.before.text if self.before else "")
 
 
-def plan(client: Client, command: list[str] | None, environment: Mapping[str, str]) -> Change:
-    """The change that adds the command to the client's file, or removes it for None. Nothing is written."""
+def plan(client: Client, entry: Entry | None, environment: Mapping[str, str]) -> Change:
+    """The change that adds the entry to the client's file, or removes it for None. Nothing is written."""
     file = client.file(environment)
     if file.is_symlink():
         file = atomic_file.follow_link(file)
     before = atomic_file.read(file) if file.exists() else None
-    entry = None if command is None else client.entry(command)
+    text = before.text if before else ""
     try:
-        after = edited(client.form, before.text if before else "", client.place, entry)
+        after = edited(client.form, text, client.place, entry)
+        if entry is not None and _is_other_kind(entry_in(client.form.load(text), client.place), entry):
+            after = edited(client.form, edited(client.form, text, client.place, None), client.place, entry)
     except InvalidInput as error:
         message = f"{file} cannot be changed: {error.message.rstrip('.')}. Nothing was written."
         raise InvalidInput(message, field="client", hint=error.hint or "Correct the file, and try again.") from None
     return Change(file, before, after, entry)
+
+
+def _is_other_kind(before: Any, entry: Entry) -> bool:
+    """Whether an entry by address replaces one by command, or the other way round: nothing of it is kept then."""
+    by_address = bool(_ADDRESSES & entry.keys())
+    return isinstance(before, dict) and bool(_ADDRESSES & cast("Entry", before).keys()) is not by_address
 
 
 def make(name: str, client: Client, change: Change) -> Path | None:
@@ -130,18 +142,28 @@ def _restore(kept: Path | None) -> str | None:
     return f"The former file is {kept}." if kept else None
 
 
-def tools_of(client: Client, file: Path) -> list[str]:
-    """Start what the file says, as the client does, and list its tools."""
+def tools_of(client: Client, file: Path, token: str | None = None) -> list[str]:
+    """Start what the file says, as the client does, and list its tools. With a token, its address is called."""
     entry = entry_in(client.form.load(atomic_file.read(file).text), client.place) or {}
-    command = client.command(entry)
     lines = "".join(json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in _REQUESTS)
-    done = _ran(command, lines)
-    for line in filter(lambda line: line.startswith("{"), done.stdout.splitlines()):
+    if token is not None:
+        address = str(next(entry[name] for name in _ADDRESSES if name in entry))
+        said, hint = _answers(address, token, lines), f"Try it: curl {address}"
+    else:
+        command = client.command(entry)
+        done = _ran(command, lines)
+        said, hint = done.stdout.strip() or done.stderr.strip(), f"Try it: {' '.join(command)}"
+    for line in filter(lambda line: line.startswith("{"), said.splitlines()):
         answer: dict[str, Any] = json.loads(line)
         if answer.get("id") == 2 and "result" in answer:
             return [tool["name"] for tool in answer["result"]["tools"]]
-    said = (done.stderr.strip() or done.stdout.strip())[-400:]
-    raise MatinsError(f"{file} is written, but the server does not answer: {said}", hint=f"Try it: {' '.join(command)}")
+    raise MatinsError(f"{file} is written, but the server does not answer: {said[-400:]}", hint=hint)
+
+
+def _answers(address: str, token: str, lines: str) -> str:
+    out = StringIO()
+    Bridge(address.removesuffix("/mcp"), token, None, out).serve(StringIO(lines))
+    return out.getvalue()
 
 
 def own_program() -> list[str]:
