@@ -227,6 +227,8 @@ def test_b12_the_timeline_is_read_by_arrows_and_as_a_table(server: PageServer, b
     page = browse().sign_in().page()
     page.goto("/")
     assert page.locator(".t a[tabindex='0']").count() == 1
+    hatch = "getComputedStyle(document.querySelector('#hatch').closest('svg')).display"
+    assert page.evaluate(hatch) != "none", "patterns and arrows of an SVG that is not displayed are not painted"
     page.locator(".t a[tabindex='0']").focus()
     said = page.locator("#said")
     expect(said).to_contain_text("daily-ada")
