@@ -79,9 +79,9 @@ def _called(m: Matins) -> str:
 def views(started: dict[str, str]) -> list[str]:
     """An address of every view."""
     runs = [f"/runs/{started[name]}" for name in ("report", "release")]
-    tabs = [f"{runs[0]}?tab={tab}" for tab in ("raw", "conversation", "definition", "difference")]
+    tabs = [f"{runs[0]}?tab={tab}" for tab in ("conversation", "difference")]
     return [
-        "/", "/schedules", "/schedules/writer/report", "/schedules/demo/quiet", "/schedules/demo/deploy/edit",
+        "/", "/schedules", "/schedules/demo/quiet", "/schedules/demo/deploy/edit",
         "/schedules/new", "/runs", *runs, *tabs, "/approvals", "/missions", "/missions/demo/release", "/agents",
         "/agents/writer", "/events?group=run", "/inbound", "/settings", "/more", "/welcome", "/spend", "/catch-up",
         "/incidents?all=1",
@@ -92,6 +92,7 @@ def more_views(started: dict[str, str]) -> list[str]:
     """Further addresses of views that `views` has: other texts, in the same form."""
     runs = [f"/runs/{started[name]}" for name in ("broken", "deploy", NAME)]
     return [
-        f"/schedules/writer/{LONG}", *runs, f"/runs/{started['called']}?tab=definition",
-        f"/schedules/{quote(NAME)}/{quote(NAME)}", f"/agents/{quote(NAME, safe='')}",
+        f"/schedules/writer/{LONG}", "/schedules/writer/report", f"/runs/{started['report']}?tab=raw", *runs,
+        f"/runs/{started['called']}?tab=definition", f"/schedules/{quote(NAME)}/{quote(NAME)}",
+        f"/agents/{quote(NAME, safe='')}",
     ]  # fmt: skip
