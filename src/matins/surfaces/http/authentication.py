@@ -56,7 +56,7 @@ class Authenticator:
         match = _BEARER.fullmatch(authorization)
         principal = self._tokens.principal_of(match[1]) if match else None
         if principal is None:
-            hint = f"Use another one. That of a run is valid while the run goes on. {_CREATED}"
+            hint = f"Use another one. That of a run is valid while the run is in progress. {_CREATED}"
             raise _unauthorized("The token is invalid, expired or revoked.", hint)
         return principal
 
