@@ -93,9 +93,24 @@ def test_without_a_daemon_the_store_is_served_and_every_answer_says_so(house: Ho
     over_stdio(["mcp"], environment, work)
 
 
-def test_the_bridge_loads_the_standard_library_only() -> None:
-    """P4: it starts with every session of a client"""
-    heavy = ("mcp", "orjson", "starlette", "msgspec", "pydantic", "asyncio", "click")
-    code = f"import matins.surfaces.mcp.bridge, sys; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+LOADED = """
+import atexit, runpy, sys
+heavy = {"mcp", "starlette", "msgspec", "pydantic", "asyncio", "yaml", "apsw", "matins.service"}
+atexit.register(lambda: print(sorted(heavy & sys.modules.keys()), file=sys.stderr))
+sys.argv = ["matins", "mcp"]
+runpy.run_module("matins", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("where", ["at a keyboard", "in a run"])
+def test_the_bridge_loads_little_beside_the_standard_library(house: House, where: str) -> None:
+    """P4: it starts with every session of a client; only the command line and its JSON come besides"""
+    run = {"MATINS_IN_RUN": "1", "MATINS_URL": house.url, "MATINS_TOKEN": "mtr_1_1_" + "a" * 32}
+    own = {name: value for name, value in house.environment.items() if name != "MATINS_HOME"}
+    environment = {**own, **run} if where == "in a run" else house.environment
+    subprocess.run([sys.executable, "-m", "matins", "mcp"], stdin=subprocess.DEVNULL, env=environment, timeout=60)
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}) + "\n"
+    done = subprocess.run([sys.executable, "-c", LOADED], input=line, env=environment, capture_output=True, text=True,
+                          timeout=60)  # fmt: skip
+    assert json.loads(done.stdout)["id"] == 1
+    assert done.stderr.strip() == "[]"
