@@ -26,6 +26,7 @@ from matins.surfaces.http.inbound import PATH, InboundEndpoints
 from matins.surfaces.http.router import Route, Router
 from matins.surfaces.http.server_routes import Pages, ServerRoutes
 from matins.surfaces.http.stream import HEARTBEAT_S, Stream
+from matins.surfaces.http.turns import Turns
 
 THREADS = 4
 """SQLite executes one statement at a time. More threads would wait for each other, and delay runs."""
@@ -105,7 +106,14 @@ def build_app(
     metrics = Metrics(caller, responses)
     body_timeout_s = settings.body_timeout_ms / 1000
     context = EndpointContext(
-        caller, authenticator, idempotency, pool, stream.feed.wake, threading.Lock(), body_timeout_s
+        caller,
+        authenticator,
+        idempotency,
+        pool,
+        stream.feed.wake,
+        threading.Lock(),
+        body_timeout_s,
+        Turns(needed=not tokens.reads_wait),
     )
     server_routes = ServerRoutes(authenticator, pool, health, metrics, sessions, pages)
     routes = [Route("GET", "/v1/events/stream", stream), *server_routes.routes()]

@@ -28,6 +28,7 @@ from matins.surfaces.http.arguments import read_request
 from matins.surfaces.http.authentication import Authenticator, header
 from matins.surfaces.http.connections import ARRIVED
 from matins.surfaces.http.problems import HttpError, problem
+from matins.surfaces.http.turns import Turns
 
 DEFAULT_MAX_BYTES = 1 << 20
 _READ_ON = 4 << 20
@@ -48,6 +49,7 @@ class EndpointContext(NamedTuple):
     changing: threading.Lock
     """One lock for all endpoints: one may replace what another edits."""
     body_timeout_s: float
+    turns: Turns
 
 
 class EndpointRequest(NamedTuple):
@@ -97,7 +99,12 @@ class Endpoint:
         request = EndpointRequest(scope, scope["path_params"], body)
         if principal is not None:
             return self._answer(request, principal)
-        return await loop.run_in_executor(self._context.pool, self._answer, request)
+        answer = self._read if use_case.method == "GET" else self._answer
+        return await loop.run_in_executor(self._context.pool, answer, request)
+
+    def _read(self, request: EndpointRequest) -> Response:
+        with self._context.turns.turn():
+            return self._answer(request)
 
     def _answer(self, request: EndpointRequest, known: Principal | None = None) -> Response:
         """The response. It runs in a thread of the pool, from the token to the bytes, unless the principal is known."""

@@ -81,7 +81,11 @@ class Pages:
         await _respond(partial(self._get, view), scope, receive, send)
 
     async def _get(self, view: View, scope: Scope) -> Response:
-        return await asyncio.get_running_loop().run_in_executor(self._context.pool, self._answer, view, scope)
+        return await asyncio.get_running_loop().run_in_executor(self._context.pool, self._read, view, scope)
+
+    def _read(self, view: View, scope: Any) -> Response:
+        with self._context.turns.turn():
+            return self._answer(view, scope)
 
     async def _export(self, scope: Scope) -> Response:
         """A file that is sent while it is read. What refuses it, refuses it before the first byte."""
