@@ -29,7 +29,8 @@ def fill(server: PageServer) -> dict[str, str]:
     m = server.matins
     m.agents.set("writer", runner="shell", command=[sys.executable, "-c", _SCRIPT], environment={"NOTE": TEXT})
     m.agents.set("failing", runner="shell", command=[sys.executable, "-c", f"import sys; sys.exit({TEXT!r})"])
-    m.agents.set("demo", runner="demo", model=PAYLOAD)
+    m.agents.set("demo", runner="demo")
+    m.agents.set("modelled", runner="claude", model=PAYLOAD)
     m.agents.set(NAME, runner="demo", workdir=f"/{PAYLOAD}")
     m.quiet_hours.set("nights", windows=["mon-sat 00:00-24:00", "sun 00:00-23:59"])
     m.budgets.set(NAME, period="day", max_cost="20 USD")
