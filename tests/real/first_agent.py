@@ -13,7 +13,7 @@ from real.bench import PATIENCE_S, Bench
 from real.cases import Unreached, case
 from real.tools import KEY
 
-_TRIED = {"claude": "acceptEdits", "gemini": "yolo", "qwen": "yolo"}
+_TRIED = {"claude": "acceptEdits"}
 """Tools whose endpoint is an environment variable that their runs get, and the mode that a person chooses."""
 
 
@@ -21,7 +21,7 @@ _TRIED = {"claude": "acceptEdits", "gemini": "yolo", "qwen": "yolo"}
 def first_agent(bench: Bench) -> None:
     """`add --agent TOOL … --try` in a git repository: the run works there, with the daemon's keys, and is shown."""
     if bench.tool.name not in _TRIED:
-        raise Unreached("its endpoint on this machine needs a file of its own")
+        raise Unreached("the newcomer of this case has Claude Code")
     repository = _repository(bench)
     house = _house(bench)
     try:

@@ -136,6 +136,8 @@ def _expand(text: str, strict: bool) -> str:
     if expression is None:
         known = ", ".join(ALIASES)
         hint = "Matins has no jobs at boot. Use a schedule." if text.lower() == "@reboot" else f"Known: {known}."
+        if text.lower().startswith("@every "):
+            hint = f'Write the interval alone: "{text[len("@every ") :].strip()}".'
         raise CronParseError(f'Unknown cron alias "{text}".', value=text, allowed=known, hint=hint)
     if strict:
         raise CronParseError(
@@ -150,6 +152,7 @@ def _count_error(text: str, count: int, strict: bool) -> CronParseError:
     hint = "Write: minute hour day-of-month month day-of-week."
     if count == 6 and strict:
         hint = "Remove the first field: strict mode does not allow seconds."
+    hint = _NO_YEAR if _YEAR.search(text) else hint
     return CronParseError(
         f'Invalid cron expression "{text}" - expected 5 fields, got {count}', value=text, allowed="5 fields", hint=hint
     )
@@ -169,10 +172,12 @@ class _FieldError(Exception):
             value=self.value,
             field=self.kind.name,
             allowed=self.allowed,
-            hint=self.hint,
+            hint=self.hint or (_NO_YEAR if _YEAR.search(text) else None),
         )
 
 
+_YEAR = re.compile(r"\s(19|20|21)[0-9]{2}([-,/][0-9,/-]*)?$")
+_NO_YEAR = "There is no field for the year: six fields begin with the seconds. For one date, write 2027-01-01T09:00."
 _STRICT_ITEM = re.compile(r"(\*|[0-9]+(-[0-9]+)?)(/[0-9]+)?")
 
 

@@ -34,6 +34,7 @@ _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9].*)?", re.DOTALL | re.IG
 _RRULE = re.compile(r"RRULE:|DTSTART[:;]|FREQ=", re.IGNORECASE)
 _AT = re.compile(r"@\s*[0-9]")
 """`@ 9am` is English."""
+_CLOCK = re.compile(r"[0-9]{1,2}[ap]m", re.IGNORECASE)
 _CRON_STARTS = "0123456789*?"
 
 
@@ -61,7 +62,7 @@ def parse_trigger(
         when: When = Never()
     elif _looks_like_cron(text):
         when = Cron(freeze(text, name) if is_hashed(text) and not strict else text, strict)
-    elif _DURATION.fullmatch(text):
+    elif _DURATION.fullmatch(text) and not _CLOCK.fullmatch(text):
         when = Interval(parse_duration(text), now_ms, anchor, first)
     elif _ISO.fullmatch(text):
         when, notes = _instant(text, load_zone(zone_name))

@@ -100,7 +100,9 @@ def _split(text: str) -> dict[str, str]:
         allowed = ", ".join(FREQUENCIES)
         value = parts.get("FREQ")
         problem = f"RRULE FREQ must be one of {allowed}, not {value}." if value else "RRULE has no FREQ."
-        raise RruleError(problem, value=value, field="FREQ", allowed=allowed, hint="For example: FREQ=WEEKLY;BYDAY=MO.")
+        seconds = (value or "").upper() == "SECONDLY"
+        hint = 'For seconds, write an interval: "10s".' if seconds else "For example: FREQ=WEEKLY;BYDAY=MO."
+        raise RruleError(problem, value=value, field="FREQ", allowed=allowed, hint=hint)
     return parts
 
 
