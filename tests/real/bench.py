@@ -232,9 +232,9 @@ class Bench:
         """The tool as a person calls it, with the same home."""
         return self._called(case, [str(self.programs / self.tool.name), *argv], prompt).stdout
 
-    def lists(self, case: str, *argv: str) -> str:
+    def lists(self, case: str, *argv: str, **variables: str) -> str:
         """What the tool tells about its servers, on both streams."""
-        done = self._called(case, [str(self.programs / self.tool.name), *argv], "")
+        done = self._called(case, [str(self.programs / self.tool.name), *argv], "", **variables)
         return done.stdout + done.stderr
 
     def matins(self, case: str, *argv: str) -> Any:
@@ -242,7 +242,7 @@ class Bench:
         home = f"--home={self.house.home}"
         return json.loads(self._called(case, [sys.executable, "-m", "matins", home, *argv, "--json"], "").stdout)
 
-    def _called(self, case: str, argv: list[str], prompt: str) -> subprocess.CompletedProcess[str]:
+    def _called(self, case: str, argv: list[str], prompt: str, **variables: str) -> subprocess.CompletedProcess[str]:
         values = {name: KEY if text == "env:FAKE_KEY" else text for name, text in self.environment().items()}
         done = subprocess.run(
             argv,
@@ -250,7 +250,7 @@ class Bench:
             capture_output=True,
             text=True,
             cwd=self.workdir(case),
-            env={"PATH": f"{self.programs}:{os.environ['PATH']}", **values},
+            env={"PATH": f"{self.programs}:{os.environ['PATH']}", **values, **variables},
             timeout=PATIENCE_S,
             check=False,
             **self.user.process,

@@ -180,8 +180,15 @@ def at_a_keyboard(bench: Bench) -> None:
     assert f"--client={name}" in listed, listed
     line = next(line for line in listed.splitlines() if "matins" in line)
     assert name not in _CONNECTS or "connected" in line.lower(), listed
+    if name != "goose":  # it cannot read a token from a variable
+        found = bench.matins(case, *install, "--http")
+        token = Path(found["token_file"]).read_text().strip()
+        listed = bench.lists(case, *_LISTS[name], MATINS_MCP_TOKEN=token)
+        line = next(line for line in listed.splitlines() if "matins" in line)
+        assert name not in _CONNECTS or "connected" in line.lower(), listed
+        assert "--client=" not in listed, listed
     assert bench.matins(case, *install, "--remove")["changed"]
-    assert "--client=" not in bench.lists(case, *_LISTS[name])
+    assert f"{bench.house.url}/mcp" not in bench.lists(case, *_LISTS[name])
 
 
 @case
