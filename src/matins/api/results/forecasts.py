@@ -1,0 +1,210 @@
+"""What will happen, what would, and why something did not."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from matins.api.results.messages import Call
+from matins.api.results.runs import Run
+from matins.api.results.schedules import Approval
+from matins.model.schedule import ScheduleState
+
+
+class Check(Struct, frozen=True):
+    """What a guard, a pre-check or a hook decided about a run."""
+
+    epoch: int
+    gate: str
+    at: datetime
+    duration_ms: int
+    exit_code: int | None
+    verdict: str
+    output: str
+
+
+class GateReport(Struct, frozen=True):
+    gate: str
+    passes: bool | None
+    """None if only the gate itself can tell: code, a command, a person."""
+    sentence: str
+    evidence: dict[str, Any] | None = None
+
+
+class AttemptSummary(Struct, frozen=True):
+    epoch: int
+    worker: str
+    started_at: datetime
+
+
+class RunDetail(Struct, frozen=True):
+    run: Run
+    sentence: str
+    attempts: list[AttemptSummary]
+    checks: list[Check]
+    approvals: list[Approval]
+    calls: list[Call]
+    """The calls that the run stands for, the newest first."""
+    """Requests about this run, with their votes; the newest first."""
+
+
+class Slot(Struct, frozen=True):
+    """An occurrence to come."""
+
+    at: datetime
+    local: str
+    utc: str
+    due_at: datetime
+    """Later than the slot by its jitter."""
+    dst: str | None
+    """What a change of the clocks did to it."""
+    verdict: str
+    """runs, deferred, coalesced, queued or skipped; of a schedule that does not run, its state."""
+    sentence: str
+    until: datetime | None
+    """When a deferred one continues."""
+    gates: list[GateReport]
+    """The gates that can be predicted, in their order."""
+
+
+class Explanation(Struct, frozen=True):
+    """Why a schedule ran or did not run."""
+
+    schedule: str
+    agent: str
+    state: ScheduleState
+    timezone: str
+    at: datetime | None
+    """The requested slot."""
+    status: Literal[
+        "record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"
+    ]
+    summary: str
+    run: RunDetail | None
+    slot: Slot | None
+    """The outcome of a future slot, as far as it is known."""
+    nearest: list[datetime]
+    """The slots before and after an instant that is none."""
+    now: list[GateReport]
+    """Gate by gate, if it were due now."""
+
+
+class ForecastStep(Struct, frozen=True):
+    """A step of the runs to come."""
+
+    number: int
+    title: str
+    after: list[str]
+    agent: str
+    job: str
+    cost_per_day: str
+    tokens_per_day: int | None
+
+
+class Forecast(Struct, frozen=True):
+    schedule: str
+    agent: str
+    state: ScheduleState
+    standing: str
+    trigger_text: str
+    timezone: str
+    slots: list[Slot]
+    then: str | None
+    """Why there are no more."""
+    overdue: int
+    """The number of past slots without a record; `preview_catch_up` shows their runs."""
+    runs_per_day: float
+    cost_per_day: str
+    """The median cost of past runs, times the runs of a day; "unknown" while nothing is known."""
+    tokens_per_day: int | None
+    steps: list[ForecastStep] = []
+    """The steps of each run, with their shares of the cost."""
+
+
+class SettingChange(Struct, frozen=True):
+    setting: str
+    before: Any
+    after: Any
+
+
+class EditForecast(Struct, frozen=True):
+    """What an edit would change."""
+
+    before: Forecast
+    after: Forecast
+    settings: list[SettingChange]
+    voids: list[str]
+    """Approvals that would be requested again."""
+
+
+class NewForecast(Struct, frozen=True):
+    """What adding a schedule would do."""
+
+    forecast: Forecast
+    settings: dict[str, Any]
+    """All settings whose value is not the default, as people write them."""
+    needs_approval: bool
+    """Whether the schedule would be a proposal, which a person must approve."""
+    highlights: list[str]
+    """The settings that a person would look at first, because they affect more than the agent's own prompt."""
+    notes: list[str]
+    """What the call would do besides, such as creating an agent."""
+
+
+class CatchUpRun(Struct, frozen=True):
+    """A record that a catch-up would make."""
+
+    slot: datetime
+    first: datetime | None
+    """The first of the slots that it stands for, when there are several."""
+    slots: int
+    verdict: str
+    sentence: str
+
+
+class CatchUp(Struct, frozen=True):
+    schedule: str
+    since: datetime
+    summary: str
+    records: list[CatchUpRun] = []
+    runs: int = 0
+    missed: int = 0
+    next_slot: datetime | None = None
+
+
+class CatchUpAll(Struct, frozen=True):
+    """What a start now would do for all schedules."""
+
+    since: datetime | None
+    summary: str
+    runs: int
+    missed: int
+    cost: str
+    """What the runs would cost, at the mean of the last 30 days."""
+    schedules: list[CatchUp]
+    """Those that have something to catch up, each with a few of its records."""
+    omitted: int
+    """How many schedules were not looked at, because there are too many."""
+
+
+class FireTime(Struct, frozen=True):
+    local: datetime
+    utc: datetime
+    in_seconds: int | float
+    """The distance from the requested instant."""
+    dst: str | None
+    """What a change of the clocks did to it."""
+
+
+class Preview(Struct, frozen=True):
+    """What a text means, and when it would fire."""
+
+    text: str
+    kind: str
+    trigger_text: str
+    timezone: str
+    fires: list[FireTime]
+    notes: list[str]
+    """Assumptions that were made."""
+    clock_changes: list[str]
+    """What the clock changes between the first and the last fire do."""
