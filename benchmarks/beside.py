@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from durable import ENTRIES, Databases, run
+from durable_report import WITHOUT_GATES
 
 FIGURES = {"drain": ("cpu_us_per_fire", "fires_per_s"), "latency": ("p50_ms", "p99_ms")}
 
@@ -38,6 +39,7 @@ def main() -> None:
         for entry in ENTRIES
         if (entry.measure, entry.adapter) == (options.measure, "matins")
         and entry.processes <= options.processes
+        and entry.name != WITHOUT_GATES
         and options.store in (None, entry.store)
         and (options.only is None or options.only in entry.name)
     ]
@@ -56,18 +58,21 @@ def main() -> None:
                         continue
                     for figure in figures:
                         samples[entry.store, entry.name, figure, side].append(said[figure])
+    except KeyboardInterrupt:
+        print("Stopped: these are the rounds so far.")
     finally:
         databases.close()
         shutil.rmtree(folder, ignore_errors=True)
-    print("| store | what | figure | before | now | ratio | ratio of the least |")
-    print("| --- | --- | --- | ---: | ---: | ---: | ---: |")
+    print("| store | what | figure | before | now | ratio | ratio of the least | rounds |")
+    print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |")
     for entry in entries:
         for figure in figures:
             before, now = (samples[entry.store, entry.name, figure, side] for side in ("before", "now"))
             if before and now:
                 a, b = median(before), median(now)
                 least = min(now) / min(before)
-                print(f"| {entry.store} | {entry.name} | {figure} | {a:,.1f} | {b:,.1f} | {b / a:.2f} | {least:.2f} |")
+                shown = f"{a:,.1f} | {b:,.1f} | {b / a:.2f} | {least:.2f} | {len(now)}"
+                print(f"| {entry.store} | {entry.name} | {figure} | {shown} |")
 
 
 if __name__ == "__main__":
