@@ -182,10 +182,11 @@ def test_a_desktop_notice_passes_texts_as_arguments(tmp_path: Path, monkeypatch)
     program.write_text(f"#!{sys.executable}\nimport sys, pathlib\n"
                        f"pathlib.Path({str(tmp_path / 'got')!r}).write_text(chr(10).join(sys.argv[1:]))\n")  # fmt: skip
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "defpath", str(tmp_path))  # only programs of the system
     assert send("desktop", MESSAGE._replace(title="--help $(touch x)")).verdict == "arrived"
     assert (tmp_path / "got").read_text().split("\n")[2:4] == ["--", "--help $(touch x)"]
-    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setattr(os, "defpath", str(tmp_path / "nothing"))
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert send("desktop").verdict == "refused"
 
 

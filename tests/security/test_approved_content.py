@@ -72,13 +72,13 @@ def test_b7_a_script_that_changes_after_the_approval_needs_another(bench: Watche
 
 
 def test_b7_a_proposal_covers_the_scripts_that_it_names(bench: Watched, tmp_path: Path) -> None:
-    """B7: a yes to a script that has changed since is no yes; the card is shown again, with what it does not cover"""
+    """B7: a yes to a script that has changed since is no yes; the card is shown again"""
     script = tmp_path / "check.sh"
     script.write_text("exit 0\n")
     bench.acting_as(SCOUT).add("t", when="every 1h", job="work", pre_check=["sh", "check.sh"])
     first = bench.asked("t")
     assert list(first.request["files"]) == [str(script)]
-    assert "changes of the files named above after the approval" in first.request["outside"]
+    assert "outside" not in first.request
     script.write_text("rm -rf /\n")
     second = bench.approvals.approve(first.id)
     assert (second.state, second.id != first.id, second.digest != first.digest) == ("pending", True, True)
@@ -98,3 +98,76 @@ def test_b7_a_proposal_covers_the_agent_that_it_wakes(bench: Watched) -> None:
     second = bench.approvals.approve(first.id)
     assert (second.state, second.id != first.id) == ("pending", True)
     assert bench.approvals.deny(second.id).state == "denied"
+
+
+@pytest.fixture
+def proposed(bench: Watched, tmp_path: Path) -> Path:
+    """The script of an agent's schedule, which a person has approved and which has run."""
+    script = tmp_path / "check.sh"
+    script.write_text("exit 0\n")
+    bench.acting_as(SCOUT).add("t", when="5 * * * *", job="work", pre_check=["sh", "check.sh"])
+    bench.approvals.approve(bench.asked("t").id)
+    bench.run_until(at("09:06"))
+    assert [name for name, _ in bench.ran] == ["t", "t"]
+    return script
+
+
+def test_b7_a_script_that_changes_after_a_proposal_was_approved_needs_another(
+    bench: Watched, proposed: Path, tmp_path: Path
+) -> None:
+    """B7: later runs wait and say why; the check does not run the new script before; one approval is enough"""
+    proposed.write_text(f"touch {tmp_path}/ran\n")
+    bench.run_until(at("10:06"))
+    (waits, *_) = bench.runs.list(schedule="t")
+    assert (waits.state, waits.status, len(bench.ran)) == ("waiting", "awaiting_approval", 2)
+    assert f"{proposed} changed after a person approved it" in bench.why("t", agent="scout").summary
+    assert not (tmp_path / "ran").exists()
+    asked = bench.asked("t")
+    assert (asked.kind, asked.policy, asked.request["changed"]) == ("run", "owner_approve", [str(proposed)])
+    bench.approvals.approve(asked.id)
+    bench.run_until(at("10:08"))
+    assert (bench.last("t").state, (tmp_path / "ran").exists(), len(bench.ran)) == ("succeeded", True, 3)
+    assert bench.approvals.get(asked.id).state == "used"
+    bench.run_until(at("12:06"))
+    assert (len(bench.ran), [one for one in bench.approvals.list() if one.schedule == "t"]) == (5, [])
+    assert bench.audit.verify().problems == []
+
+
+def test_b7_a_script_that_changes_between_the_approval_and_the_start_is_asked_for_again(
+    bench: Watched, proposed: Path
+) -> None:
+    """B7: an approval is for the content that was shown; a denial ends the run"""
+    proposed.write_text("exit 0 # other\n")
+    bench.run_until(at("10:06"))
+    first = bench.asked("t")
+    proposed.write_text("exit 0 # third\n")
+    bench.approvals.approve(first.id)
+    bench.run_until(at("10:08"))
+    second = bench.asked("t")
+    assert (second.id != first.id, bench.approvals.get(first.id).state, len(bench.ran)) == (True, "void", 2)
+    bench.approvals.deny(second.id)
+    bench.run_until(at("10:09"))
+    assert (bench.last("t").state, len(bench.ran)) == ("denied", 2)
+
+
+def test_b7_a_script_that_is_as_it_was_again_needs_no_other(bench: Watched, proposed: Path) -> None:
+    """B7: also when history was pruned; another script that the owner names is the owner's word"""
+    bench.clock.advance(200 * 86_400_000)
+    bench.settle()
+    bench.engine.maintenance.prune(bench.clock.now_ms())
+    ran = len(bench.ran)
+    bench.run("t")
+    bench.run_until(bench.clock.now_ms() + 600_000)
+    assert len(bench.ran) > ran
+    proposed.write_text("exit 0 # other\n")
+    bench.run("t")
+    bench.run_until(bench.clock.now_ms() + 600_000)
+    assert bench.asked("t").request["changed"] == [str(proposed)]
+    bench.approvals.deny(bench.asked("t").id)
+    (proposed.parent / "own.sh").write_text("exit 0\n")
+    bench.edit("t", pre_check=["sh", "own.sh"])
+    ran = len(bench.ran)
+    bench.run("t")
+    bench.run_until(bench.clock.now_ms() + 600_000)
+    assert len(bench.ran) > ran
+    assert [one for one in bench.approvals.list() if one.schedule == "t"] == []

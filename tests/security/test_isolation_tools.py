@@ -7,10 +7,12 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from house import House, Ordinary, ordinary_account
+from matins import Client
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of root")
 
@@ -92,3 +94,37 @@ def test_b16_bubblewrap_works_inside_and_shows_nothing_more(house: House) -> Non
     inside = f"ls {house.home}; cat {house.home}/token 2>/dev/null || echo refused"
     script = f"exec bwrap --ro-bind / / --dev /dev --proc /proc --unshare-pid sh -c {shlex.quote(inside)}"
     assert ran(house, "bwrap", script).splitlines() == ["agents", "refused"]
+
+
+@pytest.mark.parametrize(("isolation", "seen"), [("none", True), ("required", False)])
+def test_b16_a_tool_is_asked_for_its_options_behind_the_walls(
+    house: House, account: Ordinary, isolation: str, seen: bool
+) -> None:
+    """B16: an agent may have replaced the tool, which must not free it; without walls it would see the home"""
+    folder = account.home / f"bin-{isolation}"
+    folder.mkdir()
+    os.chown(folder, account.uid, account.gid)
+    tool = folder / "opencode"
+    tool.write_text(
+        f'#!/bin/sh\ncase "$*" in *--help*) ls {house.home} >{folder}/seen; echo $PPID >{folder}/by;; esac\n'
+    )
+    tool.chmod(0o755)
+    variables = {"PATH": f"{folder}:/usr/bin:/bin"}
+    house.ask("agents.set", name=isolation, runner="opencode", environment=variables, isolation=isolation)
+    house.ask("schedules.add", name=isolation, when="every 1 day", agent=isolation, prompt="Go.", retries=0)
+    house.fire(isolation)
+    assert ("token" in (folder / "seen").read_text().split()) is seen
+    assert int((folder / "by").read_text()) != house.process.pid
+
+
+def test_b16_only_the_owner_can_have_a_tool_started_for_its_version(house: House, account: Ordinary) -> None:
+    """B16: an agent that replaced a tool cannot have the daemon start it"""
+    tool = account.home / "goose"
+    tool.write_text(f"#!/bin/sh\necho started >>{account.home}/started\necho 1.2.3\n")
+    tool.chmod(0o755)
+    house.ask("agents.set", name="versions", runner="goose", command=[str(tool)])
+    made = house.ask("tokens.create", name="reader", role="agent", rights=["read"])
+    with closing(Client(house.url, made["token"])) as reader:
+        for client, version in ((reader, None), (house.client, "1.2.3")):
+            (found,) = [one for one in client.system.tools() if one.agent == "versions"]
+            assert (found.version, (account.home / "started").exists()) == (version, version is not None)

@@ -595,7 +595,7 @@ class AwaitableSystem(AwaitableNoun):
     async def tools(self, *, versions: bool = True) -> builtins.list[Tool]:
         """List the tools of agents on the machine of the daemon: where, which version, and how they log in.
 
-        Without `versions`, no tool is started to tell its own."""
+        Without `versions`, no tool is started to tell its own; only the owner can have them started."""
     async def backup(self, path: FilePath) -> Backup:
         """Back up the store to a new file on the machine of the store, also while engines run."""
     async def jobs(self) -> builtins.list[Job]:

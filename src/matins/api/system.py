@@ -67,7 +67,7 @@ class System(Noun, noun="system"):
     def tools(self, *, versions: bool = True) -> builtins.list[Tool]:
         """List the tools of agents on the machine of the daemon: where, which version, and how they log in.
 
-        Without `versions`, no tool is started to tell its own.
+        Without `versions`, no tool is started to tell its own; only the owner can have them started.
         """
 
     @use_case("govern", "POST /v1/backup")

@@ -244,6 +244,13 @@ def _failed(context: ReasonContext) -> str:
     return f"failed{steps}{context.because('error')}"
 
 
+def _awaiting_approval(context: ReasonContext) -> str:
+    changed = context["changed"]
+    if not changed:
+        return "the run needs approval"
+    return f"{', '.join(changed)} changed after a person approved it, so the run needs approval again"
+
+
 def _approval(context: ReasonContext) -> str:
     if context["steps"]:
         return f'the approval of step "{context["steps"][0]}"'
@@ -294,7 +301,7 @@ _CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "pre_check": _rejected,
     "hook": _rejected,
     "checking": lambda context: "the guard, the pre-check or a hook has not answered",
-    "awaiting_approval": lambda context: "the run needs approval",
+    "awaiting_approval": _awaiting_approval,
     "approval_expired": lambda context: f"{_approval(context)} was not answered in time",
     "denied": lambda context: f"{_approval(context)} was denied",
     "paused": lambda context: "the schedule is paused. The run continues when the schedule is resumed",

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, RateLimited
+from matins.executors.commands import Commands
 from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
 from matins.executors.isolation import Isolation, Places
 from matins.executors.preparation import NoAgent, Preparation, Prepared, has_program
@@ -79,7 +80,9 @@ class AgentExecutor:
         self._offers: frozenset[str] = frozenset()
         self._look_again_at = 0
         isolation = Isolation(places, lambda: supervisor().probe())
-        self._preparation = Preparation(runners, clock, loader, workdir, isolation, url, jobs or JobRegistry())
+        self._preparation = Preparation(
+            runners, clock, loader, workdir, isolation, Commands(supervisor), url, jobs or JobRegistry()
+        )
         self._supervisor = supervisor
         self._clock = clock
         self._wake = wake

@@ -17,8 +17,9 @@ import orjson
 from matins.errors import MatinsError
 from matins.executors.command_checks import from_home
 from matins.executors.processes import output as stored
-from matins.executors.processes.launch import EndedBy, Launch, Limits, ProcessOutcome
+from matins.executors.processes.launch import Account, EndedBy, Launch, Limits, ProcessOutcome
 from matins.executors.processes.supervisor import Supervisor
+from matins.executors.processes.walls import Layout
 from matins.executors.secrets import inherited
 from matins.runtime.clock import SystemClock
 
@@ -62,6 +63,8 @@ class Commands:
         variables: Mapping[str, str],
         workdir: str | None,
         limit_ms: int,
+        layout: Layout | None = None,
+        account: Account | None = None,
     ) -> CommandResult:
         """Run a command: a string by the shell, a list without. The context goes only into environment and stdin."""
         started, name = _boot_ms(), f"command-{secrets.token_hex(8)}"
@@ -75,6 +78,8 @@ class Commands:
             Limits(timeout_ms=limit_ms, grace_ms=_GRACE_MS),
             head_bytes=_half(MAX_STDOUT_BYTES),
             tail_bytes=_half(MAX_STDOUT_BYTES),
+            layout=layout,
+            account=account,
             name=name,
         )
         supervisor = self._supervisor()

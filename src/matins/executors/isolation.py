@@ -246,6 +246,8 @@ def fix_of(probe: Probe) -> str:
         return "sudo sysctl kernel.unprivileged_userns_clone=1"
     if probe.step == "unshare":
         return "In a container: allow unshare and mount (seccomp), or run agents in a container of their own."
+    if probe.step in ("setgroups", "uid_map", "gid_map"):  # AppArmor's setting may be out of sight
+        return "On Ubuntu: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0. Otherwise see docs/security.md."
     return "See docs/security.md, or set isolation: none."
 
 

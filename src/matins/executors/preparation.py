@@ -8,6 +8,7 @@ import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from matins.engine.jobs import full_prompt, parse_inputs
 from matins.engine.prompts import build_prompt, fenced
 from matins.engine.settings import ParseContext
 from matins.errors import InvalidInput, MatinsError
+from matins.executors.commands import Commands
 from matins.executors.isolation import Isolation, account_of, account_variables
 from matins.executors.processes.launch import Launch, Limits
 from matins.executors.processes.walls import Layout
@@ -40,6 +42,8 @@ from matins.work.sources import WorkSource, open_source
 log = logging.getLogger("matins")
 _MAX_EARLIER_LENGTH = 200_000
 _SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
+_ASK_MS = 60_000
+"""How long a tool may take to tell its options."""
 _KEEPS_NO_SESSION = Command((), b"")
 
 
@@ -90,6 +94,7 @@ class Preparation:
         loader: ContextLoader,
         workdir: str,
         isolation: Isolation,
+        commands: Commands,
         url: str | None = None,
         jobs: JobRegistry | None = None,
     ) -> None:
@@ -99,6 +104,7 @@ class Preparation:
         self._loader = loader
         self._workdir = workdir
         self._isolation = isolation
+        self._commands = commands
         self._url = url
         """The address of the API; None without a server."""
 
@@ -155,7 +161,8 @@ class Preparation:
         brief = self._brief(errand, agent, runner)
         call = _moved(self._call(attempt, agent, context, runner, held_item), errand, brief.material)
         server = self._server(agent)
-        call = replace(call, environment=resolved.values, secrets=resolved.secrets, server=server)
+        ask = partial(self._ask, agent, folder, resolved.values)
+        call = replace(call, environment=resolved.values, secrets=resolved.secrets, server=server, ask=ask)
         runner.check(call)
         if isinstance(runner, EndpointRunner):
             if runner.chooses_session:
@@ -185,6 +192,15 @@ class Preparation:
         )
         meter = session_meter(runner, call, context.assignment)
         return Prepared(attempt, runner, context, call, limits, held_item, command, launch, meter, errand)
+
+    def _ask(self, agent: Agent, folder: str, environment: Mapping[str, str], argv: tuple[str, ...]) -> str:
+        """What a command writes, started as the agent's runs are."""
+        variables = {**environment, **account_variables(agent)}
+        told = self._commands.run(
+            argv, context={}, variables=variables, workdir=folder, limit_ms=_ASK_MS,
+            layout=self._layout(agent, folder), account=account_of(agent),
+        )  # fmt: skip
+        return f"{told.output}\n{told.errors}"
 
     def _server(self, agent: Agent) -> MatinsServer | None:
         """The tools of Matins for a run; None without an API, or where the agent has none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -92,16 +91,23 @@ def repo_of(folder: str) -> str:
         raise NoService(
             f"{UNAVAILABLE}: {folder} is no git repository.", value=folder, field="workdir", hint="Set the workdir."
         )
-    command = ["git", "config", "--no-includes", "--file", str(config), "remote.origin.url"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except OSError as error:
-        raise NoService(f"{UNAVAILABLE}: git cannot be started: {error.strerror}.", hint="Install git.") from error
-    url = found.stdout.strip()
+    url = _origin(config.read_text(encoding="utf-8", errors="replace"))
     named = _REPO.fullmatch("/".join(re.split("[/:]", url.removesuffix("/"))[-2:]))
     if named is None:
         raise NoService(f"{UNAVAILABLE}: {folder} has no origin on GitHub.", field="repo", hint="Set the input repo.")
     return named[1]
+
+
+def _origin(config: str) -> str:
+    """The address of the origin in git's settings of a folder; empty when there is none."""
+    section = ""
+    for line in map(str.strip, config.splitlines()):
+        name, _, value = line.partition("=")
+        if line.startswith("["):
+            section = line.partition("]")[0]
+        elif section == '[remote "origin"' and name.strip().lower() == "url":
+            return value.strip().strip('"')
+    return ""
 
 
 JOB = JobType(

@@ -44,6 +44,10 @@ class ApprovalRows(Protocol):
         """Requests that can still have an effect."""
         ...
 
+    def granted_approvals(self, schedule_id: int, limit: int) -> list[Approval]:
+        """The last requests for a schedule or its runs that were approved and used, the newest first."""
+        ...
+
     def expired_approvals(self, now: int, limit: int) -> list[Approval]: ...
     def set_approval_state(self, approval_id: int, was: str, state: str, now: int) -> bool:
         """Change the state; False when it is no longer `was`."""

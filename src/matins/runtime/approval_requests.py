@@ -30,6 +30,8 @@ from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.named_files import TOO_LARGE, named_files
 
 BUDGET_TIMEOUT_MS = 7 * DAY_MS
+_GRANTED = 20
+"""How many of the last approvals of a schedule count for its files."""
 
 
 def request_run_approval(
@@ -42,10 +44,13 @@ def request_run_approval(
     makers = authors_of(transaction, compiled, run_id)
     maker, role = makers[0] if makers else ("owner", "owner")
     definition = compiled.definition
+    asks = needs_approval(definition)
     request = approval_request(compiled.agent, compiled.name, definition, slot, compiled.timetable.trigger.describe())
     request["involved"] = makers
     request["unusual"] = notable_settings(definition)
-    request |= _about_agent(compiled, policies)
+    request |= about_agent(compiled, policies)
+    if changed := changed_files(transaction, compiled, policies):
+        request["changed"] = changed
     if (call := call_context(transaction, run_id)) is not None:
         request["call"] = _shown_call(call)
     approval = Approval(
@@ -53,6 +58,8 @@ def request_run_approval(
         definition.approval, definition.approvers, definition.approvals_required, definition.approval_default, maker,
         role, now, now + definition.approval_timeout_ms, "pending", None, request,
     )  # fmt: skip
+    if not asks:  # only because a file has changed: the owner answers, as with the proposal
+        approval = approval._replace(policy="owner_approve", approvers=(), needed=1, default="deny")
     return _insert_request(transaction, approval, now)
 
 
@@ -77,7 +84,7 @@ def request_schedule_approval(
     request = approval_request(
         compiled.agent, compiled.name, compiled.definition, None, compiled.timetable.trigger.describe()
     )
-    request |= proposal | _about_agent(compiled, policies, proposed=True)
+    request |= proposal | about_agent(compiled, policies)
     digest_now = content_digest(compiled, policies)
     return _request_from_owner(transaction, "schedule", compiled, digest_now, None, by, role, now, expires_at, request)
 
@@ -87,7 +94,7 @@ def renew_schedule_request(
 ) -> int:
     """Request approval again because the agent or a file changed since the request."""
     _void_approval(transaction, asked, now, "its agent or a file that it names has changed")
-    request = asked.request | _about_agent(compiled, policies, proposed=True)
+    request = asked.request | about_agent(compiled, policies)
     digest_now = content_digest(compiled, policies)
     renewed = asked._replace(id=0, digest=digest_now, requested_at=now, state="pending", request=request, votes=())
     return _insert_request(transaction, renewed, now)
@@ -159,29 +166,50 @@ def content_digest(compiled: CompiledSchedule, policies: Policies) -> str:
     name."""
     agent = _agent_of(compiled, policies)
     more = [] if agent is None else [{"name": agent.name, **dump_settings(settings_of(Agent), agent)}]
-    files = named_files(compiled.definition, agent, policies)
+    files = _files_of(compiled, policies)
     return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more, *([files] if files else []))
 
 
-def _about_agent(compiled: CompiledSchedule, policies: Policies, *, proposed: bool = False) -> dict[str, Any]:
+def _files_of(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
+    """The digests of the files that commands of a schedule and of its steps name."""
+    found = named_files(compiled.definition, _agent_of(compiled, policies), policies)
+    for number in range(1, len(compiled.steps) + 1):
+        found |= _files_of(compiled.step_of(number), policies)
+    return found
+
+
+def changed_files(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies) -> list[str]:
+    """The files of an agent's schedule that differ from what a person approved: with the proposal, or with one of its
+    last runs. Only the owner can name other files afterwards."""
+    now = {} if compiled.creator is None else _files_of(compiled, policies)
+    granted = transaction.granted_approvals(compiled.schedule_id, _GRANTED) if now else []
+    found: list[str] = []
+    for approval in granted:
+        files = approval.request.get("files", {})
+        others = now if approval.rev != compiled.rev else {}
+        found = [path for path, content in now.items() if files.get(path, others.get(path)) != content]
+        if not found:
+            break
+    return found
+
+
+def about_agent(compiled: CompiledSchedule, policies: Policies) -> dict[str, Any]:
     """What a request says about the agent, the files that its commands name, and what the digest does not cover."""
     agent = _agent_of(compiled, policies)
-    files = named_files(compiled.definition, agent, policies)
+    files = _files_of(compiled, policies)
     large = [path for path, content in files.items() if content == TOO_LARGE]
     about: dict[str, Any] = {} if agent is None else {"wakes": agent_fingerprint(agent)}
     if files:
         about["files"] = files
     outside = outside_digest(compiled.definition, agent, large)
-    if files and proposed:
-        outside.append("changes of the files named above after the approval")
     if outside:
         about["outside"] = outside
     return about
 
 
 def still_approved(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run_id: int) -> bool:
-    """Whether the run needs no approval, or its approval is for the agent's present settings."""
-    if not needs_approval(compiled.definition):
+    """Whether the run needs no approval, or its approval is for the agent's present settings and files."""
+    if not needs_approval(compiled.definition) and not changed_files(transaction, compiled, policies):
         return True
     digest_now = content_digest(compiled, policies)
     return any(

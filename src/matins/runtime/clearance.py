@@ -38,8 +38,8 @@ from matins.runtime.thread_assignment import assign_target
 _MARGIN_MS, _SOON_MS = 20_000, 1_000
 _RETRY_MS, _MAX_RETRY_MS = 60_000, 900_000
 _TO_START = mask("start", "claim")
-_FLOOR = 1 << 60
-"""Beside the bits of the gates: what agents made has a shortest interval."""
+_BY_AGENT = 1 << 60
+"""Beside the bits of the gates: what agents made has a shortest interval, and the files that were approved."""
 _REASONS = {"guard": "guard", "pre_check": "pre_check", "hook": "hook", "file_hook": "hook"}
 
 
@@ -68,14 +68,15 @@ class Clearance:
 
     def gates_to_start(self, item: CompiledSchedule) -> Mask:
         """The gates between ready and started that may stop a run of this schedule; mostly there are none."""
-        floor = 0 if item.creator is None or item.step else _FLOOR
-        return (item.gates | self.gates) & item.levels & _TO_START | floor
+        return (item.gates | self.gates) & item.levels & _TO_START | (0 if item.creator is None else _BY_AGENT)
 
     def may_start(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Whether the run may start now. If not, it has been sent to its next gate."""
         gates = self.gates_to_start(item)
         if not gates:
             return True
+        if not self._has_approved_files(transaction, row, item, now):  # before a check runs one of them
+            return False
         called = row.slot is None and transaction.is_called(row.id)
         manual = row.slot is None and not called
         facts = Facts((), False, item.agent, self.policies, manual=manual, called=called, guarded=self.guarded)
@@ -83,6 +84,11 @@ class Clearance:
         verdicts = (gate.judge(candidate) for gate in choose("start", gates))
         passed = all(verdict is None or self._answered(transaction, row, item, verdict, now) for verdict in verdicts)
         return passed and self._is_due(transaction, row, item, now)
+
+    def _has_approved_files(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
+        """Whether the scripts of an agent's schedule are those that a person approved. If not, the run waits."""
+        changed = approval_requests.changed_files(transaction, item, self.policies)
+        return not changed or self._is_approved(transaction, row, item, now, {"changed": changed})
 
     def _is_due(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Whether the chain of an agent's schedule may have a run again. If not, the run is deferred until then."""
@@ -142,20 +148,22 @@ class Clearance:
             self.checks.append(check)
         return False
 
-    def _is_approved(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
+    def _is_approved(
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int,
+        evidence: dict[str, Any] | None = None,
+    ) -> bool:  # fmt: skip
         if self._valid_approval(transaction, row, item, now) is not None:
             return True
-        if apply(transaction, [_change(row, item, REQUEST_APPROVAL, now, "awaiting_approval", None)], now):
+        if apply(transaction, [_change(row, item, REQUEST_APPROVAL, now, "awaiting_approval", None, evidence)], now):
             approval_requests.request_run_approval(transaction, item, self.policies, row.id, row.slot, now)
         return False
 
     def consume_approval(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> None:
         """Mark the approval of a claimed run as used. Until then, edits void it and it can expire."""
-        if not needs_approval(item.definition):
-            return
-        leave = self._valid_approval(transaction, row, item, now)
-        assert leave is not None, row
-        if transaction.set_approval_state(leave.id, "approved", "used", now):
+        needed = needs_approval(item.definition)
+        leave = self._valid_approval(transaction, row, item, now) if needed or row.cleared else None
+        assert leave is not None or not needed, row
+        if leave is not None and transaction.set_approval_state(leave.id, "approved", "used", now):
             data = {"approval": str(leave.id), "digest": leave.digest}
             transaction.events.append(NewEvent(now, "approval.used", item.schedule_id, row.id, data))
 

@@ -75,7 +75,7 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     if never_started:
         _uncount_executions(transaction, never_started, now)
         for change in never_started:
-            if change.compiled.definition.approval != "auto":
+            if change.compiled.definition.approval != "auto" or change.compiled.creator is not None:
                 approval_requests.void_run(transaction, change.run_id, now)
     waited = whole + [change for change in taken if change.transition is ENQUEUE]
     _promote(transaction, {change.compiled.schedule_id for change in waited}, now)

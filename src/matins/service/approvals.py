@@ -306,7 +306,8 @@ def _requested_again(
     changed = approval_request(compiled.agent, compiled.name, compiled.definition, asked.request.get("slot"), describes)
     gone = {name: None for name in asked.request if name in SETTINGS and name not in changed}
     editor = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
-    request = {**asked.request, **gone, **changed, **editor, "instead_of": str(asked.id)}
+    about: dict[str, Any] = {"files": {}, "outside": [], **approval_requests.about_agent(compiled, policies)}
+    request = {**asked.request, **gone, **changed, **about, **editor, "instead_of": str(asked.id)}
     digest = approval_requests.content_digest(compiled, policies)
     return asked._replace(rev=compiled.rev, digest=digest, requested_at=now, request=request)
 

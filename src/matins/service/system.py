@@ -58,7 +58,8 @@ class System:
         return self.doctors.findings(principal)
 
     def tools(self, principal: Principal, *, versions: bool = True) -> list[Tool]:
-        return list_tools(self.core, versions=versions)
+        # An agent may have replaced a tool, and must not have it started outside its walls.
+        return list_tools(self.core, versions=versions and principal.role == "owner")
 
     def jobs(self, principal: Principal) -> list[Job]:
         return self.core.jobs.listed(self.core.store.engines(LEASE_MS))

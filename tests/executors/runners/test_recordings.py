@@ -197,9 +197,16 @@ def test_opencode_is_asked_with_its_own_help(tmp_path: Path) -> None:
     """B15: version 1.18 has --auto, and neither of the options of version 2"""
     (text,) = RECORDINGS.glob("opencode-1.*/help.txt")
     program = tmp_path / "opencode"
-    program.write_text(f"#!/bin/sh\ncat {text}\n")
+    program.touch()
     program.chmod(0o755)
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
     options = ("--auto", "--standalone", "--dangerously-skip-permissions", "--print-logs")
-    found = [has_option("opencode", ("run",), option, environment) for option in options]
+    asked: list[tuple[str, ...]] = []
+
+    def ask(argv: tuple[str, ...]) -> str:
+        asked.append(argv)
+        return text.read_text(encoding="utf-8")
+
+    found = [has_option(ask, "opencode", ("run",), option, environment) for option in options]
+    assert asked == [(str(program), "run", "--help")]
     assert found == [True, False, False, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 
@@ -28,10 +29,10 @@ def send(address: Address, message: Message) -> None:
 
 def _command(message: Message) -> list[str] | None:
     text = message.text[:_MAX_LENGTH]
-    if program := shutil.which("notify-send"):
+    if program := shutil.which("notify-send", path=os.defpath):
         urgency = "critical" if message.level == "bad" else "normal"
         return [program, "--app-name=Matins", f"--urgency={urgency}", "--", message.title, text]
-    if program := shutil.which("osascript"):
+    if program := shutil.which("osascript", path=os.defpath):
         return [program, "-e", _SCRIPT, "--", message.title, text]
     return None
 

@@ -87,7 +87,7 @@ class Opencode:
         )
 
     def _has(self, call: Call, option: str) -> bool:
-        return bool(call.environment) and has_option(self.program, ("run",), option, call.environment)
+        return call.ask is not None and has_option(call.ask, self.program, ("run",), option, call.environment)
 
     def reader(self) -> OpencodeReader:
         return OpencodeReader(self.program, self.provider)

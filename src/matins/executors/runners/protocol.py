@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -63,6 +63,8 @@ class Call:
     """The tools of Matins for this run; None when the agent has none."""
     earlier: tuple[tuple[str, str], ...] = ()
     """Role and text of earlier messages in the thread, for endpoints that keep no session."""
+    ask: Callable[[tuple[str, ...]], str] | None = field(default=None, repr=False)
+    """Gives what a command writes that is started like the run, behind the same walls; None where there is no run."""
 
 
 class MatinsServer(NamedTuple):

@@ -41,6 +41,9 @@ class ApprovalQueries(Statements):
     def open_approvals(self, schedule_id: int) -> list[Approval]:
         return self._approvals("open_approvals", schedule_id=schedule_id)
 
+    def granted_approvals(self, schedule_id: int, limit: int) -> list[Approval]:
+        return self._approvals("granted_approvals", schedule_id=schedule_id, limit=limit)
+
     def expired_approvals(self, now: int, limit: int) -> list[Approval]:
         return self._approvals("expired_approvals", now=now, limit=limit)
 

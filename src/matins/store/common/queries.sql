@@ -122,6 +122,12 @@ SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.diges
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id
 WHERE a.schedule_id = :schedule_id AND a.state IN ('pending', 'approved') ORDER BY a.id;
 
+-- granted_approvals: the last requests for a schedule or its runs that were approved and used, the newest first
+SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
+  a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+FROM approvals a JOIN schedules s ON s.id = a.schedule_id
+WHERE a.schedule_id = :schedule_id AND a.state = 'used' AND a.kind IN ('schedule', 'run') ORDER BY a.id DESC LIMIT :limit;
+
 -- expired_approvals: pending requests that have expired
 SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
@@ -139,8 +145,11 @@ ON CONFLICT (approval_id, voter) DO UPDATE SET vote = excluded.vote, at = exclud
 -- votes: the votes on a request
 SELECT voter, vote, at, note, digest FROM votes WHERE approval_id = :id ORDER BY at, voter;
 
--- prune_approvals: delete old decided requests without a run; the newest is kept, so that ids stay unique
+-- prune_approvals: delete old decided requests without a run; the newest is kept, so that ids stay unique, and so is the
+-- last that was approved of each schedule: it says what may run
 DELETE FROM approvals WHERE decided_at < :before AND state NOT IN ('pending', 'approved')
+  AND NOT (state = 'used' AND id = (SELECT max(g.id) FROM approvals g
+    WHERE g.schedule_id = approvals.schedule_id AND g.state = 'used' AND g.kind IN ('schedule', 'run')))
   AND id < (SELECT max(id) FROM approvals) AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = approvals.run_id);
 
 -- prune_votes: delete votes on deleted requests

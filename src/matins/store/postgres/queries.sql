@@ -314,8 +314,11 @@ DELETE FROM checks WHERE run_id = ANY(%(ids)b);
 -- delete_spend: delete their spending
 DELETE FROM spend WHERE run_id = ANY(%(ids)b);
 
--- delete_approvals: delete their requests for approval that are not pending
-DELETE FROM approvals WHERE run_id = ANY(%(ids)b) AND state <> 'pending';
+-- delete_approvals: delete their requests for approval that are not pending; the last that was approved of each schedule
+-- is kept
+DELETE FROM approvals WHERE run_id = ANY(%(ids)b) AND state <> 'pending'
+  AND NOT (state = 'used' AND id = (SELECT max(g.id) FROM approvals g
+    WHERE g.schedule_id = approvals.schedule_id AND g.state = 'used' AND g.kind IN ('schedule', 'run')));
 
 -- prunable_events: the last one of the oldest events before the first that is not older than an instant
 WITH oldest AS (SELECT id, at FROM events ORDER BY id LIMIT 100000)

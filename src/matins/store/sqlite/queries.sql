@@ -227,9 +227,12 @@ DELETE FROM checks WHERE run_id IN (SELECT value FROM json_each(:ids));
 -- delete_spend: delete their spending
 DELETE FROM spend WHERE run_id IN (SELECT value FROM json_each(:ids));
 
--- delete_approvals: delete their requests for approval that are not pending; the newest is kept, so ids stay unique
+-- delete_approvals: delete their requests for approval that are not pending; the newest is kept, so ids stay unique, and
+-- so is the last that was approved of each schedule
 DELETE FROM approvals WHERE run_id IN (SELECT value FROM json_each(:ids)) AND state <> 'pending'
-  AND id < (SELECT max(id) FROM approvals);
+  AND id < (SELECT max(id) FROM approvals)
+  AND NOT (state = 'used' AND id = (SELECT max(g.id) FROM approvals g
+    WHERE g.schedule_id = approvals.schedule_id AND g.state = 'used' AND g.kind IN ('schedule', 'run')));
 
 -- prunable_events: the last old event of each chain; the newest event is kept, because ids continue from it
 SELECT writer, max(seq) FROM events
