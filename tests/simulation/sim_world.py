@@ -34,6 +34,8 @@ START = "2026-03-28T23:58:30Z"
 HOUR_MS = 3_600_000
 YEAR_MS = 365 * 86_400_000
 STEPS = 220
+PAIRS = ("leap+crash", "leap+stop", "disk_full+crash", "disk_full+stop", "lost_commit+crash", "lost_commit+stop")
+"""Two faults at once: the one happens to a worker while it deals with the other."""
 FAULTS = (
     "crash",
     "crash_in_transaction",
@@ -53,6 +55,7 @@ FAULTS = (
     "job_never_ends",
     "job_limited",
     "check_says_no",
+    *PAIRS,
 )
 """Every kind that is injected; over the standard seeds none of them may be zero."""
 _LEAPS = {"hour_forward": HOUR_MS, "hour_back": -HOUR_MS, "year_forward": YEAR_MS, "year_back": -YEAR_MS}
@@ -235,13 +238,16 @@ class World:
         worker = self._able()
         if worker is None:
             return "nobody to stop"
+        self._restart_in_order(worker)
+        return f"{worker.name} stopped and starts again"
+
+    def _restart_in_order(self, worker: Worker) -> None:
         try:
             worker.stop()
         except StoreUnavailable:
             self._note(f"{worker.name} cannot say goodbye")
         worker.crash()
         self._boot(worker)
-        return f"{worker.name} stopped and starts again"
 
     def restart(self) -> str:
         down = [worker for worker in self.workers if not worker.up]
@@ -286,14 +292,50 @@ class World:
 
     def leap(self) -> str:
         """The wall clock is set wrong, or right again; no time passes."""
+        kind = self._set_clocks()
+        self._see_the_clock()
+        return kind
+
+    def _set_clocks(self) -> str:
         kind = self.rng.choice(sorted(_LEAPS))
         self.faults.injected[kind] += 1
         for clock in self._clocks():
             clock.step(_LEAPS[kind])
+        return kind
+
+    def _see_the_clock(self) -> None:
+        """An engine looks at the clock every second, so it sees every leap."""
         for worker in self.workers:
             if worker.able:
-                self._turn(worker)  # an engine looks at the clock every second, so it sees every leap
-        return kind
+                self._turn(worker)
+
+    def two_at_once(self) -> str:
+        """Another fault happens to a worker while it deals with the first."""
+        worker = self._able()
+        if worker is None:
+            return "nobody to trouble"
+        pair = self.rng.choice(PAIRS)
+        first, _, second = pair.partition("+")
+        if first == "leap":
+            self._note(self._set_clocks())
+        elif first == "disk_full":
+            self._note(self.fill_disk())
+        else:
+            worker.wire.trap = Trap("lost_commit", self._commit())
+            self._turn(worker)
+        self.faults.injected[pair] += 1
+        (self._crash_in_a_turn if second == "crash" else self._restart_in_order)(worker)
+        self._see_the_clock()
+        return f"{pair}: {worker.name}"
+
+    def _crash_in_a_turn(self, worker: Worker) -> None:
+        """Somewhere in it, or at its end."""
+        if worker.able:
+            kind: TrapKind = self.rng.choice(("crash_in_transaction", "crash_after_commit"))
+            worker.wire.trap = Trap(kind, self.rng.randint(1, 14) if kind == "crash_in_transaction" else 1)
+            self._turn(worker)
+        if worker.up:
+            worker.crash()
 
     def _interlude(self, slow: Worker) -> None:
         """Others go on while one waits for the answer to its commit."""
@@ -366,6 +408,7 @@ _MOVES: dict[Callable[[World], str], int] = {
     World.make_room: 14,
     World.stop_and_start: 1,
     World.leap: 1,
+    World.two_at_once: 2,
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Cron, Interval
 
-_PERIODS = {"* * * * * *": 1_000, "* * * * *": 60_000}
+_PERIODS = {"* * * * * *": 1_000, "*/2 * * * * *": 2_000, "* * * * *": 60_000}
 _NEVER_REACHED = "0 0 1 1 *"
 
 

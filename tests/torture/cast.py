@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 EVERY = "* * * * * *"
+EVERY_OTHER = "*/2 * * * * *"
 LIMITED = "agent:narrow"
 LIMIT = 2
 PAUSED = ("paused-0", "paused-1")
@@ -72,5 +73,9 @@ def _cast() -> list[dict[str, Any]]:
     ]
 
 
+_AGENT = {"when": EVERY_OTHER, "agent": "hand", "prompt": "Do it.", "overlap": "allow", "catch_up": "run_once"}
+HOLDS, RETRIES = "agent-holds", "agent-retries"
+AGENTS = [{"name": HOLDS, "on_unknown": "hold", **_AGENT}, {"name": RETRIES, "on_unknown": "retry", **_AGENT}]
+"""What a power cut leaves unknown waits for a person, or is done again."""
 CAST = [words if "steps" in words else {"job": "work", **words} for words in _cast()]
 FEW = [words for words in CAST if words["name"] in ("allow", "one-for-all", "queue", "interval", "grid", STEPS)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -26,15 +27,21 @@ class Clockwork:
         self.steps = 0
 
     def step(self) -> None:
-        if time.monotonic() < self._next:
-            return
+        if time.monotonic() >= self._next:
+            self.leap()
+
+    def leap(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """A step of the clock; then schedules are added that begin at the time that it shows."""
         if not self._left:
             self._left = [HOUR_MS, -HOUR_MS, YEAR_MS, -YEAR_MS]
             self._rng.shuffle(self._left)
         self._offset += self._left.pop()
+        now = time.time_ns() // 1_000_000 + self._offset
+        self._theatre.lines.append({"kind": "stepped", "at": now})
         _write(self._theatre.stage.offset, self._offset)
         self.steps += 1
-        self._theatre.run(Orders("newcomers", str(self.steps)))
+        meanwhile()
+        self._theatre.run_through(Orders("newcomers", str(self.steps)))
         self._next = time.monotonic() + _EVERY_S
 
 

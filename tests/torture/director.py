@@ -7,8 +7,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import worker
+from power import Power
 from stage import LEASE_MS, Orders, Stage
 from theatre import Cover, Process, Theatre
 
@@ -21,6 +23,9 @@ LIVES = ("stop", *_MILD)
 """Stopped in the middle of a job; with a full disk; long; asked to stop; killed by chance; killed at a known point."""
 MOSTLY_STOPS = ("stop", "stop", "stop", "long")
 WITHOUT_STOPS = _MILD
+WITH_AGENTS = ("long", "long", "end", "chance", "point", "point")
+"""A full disk of an engine would be one of the agents that it starts, too."""
+_POWER_CUTS = 0.4
 
 
 @dataclass
@@ -59,16 +64,15 @@ class Director:
         self._to_stop: dict[int, float] = {}
         self._to_end: dict[int, float] = {}
         self._stops: list[Stop] = []
+        self._guest: Process | None = None
         self._heir = False
+        self.power: Power | None = None
+        """Of the machine that agents run on, if there are agents."""
 
-    def set_stage(self, *, die: bool = True) -> None:
+    def set_stage(self) -> None:
         """Make the store and its schedules, dying at every moment of it on the way."""
-        while True:
-            unless = self._cover.known() if die else None
-            process = self.theatre.run(Orders("set_stage", "", unless=unless))
-            if process.code != -signal.SIGKILL:
-                assert process.code == 0, self.theatre.findings
-                return
+        process = self._through(Orders("set_stage", ""))
+        assert process.code == 0, self.theatre.findings
 
     def step(self) -> None:
         """Look after every process; start one where there is none."""
@@ -87,22 +91,41 @@ class Director:
 
     def kill_all(self) -> None:
         rivals = [stop.rival for stop in self._stops]
-        left = [*self._engines, *self._clients, *self._stopped(), *rivals]
+        left = [*self._engines, *self._clients, *self._stopped(), *rivals, self._guest]
         for process in left:
             if process is not None and process.code is None:
                 self.theatre.kill(process)
         self._engines = [None] * len(self._engines)
         self._clients = [None] * len(self._clients)
         self._stops, self._to_stop, self._to_end = [], {}, {}
+        if self.power is not None:
+            self.power.end_agents()
 
     def finish(self) -> int:
         """Kill all, then let one engine bring everything to its end; the instant from which it worked."""
         self.kill_all()
         while True:
-            settled = self.theatre.run(Orders("settle", "", forget_epochs=self.forget_epochs))
+            boot = None if self.power is None else self.power.boot
+            settled = self._through(Orders("settle", "", forget_epochs=self.forget_epochs, boot=boot))
             if settled.code == 0:
                 return next(line["began"] for line in settled.diary.lines if line["kind"] == "settled")
             assert settled.code == worker.UNAVAILABLE, self.theatre.findings
+
+    def _through(self, orders: Orders) -> Process:
+        return self.theatre.run(orders) if self.forget_epochs else self.theatre.run_through(orders)
+
+    def guest(self, *, hunts: bool, **words: Any) -> Process | None:
+        """An engine that is told from outside what to do, in the first place; None while somebody stands still. One that
+        hunts dies where nobody has died yet, as the others do."""
+        if self._stops:
+            return None
+        first = self._engines[0]
+        if first is not None:
+            self.theatre.kill(first)
+            self._forget(first)
+        orders = Orders("engine", str(self._rng.random()), unless=self._cover.known() if hunts else None, **words)
+        self._guest = self.theatre.start(orders, _LONGEST_ANSWER_S)
+        return self._guest
 
     def _new_client(self) -> Process:
         at = self._rng.choice(sorted(self._cover.died)) if self._cover.died else None
@@ -112,16 +135,16 @@ class Director:
 
     def _new_engine(self) -> Process:
         rng, kind = self._rng, self._next_kind()
+        if self.power is not None and rng.random() < _POWER_CUTS:
+            self.power.cut()
         if kind == "long":
-            return self._start("engine", _LONG_S, new=self._hunting() or rng.random() < 0.5)
+            return self._start("engine", _LONG_S)
         if kind == "stop":
-            process = self._start("engine", _LONG_S, new=self._hunting() or rng.random() < 0.5)
+            process = self._start("engine", _LONG_S)
             self._to_stop[process.pid] = rng.uniform(0.1, 1.4)
             return process
         if kind == "full":
-            return self._start(
-                "engine", rng.uniform(1.5, 2.5), new=self._hunting() or rng.random() < 0.5, full_disk=True
-            )
+            return self._start("engine", rng.uniform(1.5, 2.5), full_disk=True)
         if kind == "end":
             process = self._start("engine", _LONG_S)
             self._to_end[process.pid] = rng.uniform(0.0, 0.9)
@@ -132,39 +155,33 @@ class Director:
         return self._start("engine", rng.uniform(0.8, 2.0), at=at)
 
     def _next_kind(self) -> str:
-        """Every kind of life comes up again and again; the longer ones more often while points are missing."""
+        """Every kind of life comes up again and again."""
         if self._heir:
             self._heir = False
             return "long"
         if "stop" in self._lives and not self.theatre.refused and self._rng.random() < 0.3:
             return "stop"  # only who stood still writes what is old
-        if self._hunting() and self._rng.random() < 0.6:
-            return self._rng.choice(("long", "long", "end", "stop") if "stop" in self._lives else ("long", "end"))
         if not self._deck:
             self._deck = list(self._lives)
             self._rng.shuffle(self._deck)
         return self._deck.pop()
-
-    def _hunting(self) -> bool:
-        """Whether there are points that were passed and nobody has died at."""
-        return bool(self._cover.never()) and not self.forget_epochs
 
     def _start(
         self,
         role: str,
         seconds: float,
         *,
-        new: bool = True,
         at: str | None = None,
         full_disk: bool = False,
         at_any_age: bool = False,
     ) -> Process:
-        """To die when its time is up, or before: at a point, or (`new`) wherever nobody has died yet. An engine's time
-        begins when it has started, unless it is to die `at_any_age`."""
+        """To die when its time is up, or before: at a point, or wherever nobody has died yet. An engine's time begins
+        when it has started, unless it is to die `at_any_age`."""
         passage, seed = self._rng.choice((1, 1, 2, 3, 5)), str(self._rng.random())
-        unless = self._cover.known() if new and not self.forget_epochs else None
+        unless = None if self.forget_epochs else self._cover.known()
         threads = self._rng.choice((2, 2, 8))  # with few of them runs have to wait, and are given back
-        orders = Orders(role, seed, at, passage, unless, full_disk, self.forget_epochs, threads)
+        boot = None if self.power is None else self.power.boot
+        orders = Orders(role, seed, at, passage, unless, full_disk, self.forget_epochs, threads, boot=boot)
         if role == "engine" and not at_any_age:
             return self.theatre.start(orders, life=seconds)
         return self.theatre.start(orders, seconds * self.theatre.pace)
@@ -214,7 +231,7 @@ class Director:
             self._engines[self._engines.index(process)] = None
             self._heir = True
         elif self.stage.sqlite:
-            stop.rival = self._start("engine", _LONGEST_ANSWER_S, new=False)
+            stop.rival = self._start("engine", _LONGEST_ANSWER_S)
 
     def _look_after(self, stop: Stop) -> None:
         now = time.monotonic()

@@ -30,7 +30,7 @@ _SOON_MS = 240_000
 _RUNS = """SELECT id, schedule_id, slot, request_key, state, epoch, planned_at, slots, first_slot, outcome, reason,
   rev, attempt, owner, parent, step, round
 FROM runs ORDER BY schedule_id, slot, id"""
-_SCHEDULES = """SELECT s.id, s.name, s.state, v.definition, d.next_slot, d.due_at, d.waiting
+SCHEDULES = """SELECT s.id, s.name, s.state, v.definition, d.next_slot, d.due_at, d.waiting
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id"""
 
 
@@ -52,12 +52,12 @@ class Rows:
     def all(self, sql: str) -> list[Any]:
         return self._connection.execute(sql).fetchall()
 
-    def settled(self, before: int) -> bool:
-        """Whether all that was planned before an instant is over, and all that was due is planned."""
+    def unsettled(self, before: int) -> int:
+        """How much that was planned before an instant is not over, or was due and is not planned."""
         waits = ", ".join(str(int(state)) for state in _WAITS_FOR_A_PERSON)
         live = f"SELECT count(*) FROM runs WHERE state < 10 AND state NOT IN ({waits}) AND planned_at < {before}"
         due = f"SELECT count(*) FROM due WHERE due_at < {before}"
-        return not self.all(live)[0][0] and not self.all(due)[0][0]
+        return self.all(live)[0][0] + self.all(due)[0][0]
 
     def damage(self) -> list[str]:
         """What the database itself finds wrong."""
@@ -78,6 +78,8 @@ class Tally:
     repeated: int = 0
     stale_accepted: int = 0
     unfinished: int = 0
+    held: int = 0
+    """Runs that wait for a person, because nobody knows what became of them."""
     notes: list[str] = field(default_factory=list[str])
 
     def add(self, what: str, count: int, note: str) -> None:
@@ -109,7 +111,7 @@ class Record:
     step: int
     round: int | None
     works: bool
-    """Whether it has a job of its own: not a run of steps, nor a step whose result is that of another."""
+    """Whether it has a job of its own: no agent, no run of steps, nor a step whose result is that of another."""
 
     @property
     def first(self) -> int:
@@ -136,8 +138,8 @@ def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int |
     definitions = {(schedule_id, rev): decode(text) for schedule_id, rev, text in revisions}
     records = [_record(row, definitions) for row in rows.all(_RUNS)]
     events = rows.all("SELECT schedule_id, run_id, type, at, data FROM events ORDER BY id")
-    schedules = rows.all(_SCHEDULES)
-    _check_slots(tally, schedules, records, events, settled_at, since)
+    schedules = rows.all(SCHEDULES)
+    _check_slots(tally, schedules, records, events, _retired(lines), settled_at, since)
     _check_ends(tally, records, events, settled_at, pruned)
     _check_epochs(tally, records, events)
     attempts = rows.all("SELECT run_id, epoch FROM attempts")
@@ -157,15 +159,22 @@ def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int |
 
 def _record(row: Sequence[Any], definitions: Mapping[tuple[int, int], ScheduleDefinition]) -> Record:
     found = Record(*row[:4], RunState(row[4]), *row[5:9], _json(row[9]), *row[10:], works=True)
-    whole = not found.step and bool(definitions[found.schedule_id, found.rev].steps)
-    return replace(found, works=not whole and found.reason != CARRIED_OVER)
+    definition = definitions[found.schedule_id, found.rev]
+    whole = not found.step and bool(definition.steps)
+    return replace(found, works=not whole and found.reason != CARRIED_OVER and not definition.prompt)
 
 
 # -- every slot has exactly one record
 
 
 def _check_slots(
-    tally: Tally, schedules: Iterable[Any], records: list[Record], events: list[Any], settled: int, since: int
+    tally: Tally,
+    schedules: Iterable[Any],
+    records: list[Record],
+    events: list[Any],
+    retired: Mapping[int, int],
+    settled: int,
+    since: int,
 ) -> None:
     by_schedule: dict[int, list[Record]] = defaultdict(list)
     for record in records:
@@ -181,19 +190,24 @@ def _check_slots(
             tally.add("lost", 1, f"{name} stands still: nothing is due, and nothing is awaited")
         if due_at is not None and due_at < settled:
             tally.add("lost", 1, f"{name} is due since {settled - due_at} ms and was not planned")
-        begun = beat is not None and beat.phase <= settled  # a grid may begin at a time that the clock took back
-        if begun and due_at is not None and due_at > settled + _SOON_MS:
+        if beat is not None and due_at is not None and due_at > settled + _SOON_MS:
             tally.add("lost", 1, f"{name} is silent until {due_at - settled} ms after it should run again")
         if beat is None:
             twice = [a for a, b in pairwise(mine) if a.slot == b.slot]
             tally.add("duplicated", len(twice), f"{name}: {twice[:3]}")
         else:
             spans = [(0, since - 1), *gone[schedule_id]]
-            _check_row(tally, name, beat, mine, cursor if state == "active" else None, spans)
+            _check_row(tally, name, beat, mine, cursor if state == "active" else None, spans, retired.get(schedule_id))
 
 
 def _check_row(
-    tally: Tally, name: str, beat: Beat, records: list[Record], cursor: int | None, gone: list[tuple[int, int]]
+    tally: Tally,
+    name: str,
+    beat: Beat,
+    records: list[Record],
+    cursor: int | None,
+    gone: list[tuple[int, int]],
+    retired: int | None,
 ) -> None:
     """Records do not touch each other or the cursor, and there is no gap before the cursor; some slots may be gone.
     Records beyond it are of a clock that was ahead: the slots between them are still to come."""
@@ -205,7 +219,7 @@ def _check_row(
             tally.wrong(f"{name}: {record} does not cover what it says")
         if cursor is not None and record.first > cursor and record.planned_at < record.first:
             tally.wrong(f"{name}: {record} was planned before its time")
-    end = 1 << 62 if cursor is None else cursor
+    end = cursor or retired or 1 << 62
     here = [] if cursor is None else [(cursor, cursor - 1)]
     marks = sorted([*((record.first, record.slot or 0) for record in records), *here])
     for (first, last), (start, _) in pairwise(marks):
@@ -215,6 +229,17 @@ def _check_row(
             gap = _slots(beat, last + 1, start)
             missing = [slot for slot in gap if not any(a < slot <= b for a, b in gone)]
             tally.add("lost", len(missing), f"{name}: {missing[:3]} after {last}, next {start}")
+
+
+def _retired(lines: Sequence[Line]) -> dict[int, int]:
+    """How far schedules were when they were retired. If the clock went back afterwards, what came then never comes."""
+    ends: dict[int, int] = {}
+    for line in lines:
+        if line["kind"] == "retired" and line["cursor"] is not None:
+            ends[line["schedule"]] = line["cursor"]
+        elif line["kind"] == "stepped":
+            ends = {schedule: min(end, line["at"]) for schedule, end in ends.items()}
+    return ends
 
 
 def _slots(beat: Beat, first: int, end: int) -> list[int]:

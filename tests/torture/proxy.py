@@ -29,10 +29,17 @@ class Network:
 
     def turn(self, mode: str) -> None:
         assert mode in MODES
-        self._to.write(f"{mode}\n")
-        self._to.flush()
-        self._from.readline()  # it holds from now on
+        self._ask(mode)  # it holds from now on
         self.seen[mode] += 1
+
+    def lost_answers(self) -> int:
+        """How many answers to a commit were lost so far."""
+        return self._ask("lost")
+
+    def _ask(self, word: str) -> int:
+        self._to.write(f"{word}\n")
+        self._to.flush()
+        return int(self._from.readline())
 
     def close(self) -> None:
         self._process.kill()
@@ -44,6 +51,7 @@ class _Proxy:
         self._server = server
         self._rng = rng
         self._mode = "well"
+        self._lost = 0
         self._well = asyncio.Event()
         self._well.set()
         self._links: set[asyncio.Task[None]] = set()
@@ -51,9 +59,10 @@ class _Proxy:
     async def run(self) -> None:
         listening = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         _say(str(listening.sockets[0].getsockname()[1]))
-        while mode := (await asyncio.to_thread(sys.stdin.readline)).strip():
-            self._turn(mode)
-            _say(mode)
+        while word := (await asyncio.to_thread(sys.stdin.readline)).strip():
+            if word in MODES:
+                self._turn(word)
+            _say(str(self._lost))
 
     def _turn(self, mode: str) -> None:
         self._mode = mode
@@ -93,6 +102,7 @@ class _Proxy:
                 if self._mode == "delayed":
                     await asyncio.sleep(self._rng.uniform(0, 0.06))
                 if answers and self._mode == "cut_after_commit" and _COMMITTED in chunk and self._rng.random() < 0.3:
+                    self._lost += 1
                     return
                 writer.write(chunk)
                 await writer.drain()

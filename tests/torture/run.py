@@ -15,23 +15,31 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
+from agent_ledger import RUNS, check_agents
 from clockwork import Clockwork
-from director import LIVES, MOSTLY_STOPS, WITHOUT_STOPS, Director
-from ledger import Tally, reckon
+from director import LIVES, MOSTLY_STOPS, WITH_AGENTS, WITHOUT_STOPS, Director
+from ledger import Rows, Tally, reckon
+from power import LOSSES, Power
 from proxy import MODES, Network
+from restorer import Restorer
+from scenes import Places, Scenes
 from stage import Stage
-from theatre import Cover
+from theatre import Cover, Theatre
 
 _LOOK_S = 0.004
-_WORST_S = 800
-"""How long it may take, beyond what was asked for, until every point has had its death."""
-_COUNTS = ("slots", "lost", "duplicated", "repeated", "stale_accepted", "unfinished")
+_MORE_LIVES = 400
+"""So many processes may start, beyond what was asked for, until every fault and every pair of them was reached."""
+_COUNTS = ("slots", "lost", "duplicated", "repeated", "stale_accepted", "unfinished", "held")
 _SHORT_MEMORY_DAYS = 4 / 86_400
-_STAGES = ("main", "clock", "memory")
-"""All policies; a clock that steps; a history that is soon forgotten."""
+_STAGES = ("main", "clock", "memory", "agents")
+"""All policies; a clock that steps; a history that is soon forgotten; agents whose journals are lost."""
+_RESTORED = "restored"
+"""A stage of its own, since nothing that is true of the others is true of a store that goes back."""
+_LIVES = {"main": LIVES, "agents": WITH_AGENTS}
 _RESTART_EVERY_S = 12
 _WEATHER_S = 1.2
 """How long the network stays as it is: longer than a lease."""
@@ -40,6 +48,9 @@ _WEATHER_S = 1.2
 @dataclass(frozen=True)
 class House:
     stages: list[Stage]
+    restored: Stage
+    save: Callable[[], None] | None = None
+    restore: Callable[[], None] | None = None
     restart: Callable[[], None] | None = None
     """Pulls the server away, if there is one."""
     network: Network | None = None
@@ -87,14 +98,16 @@ def _arguments() -> argparse.Namespace:
 @contextmanager
 def _house(store: str, folder: Path, names: tuple[str, ...]) -> Iterator[House]:
     if store == "sqlite":
-        yield House([_stage(name, f"sqlite:///{folder / name}.db", folder) for name in names])
+        stages = [_stage(name, f"sqlite:///{folder / name}.db", folder) for name in (*names, _RESTORED)]
+        yield House(stages[:-1], stages[-1])
         return
     from server import Server
 
     with Server(folder / "pg") as server, closing(Network(server.socket, "network")) as network:
-        urls = [server.url(name, network.port if name == "main" else None) for name in names]
-        stages = [_stage(name, url, folder) for name, url in zip(names, urls, strict=True)]
-        yield House(stages, server.restart, network)
+        urls = {name: server.url(name, network.port if name == "main" else None) for name in (*names, _RESTORED)}
+        stages = [_stage(name, url, folder) for name, url in urls.items()]
+        save, restore = partial(server.save, _RESTORED), partial(server.restore, _RESTORED)
+        yield House(stages[:-1], stages[-1], save, restore, server.restart, network)
 
 
 def _stage(name: str, url: str, folder: Path) -> Stage:
@@ -113,53 +126,77 @@ class Show:
         self._weather, self._turn_at = Random(f"{asked.seed} network"), 0.0
         self._restarts = 0
         self._cover = Cover(coarse=asked.coarse)
-        self._directors = [self._director(stage) for stage in house.stages]
-        self._main = self._directors[0]
-        self._clocks = [
-            Clockwork(director.theatre, f"{asked.seed} clock")
-            for director in self._directors
-            if director.stage.name == "clock"
-        ]
-        self._settled: list[int] = []
-        self._took = 0.0
+        self._directors = {stage.name: self._director(stage) for stage in house.stages}
+        self._main = self._directors["main"]
+        self._clock: Clockwork | None = None
+        self._restorer: Restorer | None = None
+        self._scenes: Scenes | None = None
+        if not asked.forget_epochs:
+            clock, agents = self._directors["clock"], self._directors["agents"]
+            agents.power = Power(agents.stage, f"{asked.seed} power")
+            self._clock = Clockwork(clock.theatre, f"{asked.seed} clock")
+            restored = Theatre(house.restored, self._cover)
+            self._restorer = Restorer(restored, f"{asked.seed} restored", house.save, house.restore)
+            places = Places(
+                self._main, clock, self._clock, agents, self._restorer, house.restart, house.network
+            )  # fmt: skip
+            self._scenes = Scenes(places, f"{asked.seed} scenes")
+        self._settled: dict[str, int] = {}
+        self._lives_asked_for = self._minute = 0
+        self._took: list[float] = []
+        """Seconds until the stages were set, until the faults ended, and until everything was settled."""
 
     def _director(self, stage: Stage) -> Director:
         main = stage.name == "main"
-        director = Director(
-            stage,
-            self._cover,
-            f"{self._asked.seed} {stage.name}",
-            engines=4 if main and not stage.sqlite else 1,
-            clients=2 if main else 0,
-            lives=WITHOUT_STOPS if not main else MOSTLY_STOPS if self._asked.forget_epochs else LIVES,
-        )
+        lives = MOSTLY_STOPS if self._asked.forget_epochs else _LIVES.get(stage.name, WITHOUT_STOPS)
+        engines = 4 if main and not stage.sqlite else 1
+        seed = f"{self._asked.seed} {stage.name}"
+        director = Director(stage, self._cover, seed, engines=engines, clients=2 if main else 0, lives=lives)
         director.forget_epochs = self._asked.forget_epochs
         return director
 
     def kill_all(self) -> None:
-        for director in self._directors:
-            director.kill_all()
+        for stage in (*self._directors.values(), self._restorer):
+            if stage is not None:
+                stage.kill_all()
 
     def play(self) -> None:
-        """Until there were enough kills and stops, for long enough, and somebody has died at every point."""
+        """Until there were enough kills and stops, for long enough, and every fault was reached."""
         began = time.monotonic()
-        for director in self._directors:
-            director.set_stage(die=not self._asked.forget_epochs)
-        while True:
-            while not self._enough(began) and time.monotonic() - began < self._asked.seconds + _WORST_S:
-                for director in self._directors:
-                    director.step()
-                for clock in self._clocks:
-                    clock.step()
-                self._pull_away(began)
-                self._change_weather()
-                time.sleep(_LOOK_S)
-            if self._network is not None:
-                self._network.turn("well")
-            self._settled = [director.finish() for director in self._directors]
-            self._took = time.monotonic() - began
-            if self._enough(began) or time.monotonic() - began > self._asked.seconds + _WORST_S:
-                return
+        for stage in (*self._directors.values(), self._restorer):
+            if stage is not None:
+                stage.set_stage()
+        self._took = [time.monotonic() - began]
+        while not self._over(began):
+            for director in self._directors.values():
+                director.step()
+            for faults in (self._clock, self._scenes):
+                if faults is not None:
+                    faults.step()
+            self._pull_away(began)
+            self._change_weather()
+            self._tell(began)
+            time.sleep(_LOOK_S)
+        self._took.append(time.monotonic() - began)
+        if self._network is not None:
+            self._network.turn("well")
+        self._settled = {name: director.finish() for name, director in self._directors.items()}
+        self._took.append(time.monotonic() - began)
+
+    def _tell(self, began: float) -> None:
+        """Once a minute: how far it is, for those who wait."""
+        minute = int(time.monotonic() - began) // 60
+        if minute > self._minute:
+            self._minute = minute
+            print(f"{minute} min, {self._kills()} kills, missing: {self._missing()}", file=sys.stderr, flush=True)  # noqa: T201
+
+    def _over(self, began: float) -> bool:
+        """Whether all that was asked for is done, and every fault was reached or looked for long enough."""
+        lives = sum(theatre.started for theatre in self._theatres())
+        if self._kills() < self._asked.kills or time.monotonic() - began < self._asked.seconds:
+            self._lives_asked_for = lives
+            return False
+        return lives - self._lives_asked_for > _MORE_LIVES or not self._missing()
 
     def _pull_away(self, began: float) -> None:
         """Restart the server now and then, without a goodbye to anybody."""
@@ -173,58 +210,77 @@ class Show:
             self._network.turn(self._weather.choice(("well", *MODES)))
             self._turn_at = time.monotonic() + self._weather.uniform(0.2, _WEATHER_S)
 
-    def _bad_weather(self) -> bool:
-        """Whether the network has had every mode, if there is one."""
-        return self._network is None or set(MODES) <= self._network.seen.keys()
-
-    def _enough(self, began: float) -> bool:
-        """Everything that was asked for, and every fault at least a few times."""
-        enough = self._kills() >= self._asked.kills and time.monotonic() - began >= self._asked.seconds
-        if self._asked.forget_epochs:
+    def _missing(self) -> list[str]:
+        """The faults that were not reached."""
+        if self._scenes is None or self._clock is None:
             # On a server an attempt that was followed may have had nothing left to write.
-            return enough and self._main.followed >= (2 if self._main.stage.sqlite else 5)
-        faults = self._refused() > 0 and self._steps() >= 4 and self._full() > 0
-        outside = self._bad_weather() and (self._restart is None or self._restarts > 0)
-        return enough and faults and outside and not self._cover.never()
+            return [] if self._main.followed >= (2 if self._main.stage.sqlite else 5) else ["nobody was followed"]
+        power = self._directors["agents"].power
+        missing = [f"two faults at once: {pair}" for pair in self._scenes.missing()]
+        missing += [f"a power cut: {loss}" for loss in LOSSES if power is None or not power.cuts[loss]]
+        if self._network is not None:
+            missing += [f"a network: {mode}" for mode in MODES if not self._network.seen[mode]]
+        reached = {
+            "a stale write that is refused": self._refused(),
+            "a full disk": self._full(),
+            "a clock that steps four times": self._clock.steps >= 4,
+            "a restart of the server": self._restart is None or self._restarts,
+        }
+        missing += [what for what, times in reached.items() if not times]
+        return missing + [f"a death at {point}" for point in self._cover.never()]
+
+    def _theatres(self) -> list[Theatre]:
+        theatres = [director.theatre for director in self._directors.values()]
+        return theatres if self._restorer is None else [*theatres, self._restorer.theatre]
 
     def _kills(self) -> int:
-        return sum(director.theatre.kills for director in self._directors)
-
-    def story(self) -> str:
-        """What was done, besides what is counted."""
-        return (
-            f"{self._took:.0f} s, {len(self._cover.died)} points died at, {self._refused()} stale writes refused, "
-            f"{self._steps()} steps of the clock, {self._full()} full disks, {self._restarts} restarts, "
-            f"network {dict(self._network.seen) if self._network else 'none'}"
-        )
+        return sum(theatre.kills for theatre in self._theatres())
 
     def _refused(self) -> int:
-        return sum(director.theatre.refused for director in self._directors)
-
-    def _steps(self) -> int:
-        return sum(clock.steps for clock in self._clocks)
+        return sum(theatre.refused for theatre in self._theatres())
 
     def _full(self) -> int:
-        return sum(line["kind"] == "full" for director in self._directors for line in director.theatre.lines)
+        return sum(theatre.told["full"] for theatre in self._theatres())
+
+    def story(self) -> str:
+        """What was reached, besides what is counted."""
+        power = None if self._scenes is None else self._directors["agents"].power
+        set_after, played_until, settled_after = (round(seconds) for seconds in self._took)
+        return (
+            f"set after {set_after} s, played until {played_until} s, settled after {settled_after} s, "
+            f"{self._refused()} stale writes refused, "
+            f"{self._clock.steps if self._clock else 0} steps of the clock, {self._full()} full disks, "
+            f"{self._restarts} restarts, network {dict(self._network.seen) if self._network else 'none'}, "
+            f"power cuts {dict(power.cuts) if power else 'none'}"
+        )
 
     def reckoning(self, store: str) -> tuple[dict[str, object], list[str]]:
-        tallies: list[Tally] = []
-        for director, settled in zip(self._directors, self._settled, strict=True):
-            days = director.stage.history_days
-            memory = None if days is None else round(days * 86_400_000)
-            tallies.append(reckon(director.stage.url, director.theatre.lines, settled, memory_ms=memory))
-        pauses = sum(director.theatre.pauses for director in self._directors)
+        tallies = {name: self._reckoned(director) for name, director in self._directors.items()}
+        pauses = sum(theatre.pauses for theatre in self._theatres())
         line: dict[str, object] = {"store": store, "kills": self._kills(), "pauses": pauses}
-        line |= {count: sum(getattr(tally, count) for tally in tallies) for count in _COUNTS}
-        wrong = [f"{d.stage.name}: {note}" for d, t in zip(self._directors, tallies, strict=True) for note in t.notes]
-        wrong += [note for director in self._directors for note in director.theatre.findings]
-        wrong += [f"nobody died at {point}" for point in self._cover.never() if not self._asked.forget_epochs]
-        if not sum(tally.steps for tally in tallies):
+        line |= {count: sum(getattr(tally, count) for tally in tallies.values()) for count in _COUNTS}
+        line |= {"points": len(self._cover.died), "pairs": dict(self._scenes.reached) if self._scenes else {}}
+        wrong = [f"{name}: {note}" for name, tally in tallies.items() for note in tally.notes]
+        wrong += [note for director in self._directors.values() for note in director.theatre.findings]
+        if self._restorer is not None:
+            wrong += [f"{_RESTORED}: {note}" for note in self._restorer.check()[1]]
+        if not sum(tally.steps for tally in tallies.values()):
             wrong.append("there were no steps")
         wrong += [f"there were no {what}" for what in ("kills", "pauses", "slots") if not line[what]]
-        if not self._asked.forget_epochs and not self._refused():
-            wrong.append("no stale write was ever refused: nothing was tried")
+        if not self._asked.forget_epochs:
+            wrong += [f"not reached: {what}" for what in self._missing()]
+            wrong += [] if line["held"] else ["no agent was ever held"]
         return line, wrong
+
+    def _reckoned(self, director: Director) -> Tally:
+        stage, name = director.stage, director.stage.name
+        memory = None if stage.history_days is None else round(stage.history_days * 86_400_000)
+        tally = reckon(stage.url, director.theatre.lines, self._settled[name], memory_ms=memory)
+        if name == "agents":
+            rows = Rows(stage.url)
+            check_agents(tally, stage, rows.all(RUNS))
+            rows.close()
+        return tally
 
 
 if __name__ == "__main__":

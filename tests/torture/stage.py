@@ -35,8 +35,24 @@ class Stage:
         """How far the clock of this stage is from the true one, in milliseconds."""
         return self.folder / "clock"
 
+    @property
+    def state(self) -> Path:
+        """Where journals are, and the witness of how far the store is. A server's has the name of its store."""
+        if self.sqlite:
+            return Path(f"{self.database}.runs")
+        named = (self.folder / "state").glob("*")
+        return next(named, self.folder / "state")
+
+    @property
+    def effects(self) -> Path:
+        """What agents did, one line each."""
+        return self.folder / "effects"
+
     def settings(self) -> dict[str, Any]:
-        return {"lease_ms": LEASE_MS, "beat_ms": BEAT_MS, "history_days": self.history_days}
+        state = None if self.sqlite else str(self.folder / "state")
+        return {
+            "lease_ms": LEASE_MS, "beat_ms": BEAT_MS, "history_days": self.history_days, "state_folder": state,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -51,6 +67,10 @@ class Orders:
     full_disk: bool = False
     forget_epochs: bool = False
     threads: int = 8
+    stays_full: bool = False
+    """Whether the disk is full until the end."""
+    boot: str | None = None
+    """Since when the machine is on, if not since it was."""
 
 
 class SteppedClock(SystemClock):

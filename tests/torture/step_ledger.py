@@ -33,16 +33,17 @@ def check_steps(
 ) -> None:
     by_id = {record.id: record for record in records}
     rounds: dict[int, dict[int, dict[int, Record]]] = defaultdict(lambda: defaultdict(dict))
-    times, attempted = _times(lines), {run_id for run_id, _ in attempts}
+    times = _times(lines)
+    worked = {run_id for run_id, _ in attempts} | times.begun.keys()
     for record in by_id.values():
         if record.parent is not None:
             tally.steps += 1
-            _check_step(tally, record, by_id.get(record.parent), attempted | times.begun.keys())
+            _check_step(tally, record, by_id.get(record.parent), worked)
             rounds[record.parent][record.round or 0][record.step] = record
     for record in by_id.values():
         steps = definitions[record.schedule_id, record.rev].steps
         if steps and record.parent is None:
-            _check_whole(tally, record, rounds[record.id], len(steps), attempted | times.begun.keys())
+            _check_whole(tally, record, rounds[record.id], len(steps), worked)
             for one in rounds[record.id].values():
                 _check_order(tally, one, numbers_after(steps), times)
 

@@ -16,7 +16,8 @@ from matins.testing import ManualClock, Sandbox
 
 _RUN = Path(__file__).with_name("run.py")
 _STORES = ("sqlite", "postgres")
-_ENTRIES = ("store", "kills", "pauses", "slots", "lost", "duplicated", "repeated", "stale_accepted", "unfinished")
+_COUNTS = ("lost", "duplicated", "repeated", "stale_accepted", "unfinished", "held")
+_ENTRIES = ("store", "kills", "pauses", "slots", *_COUNTS, "points", "pairs")
 
 
 def _torture(*words: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
@@ -38,6 +39,9 @@ def test_nothing_is_lost_and_nothing_happens_twice(store: str) -> None:
     assert line["pauses"] > 0
     assert line["slots"] > 0
     assert line["repeated"] > 0
+    assert line["held"] > 0
+    assert len(line["pairs"]) == (6 if store == "sqlite" else 10)
+    assert all(line["pairs"].values()), line
     wrong = {name: line[name] for name in ("lost", "duplicated", "stale_accepted", "unfinished") if line[name]}
     assert not wrong, f"{line}\n{done.stderr[-6000:]}"
 

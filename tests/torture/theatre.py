@@ -6,7 +6,8 @@ import os
 import signal
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import worker
 from diary import Line, Reader
@@ -16,6 +17,9 @@ from stage import Orders, Stage
 _USUAL_START_S = 0.25
 _SLOWEST = 4.0
 _LONGEST_START_S = 90.0
+_LOOK_S = 0.004
+_RECKONED = ("begin", "end", "promised_run", "promised_schedule", "retired")
+"""What the reckoning asks for; of the rest only the number is kept."""
 
 
 @dataclass
@@ -96,14 +100,15 @@ class Theatre:
     """Writes from an older epoch that were not accepted."""
     pace: float = 1.0
     """Of the engine that started last."""
+    told: Counter[str] = field(default_factory=Counter[str])
     lines: list[Line] = field(default_factory=list[Line])
     findings: list[str] = field(default_factory=list[str])
-    _started: int = 0
+    started: int = 0
 
     def start(self, orders: Orders, kill_after: float | None = None, *, life: float | None = None) -> Process:
         """To be killed so many seconds from now, or when it has lived so long since it started."""
-        self._started += 1
-        path = self.stage.folder / f"{self._started:05}.diary"
+        self.started += 1
+        path = self.stage.folder / f"{self.started:05}.diary"
         pid = worker.fork(self.stage, orders, path)
         now, patience = time.monotonic(), _LONGEST_START_S if life is not None else kill_after
         return Process(pid, orders, Reader(path), now, None if patience is None else now + patience, life)
@@ -111,7 +116,9 @@ class Theatre:
     def hear(self, process: Process) -> None:
         for line in process.diary.news():
             self.cover.hear(line)
-            self.lines.append(line)
+            self.told[line["kind"]] += 1
+            if line["kind"] in _RECKONED:
+                self.lines.append(line)
             if line["kind"] == "started":
                 process.start()
                 self.pace = process.pace
@@ -136,6 +143,8 @@ class Theatre:
         self.hear(process)
         if process.code == -signal.SIGKILL:
             self.kills += 1
+            if process.diary.lines and process.diary.lines[-1]["kind"] == "passed":
+                self.cover.hear({**process.diary.lines[-1], "kind": "died"})  # where it was killed, by chance
         elif process.code not in (0, -signal.SIGTERM, worker.BUSY, worker.UNAVAILABLE):
             self.findings.append(f"{process.orders.role} ended with {process.code}")
 
@@ -150,3 +159,19 @@ class Theatre:
         process.wait()
         self.bury(process)
         return process
+
+    def run_through(self, orders: Orders) -> Process:
+        """A process that dies wherever nobody has died yet, and comes again until it reaches its end."""
+        while (process := self.run(replace(orders, unless=self.cover.known()))).code == -signal.SIGKILL:
+            pass
+        return process
+
+    def until(self, process: Process, fine: Callable[[], bool], seconds: float) -> bool:
+        """Wait until something holds, or the process is over, or its time is up; whether it holds and it lives."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not process.look():
+            self.hear(process)
+            if fine():
+                return True
+            time.sleep(_LOOK_S)
+        return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import logging
 import os
@@ -17,22 +18,26 @@ from random import Random
 from typing import Any
 
 import client
-from cast import CAST, FEW, LIMIT, LIMITED
+from cast import AGENTS, CAST, FEW, LIMIT, LIMITED
 from diary import Diary
-from ledger import Rows
+from ledger import SCHEDULES, Rows
 from points import Points
 from stage import Orders, Stage, SteppedClock
 
 from matins import Matins
-from matins.errors import Conflict, StoreBusy, StoreUnavailable
+from matins.errors import Conflict, NotFound, StoreBusy, StoreUnavailable
+from matins.executors.processes import proc
 from matins.executors.python import JobContext, PythonExecutor
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
 
 BUSY = 3
 UNAVAILABLE = 4
-_SETTLE_S = 120
+_STANDSTILL_S = 90
+"""Nothing that was there has ended for so long: it never will."""
 _LOOK_S = 0.05
+_GENERATIONS = 4
+_AGENT = 'echo "begin $MATINS_KEY" >> {0}; sleep 0.4; echo "end $MATINS_KEY" >> {0}'
 
 
 def fork(stage: Stage, orders: Orders, path: Path) -> int:
@@ -41,6 +46,7 @@ def fork(stage: Stage, orders: Orders, path: Path) -> int:
     pid = os.fork()
     if pid:
         return pid
+    gc.freeze()  # what the parent knows is nothing to look through, page by page
     diary = Diary(path)
     try:
         code = _live(stage, orders, diary)
@@ -59,6 +65,8 @@ def _live(stage: Stage, orders: Orders, diary: Diary) -> int:
     _count_refusals(diary)
     if orders.forget_epochs:
         traced.forget_epochs()
+    if (boot := orders.boot) is not None:
+        proc.boot_id = lambda: boot
     try:
         clock = SteppedClock(stage.offset)
         with contextlib.closing(Matins(stage.url, clock=clock, threads=orders.threads, **stage.settings())) as matins:
@@ -79,8 +87,10 @@ def _live(stage: Stage, orders: Orders, diary: Diary) -> int:
 def set_stage(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
     """Comes again when it was killed before."""
     matins.limits.set(LIMITED, size=LIMIT)
+    if stage.name == "agents":
+        matins.agents.set("hand", runner="shell", command=["sh", "-c", _AGENT.format(stage.effects)])
     with contextlib.suppress(Conflict):
-        matins.add_many(FEW if stage.few else CAST)
+        matins.add_many(AGENTS if stage.name == "agents" else FEW if stage.few else CAST)
 
 
 def engine(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
@@ -88,8 +98,8 @@ def engine(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: P
     _begin(matins, diary, points)
     done = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: done.set())
-    if orders.full_disk:
-        _full_disk(stage, Random(orders.seed), diary, done)
+    if orders.full_disk or orders.stays_full:
+        _full_disk(stage, Random(orders.seed), diary, done, stays=orders.stays_full)
     while not done.wait(60):
         pass
     matins.stop()
@@ -99,9 +109,12 @@ def settle(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: P
     """An engine without faults, until everything that was there before it is over."""
     began = matins.clock.now_ms()
     _begin(matins, diary, points)
-    rows, deadline = Rows(stage.url), time.monotonic() + _SETTLE_S
-    while not rows.settled(began) and time.monotonic() < deadline:
+    rows, since = Rows(stage.url), time.monotonic()
+    left = rows.unsettled(began)
+    while left and time.monotonic() - since < _STANDSTILL_S:
         time.sleep(_LOOK_S)
+        if (now := rows.unsettled(began)) != left:
+            left, since = now, time.monotonic()
     diary.tell("settled", began=began)
     rows.close()
     matins.stop()
@@ -112,8 +125,19 @@ def play_client(matins: Matins, stage: Stage, orders: Orders, diary: Diary, poin
 
 
 def newcomers(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
-    """Schedules that begin at the present time of a clock that was stepped. Their number grows, so they are light."""
-    matins.add_many([{**words, "name": f"{words['name']}-{orders.seed}"} for words in FEW if "steps" not in words])
+    """Schedules that begin at the present time of a clock that was stepped; those of a few steps before are retired,
+    and it is told how far they were."""
+    light = [words for words in FEW if "steps" not in words]
+    with contextlib.suppress(Conflict):
+        matins.add_many([{**words, "name": f"{words['name']}-{orders.seed}"} for words in light])
+    rows = Rows(stage.url)
+    cursors = {name: (number, slot) for number, name, _, _, slot, *_ in rows.all(SCHEDULES)}
+    rows.close()
+    for name in (f"{words['name']}-{int(orders.seed) - _GENERATIONS}" for words in light):
+        if name in cursors:
+            diary.tell("retired", schedule=cursors[name][0], cursor=cursors[name][1])
+            with contextlib.suppress(NotFound):  # by the one that was killed over it
+                matins.delete(name)
 
 
 _ROLES: dict[str, Callable[[Matins, Stage, Orders, Diary, Points], None]] = {
@@ -130,12 +154,14 @@ def _begin(matins: Matins, diary: Diary, points: Points) -> None:
     diary.tell("started")
 
 
-def _full_disk(stage: Stage, rng: Random, diary: Diary, done: threading.Event) -> None:
-    """Full for a while; then there is room again and the engine must go on by itself."""
+def _full_disk(stage: Stage, rng: Random, diary: Diary, done: threading.Event, *, stays: bool) -> None:
+    """Full for a while; then there is room again and the engine must go on by itself. Or full until the end."""
     disk = _disk(stage)
     done.wait(rng.uniform(0.1, 0.8))
     disk.fill()
     diary.tell("full")
+    if stays:
+        return
     done.wait(rng.uniform(0.3, 1.0))
     disk.clear()
     diary.tell("room")
