@@ -115,7 +115,7 @@ class Director:
         return self.theatre.run(orders) if self.forget_epochs else self.theatre.run_through(orders)
 
     def guest(self, *, hunts: bool, **words: Any) -> Process | None:
-        """An engine that is told from outside what to do, in the first place; None while somebody stands still. One that
+        """An engine in the first place that is told from outside what to do; None while somebody stands still. One that
         hunts dies where nobody has died yet, as the others do."""
         if self._stops:
             return None
@@ -140,7 +140,7 @@ class Director:
         if kind == "long":
             return self._start("engine", _LONG_S)
         if kind == "stop":
-            process = self._start("engine", _LONG_S)
+            process = self._start("engine", _LONG_S, hunts=self.theatre.refused > 0)
             self._to_stop[process.pid] = rng.uniform(0.1, 1.4)
             return process
         if kind == "full":
@@ -171,14 +171,15 @@ class Director:
         role: str,
         seconds: float,
         *,
+        hunts: bool = True,
         at: str | None = None,
         full_disk: bool = False,
         at_any_age: bool = False,
     ) -> Process:
-        """To die when its time is up, or before: at a point, or wherever nobody has died yet. An engine's time begins
-        when it has started, unless it is to die `at_any_age`."""
+        """To die when its time is up, or before: at a point, or (if it hunts) wherever nobody has died yet. An engine's
+        time begins when it has started, unless it is to die `at_any_age`."""
         passage, seed = self._rng.choice((1, 1, 2, 3, 5)), str(self._rng.random())
-        unless = None if self.forget_epochs else self._cover.known()
+        unless = self._cover.known() if hunts and not self.forget_epochs else None
         threads = self._rng.choice((2, 2, 8))  # with few of them runs have to wait, and are given back
         boot = None if self.power is None else self.power.boot
         orders = Orders(role, seed, at, passage, unless, full_disk, self.forget_epochs, threads, boot=boot)
