@@ -102,11 +102,13 @@ class Director:
             self.power.end_agents()
 
     def finish(self) -> int:
-        """Kill all, then let one engine bring everything to its end; the instant from which it worked."""
+        """Kill all, then let one engine bring everything to its end; the instant from which it worked. It dies at new
+        points, unless there was no time for those that were known."""
         self.kill_all()
+        run = self.theatre.run if self._cover.never() else self._through
         while True:
             boot = None if self.power is None else self.power.boot
-            settled = self._through(Orders("settle", "", forget_epochs=self.forget_epochs, boot=boot))
+            settled = run(Orders("settle", "", forget_epochs=self.forget_epochs, boot=boot))
             if settled.code == 0:
                 return next(line["began"] for line in settled.diary.lines if line["kind"] == "settled")
             assert settled.code == worker.UNAVAILABLE, self.theatre.findings

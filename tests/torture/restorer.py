@@ -113,8 +113,10 @@ class Restorer:
 
     def _settle(self) -> None:
         """Like `run_through`, but what each of them did counts."""
+        cover = self.theatre.cover
+        hunts = not cover.never()
         while True:
-            self._lives.append(self.theatre.run(Orders("settle", "", unless=self.theatre.cover.known())))
+            self._lives.append(self.theatre.run(Orders("settle", "", unless=cover.known() if hunts else None)))
             if self._lives[-1].code != -signal.SIGKILL:
                 return
 
