@@ -58,7 +58,17 @@ def ordinary_account(name: str = "matins-test") -> Iterator[Ordinary]:
         entry = pwd.getpwuid(os.geteuid())
     with tempfile.TemporaryDirectory(prefix="matins-test-", ignore_cleanup_errors=True) as folder:
         os.chown(folder, entry.pw_uid, entry.pw_gid)
-        yield Ordinary(entry.pw_uid, entry.pw_gid, entry.pw_name, Path(folder))
+        account = Ordinary(entry.pw_uid, entry.pw_gid, entry.pw_name, Path(folder))
+        _check_python(account)
+        yield account
+
+
+def _check_python(account: Ordinary) -> None:
+    try:
+        subprocess.run([sys.executable, "-c", ""], check=True, capture_output=True, **account.process)
+    except (OSError, subprocess.CalledProcessError) as error:
+        advice = "make clean, and make again with a Python for everybody: make PYTHON=/usr/bin/python3 test"
+        raise AssertionError(f"{account.name} cannot run {sys.executable}: {advice}") from error
 
 
 class House:
