@@ -62,6 +62,7 @@ class Lineage:
             try:
                 self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 new = self._file.with_suffix(".new")
+                new.touch(mode=0o600)
                 new.write_text(json.dumps(self._witness), encoding="ascii")
                 new.replace(self._file)
             except OSError as error:  # a full disk: the file is older then, which is never wrong
