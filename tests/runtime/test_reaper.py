@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from matins.errors import Conflict, InvalidInput
+from matins.errors import Conflict, InvalidInput, StoreUnavailable
+from matins.runtime.attempt import Attempt
 from matins.runtime.reaper import Reaper
 from matins.testing import ManualClock, Sandbox
 
@@ -235,6 +236,49 @@ def test_an_own_run_that_the_executor_does_not_have_is_taken_up(theatre: Sandbox
     theatre.run_until(theatre.clock.now_ms() + 3_000)
     theatre.settle()
     assert theatre.runs.list(schedule="s")[0].epoch == 2
+
+
+def test_what_was_just_adopted_is_not_adopted_again(theatre: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2, B9: a turn looks for dead workers, then for runs that the executor does not have; or the run has two ends"""
+    stage, reaper = theatre.stage, theatre.engine.reaper
+    theatre.agents.set("sh", runner="shell", command=["true"])
+    theatre.add("s", when="*/5 * * * *", agent="sh", prompt="Hello")
+    theatre.run_until(AT)
+    stage._submitted.clear()
+    monkeypatch.setattr(reaper, "_executor", stage)
+    monkeypatch.setattr(stage, "adoptable", lambda attempt: True)
+    for _ in range(2):
+        reaper._check_runs(theatre.clock.now_ms(), stage)
+    assert len(reaper.adopted_attempts()) == 1
+
+
+def test_an_adoption_that_was_rolled_back_is_forgotten(theatre: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2, B9: or the run is adopted twice, and has two ends"""
+    stage, reaper, adopted, failures = theatre.stage, theatre.engine.reaper, list[object](), [StoreUnavailable("gone")]
+    theatre.agents.set("sh", runner="shell", command=["true"])
+    theatre.add("s", when="*/5 * * * *", agent="sh", prompt="Hello")
+    theatre.run_until(AT)
+    recover = reaper._recover
+
+    def rolled_back(*arguments: object, **options: object) -> None:
+        recover(*arguments, **options)
+        if failures:
+            raise failures.pop()
+
+    def adopt(attempts: list[Attempt]) -> None:
+        adopted.extend(attempts)
+        stage._submitted.update(attempt.mark for attempt in attempts)
+
+    monkeypatch.setattr(reaper, "_recover", rolled_back)
+    monkeypatch.setattr(reaper, "_executor", stage)
+    monkeypatch.setattr(stage, "adoptable", lambda attempt: True)
+    monkeypatch.setattr(stage, "adopt", adopt)
+    stage._submitted.clear()
+    for _ in range(12):
+        theatre.clock.advance(1_000)
+        theatre.engine.run_once()
+    assert not failures
+    assert len(adopted) == len(theatre.events.list(types=["run.adopted"])) == 1
 
 
 def test_an_attempt_that_the_store_does_not_know_is_ended(theatre: Sandbox) -> None:

@@ -234,11 +234,13 @@ def _check_row(
 def _retired(lines: Sequence[Line]) -> dict[int, int]:
     """How far schedules were when they were retired. If the clock went back afterwards, what came then never comes."""
     ends: dict[int, int] = {}
+    now = 1 << 62
     for line in lines:
         if line["kind"] == "retired" and line["cursor"] is not None:
-            ends[line["schedule"]] = line["cursor"]
+            ends[line["schedule"]] = min(line["cursor"], now)  # nobody may have seen yet that the clock went back
         elif line["kind"] == "stepped":
-            ends = {schedule: min(end, line["at"]) for schedule, end in ends.items()}
+            now = line["at"]
+            ends = {schedule: min(end, now) for schedule, end in ends.items()}
     return ends
 
 

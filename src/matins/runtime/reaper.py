@@ -36,6 +36,7 @@ class Reaper:
     def open(self, worker: int, now: int, executor: Executor | None = None) -> None:
         self._worker = worker
         self._executor = executor
+        self._adopted = []
         if not self._store.shared:
             with self._store.transaction(now) as transaction:
                 dead = {other.id for other in transaction.workers() if other.id != worker}
@@ -51,6 +52,7 @@ class Reaper:
 
     def turn(self, now: int, boot: int, executor: Executor | None = None) -> None:
         """Check the other workers, and runs without one, every `every_ms`."""
+        self._adopted = []  # of a transaction that failed: whatever was committed is found again
         if boot < self._next:
             return
         self._next = boot + self._every
@@ -73,7 +75,7 @@ class Reaper:
     def _check_runs(self, now: int, executor: Executor) -> None:
         """Take up runs whose worker has stopped or is unknown, and own runs that the executor does not have. End
         attempts that are no longer ours."""
-        has = executor.marks()
+        has = executor.marks() | {attempt.mark for attempt in self._adopted}
         with self._store.reading() as transaction:
             mine = transaction.started(self._worker, mine=True)
             lost = self._without_attempt(mine, has) + transaction.orphans()
