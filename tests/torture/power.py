@@ -56,8 +56,7 @@ class Power:
         return found
 
     def _nothing(self) -> None:
-        """The journals are there."""
-        self.boot = None
+        """The journals are there. (The boot id of a machine never comes back: it stays as it is.)"""
 
     def _boot(self) -> None:
         """What was written last did not reach the disk, and the machine has started again."""
