@@ -23,15 +23,20 @@ long_grace = commanding.long_grace
 script = commanding.script
 
 
+def _sleeper(ready: Path) -> str:
+    """A child that ends with TERM, also at once: between fork and exec a shell's own child would lose the signal."""
+    return f'sh -c "echo >{ready}; exec sleep 300"'
+
+
 @pytest.mark.usefixtures("long_grace")
 def test_c6_at_the_limit_it_may_clean_up_and_end(limit_strikes: Path) -> None:
-    text = f"trap 'echo cleaned; exit 0' TERM; echo begun; echo >{limit_strikes}; sleep 300 & wait"
+    text = f"trap 'echo cleaned; exit 0' TERM; echo begun; {_sleeper(limit_strikes)} & wait"
     assert run(text) == (None, True, "begun\ncleaned\n", "", None, LIMIT_MS)
 
 
 @pytest.mark.usefixtures("long_grace")
 def test_c6_it_may_clean_up_without_its_outputs(limit_strikes: Path, held: int, tmp_path: Path) -> None:
-    text = f"trap 'echo cleaned >&3; exit' TERM; exec 3>held >&- 2>&-; echo >{limit_strikes}; sleep 300 & wait"
+    text = f"trap 'echo cleaned >&3; exit' TERM; exec 3>held >&- 2>&-; {_sleeper(limit_strikes)} & wait"
     assert run(text, folder=tmp_path).timed_out
     assert os.read(held, 100) == b"cleaned\n"
 
@@ -41,7 +46,7 @@ def test_c6_its_children_may_clean_up_too(limit_strikes: Path, script: Callable[
     """The shell ends with the signal at once, which its child sees; the child still has its second."""
     os.mkfifo(tmp_path / "shell")
     clean_up = "cat <&6; yes | head -c 300000; echo cleaned; exit"
-    child = script(f"trap '{clean_up}' TERM; echo >{limit_strikes}; sleep 300 & wait")
+    child = script(f"trap '{clean_up}' TERM; {_sleeper(limit_strikes)} & wait")
     result = run(f"exec 5<>shell; /bin/sh {child} 6<shell 5<&-; true", folder=tmp_path)
     assert result.output.endswith("y\ncleaned\n")
 

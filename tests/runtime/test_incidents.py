@@ -64,10 +64,10 @@ def test_1440_equal_failures_in_a_day_are_three_messages(bench, inbox):
     ]
     assert len(bench.incidents.list()) == 1
     pass_minutes(bench, 2)
-    assert inbox.titles[3:] == ["✗ nightly failed: 1441 times in 1 d"]
+    assert inbox.titles[3:] == ["✗ nightly failed: 1,441 times in 1 d"]
     report.error = None
     pass_minutes(bench, 1)
-    assert inbox.titles[4:] == ["✓ nightly recovered after 1442 failures in 1 d"]
+    assert inbox.titles[4:] == ["✓ nightly recovered after 1,442 failures in 1 d"]
     [incident] = bench.incidents.list(all=True)
     assert (incident.state, incident.resolution, incident.count, incident.messages) == (
         "resolved",
@@ -146,7 +146,7 @@ def test_a_missed_window_is_one_message_for_all_schedules(bench, inbox):
     missed = [title for title in inbox.titles if "missed" in title]
     assert missed == ["⌛ 3 schedules missed 29 slots"]
     text = next(one.document["text"] for one in inbox.received if "missed" in one.document["title"])
-    assert "from 2026-03-27 08:10 to 2026-03-27 11:50 (UTC)" in text
+    assert "from 2026-03-27 08:10 UTC to 2026-03-27 11:50 UTC" in text
 
 
 def test_a_provider_limit_is_one_message(bench, inbox):

@@ -51,11 +51,11 @@ def _path(word: str, folder: str) -> Path | None:
     """The file that a word of a command names, if it is there; an option may hold it: `--config=FILE`."""
     for text in (word, word.partition("=")[2]):
         if text and len(text) < 4_096 and "\0" not in text:
-            path = Path(folder, Path(text).expanduser())
             try:
+                path = Path(folder, Path(text).expanduser())
                 if path.is_file():
                     return path
-            except OSError:
+            except (OSError, RuntimeError):  # RuntimeError: ~NAME of no user
                 continue
     return None
 

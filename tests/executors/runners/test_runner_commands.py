@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -246,8 +247,12 @@ def test_opencode_is_asked_which_options_it_has(version: str, options: str, tmp_
     program.chmod(0o755)
     (tmp_path / ".opencode-version").write_text(version)
     environment = {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+    def ask(argv: tuple[str, ...]) -> str:
+        return subprocess.run(argv, env=environment, capture_output=True, text=True).stdout
+
     for _ in range(2):
-        command = TOOLS["opencode"].command(call(permission_mode="auto", environment=environment))
+        command = TOOLS["opencode"].command(call(permission_mode="auto", environment=environment, ask=ask))
         assert " ".join(command.argv).endswith(options)
     assert calls.read_text() == "asked\n"
 

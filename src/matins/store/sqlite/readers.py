@@ -50,9 +50,7 @@ class Readers:
             return self._idle.pop()
         except IndexError:
             connection = self._connect()
-            connection.execute(
-                "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000"
-            ).fetchall()
+            connection.execute(_PRAGMAS).fetchall()
             self._open.append(connection)
             return connection
 
