@@ -13,6 +13,9 @@ import pytest
 from office import Office
 
 from matins import InvalidInput, Run, SchedulerShutdownError
+from matins.errors import StoreUnavailable
+from matins.runtime.attempt import Attempt
+from matins.runtime.run_context import ContextLoader
 
 office = offices.office
 
@@ -110,6 +113,46 @@ def test_b9_its_agent_is_there_again_when_it_ends(office: Office, tmp_path: Path
         office.matins.start()
         office.matins.agents.set("sh", runner="shell", command=gate.command)
     assert office.wait("s").state == "succeeded"
+
+
+class Away:
+    """A store that cannot be read for the first so many times that something is looked up."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, what: str, times: int) -> None:
+        self.left, self._look_up = times, getattr(ContextLoader, what)
+        monkeypatch.setattr(ContextLoader, what, lambda loader, attempt: self.look_up(loader, attempt))
+
+    def look_up(self, loader: ContextLoader, attempt: Attempt) -> Any:
+        if self.left:
+            self.left -= 1
+            raise StoreUnavailable("The server is away.")
+        return self._look_up(loader, attempt)
+
+
+def test_b9_a_run_that_ends_while_the_store_is_away_is_read_when_it_is_back(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B9 H8: its output is there, so it is neither held nor repeated"""
+    away = Away(monkeypatch, "reported", 1)
+    office.matins.agents.set("sh", runner="shell", command=["echo", "done"])
+    office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Hello", on_unknown="hold")
+    run = office.fire("s")
+    assert (run.state, run.attempt, away.left) == ("succeeded", 1, 0), run.outcome
+    assert run.outcome["result"]["text"].strip() == "done"
+
+
+@pytest.mark.parametrize(("what", "times"), [("worker_of", 1), ("run_context", 2)])
+def test_b9_a_run_is_adopted_when_the_store_is_back(
+    office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, times: int
+) -> None:
+    """B9 H8: what the store did not tell is asked again"""
+    gate = Gate(tmp_path)
+    begin(office, gate)
+    with gate.left_alone(office):
+        away = Away(monkeypatch, what, times)
+    run = office.wait("s")
+    assert (run.state, away.left) == ("succeeded", 0), run.outcome
+    assert gate.diary.read_text() == "run\n"
 
 
 def begin_with_work(office: Office, folder: Path) -> tuple[Gate, Path]:

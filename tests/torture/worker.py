@@ -251,7 +251,7 @@ def _report_errors(diary: Diary) -> None:
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
-            # An agent that ends while the server is away is held, since its outcome cannot be read: no more than that.
+            # What fails because the server is away is tried again when it is back.
             away = record.exc_info is not None and isinstance(record.exc_info[1], StoreUnavailable)
             kind = "error" if record.levelno >= logging.ERROR and not away else "warning"
             diary.tell(kind, text=record.getMessage()[:300], trace=trace[-3000:])

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from matins.engine.when.triggers import to_ms
-from matins.errors import InvalidInput, RateLimited
+from matins.errors import InvalidInput, RateLimited, StoreUnavailable
 from matins.executors.commands import Commands
 from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
 from matins.executors.isolation import Isolation, Places
@@ -101,6 +101,8 @@ class AgentExecutor:
         self._cancelled: set[int] = set()
         self._interrupting = False
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._deferred: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        """Tasks that need the store and did not reach it. The next turn tries them again; their output stays."""
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -150,6 +152,8 @@ class AgentExecutor:
             self._tasks.put(lambda attempt=attempt: self._adopt_one(attempt))
 
     def drain(self) -> list[AttemptEnd]:
+        for task in _drained(self._deferred):
+            self._tasks.put(task)
         supervisor = self._supervisor.started
         for run_id, epoch, process in supervisor.ended() if supervisor else ():
             started = self._started.pop((run_id, epoch), None)
@@ -288,6 +292,10 @@ class AgentExecutor:
                 nonce=worker.get("nonce", ""),
                 incarnation=worker.get("incarnation", ""),
             )
+        except StoreUnavailable:
+            del self._started[attempt.mark]
+            self._deferred.put(lambda: self._adopt_one(attempt))
+            return
         except Exception as error:  # an unknown outcome is an outcome too
             log.exception("run %s could not be adopted", attempt.run_id)
             del self._started[attempt.mark]
@@ -319,7 +327,9 @@ class AgentExecutor:
     def _finish(self, started: StartedAttempt, process: ProcessOutcome) -> None:
         if isinstance(started, UnreadAttempt):
             started = self._recall(started.attempt)
-        if isinstance(started, UnreadAttempt):
+        if isinstance(started, UnreadAttempt) and isinstance(started.error, StoreUnavailable):
+            self._deferred.put(lambda: self._finish(started, process))
+        elif isinstance(started, UnreadAttempt):
             self._end(started.attempt, unreadable(started.error, process))
         else:
             end_reason = self._spending_watch.unwatch(started.attempt.mark)
@@ -332,7 +342,8 @@ class AgentExecutor:
     ) -> None:
         attempt = started.attempt
         try:
-            result = with_report(read(), self._loader.reported(attempt))
+            reported = self._loader.reported(attempt)  # first: it needs the store
+            result = with_report(read(), reported)
             stderr = stderr_tail(self._supervisor().files, started) if not result.succeeded else b""
             gone = session_gone(started.call, result, started.session_unknown, stderr)
             if started.ends_by_itself:
@@ -358,6 +369,10 @@ class AgentExecutor:
                 }
                 outcome = replace(outcome, result={**outcome.result, "work": about})
             outcome = finished(started.errand, outcome)
+        except StoreUnavailable as error:
+            log.warning("the output of run %s is read when the store is back: %s", attempt.run_id, error)
+            self._deferred.put(lambda: self._conclude(started, process, read, end_reason))
+            return
         except Exception as error:  # the run is over: unreadable output must not hold it forever
             log.exception("the output of run %s cannot be read", attempt.run_id)
             outcome = unreadable(error, process)
