@@ -6,6 +6,7 @@ import json
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from click.testing import CliRunner, Result
 
 from house import House
 from matins.app import App
+from matins.errors import MatinsError, NotAllowed
 from matins.surfaces.cli import cli
 from matins.surfaces.cli.mcp import INSTALLED
+from matins.surfaces.client import Client
 from matins.surfaces.mcp.clients import CLIENTS
 from matins.texts.entries import entry_in
 
@@ -243,6 +246,51 @@ def test_b7_a_token_that_was_revoked_is_replaced_by_installing_again(
     assert kept.read_text() != first
     tokens = [one for one in house.ask("tokens.list") if one["name"] == "codex" and not one["revoked_at"]]
     assert [one["role"] for one in tokens] == ["agent"]
+
+
+def test_b7_a_person_may_want_no_asking_and_then_the_client_is_an_operator(
+    install: Install, house: House, tmp_path: Path
+) -> None:
+    """B7 P4: never with govern, with approve only if that is asked for; another role is another token, and the former
+    is dead"""
+
+    def token(*words: str) -> tuple[str, dict[str, Any], int]:
+        """The token that the client has afterwards, as it is stored, and how many tools it opens."""
+        found = json.loads(install("codex", "--agent=pair", *words, "--json").output)
+        kept = (house.home / "mcp" / "pair.token").read_text().strip()
+        (stored,) = [one for one in house.ask("tokens.list") if one["name"] == "pair" and not one["revoked_at"]]
+        assert stored["id"] == kept.split("_")[1]
+        assert (stored["role"], stored["rights"]) == (found["role"], found["rights"])
+        return kept, stored, len(found["tools"])
+
+    agent, stored, tools = token()
+    assert (stored["role"], stored["rights"], tools) == ("agent", ["change", "read", "run"], 12)
+    operator, stored, tools = token("--role=operator")
+    assert (stored["role"], stored["rights"], tools) == ("operator", ["change", "read", "run"], 12)
+    assert token("--role=operator")[0] == operator
+    assert "runs without asking you" in install("codex", "--agent=pair", "--role=operator").output
+    with closing(Client(house.url, operator)) as client:
+        assert client.add("asked", when="every day at 9am", agent="pair", prompt="Look").state == "active"
+        for refused in (lambda: client.approvals.approve("1", digest="x"), lambda: client.agents.delete("pair")):
+            with pytest.raises(NotAllowed):
+                refused()
+        approver, stored, tools = token("--role=operator", "--with-approvals", "--http")
+        assert (stored["role"], stored["rights"], tools) == ("operator", ["approve", "change", "read", "run"], 13)
+        assert "If it can show forms" in install("codex", "--agent=pair", "--role=operator", "--with-approvals").output
+        last, stored, _ = token()
+        assert stored["role"] == "agent"
+        assert len({agent, operator, approver, last}) == 4
+        with pytest.raises(MatinsError, match="token"):
+            client.list()
+
+
+def test_b7_an_agent_never_approves(install: Install, tmp_path: Path) -> None:
+    """B7: said before anything is written"""
+    refused = install("codex", "--with-approvals")
+    assert "The role agent never approves." in refused.output
+    assert "--role operator" in refused.output
+    assert not (tmp_path / ".codex").exists()
+    assert install("codex", "--role=owner").exit_code == 2
 
 
 def test_a_tool_that_matins_cannot_run_needs_an_agent(install: Install, tmp_path: Path) -> None:

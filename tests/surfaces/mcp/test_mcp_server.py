@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from matins.surfaces.mcp.texts import INSTRUCTIONS
 from matins.surfaces.mcp.toolsets import listed
 
 SCOUT, RUNNING = Principal("agent", "scout"), Principal("agent", "scout", 7)
+RECORDING = Path(__file__).parents[2] / "recordings" / "claude-2.1.325" / "tool_call.out"
 OWNER, VIEWER = Principal("owner", "owner"), Principal("viewer", "vic")
 
 
@@ -143,6 +145,39 @@ def test_a_run_is_started_awaited_read_and_cancelled(server: HttpServer) -> None
 
     ask(server, work, "operator", "ada")
     server.matins.delete("hello")
+
+
+def test_b12_the_output_of_a_tool_is_read_as_people_read_it(server: HttpServer, tmp_path: Path) -> None:
+    """P1 B12: words, calls and results in place of events; raw if that is asked for; its end by default,
+    the rest by offsets; at most 16 KB"""
+    (tmp_path / "out").write_bytes(b"mark\n" * 4_000 + RECORDING.read_bytes() + b"over\n")
+    server.matins.agents.set("tool", runner="shell", command=["cat", str(tmp_path / "out")])
+    server.matins.add("tool", when="every day at 9am", agent="tool", prompt="Go.")
+    run = server.matins.runs.wait(server.matins.run("tool").id, timeout=60)
+
+    async def work(client: Client) -> None:
+        tail = (await use(client, "get_run", run=run.id)).found
+        lines = tail["output"].splitlines()
+        assert {"Written.", "over"} <= set(lines)
+        assert any(line.startswith("● ") for line in lines)
+        assert '"type"' not in tail["output"]
+        assert "next_offset" not in tail
+        resource: Any = (await client.read_resource(f"matins://run/{run.id}/output")).contents[0]
+        assert "Written." in resource.text.splitlines()
+        raw = (await use(client, "get_run", run=run.id, raw=True)).found["output"]
+        assert '"type"' in raw
+        assert raw.splitlines()[-3] == "over"
+        offset, pieces = 0, ""
+        while offset is not None:
+            more = (await use(client, "get_run", run=run.id, output="more", offset=offset)).found
+            assert len(more["output"]) <= 17_000
+            pieces, offset = pieces + more["output"], more.get("next_offset")
+        assert pieces.count("mark\n") == 4_000
+        assert "Written." in pieces
+
+    ask(server, work, "operator", "ada")
+    server.matins.delete("tool", agent="tool")
+    server.matins.agents.delete("tool")
 
 
 def test_resources_and_prompts(server: HttpServer) -> None:

@@ -13,13 +13,19 @@ from matins.errors import InvalidInput, NotAllowed
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context
-from matins.surfaces.home import Home
+from matins.surfaces.home import Home, TokenFile
 
 if TYPE_CHECKING:
     from matins.surfaces.mcp.clients import Client
 
 TOOLSETS = ("run", "polpo", "cortex")
+RIGHTS = ("read", "run", "change")
+"""Of a client's token. It never governs, and it approves only where a person asked for that."""
 INSTALLED = ("claude", "codex", "cursor", "gemini", "goose", "opencode", "vscode")
+_MEANS = {
+    "agent": "What it creates waits for you: matins approvals",
+    "operator": "What it creates and changes runs without asking you.",
+}
 mcp = NounGroup("mcp", help_of("mcp"), default="serve")
 
 
@@ -44,32 +50,50 @@ def serve(context: CliContext, toolset: str | None, client: str) -> None:
     default="user",
     help="In your own settings, or in those of the current directory. Default: user.",
 )
+@click.option(
+    "--role",
+    type=click.Choice(["agent", "operator"]),
+    default="agent",
+    help="agent: what it creates waits for a person. operator: it does not. Default: agent.",
+)
+@click.option("--with-approvals", is_flag=True, help="It may ask you, by a form, to approve. Needs --role operator.")
 @click.option("--http", is_flag=True, help="By the address of the daemon, in place of a command.")
 @click.option("--remove", is_flag=True, help="Remove Matins from its configuration.")
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 @pass_context
 def install(
-    context: CliContext, client: str, agent: str | None, scope: str, http: bool, remove: bool, dry_run: bool
+    context: CliContext,
+    client: str,
+    agent: str | None,
+    scope: str,
+    role: str,
+    with_approvals: bool,
+    http: bool,
+    remove: bool,
+    dry_run: bool,
 ) -> None:
     """Add Matins to the MCP servers of a coding agent.
 
     Everything else in its configuration stays as it is. The former file is kept beside it.
     """
-    from matins.surfaces.mcp.install import make, plan
+    from matins.surfaces.mcp.install import make, plan, tools_of
 
     if os.environ.get("MATINS_IN_RUN"):
         raise NotAllowed("An agent in a run cannot change the configuration of a person's tools.")
-    declared, name = _client(client, scope), agent or client
+    declared, name, rights = _client(client, scope), agent or client, _rights(role, approves=with_approvals)
     if not remove:
         _check_agent(context, name, client)
     change = plan(declared, None if remove else _entry(context, declared, name, client, http=http), os.environ)
     found: Document = {"client": client, "file": str(change.file), "entry": change.entry, "changed": change.is_needed,
-                       "backup": None, "tools": [], "token_file": None}  # fmt: skip
+                       "backup": None, "tools": [], "role": role, "rights": rights, "token_file": None}  # fmt: skip
     if not dry_run:
         if change.is_needed:
             found["backup"] = str(make(client, declared, change) or "") or None
         if not remove:
-            found.update(_prove(context, declared, change.file, name, client, http=http))
+            _make_agent(context, name, client)
+            kept = _token(context, name, role, rights)
+            found["tools"] = tools_of(declared, change.file, kept.read() if http else None)
+            found["token_file"] = str(kept.path) if http else None
     context.show(found, lambda: _told(found, remove=remove, dry_run=dry_run))
 
 
@@ -91,25 +115,33 @@ def _entry(context: CliContext, declared: Client, agent: str, client: str, *, ht
     return declared.http(_address(context))
 
 
-def _prove(context: CliContext, declared: Client, file: Path, agent: str, client: str, *, http: bool) -> Document:
-    """What the server says that the file names. A token that was revoked is replaced first."""
-    from matins.surfaces.mcp.install import tools_of
+def _rights(role: str, *, approves: bool) -> list[str]:
+    if approves and role == "agent":
+        message = "The role agent never approves."
+        raise InvalidInput(message, field="with_approvals", hint="Add --role operator, or omit --with-approvals.")
+    return sorted((*RIGHTS, "approve") if approves else RIGHTS)
 
-    _make_agent(context, agent, client)
+
+def _token(context: CliContext, agent: str, role: str, rights: list[str]) -> TokenFile:
+    """The token of the client. One that was revoked, or has another role or other rights, is replaced."""
     kept = Home(context.location["home"]).mcp_token(agent)
-    if (token := kept.read()) is not None and not _is_valid(context, token):
+    if (token := kept.read()) is not None:
+        number = token.split("_")[1]
+        valid = next(
+            (one for one in context.call("tokens.list") if one["id"] == number and not one["revoked_at"]), None
+        )
+        if valid is not None and _means(valid) == (agent, role, rights):
+            return kept
+        if valid is not None:
+            context.call("tokens.revoke", token_id=number)
         kept.path.unlink()
-    if not http:
-        return {"tools": tools_of(declared, file)}
-    if kept.read() is None:
-        kept.write(context.call("tokens.create", name=agent, role="agent")["token"])
-    return {"tools": tools_of(declared, file, kept.read()), "token_file": str(kept.path)}
+    kept.write(context.call("tokens.create", name=agent, role=role, rights=rights)["token"])
+    return kept
 
 
-def _is_valid(context: CliContext, token: str) -> bool:
-    """Whether a kept token still opens: its second part is its id."""
-    valid = {one["id"] for one in context.call("tokens.list") if one["revoked_at"] is None}
-    return token.split("_")[1] in valid
+def _means(token: Document) -> tuple[str, str, list[str]]:
+    """What a token opens. One that `matins mcp` made itself has the role agent, and no rights of its own."""
+    return token["name"], token["role"], sorted(token["rights"] or RIGHTS)
 
 
 def _address(context: CliContext) -> str:
@@ -169,5 +201,7 @@ def _told(found: Document, *, remove: bool, dry_run: bool) -> list[str]:
         lines.append(
             f"The server answers with {len(found['tools'])} tools. Restart {client}, and ask it: What is scheduled?"
         )
-        lines.append("What it creates waits for you: matins approvals")
+        lines.append(_MEANS[found["role"]])
+        if "approve" in found["rights"]:
+            lines.append("If it can show forms, it can ask you to approve what others propose.")
     return lines
