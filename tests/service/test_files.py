@@ -64,6 +64,15 @@ def test_b10_settings_of_the_file_without_effect_are_said(desk: Desk, caplog: py
     ]
 
 
+def test_b10_a_limit_of_the_file_without_its_agent_is_said(desk: Desk) -> None:
+    """B10: an agent that the file or the store has is known"""
+    desk.bench.agents.set("kept", runner="demo")
+    desk.write("agents: {scout: {runner: demo}}\nlimits: {agent:scout: 1, agent:kept: 1, agent:scuot: 1, global: 4}\n")
+    found = {entry.name: entry.notes for entry in desk.bench.file.plan().entries if entry.kind == "limit"}
+    note = 'The limit has no effect: there is no agent "scuot". Did you mean "scout"?'
+    assert found == {"agent:scout": [], "agent:kept": [], "agent:scuot": [note], "global": []}
+
+
 def test_c7_a_file_that_says_the_same_changes_nothing(desk: Desk, rows: Callable[[], list[Any]]) -> None:
     """C7: by digest of what it says, not of how it is written"""
     desk.look()

@@ -53,6 +53,13 @@ def test_an_unknown_agent_is_refused_with_what_to_type(m: Sandbox) -> None:
     assert error.value.hint == 'Did you mean "demo"? To create it: matins agents set dmo --runner claude'
 
 
+def test_an_unknown_agent_is_refused_by_the_library(m: Sandbox) -> None:
+    with pytest.raises(InvalidInput, match='There is no agent "nobody"') as error:
+        m.add("x", when="1d", agent="nobody", prompt="Say hello")
+    assert error.value.hint == "Create it: matins agents set nobody --runner claude"
+    assert m.list() == []
+
+
 def test_making_an_agent_is_for_those_who_govern(m: Sandbox) -> None:
     with pytest.raises(NotAllowed) as error:
         m.acting_as(OPERATOR).add("x", when="1d", agent="demo", prompt="Say hello", create_agent=True)

@@ -250,6 +250,7 @@ class Limit(Struct, frozen=True):
     size: int
     """Maximum number of concurrent runs."""
     in_use: int
+    notes: list[str] = []
 
 
 class Notify(Struct, frozen=True):

@@ -116,7 +116,8 @@ class _Interpreter:
         meant = self._try(item, settings, lambda given: kind.parse(item.name, given, self.context))
         if meant is None:
             return None
-        return Entry(item.kind, item.name, settings, _digest(settings), item.block.location, meant)
+        notes = tuple(kind.notes(meant, self._known))
+        return Entry(item.kind, item.name, settings, _digest(settings), item.block.location, meant, notes=notes)
 
     def _preset_of(self, item: FileItem) -> Mapping[str, Any]:
         """The preset's settings of an agent. A limit of the file for the agent counts instead."""

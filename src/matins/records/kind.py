@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -87,6 +87,10 @@ def _nothing(value: Any, before: Any, change: RecordChange) -> None:
     pass
 
 
+def _no_notes(value: Any, known: Callable[[str], Collection[str]]) -> list[str]:
+    return []
+
+
 def always(value: V) -> Callable[[str, Policies], V]:
     """A `usual` that is the same for every key."""
     return lambda key, policies: value
@@ -138,6 +142,8 @@ class RecordKind(Generic[V]):
     state: Callable[[V, Transaction, int], Document] = _no_state
     """Fields that documents add, and ETags leave out."""
     state_types: Mapping[str, str] | None = None
+    notes: Callable[[V, Callable[[str], Collection[str]]], list[str]] = _no_notes
+    """What a record does not do, given the names of the other records by noun. Then `state_types` has notes."""
     columns: tuple[Column, ...] = ()
     rows: Callable[[Document], Iterable[tuple[str, ...]]] | None = None
     """The cells of each row, when one record is several rows."""

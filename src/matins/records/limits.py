@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 from matins.model.settings import Int, Setting
 from matins.records.kind import Column, RecordContext, RecordKind
 from matins.records.storage import LimitStorage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from matins.ports import Transaction
 
 _AGENT = "agent:"
@@ -33,6 +36,14 @@ def _check_scope(limit: Limit, context: RecordContext) -> Limit:
     raise InvalidInput(f'"{limit.scope}" is not the scope of a limit.', value=limit.scope, field="scope", hint=hint)
 
 
+def _without_effect(limit: Limit, known: "Callable[[str], Collection[str]]") -> list[str]:
+    agent = limit.scope.removeprefix(_AGENT)
+    if agent == limit.scope or agent in (agents := known("agents")):
+        return []
+    hint = nearest(agent, sorted(agents)) if agents else f"Create it: matins agents set {agent} --runner claude"
+    return [f'The limit has no effect: there is no agent "{agent}". {hint}']
+
+
 def _in_use(limit: Limit, transaction: "Transaction", now: int) -> dict[str, Any]:
     return {"in_use": sum(row.in_use for row in transaction.limits() if row.scope == limit.scope)}
 
@@ -49,7 +60,8 @@ LIMITS = RecordKind(
     alone="size",
     complete=_check_scope,
     state=_in_use,
-    state_types={"in_use": "int"},
+    state_types={"in_use": "int", "notes": "list[str] = []"},
+    notes=_without_effect,
     columns=(
         Column("SCOPE", "scope", 10, middle=True),
         Column("SIZE", "size", right=True),

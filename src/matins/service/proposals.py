@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -232,7 +233,8 @@ def check_job_right(principal: Principal, job: JobType | None) -> None:
 
 def unknown_record(one: str, noun: str, field: str, name: str, compiled: Iterable[str]) -> InvalidInput:
     names = sorted(compiled)
-    hint = nearest(name, names) if names else f"Create it: matins {noun.replace('_', '-')} set {shlex.quote(name)}"
+    create = re.sub(r"(?<= set )\S+", lambda _: shlex.quote(name), record_kinds()[noun].example)
+    hint = nearest(name, names) if names else f"Create it: {create}"
     return InvalidInput(f'There is no {one} "{name}".', value=name, field=field, allowed=", ".join(names), hint=hint)
 
 

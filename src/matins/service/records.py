@@ -162,7 +162,9 @@ class Records:
     def _result(
         self, kind: RecordKind[Any], principal: Principal, transaction: Transaction, held: Any, now: int
     ) -> Any:
-        return _typed(kind, self._document(kind, principal, transaction, held, now))
+        notes = kind.notes(held, lambda noun: self.changes.read(transaction, record_kinds()[noun]))
+        document = self._document(kind, principal, transaction, held, now)
+        return _typed(kind, document | ({"notes": notes} if notes else {}))
 
     def _document(
         self, kind: RecordKind[Any], principal: Principal, transaction: Transaction, value: Any, now: int

@@ -254,7 +254,7 @@ def test_what_is_understood_and_refused_says_why() -> None:
     """B10: phrases with two meanings or half of one, grown from the grammar's own list of them."""
     grammar, random = phrase_grammar(), Random(7)
     generator = PhraseGenerator(grammar, seed=7)
-    for tree in [generator.tree("refused") for _ in range(400)]:
+    for tree in [generator.tree("refused") for _ in range(600)]:
         error = refusal_of(text_of(tree.words()), some_now(random, "America/New_York"))
         assert error is not None
         assert "cannot be used" not in error.message

@@ -50,6 +50,16 @@ def test_b10_an_edit_says_what_has_no_effect_and_what_loses_it(user: User) -> No
     assert "has no effect" not in user.types("edit", "s", "--when", "5m").stderr
 
 
+def test_b10_a_limit_on_an_agent_that_is_not_there_is_said(user: User) -> None:
+    """B10: the limit is kept, for the agent may come; `show` says it as well"""
+    user.types("agents", "set", "scout", "--runner", "demo")
+    note = 'The limit has no effect: there is no agent "scuot". Did you mean "scout"?'
+    assert user.types("limits", "set", "agent:scuot", "2").stderr.splitlines()[0] == note
+    assert user.json("limits", "show", "agent:scuot")["notes"] == [note]
+    for scope in ("agent:scout", "global"):
+        assert "no effect" not in user.types("limits", "set", scope, "2").stderr
+
+
 def test_b10_how_a_time_was_read_is_said_when_it_is_added(user: User) -> None:
     """B10"""
     said = user.types("add", "every day at 9", "--job", "work").stderr

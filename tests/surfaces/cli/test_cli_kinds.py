@@ -63,7 +63,10 @@ def test_b5_a_rate_is_removed_or_set(user: User) -> None:
         ("hooks set nonsense --command true", "Known: before:schedule:trigger, after:run."),
         ("hooks set before:schedule:trigger", "For example: --command 'node scripts/check-maintenance-window.js'"),
         ("quiet-hours set n", "For example: --windows '22:00-07:00, sat,sun 00:00-24:00'"),
-        ("add 5m --job work --quiet-hours n", "Create it: matins quiet-hours set n"),
+        (
+            "add 5m --job work --quiet-hours n",
+            'Create it: matins quiet-hours set n --windows "22:00-07:00" -z Europe/London',
+        ),
         (
             "add 5m --job work --approval council_approve",
             "For example: --approvers 'ada, grace', --approvals-required 2",
@@ -110,7 +113,9 @@ def test_limits(user: User, bench: Sandbox) -> None:
     """B6: and gone again, so that all may run"""
     assert user.says("limits") == "No limits. Create one: matins limits set global 4\n"
     assert user.says("limits", "set", "global", "4") == "Set the limit global: size 4\n"
-    assert user.json("limits", "set", "agent:scout", "2") == {"scope": "agent:scout", "size": 2, "in_use": 0}
+    made = user.json("limits", "set", "agent:scout", "2")
+    note = 'The limit has no effect: there is no agent "scout". Create it: matins agents set scout --runner claude'
+    assert made == {"scope": "agent:scout", "size": 2, "in_use": 0, "notes": [note]}
     assert user.says("limits") == dedent("""\
         SCOPE        SIZE  IN USE
         agent:scout     2       0

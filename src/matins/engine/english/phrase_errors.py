@@ -72,10 +72,31 @@ def _weeks_alone(tree: Tree, context: Context) -> InvalidPhraseError:
 
 
 def _part_of_a_day(tree: Tree, context: Context) -> InvalidPhraseError:
-    word, times = tree.words()[1], tree.first("at_times")
-    return InvalidPhraseError(
-        f'"{word}" names no hour', word, f"every day {context.text(times) if times else f'at {_PARTS_OF_A_DAY[word]}'}"
-    )
+    part = the(tree, "day_part").words()[0]
+    return InvalidPhraseError(f'"{part}" names no hour', part, f"every day {_times_in(part, tree, context)}")
+
+
+def _part_of_one_day(tree: Tree, context: Context) -> InvalidPhraseError:
+    part = the(tree, "day_part").words()[0]
+    day = "today" if tree.words()[0] == "this" else context.text(tree).partition(f" {part}")[0].removeprefix("on ")
+    days = [f"every {day}", f"next {day}"] if tree.first("day_name") and " " not in day else [day]
+    offered = (f"{day} {_times_in(part, tree, context)}" for day in days)
+    return InvalidPhraseError(f'"{part}" names no hour', part, *offered)
+
+
+def _times_in(part: str, tree: Tree, context: Context) -> str:
+    """The times that are given, where they can be of that part of a day; "at 7" in the evening is 19:00."""
+    given = tree.first("at_times")
+    if given is None:
+        return f"at {_PARTS_OF_A_DAY[part]}"
+    words = context.text(given).split()
+    late = len(words) == 2 and words[1].isdigit() and part != "morning" and 0 < int(words[1]) < 12
+    return f"at {int(words[1]) + 12}:00" if late else " ".join(words)
+
+
+def _no_month(tree: Tree, context: Context) -> InvalidPhraseError:
+    nth, day, times = the(tree, "nth").words()[0], the(tree, "day_name").words()[0], context.text(the(tree, "at_times"))
+    return InvalidPhraseError(f'"{nth} {day}" names no month', nth, f"on the {nth} {day} of every month {times}")
 
 
 _PARTS_OF_A_DAY = {"morning": "09:00", "afternoon": "14:00", "evening": "18:00", "night": "22:00"}
@@ -120,6 +141,8 @@ _REASONS: dict[str, Callable[[Tree, Context], InvalidPhraseError]] = {
     "once_or_yearly": _once_or_yearly,
     "weeks_alone": _weeks_alone,
     "part_of_a_day": _part_of_a_day,
+    "part_of_one_day": _part_of_one_day,
+    "no_month": _no_month,
     "part_of_a_unit": _part_of_a_unit,
     "no_fixed_length": _no_fixed_length,
     "two_meanings": _two_meanings,

@@ -11,6 +11,8 @@ _DAY = "(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun|monday|tuesday|wednesday|thursd
 _RANGE = re.compile(rf"({_DAY})-({_DAY})")
 _ONE_DAY = re.compile(_DAY)
 _TIME = re.compile(r"(?:[01]?[0-9]|2[0-3]):[0-5][0-9]|(?:0?[1-9]|1[0-2])(?::[0-5][0-9])?(?:am|pm)|noon|midnight")
+_HOUR_SIGN = re.compile(r"(?:[01]?[0-9]|2[0-3])h(?:[0-5][0-9])?")
+_DAYS = re.compile(rf"{_DAY}s?|weekdays?|weekends?|daily|today|tomorrow")
 _GLUED = re.compile(r"@(.+)")
 _HOUR = re.compile(r"[1-9]|1[01]")
 _BEFORE_A_TIME = frozenset(["at", "and", ",", "between", "from", "to", "until"])
@@ -40,9 +42,16 @@ def _signs(words: list[str]) -> list[str]:
     return found
 
 
+def _is_hour_after_a_day(words: list[str]) -> bool:
+    *before, hour = words
+    after = bool(before and _DAYS.fullmatch(before[-1])) or before in (["every", "day"], ["each", "day"])
+    return after and _HOUR_SIGN.fullmatch(hour) is not None
+
+
 def _missing_at(words: list[str]) -> list[str]:
-    """`every day 9am` is "every day at 9am", and `9am daily` is "at 9am daily"."""
-    times = [n for n, word in enumerate(words) if _TIME.fullmatch(word)]
+    """`every day 9am` is "every day at 9am", and `9am daily` is "at 9am daily". `14h` may be a length, but not after a
+    day: it is refused as a time, with the hint "at 14:00"."""
+    times = [n for n, word in enumerate(words) if _TIME.fullmatch(word) or _is_hour_after_a_day(words[: n + 1])]
     if not times or len(words) == 1 or "at" in words or (times[0] and words[times[0] - 1] in _BEFORE_A_TIME):
         return words
     return [*words[: times[0]], "at", *words[times[0] :]]

@@ -110,6 +110,8 @@ class RecordCommands:
             if self._bare and error.field == self._bare:  # the setting has no option
                 error.hint = f"For example: {self._kind.example}"
             raise
+        for note in document.get("notes") or ():
+            context.note(note)
         context.show(document, lambda: self._summary(context, key, settings, document))
 
     def _edit(self, context: CliContext, key: str = "", **options: Any) -> None:
