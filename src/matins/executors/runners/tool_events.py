@@ -184,5 +184,6 @@ def _storable(value: Any) -> Any:
     return value if value not in (math.inf, -math.inf) else None
 
 
-# Control characters inside texts are accepted: tools pass on those of their terminals.
-_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+# Control characters inside texts are accepted: tools pass on those of their terminals. NaN is no absent number but an
+# impossible one, which readers see as such.
+_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: math.inf)
