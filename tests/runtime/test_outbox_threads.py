@@ -71,6 +71,24 @@ def test_what_its_thread_has_not_seen_is_told_by_whoever_stops_it(bench: Sandbox
     assert recorder.types == ["schedule.created"]
 
 
+def test_a_stop_is_noticed_however_early_it_comes(bench: Sandbox) -> None:
+    """V2: also between two steps of its thread, which would then wait for the next change"""
+    outbox = bench.outbox
+
+    class StoppedMeanwhile(threading.Event):
+        def clear(self) -> None:
+            outbox._stopping.set()
+            self.set()
+            super().clear()
+
+    outbox._soon = StoppedMeanwhile()
+    outbox._run_turn = lambda: None  # type: ignore[method-assign] # as when there is nobody to tell
+    thread = threading.Thread(target=outbox._run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
 def test_a_use_case_wakes_it(live: Matins) -> None:
     """V2: what it writes is not written by a turn of the engine"""
     woken = threading.Event()

@@ -232,8 +232,10 @@ class Outbox:
             once_more = False
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._soon.clear()
+        while True:
+            self._soon.clear()  # before `_stopping` is read: a stop between the two would never be noticed
+            if self._stopping.is_set():
+                return
             self._soon.wait(self._run_turn())
 
     def _run_turn(self) -> float | None:
