@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger import Rows, reckon
+from agent_ledger import RUNS, check_agents
+from cast import HOLDS, RETRIES
+from ledger import Rows, Tally, reckon
+from stage import Stage
 
 from matins.executors.python import JobContext
+from matins.model.run import RunState
 from matins.testing import ManualClock, Sandbox
 
 _RUN = Path(__file__).with_name("run.py")
@@ -145,3 +149,64 @@ def test_the_reckoning_sees_what_is_wrong(fault: str, tmp_path: Path) -> None:
     spoiled = reckon(url, lines, now)
     counts = {name: getattr(spoiled, name) for name in _SPOILED}
     assert counts == {name: int(name == fault) for name in _SPOILED}, spoiled.notes
+
+
+_SPOILED_AGENTS = {  # the schedule, the words of its last run that are told again and those that are not, its row
+    "ran 2 times although it was to be held": (HOLDS, "begin", "", ""),
+    "succeeded, but its agent never ended": (RETRIES, "", "end", ""),
+    "was cut, and is not held as unknown": (HOLDS, "", "end", f"state = {RunState.FAILED:d}, reason = 'failed'"),
+    "why does not say that the outcome of slot": (HOLDS, "", "end", f"state = {RunState.HELD:d}, reason = 'failed'"),
+}
+
+
+@pytest.mark.parametrize("fault", _SPOILED_AGENTS)
+def test_the_reckoning_sees_what_is_wrong_with_agents(fault: str, tmp_path: Path) -> None:
+    """B1 H8: one that ran twice instead of being held, one that was cut and is called done, one without a word"""
+    name, again, never, change = _SPOILED_AGENTS[fault]
+    stage, last = _agents_played(tmp_path)
+    assert _agents_reckoned(stage).notes == []
+    told = stage.effects.read_text().splitlines()
+    told = [line for line in told if line != f"{never} {last[name][1]}"]
+    stage.effects.write_text("\n".join([*told, f"{again} {last[name][1]}"] if again else told))
+    if change:
+        rows = Rows(stage.url)
+        rows.all(f"UPDATE runs SET {change} WHERE id = {last[name][0]}")
+        rows.close()
+    found = _agents_reckoned(stage)
+    assert any(fault in note for note in found.notes), found.notes
+    assert found.duplicated == int(again == "begin")
+
+
+def test_the_reckoning_lets_an_agent_run_again_that_may(tmp_path: Path) -> None:
+    """H8: `on_unknown: retry` is counted, and is not wrong"""
+    stage, last = _agents_played(tmp_path)
+    with stage.effects.open("a") as effects:
+        effects.write(f"begin {last[RETRIES][1]}\n")
+    found = _agents_reckoned(stage)
+    assert (found.notes, found.repeated, found.duplicated) == ([], 1, 0)
+
+
+def _agents_reckoned(stage: Stage) -> Tally:
+    tally, rows = Tally(), Rows(stage.url)
+    check_agents(tally, stage, rows.all(RUNS))
+    rows.close()
+    return tally
+
+
+def _agents_played(folder: Path) -> tuple[Stage, dict[str, tuple[int, str]]]:
+    """What agents leave that tell their begin and their end; the id and the key of the last run of each."""
+    stage = Stage("agents", f"sqlite:///{folder / 'agents.db'}", folder)
+    bench = Sandbox(stage.url, clock=ManualClock("2026-01-01T00:00:00Z"))
+    last: dict[str, tuple[int, str]] = {}
+
+    @bench.job("work")
+    def work(run: JobContext) -> None:
+        last[run.schedule] = run.id, run.key
+        with stage.effects.open("a") as effects:
+            effects.write(f"begin {run.key}\nend {run.key}\n")
+
+    for name in (HOLDS, RETRIES):
+        bench.add(name, when="* * * * *", job="work")
+    bench.run_until("2026-01-01T00:03:00Z")
+    bench.close()
+    return stage, last

@@ -30,6 +30,7 @@ from matins.executors.processes import proc
 from matins.executors.python import JobContext, PythonExecutor
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
+from matins.runtime.signals import Signals
 
 BUSY = 3
 UNAVAILABLE = 4
@@ -97,12 +98,11 @@ def engine(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: P
     """Until it is killed, or asked to stop."""
     _begin(matins, diary, points)
     done = threading.Event()
-    signal.signal(signal.SIGTERM, lambda number, frame: done.set())
-    if orders.full_disk or orders.stays_full:
-        _full_disk(stage, Random(orders.seed), diary, done, stays=orders.stays_full)
-    while not done.wait(60):
-        pass
-    matins.stop()
+    with Signals((signal.SIGTERM,), lambda number: done.set()):
+        if orders.full_disk or orders.stays_full:
+            _full_disk(stage, Random(orders.seed), diary, done, stays=orders.stays_full)
+        done.wait()
+        matins.stop()
 
 
 def settle(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
