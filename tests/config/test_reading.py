@@ -198,6 +198,12 @@ def test_what_looks_like_a_number_or_a_time_is_what_the_setting_asks_for() -> No
     assert definition.max_tokens == 20
 
 
+def test_a_file_has_no_numbers_that_json_does_not_have() -> None:
+    """S7: what YAML calls NaN or an infinity is a text, and no payload holds one"""
+    found = entries("schedules: {s: {when: 5m, job: work, payload: [.nan, -.inf, .Inf, 1e999]}}")
+    assert found["schedule", "/s"].meant.definition.payload == [".nan", "-.inf", ".Inf", "1e999"]
+
+
 def test_defaults_hold_where_a_schedule_does_not_set_it() -> None:
     """S6: per schedule, else the file's default, else UTC; quiet hours and budgets follow it"""
     found = entries("""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from matins.errors import InvalidInput
+from matins.store.common.runs import RunQueries
 from matins.testing import Sandbox
 
 AT = "2026-03-27T08:05:00Z"
@@ -209,3 +210,31 @@ def test_a_permit_is_not_kept_by_a_run_that_lacks_another(theatre: Sandbox) -> N
         assert sorted(transaction.limits()) == [("agent:x", 1, 0), ("global", 1, 1)]
     theatre.end("none-0")
     assert theatre.stage.names() == ["x-0"]
+
+
+def test_what_has_no_permit_releases_none(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H10: a limit on everything costs a drain one permit per run, and nothing for those that wait"""
+    taken: list[int] = []
+    released: list[int] = []
+    take, release = RunQueries.take_permit, RunQueries.release_permits
+    refuse = [True]  # once, another worker takes the last one first
+
+    def taking(rows: RunQueries, scope: str, run_id: int) -> bool:
+        if len(taken) == 10 and refuse:
+            return not refuse.pop()
+        taken.append(run_id)
+        return take(rows, scope, run_id)
+
+    def releasing(rows: RunQueries, run_ids: Iterable[int]) -> None:
+        ids = list(run_ids)
+        released.extend(ids)
+        release(rows, ids)
+
+    monkeypatch.setattr(RunQueries, "take_permit", taking)
+    monkeypatch.setattr(RunQueries, "release_permits", releasing)
+    bench.limits.set("global", size=4)
+    add(bench, "x", 40)
+    bench.run_until(AT)
+    assert not refuse
+    assert len(set(taken)) == 40
+    assert (sorted(taken), sorted(released)) == (sorted(set(taken)), sorted(taken))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from matins.errors import Conflict, InvalidInput, NotFound
+from matins.service import drafts
 from matins.testing import Sandbox, iso
 
 Rows = Callable[[], list[Any]]
@@ -150,3 +151,18 @@ def test_a_schedule_that_never_fires_by_time_stays_active_and_runs_when_it_is_st
     bench.pause("s")
     assert bench.resume("s").state == "active"
     assert bench.preview_edit("s", when="0 9 * * *").after.slots != []
+
+
+def test_many_are_compiled_before_their_transaction(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H2 H10: nothing else waits, or times out, while 20,000 of them are read"""
+    compiled: list[str] = []
+    parse, connection = drafts.parse_schedule, bench._store._connection  # type: ignore[attr-defined]
+
+    def outside(when: Any, *arguments: Any) -> Any:
+        assert not connection.in_transaction, "it is read inside a transaction"
+        compiled.append(when)
+        return parse(when, *arguments)
+
+    monkeypatch.setattr(drafts, "parse_schedule", outside)
+    bench.add_many([{"name": f"s{n}", "when": f"{n} 9 * * *", "job": "work"} for n in range(20)])
+    assert len(compiled) == len(bench.list()) == 20

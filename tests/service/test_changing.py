@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -307,6 +308,18 @@ def test_an_edit_that_changes_nothing_makes_no_revision(bench: Sandbox) -> None:
     assert bench.edit("s", retries=3).rev == 2
 
 
+def test_an_edit_that_changes_nothing_voids_no_approval(bench: Sandbox) -> None:
+    """B8, B7: the question stays; one that changes something asks again"""
+    bench.add("s", when="0 9 * * *", job="work", approval="owner_approve", retries=2)
+    bench.run_until("2026-03-27T09:00:00Z")
+    (asked,) = bench.approvals.list()
+    bench.edit("s", retries=2)
+    assert bench.approvals.list() == [asked]
+    bench.approvals.approve(asked.id)
+    bench.settle()
+    assert bench.runs.list(schedule="s")[0].state == "succeeded"
+
+
 def test_an_edit_answers_with_its_own_revision(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """B8: the answer is read in the transaction that edits, not after another edit"""
     bench.add("s", when="5m", job="work")
@@ -329,6 +342,21 @@ def test_numbers_that_json_does_not_have_are_refused(bench: Sandbox, value: Any)
     with pytest.raises(InvalidInput, match="which JSON does not have") as caught:
         bench.add("s", when="5m", job="work", payload=value)
     assert caught.value.field == "payload"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"job": "work", "payload": [math.nan]},
+        {"steps": [{"title": "A", "job": "work", "payload": math.inf}]},
+    ],
+)
+def test_those_of_many_and_of_steps_are_refused_too(bench: Sandbox, given: dict[str, Any]) -> None:
+    """S7"""
+    with pytest.raises(InvalidInput, match="must be a JSON value") as caught:
+        bench.add_many([{"name": "s", "when": "5m", **given}])
+    assert (caught.value.field or "").endswith("payload")
+    assert bench.list() == []
 
 
 def test_add_with_replace_is_the_same_however_often(bench: Sandbox) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
@@ -53,10 +55,19 @@ def test_an_unknown_agent_is_refused_with_what_to_type(m: Sandbox) -> None:
     assert error.value.hint == 'Did you mean "demo"? To create it: matins agents set dmo --runner claude'
 
 
-def test_an_unknown_agent_is_refused_by_the_library(m: Sandbox) -> None:
-    with pytest.raises(InvalidInput, match='There is no agent "nobody"') as error:
-        m.add("x", when="1d", agent="nobody", prompt="Say hello")
-    assert error.value.hint == "Create it: matins agents set nobody --runner claude"
+def test_c15_an_unknown_agent_is_refused_by_the_library(m: Sandbox) -> None:
+    """C15: as in the file; alone, among many, and of a step; nothing is written"""
+    words = {"when": "1d", "agent": "nobody", "prompt": "Say hello"}
+    step = {"title": "A", "agent": "nobody", "prompt": "Say hello"}
+    calls: list[Callable[[], object]] = [
+        lambda: m.add("x", **words), lambda: m.add_many([{"name": "x", **words}]),
+        lambda: m.add("x", when="1d", steps=[step]),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(InvalidInput, match='There is no agent "nobody"') as error:
+            call()
+        assert (error.value.field or "").endswith("agent")
+        assert error.value.hint == "Create it: matins agents set nobody --runner claude"
     assert m.list() == []
 
 

@@ -23,6 +23,13 @@ def test_b10_a_prompt_comes_from_a_file_or_from_stdin(user: User, tmp_path: Path
     assert len(user.json("list")) == 2
 
 
+@pytest.mark.parametrize("payload", ["NaN", '{"a": [Infinity]}', "-Infinity", "1e999"])
+def test_b10_a_number_that_json_does_not_have_is_refused(user: User, payload: str) -> None:
+    """B10 S7: and nothing is added"""
+    assert "payload" in user.complains("add", "5m", "--job", "work", f"--payload={payload}")
+    assert user.json("list") == []
+
+
 @pytest.mark.parametrize(
     ("options", "note"),
     [

@@ -93,7 +93,18 @@ def test_the_wrong_method_learns_which_are_right(server: HttpServer) -> None:
     assert (said.status, said.headers["allow"], said.json["hint"]) == (405, "GET, POST", "Use one of: GET, POST.")
 
 
-@pytest.mark.parametrize("body", [b"{", b"nonsense", b'{"a": NaN}', b"\xff", b'{"name": "\\ud800"}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"nonsense",
+        b'{"a": NaN}',
+        b'{"payload": [-Infinity]}',
+        b'{"payload": 1e999}',
+        b"\xff",
+        b'{"name": "\\ud800"}',
+    ],
+)
 def test_what_is_not_json_is_400(server: HttpServer, body: bytes) -> None:
     said = server.ask("POST", "/v1/schedules", body, Content_Type="application/json")
     assert (said.status, said.json["code"]) == (400, "invalid_json")
