@@ -209,8 +209,7 @@ class Daemon:
         else:
             program = f"{sys.executable} -m matins"
         path = self._home.path
-        near = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        return program if path == user_data_home() else f"{program} --home {shlex.quote(str(near))}"
+        return program if path == user_data_home() else f"{program} --home {shlex.quote(str(path))}"
 
     # -- life
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from matins.model import settings as kinds
+from matins.records import kinds_by_name
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document, EventStream
 from matins.surfaces.cli.framework import Command, NounGroup, agent_option, complete_keys, pass_context, without_none
@@ -67,12 +69,26 @@ def _followed(context: CliContext, wanted: Mapping[str, Any], after: str | None,
 
 def _line(context: CliContext, event: Document) -> str:
     subject = " ".join(filter(None, [event.get("schedule"), f"run {event['run_id']}" if event["run_id"] else ""]))
-    pairs = [(name, value) for name, value in event["data"].items() if value not in (None, "")]
+    pairs = [(name, value) for name, value in _data(event).items() if value not in (None, "")]
     data = ", ".join(f"{name}={_value(context, name, value)}" for name, value in pairs)
     start = f"{local(event['at'], context.now):<15} {event['type']:<{_TYPE_WIDTH}}"
     line = one_line(f"{subject}: {data}" if subject and data else subject + data)
     text = f"{start} {line}".rstrip()
     return text if context.width is None else fitted(text, context.width)
+
+
+def _data(event: Document) -> Document:
+    """The data of the event, with the amounts and durations of a policy as people write them."""
+    data: Document = event["data"]
+    kind = kinds_by_name().get(data["kind"]) if event["type"] == "policy.set" else None
+    if kind is None:
+        return data
+    from matins.engine.settings import format_setting
+
+    declared = {one.field: one for one in kind.table.values() if isinstance(one.kind, (kinds.Money, kinds.Duration))}
+    definition: Document = data["definition"]
+    shown = {name: format_setting(declared[name], value) for name, value in definition.items() if name in declared}
+    return data | {"definition": definition | shown}
 
 
 def _value(context: CliContext, name: str, value: Any) -> str:

@@ -1,0 +1,122 @@
+"""Every block of code in README.md and docs is run by a test, or has its reason here. A new block fails until then."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from test_examples import PAGES, ROOT
+
+from matins.app import App
+from matins.config.interpretation import interpret
+from matins.config.reader import read
+from matins.records.kind import RecordContext
+from matins.surfaces.cli import cli
+from matins.testing import Sandbox
+
+_BLOCK = re.compile(r"^ *```(\S*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+EVERYWHERE = {
+    ("python", True): "test_examples.py",  # with >>>
+    ("console", False): "test_examples.py",
+}
+"""What one test runs on all pages: by language, and whether it is a session of Python."""
+RUN: dict[tuple[str, str], tuple[int, str]] = {
+    ("README.md", "shell"): (8, "tests/daemon/test_tour.py"),
+    ("chat.md", "yaml"): (3, "tests/surfaces/chat/test_slack.py"),
+    ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
+    ("embedding.md", "python"): (8, "tests/docs/test_embedding_page.py"),
+    ("file.md", "yaml"): (1, "tests/config/test_schema.py"),
+    ("http.md", "http"): (14, "tests/surfaces/http/test_http_docs.py"),
+    ("http.md", "python"): (1, "tests/surfaces/http/test_http_docs.py"),
+    ("import.md", "crontab"): (1, "tests/docs/test_import_page.py"),
+    ("import.md", "sh"): (5, "tests/docs/test_import_page.py"),
+    ("inbound.md", "shell"): (1, "tests/daemon/test_inbound_daemon.py"),
+    ("jobs.md", "python"): (1, "tests/docs/test_jobs_page.py"),
+    ("jobs.md", "toml"): (1, "tests/docs/test_jobs_page.py"),
+    ("library.md", "text"): (1, "tests/docs/test_typed_example.py"),
+    ("missions.md", "yaml"): (1, "tests/service/test_missions.py"),
+    ("notifications.md", "shell"): (1, "tests/docs/test_notifications_page.py"),
+    ("notifications.md", "yaml"): (1, "tests/docs/test_notifications_page.py"),
+    ("running.md", "shell"): (5, "tests/daemon/test_running_page.py"),
+}
+"""How many blocks of a page a test of its own runs."""
+LIBRARY = "tests/docs/test_library_example.py and tests/daemon/test_python_clients.py"
+RUN[("library.md", "python")] = (3, LIBRARY)
+HERE: dict[tuple[str, str], tuple[int, str]] = {
+    ("gates.md", "sh"): (1, "test_the_audit_of_the_page"),
+    ("inbound.md", "yaml"): (3, "test_the_files_of_the_inbound_page_are_understood"),
+}
+NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
+    ("chat.md", ""): (1, "a conversation in Slack; its lines are those of tests/surfaces/chat"),
+    ("events.md", "json"): (1, "the shape of one event; ids and times differ"),
+    ("jobs.md", "text"): (1, "the same commands with other values run in tests/docs/test_jobs_page.py"),
+    ("mcp.md", "json"): (1, "a file of another program; tests/surfaces/mcp/test_mcp_install.py writes it"),
+    ("processes.md", ""): (2, "a drawing of the processes, and one of their records"),
+    ("runners.md", "toml"): (1, "an entry point; tests/executors/runners/test_runner_conformance.py has one"),
+    ("work.md", "python"): (1, "a skeleton of a class, with … for its bodies"),
+}
+"""Blocks that no test runs, and why."""
+
+
+_NAMED_IN = {"cli.md": "cli_page.py", "file.md": "file_settings_page.py"}
+"""The module that names the page, where it is not the test."""
+
+
+def test_no_block_is_passed_over_in_silence() -> None:
+    """B10, B19"""
+    found: Counter[tuple[str, str]] = Counter()
+    for page in PAGES:
+        if page.parent == ROOT and page.name != "README.md":
+            continue
+        for tag, block in _BLOCK.findall(page.read_text(encoding="utf-8")):
+            if (tag, ">>>" in block) not in EVERYWHERE:
+                found[page.name, tag] += 1
+    known = {**RUN, **HERE, **NOT_RUN}
+    assert dict(found) == {key: count for key, (count, _where) in known.items()}
+
+
+def test_the_tests_that_run_blocks_name_their_page() -> None:
+    for (page, _tag), (_count, where) in RUN.items():
+        for path in re.findall(r"tests/\S+\.py", where):
+            names = Path(path).with_name(_NAMED_IN.get(page, Path(path).name))
+            assert page in (ROOT / names).read_text(encoding="utf-8"), (page, path)
+    assert all(where in globals() for _count, where in HERE.values())
+
+
+def matins(home: Path, *words: str) -> str:
+    answer = CliRunner().invoke(cli, ["--home", str(home), *words], obj=App(), env={"MATINS_STORE": None})
+    assert answer.exit_code == 0, (words, answer.output)
+    return answer.stdout
+
+
+def blocks(page: str, tag: str) -> list[str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return [block for found, block in _BLOCK.findall(text) if found == tag]
+
+
+def test_the_audit_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """gates.md: the three commands, with the seal that the second one prints"""
+    (block,) = blocks("gates.md", "sh")
+    sandbox = Sandbox(f"sqlite:///{tmp_path}/matins.db")
+    sandbox.limits.set("global", size=4)
+    sandbox.settle()
+    sandbox.close()
+    monkeypatch.chdir(tmp_path)
+    seal = ""
+    for line in block.splitlines():
+        words = shlex.split(line, comments=True)[1:]
+        said = matins(tmp_path, *(seal if "…" in word else word for word in words))
+        seal = said.split()[0] if words[1] == "seal" else seal
+    assert ":" in seal
+
+
+def test_the_files_of_the_inbound_page_are_understood() -> None:
+    for text in blocks("inbound.md", "yaml"):
+        agents = frozenset(["scout"])
+        found = interpret(read(text), RecordContext(0, "UTC", {}, known={"agents": agents}))
+        assert found.problems == ()
+        assert found.entries
