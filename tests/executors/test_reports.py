@@ -37,6 +37,23 @@ def test_b9_the_reason_survives_a_limit_of_ours(ended_by: EndedBy, words: str) -
     assert (ended.error or "").endswith("and was ended; its last problem: HTTP 401: invalid key, tried again 7 times")
 
 
+@pytest.mark.parametrize(
+    ("ended_by", "words"),
+    [
+        ("memory", "its memory limit"),
+        ("processes", "its process limit"),
+        ("cpu", "its CPU limit"),
+        ("file_size", "its limit for the size of a file"),
+        ("budget", "its spending limit"),
+    ],
+)
+def test_b16_the_end_says_which_limit_it_was(ended_by: EndedBy, words: str) -> None:
+    """B16: also where the tool had its final event before"""
+    for result in (RunnerResult(False, False), RunnerResult(True, False, error="killed")):
+        ended = outcome(result, ended_by)
+        assert (ended.succeeded, ended.error) == (False, f"the run exceeded {words} and was ended")
+
+
 def test_b6_an_outage_is_told_as_one() -> None:
     """B6"""
     limit = Limit("anthropic", None, "HTTP 529", 30_000, outage=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import orjson
@@ -10,7 +11,7 @@ from security_cast import OWNER, SCOUT, Watched, at
 
 from matins.api import codec
 from matins.api.use_case import USE_CASES
-from matins.errors import NotAllowed
+from matins.errors import MatinsError, NotAllowed
 
 SECRET = "the-secret-of-the-owner"
 LISTS: dict[str, dict[str, Any]] = {
@@ -51,6 +52,26 @@ def test_b7_an_agent_reads_no_content_of_others(bench: Watched, use_case: str) -
     assert (SECRET in text(bench, SCOUT, use_case)) is (SECRET in found[0])
 
 
+GIVEN = {"name": "private", "run_id": "1", "schedule": "private", "approval_id": "1", "thread_id": "1"}
+
+
+def test_b7_no_use_case_that_reads_shows_an_agent_content_of_others(bench: Watched) -> None:
+    """B7 B16: those that are added later too; refusals repeat nothing of it"""
+    called, leaks = 0, []
+    for name, use_case in USE_CASES.items():
+        names = inspect.signature(use_case.function).parameters
+        given = {key: value for key, value in GIVEN.items() if key in names}
+        if use_case.right == "read":
+            try:
+                found = codec.to_document(bench.call(SCOUT, use_case, given))
+                called += 1
+            except MatinsError as error:
+                found = f"{error} {error.hint}"
+            leaks += [name] if SECRET in orjson.dumps(found, default=str).decode() else []
+    assert leaks == []
+    assert called > 40, called
+
+
 def text(bench: Watched, principal: Any, use_case: str) -> str:
     result = bench.call(principal, USE_CASES[use_case], LISTS[use_case])
     return orjson.dumps(codec.to_document(result)).decode()
@@ -67,7 +88,7 @@ def test_b7_an_agent_reads_what_it_is_and_what_it_made(bench: Watched) -> None:
     assert asked.request["payload"] == "made by scout"
 
 
-@pytest.mark.parametrize("use_case", ["output", "snapshot", "checks", "thread"])
+@pytest.mark.parametrize("use_case", ["output", "transcript", "snapshot", "checks", "thread"])
 def test_b7_the_content_of_somebody_else_s_run_is_refused(bench: Watched, use_case: str) -> None:
     """B7"""
     run = bench.last("private").id

@@ -252,6 +252,17 @@ def test_the_socket_knows_nobody_but_the_owner(beside: Beside) -> None:
     assert Api(OwnerSocket(beside.socket)).system.whoami().role == "owner"
 
 
+@pytest.mark.parametrize("claim", ["principal", "run", "run_id", "role", "as", "token"])
+def test_b16_a_claim_beside_the_call_changes_nothing(beside: Beside, claim: str) -> None:
+    """B16: who calls is known by the credentials of the peer alone"""
+    who = {"role": "agent", "name": "scout", "run_id": 7}
+    line = json.dumps({"call": "system.whoami", "arguments": {}, claim: who}).encode()
+    found = json.loads(answer(beside.owner._service, line))["result"]
+    assert (found["role"], found["name"]) == ("owner", "owner")
+    inside = json.dumps({"call": "system.whoami", "arguments": {claim: who}}).encode()
+    assert json.loads(answer(beside.owner._service, inside))["error"]["class"] == "InvalidInput"
+
+
 def test_another_user_is_turned_away(beside: Beside, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """By the credentials of the peer, whatever the mode of the file"""
     path = tmp_path / "other.sock"
