@@ -141,6 +141,17 @@ def test_b9_a_run_that_ends_while_the_store_is_away_is_read_when_it_is_back(
     assert run.outcome["result"]["text"].strip() == "done"
 
 
+def test_b9_a_run_that_cannot_begin_while_the_store_is_away_begins_later(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B9 H8: nothing of it has been started, so it has not failed"""
+    away = Away(monkeypatch, "run_context", 1)
+    office.matins.agents.set("sh", runner="shell", command=["echo", "done"])
+    office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Hello")
+    run = office.fire("s")
+    assert (run.state, run.attempt, away.left) == ("succeeded", 1, 0), run.outcome
+
+
 @pytest.mark.parametrize(("what", "times"), [("worker_of", 1), ("run_context", 2)])
 def test_b9_a_run_is_adopted_when_the_store_is_back(
     office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, times: int

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 MARK = b"[redacted]"
 _SHORT_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
-_MAX_BREAK_BYTES, _MAX_ESCAPE_BYTES = 66, 12
+_MAX_BREAK_BYTES, _MAX_ESCAPE_BYTES = 140, 12
 
 
 class Redactor:
@@ -80,15 +80,16 @@ class _Unit(NamedTuple):
 
 
 _BREAK = _Unit(
-    re.compile(rb"\r?\n[ \t]{0,64}|\\r\\n|\\n|\\u000[dD]\\u000[aA]|\\u000[aA]"),
+    re.compile(rb"(?:\r?\n|\\r\\n|\\n|\\u000[dD]\\u000[aA]|\\u000[aA])(?:[ \t]|\\t){0,64}"),
     (b"\r\n", b"\\r\\n", b"\\n", b"\\u000d\\u000a", b"\\u000a"),
 )
-"""A line break of a secret: with CRLF, with indentation after it, or in JSON."""
+"""A line break of a secret: with CRLF, as it is or in JSON, with any indentation after it."""
 
 
 class _Secret:
     def __init__(self, secret: bytes) -> None:
         text = secret.decode("utf-8", "surrogateescape").strip("\r\n").replace("\r\n", "\n")
+        text = re.sub(r"\n[ \t]+", "\n", text).rstrip("\n")  # indentation of its own is as good as any other
         self._units = [_BREAK if character == "\n" else _unit(character) for character in text]
         self._pattern = re.compile(b"".join(b"(?:%s)" % unit.pattern.pattern for unit in self._units))
         self._max_bytes = sum(_MAX_BREAK_BYTES if unit is _BREAK else _MAX_ESCAPE_BYTES for unit in self._units)
