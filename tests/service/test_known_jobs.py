@@ -85,6 +85,16 @@ def test_c15_an_unknown_job_is_refused_by_the_library(bench: Sandbox) -> None:
     assert [found.job for found in bench.list()] == ["work"]
 
 
+def test_c15_an_unknown_job_is_refused_in_the_file(in_memory: Sandbox, tmp_path: Path) -> None:
+    """C15: where it stands, with the nearest name; nothing of the file is applied"""
+    file = tmp_path / "matins.yaml"
+    file.write_text("schedules: {s: {when: 5m, job: wrok}, t: {when: 5m, job: work}}\n")
+    found = in_memory.watch_file(file).check()
+    assert found.state == "invalid"
+    assert 'schedules.s.job: There is no job "wrok". (Did you mean "work"?)' in found.message
+    assert in_memory.list() == []
+
+
 def test_what_an_engine_once_had_is_known_to_every_process(tmp_path: Path) -> None:
     """S7: a client may schedule the jobs of a program that is not running now"""
     url = f"sqlite:///{tmp_path}/matins.db"
