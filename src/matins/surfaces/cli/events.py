@@ -8,8 +8,6 @@ from typing import Any
 
 import click
 
-from matins.model import settings as kinds
-from matins.records import kinds_by_name
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document, EventStream
 from matins.surfaces.cli.framework import Command, NounGroup, agent_option, complete_keys, pass_context, without_none
@@ -80,15 +78,21 @@ def _line(context: CliContext, event: Document) -> str:
 def _data(event: Document) -> Document:
     """The data of the event, with the amounts and durations of a policy as people write them."""
     data: Document = event["data"]
-    kind = kinds_by_name().get(data["kind"]) if event["type"] == "policy.set" else None
-    if kind is None:
-        return data
-    from matins.engine.settings import format_setting
+    return data | {"definition": _written(data["kind"], data["definition"])} if event["type"] == "policy.set" else data
 
-    declared = {one.field: one for one in kind.table.values() if isinstance(one.kind, (kinds.Money, kinds.Duration))}
-    definition: Document = data["definition"]
-    shown = {name: format_setting(declared[name], value) for name, value in definition.items() if name in declared}
-    return data | {"definition": definition | shown}
+
+def _written(kind: str, definition: Document) -> Document:
+    from matins.engine.settings import format_setting  # help is printed without the engine and the records
+    from matins.model import settings as kinds
+    from matins.records import kinds_by_name
+
+    if kind not in kinds_by_name():
+        return definition
+    table = kinds_by_name()[kind].table
+    declared = {one.field: one for one in table.values() if isinstance(one.kind, (kinds.Money, kinds.Duration))}
+    return definition | {
+        name: format_setting(declared[name], definition[name]) for name in definition if name in declared
+    }
 
 
 def _value(context: CliContext, name: str, value: Any) -> str:
