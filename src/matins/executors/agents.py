@@ -30,7 +30,7 @@ from matins.net.outbound import HttpClient, Resolve
 from matins.ports import Clock
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
 from matins.runtime.recorder import will_retry
-from matins.runtime.run_context import ContextLoader
+from matins.runtime.run_context import ContextLoader, RunContext
 
 T = TypeVar("T")
 log = logging.getLogger("matins")
@@ -220,8 +220,10 @@ class AgentExecutor:
             self._release(attempt)
             return
         try:
-            context = self._loader.run_context(attempt)
-            if not context.approved:  # the agent changed after the claim: the run needs approval again
+            context = self._context(attempt)
+            if (
+                context is None or not context.approved
+            ):  # the agent changed after the claim: the run needs approval again
                 self._release(attempt)
                 return
             self._launch(self._preparation.prepare(attempt, context))
@@ -249,6 +251,14 @@ class AgentExecutor:
             log.exception("run %s could not be started", attempt.run_id)
             self._started.pop(attempt.mark, None)
             self._end(attempt, Outcome(False, error=f"the run was not started: {type(error).__name__}: {error}"))
+
+    def _context(self, attempt: Attempt) -> RunContext | None:
+        """None while the store is away: nothing has been started, and the run can be claimed again."""
+        try:
+            return self._loader.run_context(attempt)
+        except StoreUnavailable as error:
+            log.warning("run %s is not started now: %s", attempt.run_id, error)
+            return None
 
     def _launch(self, prepared: Prepared) -> None:
         mark, runner = prepared.attempt.mark, prepared.runner
