@@ -319,6 +319,8 @@ SPELLINGS = {
     "indented": KEY.replace("\n", "\n        "),
     "indented CRLF": KEY.replace("\n", "\r\n\t"),
     "CRLF in JSON": json.dumps(KEY.replace("\n", "\r\n"))[1:-1],
+    "indented in JSON": json.dumps(KEY.replace("\n", "\n    "))[1:-1],
+    "indented by tabs in JSON": json.dumps(KEY.replace("\n", "\r\n\t\t"))[1:-1],
 }
 
 
@@ -328,5 +330,15 @@ def test_b16_secrets_are_found_in_every_spelling(spelling: str, size: int) -> No
     """B16: of JSON, with escapes in any case, and across indentation and CRLF; in chunks of any size"""
     redactor = Redactor([KEY.encode() + b"\n"])
     data = b"x " + SPELLINGS[spelling].encode() + b" y"
+    chunks = [redactor.feed(data[at : at + size]) for at in range(0, len(data), size)]
+    assert b"".join(chunks) + redactor.finish() == b"x [redacted] y"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1_000])
+@pytest.mark.parametrize("written", ['{\n  "key": "abc"\n}', '{\n"key": "abc"\n}', '{\r\n\t"key": "abc"\n  }'])
+def test_b16_a_secret_that_is_indented_itself_is_found(written: str, size: int) -> None:
+    """B16: a key file of JSON, with its own indentation, another or none, in chunks of any size"""
+    redactor = Redactor([b'{\n  "key": "abc"\n}\n'])
+    data = f"x {written} y".encode()
     chunks = [redactor.feed(data[at : at + size]) for at in range(0, len(data), size)]
     assert b"".join(chunks) + redactor.finish() == b"x [redacted] y"
