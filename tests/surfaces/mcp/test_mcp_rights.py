@@ -14,8 +14,8 @@ from matins.model.access import OWNER, Principal
 from matins.runtime.run_tokens import run_token
 from matins.surfaces.mcp import protocol
 from matins.surfaces.mcp.cortex import CORTEX
-from matins.surfaces.mcp.desk import Desk
 from matins.surfaces.mcp.polpo import POLPO
+from matins.surfaces.mcp.principal_calls import PrincipalCalls
 from matins.surfaces.mcp.server import ToolServer
 from matins.surfaces.mcp.tools import TOOLS
 from matins.surfaces.mcp.toolsets import listed
@@ -46,8 +46,8 @@ def call(server: HttpServer, principal: Principal, toolset: str, tool: str, **gi
         return function(*arguments)
 
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": given}}
-    desk = Desk(server.matins, principal, "http://page.test")
-    answer = ToolServer(in_thread).answer(message, protocol.request_of(message), desk, toolset)
+    calls = PrincipalCalls(server.matins, principal, "http://page.test")
+    answer = ToolServer(in_thread).answer(message, protocol.request_of(message), calls, toolset)
     found: Any = asyncio.run(answer)
     return found["result"]
 

@@ -8,7 +8,7 @@ import orjson
 
 from matins.engine.prompts import fenced
 from matins.errors import InvalidInput, MatinsError
-from matins.surfaces.mcp.desk import Document, cut
+from matins.surfaces.mcp.principal_calls import Document, cut
 from matins.surfaces.visible_text import as_data
 
 MAX_BYTES = 8_000

@@ -14,7 +14,7 @@ from matins.surfaces.http.endpoint import EndpointContext, headers_of, in_time, 
 from matins.surfaces.http.problems import problem
 from matins.surfaces.http.router import Route
 from matins.surfaces.mcp import protocol
-from matins.surfaces.mcp.desk import Desk
+from matins.surfaces.mcp.principal_calls import PrincipalCalls
 from matins.surfaces.mcp.protocol import Json, ProtocolError
 from matins.surfaces.mcp.server import ToolServer
 from matins.surfaces.mcp.toolsets import TOOLSETS
@@ -45,13 +45,13 @@ class _Endpoint:
         try:
             principal = await self._in_thread(self._context.authenticator.principal_of, scope)
             body = await in_time(read_body(scope, receive, _MAX_BYTES), self._context.body_timeout_s)
-            desk = Desk(self._context.caller, principal, self._url)
-            response = await self._answer(body, headers_of(scope), desk)
+            calls = PrincipalCalls(self._context.caller, principal, self._url)
+            response = await self._answer(body, headers_of(scope), calls)
         except Exception as error:
             response = problem(error, scope["path"])
         await response(scope, receive, send)
 
-    async def _answer(self, body: bytes, headers: dict[str, str], desk: Desk) -> Response:
+    async def _answer(self, body: bytes, headers: dict[str, str], calls: PrincipalCalls) -> Response:
         """Errors have a status of their own in the 2026-07-28 revision; before it, 200 as every other answer."""
         number, is_modern = None, True
         try:
@@ -59,7 +59,7 @@ class _Endpoint:
             number = message.get("id")
             request = protocol.request_of(message, headers)
             is_modern = request.is_modern
-            answer = await self._server.answer(message, request, desk, self._toolset)
+            answer = await self._server.answer(message, request, calls, self._toolset)
         except ProtocolError as error:
             return _json(protocol.error_response(number, error), error.status if is_modern else 200)
         return Response(status_code=202) if answer is None else _json(answer, 200)

@@ -13,7 +13,7 @@ from matins.engine.schedules import AGENT_JOB
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.service.file.cortex import SKIPPED_BY
 from matins.service.presets import cortex_target, preset_of
-from matins.surfaces.mcp.desk import Desk, Document, cut
+from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls, cut
 from matins.surfaces.mcp.tool import Tool
 
 _ID = {"id": {"type": "string", "description": "Id of the task."}}
@@ -30,18 +30,18 @@ def _duration(description: str) -> dict[str, Any]:
     return {"type": ["string", "integer"], "description": description}
 
 
-def _add(desk: Desk, given: Document) -> Document:
+def _add(calls: PrincipalCalls, given: Document) -> Document:
     kind = given["type"]
     wanted: Document = {"name": token_hex(4), **_when(given), "prompt": given["message"]}
-    agent = given.get("profile") or (desk.principal.name if desk.principal.role == "agent" else None)
+    agent = given.get("profile") or (calls.principal.name if calls.principal.role == "agent" else None)
     wanted |= {"agent": agent} if agent else {}
     names = {"target": "target", "preCheck": "pre_check", "fallback": "fallback"}
     wanted |= {new: given[old] for old, new in names.items() if old in given}
     preset = preset_of("cortex")
     wanted |= {**preset.settings, **(preset.once if kind == "once" else preset.interval if kind == "interval" else {})}
-    item = desk.send("schedules.add", wanted)
-    approval = desk.approval_of(item)
-    answer: Document = {"summary": f"Added {item['name']}: {item['trigger_text']}.", **_task(desk, item)}
+    item = calls.send("schedules.add", wanted)
+    approval = calls.approval_of(item)
+    answer: Document = {"summary": f"Added {item['name']}: {item['trigger_text']}.", **_task(calls, item)}
     if approval is not None:
         answer["summary"] += f" It waits for a person: {approval['url']}"
         answer["approval"] = approval
@@ -67,10 +67,10 @@ def _length(value: str | int) -> str:
     return value if isinstance(value, str) else f"{value // 1000}s" if value % 1000 == 0 else f"{value}ms"
 
 
-def _task(desk: Desk, item: Document) -> Document:
+def _task(calls: PrincipalCalls, item: Document) -> Document:
     """A schedule as Cortex shows it, without fields that it does not have."""
     trigger, settings = item["trigger"], item["settings"]
-    paused_by, paused_at = _pause_of(desk, item)
+    paused_by, paused_at = _pause_of(calls, item)
     target = cortex_target(settings.get("target") or {"kind": "fresh"})
     found: Document = {
         "id": item["name"],
@@ -84,8 +84,8 @@ def _task(desk: Desk, item: Document) -> Document:
         "runAt": _ms(trigger.get("at")),
         "nextRun": None if paused_by else _ms(item["next_run_at"]),
         "createdAt": _ms(item["created_at"]),
-        "lastRun": _last(desk, item, "succeeded", "started_at"),
-        "lastSkipped": _last(desk, item, "skipped", "ended_at"),
+        "lastRun": _last(calls, item, "succeeded", "started_at"),
+        "lastSkipped": _last(calls, item, "skipped", "ended_at"),
         "isPaused": paused_by is not None,
         "pausedAt": _ms(paused_at),
         "pausedBy": paused_by,
@@ -101,64 +101,64 @@ def _ms(at: str | None) -> int | None:
     return None if at is None else round(datetime.fromisoformat(at).timestamp() * 1000)
 
 
-def _last(desk: Desk, item: Document, state: str, field: str) -> int | None:
+def _last(calls: PrincipalCalls, item: Document, state: str, field: str) -> int | None:
     """When the last run succeeded, or was skipped by preCheck or without a target."""
-    runs = desk.call("runs.list", schedule=_full(item), state=state, limit=20)
+    runs = calls.call("runs.list", schedule=_full(item), state=state, limit=20)
     return next((_ms(run[field]) for run in runs if state != "skipped" or run["reason"] in SKIPPED_BY), None)
 
 
-def _pause_of(desk: Desk, item: Document) -> tuple[str | None, str | None]:
+def _pause_of(calls: PrincipalCalls, item: Document) -> tuple[str | None, str | None]:
     """A user's own pause comes first, so that no rate limit that ends can seem to lift it."""
     if item["state"] == "paused":
         return {BY_FAILURES: "failures", BY_BUDGET: "budget"}.get(item["paused_by"], "user"), item["paused_at"]
     if item["state"] == "active" and item["trigger"]["kind"] != "once":
-        for limit in desk.call("throttles.list"):
+        for limit in calls.call("throttles.list"):
             concerned = not limit["affects"] or item["agent"] in limit["affects"]
             if concerned and limit["provider"] == item["settings"].get("provider"):
                 return "rate-limit", limit["activated_at"]
     return None, None
 
 
-def _list(desk: Desk, given: Document) -> Document:
-    items = desk.call("schedules.list", limit=given.get("limit", _MAX_LISTED))
-    return {"summary": f"{len(items)} tasks.", "tasks": [_task(desk, item) for item in items]}
+def _list(calls: PrincipalCalls, given: Document) -> Document:
+    items = calls.call("schedules.list", limit=given.get("limit", _MAX_LISTED))
+    return {"summary": f"{len(items)} tasks.", "tasks": [_task(calls, item) for item in items]}
 
 
 def _full(item: Document) -> str:
     return f"{item['agent']}/{item['name']}" if item["agent"] else item["name"]
 
 
-def _get(desk: Desk, given: Document) -> Document:
-    item = desk.call("schedules.get", name=given["id"])
-    return {"summary": f"{item['name']}: {item['trigger_text']}, {item['state']}.", **_task(desk, item)}
+def _get(calls: PrincipalCalls, given: Document) -> Document:
+    item = calls.call("schedules.get", name=given["id"])
+    return {"summary": f"{item['name']}: {item['trigger_text']}, {item['state']}.", **_task(calls, item)}
 
 
-def _remove(desk: Desk, given: Document) -> Document:
+def _remove(calls: PrincipalCalls, given: Document) -> Document:
     """Of a task that is not there, `removed` is false."""
     try:
-        removed = bool(desk.call("schedules.delete", name=given["id"]))
+        removed = bool(calls.call("schedules.delete", name=given["id"]))
     except NotFound:
         removed = False
     return {"summary": f"Removed {given['id']}." if removed else f"There is no {given['id']}.", "removed": removed}
 
 
-def _pause(desk: Desk, given: Document) -> Document:
-    item = desk.call("schedules.get", name=given["id"])
+def _pause(calls: PrincipalCalls, given: Document) -> Document:
+    item = calls.call("schedules.get", name=given["id"])
     if item["trigger"]["kind"] == "once":
         message, hint = f'"{item["name"]}" is of type once and cannot be paused.', "Remove it instead."
         raise Conflict(message, value=item["name"], field="id", hint=hint)
-    item = desk.call("schedules.pause", name=given["id"])
-    return {"summary": f"Paused {item['name']}.", **_task(desk, item)}
+    item = calls.call("schedules.pause", name=given["id"])
+    return {"summary": f"Paused {item['name']}.", **_task(calls, item)}
 
 
-def _resume(desk: Desk, given: Document) -> Document:
-    item = desk.call("schedules.resume", name=given["id"])
-    return {"summary": f"Resumed {item['name']}.", **_task(desk, item)}
+def _resume(calls: PrincipalCalls, given: Document) -> Document:
+    item = calls.call("schedules.resume", name=given["id"])
+    return {"summary": f"Resumed {item['name']}.", **_task(calls, item)}
 
 
-def _context(desk: Desk, given: Document) -> Document:
+def _context(calls: PrincipalCalls, given: Document) -> Document:
     """The seven fields; all are null outside a run."""
-    found = desk.call("system.context")
+    found = calls.call("system.context")
     thread, workdir = found["thread"], found["workdir"]
     fields: Document = {
         "channel": found["channel"],

@@ -13,7 +13,7 @@ from matins.errors import InvalidInput, MatinsError
 from matins.service.permissions import check_granted
 from matins.surfaces.mcp import protocol, texts
 from matins.surfaces.mcp.answers import bounded, error_text, readable
-from matins.surfaces.mcp.desk import Desk, Document
+from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
 from matins.surfaces.mcp.protocol import Json, ProtocolError, Request
 from matins.surfaces.mcp.tool import Tool, checked
 from matins.surfaces.mcp.tools import MAX_WAIT_S, shown_run
@@ -37,13 +37,13 @@ class ToolServer:
     def __init__(self, in_thread: InThread) -> None:
         self._in_thread = in_thread
 
-    async def answer(self, message: Json, request: Request, desk: Desk, toolset: str) -> Json | None:
+    async def answer(self, message: Json, request: Request, calls: PrincipalCalls, toolset: str) -> Json | None:
         """The response to a message; None for a notification."""
         if "id" not in message:
             return None
-        return protocol.response(request, await self._result(request, desk, toolset))
+        return protocol.response(request, await self._result(request, calls, toolset))
 
-    async def _result(self, request: Request, desk: Desk, toolset: str) -> Json:
+    async def _result(self, request: Request, calls: PrincipalCalls, toolset: str) -> Json:
         match request.method:
             case "server/discover" if request.is_modern:
                 return protocol.discovered(texts.INSTRUCTIONS)
@@ -52,16 +52,16 @@ class ToolServer:
             case "ping" if not request.is_modern:
                 return {}
             case "tools/list":
-                tools = [_described(tool) for tool in listed(desk.principal, toolset)]
+                tools = [_described(tool) for tool in listed(calls.principal, toolset)]
                 return {"tools": tools, **protocol.cached(_LIST_TTL_MS)}
             case "tools/call":
-                return await self._call_tool(request, desk, toolset)
+                return await self._call_tool(request, calls, toolset)
             case "resources/list":
                 return {"resources": [texts.PHRASES_RESOURCE], **protocol.cached()}
             case "resources/templates/list":
                 return {"resourceTemplates": _templates(), **protocol.cached()}
             case "resources/read":
-                return await self._read_resource(request, desk)
+                return await self._read_resource(request, calls)
             case "prompts/list":
                 return {"prompts": _prompts(), **protocol.cached()}
             case "prompts/get":
@@ -69,45 +69,45 @@ class ToolServer:
             case _:
                 raise ProtocolError(protocol.METHOD_NOT_FOUND, f'There is no method "{request.method}".')
 
-    async def _call_tool(self, request: Request, desk: Desk, toolset: str) -> Json:
+    async def _call_tool(self, request: Request, calls: PrincipalCalls, toolset: str) -> Json:
         name, arguments = _text(request, "name"), _object(request, "arguments")
         tool = find(toolset, name)
         if tool is None:
-            known = ", ".join(one.name for one in listed(desk.principal, toolset))
+            known = ", ".join(one.name for one in listed(calls.principal, toolset))
             return _failed(f'There is no tool "{readable(name)}". There are: {known}. [not_found, name]')
         try:
-            check_granted(desk.principal, tool.right, f"call {tool.name}")
+            check_granted(calls.principal, tool.right, f"call {tool.name}")
             given = checked(tool, arguments)
-            if tool.name == "answer_approval" and (asked := await self._form(request, desk, given)) is not None:
+            if tool.name == "answer_approval" and (asked := await self._form(request, calls, given)) is not None:
                 return asked
-            answer = await self._in_thread(tool.call, desk, given)
+            answer = await self._in_thread(tool.call, calls, given)
             if tool.name == "run_schedule" and given.get("wait_seconds") and "run" in answer:
-                answer = await self._ended(desk, answer, given["wait_seconds"])
+                answer = await self._ended(calls, answer, given["wait_seconds"])
         except MatinsError as error:
             return _failed(error_text(error))
         except Exception:
             log.exception("the tool %s failed", tool.name)
             return _failed("Matins failed. Tell the person to look into its log. [internal]")
-        return _succeeded({**answer, "note": desk.note} if desk.note else answer)
+        return _succeeded({**answer, "note": calls.note} if calls.note else answer)
 
-    async def _ended(self, desk: Desk, answer: Document, seconds: int) -> Document:
+    async def _ended(self, calls: PrincipalCalls, answer: Document, seconds: int) -> Document:
         """The run once it is over, or as it is after some seconds. No thread waits meanwhile."""
         looks = round(min(seconds, MAX_WAIT_S) / _LOOK_S)
         while True:
-            run = await self._in_thread(lambda: desk.call("runs.get", run_id=answer["run"]["run"]))
+            run = await self._in_thread(lambda: calls.call("runs.get", run_id=answer["run"]["run"]))
             settled = not run["live"] or run["state"] == "held" or run["status"] == "awaiting_approval"
             if settled or looks <= 0:
                 return shown_run(run)
             looks -= 1
             await asyncio.sleep(_LOOK_S)
 
-    async def _form(self, request: Request, desk: Desk, given: Document) -> Json | None:
+    async def _form(self, request: Request, calls: PrincipalCalls, given: Document) -> Json | None:
         """The form that a person must answer first; None once it is accepted. Only the person's client fills it in."""
-        found = await self._in_thread(lambda: desk.call("approvals.get", approval_id=given["approval"]))
+        found = await self._in_thread(lambda: calls.call("approvals.get", approval_id=given["approval"]))
         if found["digest"] != given["digest"]:
             message = f"Approval {found['id']} has changed since it was read."
             raise InvalidInput(message, field="digest", hint="Call list_approvals, and show the person what it is now.")
-        link = desk.approval(found)["url"]
+        link = calls.approval(found)["url"]
         if not request.shows_forms:
             return _failed(
                 f"This client cannot ask the person. Give the person this link: {link} [not_allowed, approval]"
@@ -119,10 +119,10 @@ class ToolServer:
             return None
         return _failed(f"The person did not confirm, and nothing is decided. The link: {link} [not_allowed, approval]")
 
-    async def _read_resource(self, request: Request, desk: Desk) -> Json:
+    async def _read_resource(self, request: Request, calls: PrincipalCalls) -> Json:
         uri = _text(request, "uri")
         try:
-            text = await self._in_thread(texts.read_resource, desk, uri)
+            text = await self._in_thread(texts.read_resource, calls, uri)
         except MatinsError as error:
             raise ProtocolError(protocol.INVALID_PARAMS, error_text(error)) from None
         return {"contents": [{"uri": uri, "text": text}], **protocol.cached()}

@@ -12,7 +12,7 @@ import orjson
 from matins.api.use_case import Caller
 from matins.model.access import Principal
 from matins.surfaces.mcp import protocol
-from matins.surfaces.mcp.desk import Desk
+from matins.surfaces.mcp.principal_calls import PrincipalCalls
 from matins.surfaces.mcp.protocol import Json, ProtocolError
 from matins.surfaces.mcp.server import ToolServer
 
@@ -21,10 +21,10 @@ NOT_RUNNING = "Note: no daemon is running, so nothing fires until `matins up`."
 
 def serve_store(caller: Caller, principal: Principal, toolset: str) -> None:
     """Serve until the client closes its end."""
-    asyncio.run(_serve(Desk(caller, principal, "http://127.0.0.1:7411", NOT_RUNNING), toolset))
+    asyncio.run(_serve(PrincipalCalls(caller, principal, "http://127.0.0.1:7411", NOT_RUNNING), toolset))
 
 
-async def _serve(desk: Desk, toolset: str) -> None:
+async def _serve(calls: PrincipalCalls, toolset: str) -> None:
     """A call that waits does not hold up the next."""
 
     async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -34,15 +34,15 @@ async def _serve(desk: Desk, toolset: str) -> None:
     async with asyncio.TaskGroup() as answers:
         while line := await asyncio.to_thread(sys.stdin.readline):
             if line.strip():
-                answers.create_task(_answer(server, line, desk, toolset))
+                answers.create_task(_answer(server, line, calls, toolset))
 
 
-async def _answer(server: ToolServer, line: str, desk: Desk, toolset: str) -> None:
+async def _answer(server: ToolServer, line: str, calls: PrincipalCalls, toolset: str) -> None:
     number = None
     try:
         message = protocol.read(line)
         number = message.get("id")
-        answer: Json | None = await server.answer(message, protocol.request_of(message), desk, toolset)
+        answer: Json | None = await server.answer(message, protocol.request_of(message), calls, toolset)
     except ProtocolError as error:
         answer = protocol.error_response(number, error)
     if answer is not None:

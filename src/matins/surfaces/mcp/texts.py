@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matins.errors import NotFound
 from matins.surfaces.mcp.answers import bounded, readable
-from matins.surfaces.mcp.desk import Desk
+from matins.surfaces.mcp.principal_calls import PrincipalCalls
 from matins.surfaces.mcp.tools import TOOLS
 
 INSTRUCTIONS = (
@@ -61,7 +61,7 @@ PHRASES = "matins://phrases"
 PHRASES_RESOURCE = {"name": "phrases", "uri": PHRASES, "description": "What a when may say, as a grammar."}
 
 
-def read_resource(desk: Desk, uri: str) -> str:
+def read_resource(calls: PrincipalCalls, uri: str) -> str:
     """The content of a resource, as JSON or text."""
     import orjson
 
@@ -70,11 +70,11 @@ def read_resource(desk: Desk, uri: str) -> str:
         return resources.files("matins.engine.english").joinpath("phrases.ebnf").read_text(encoding="utf-8")
     match parts:
         case ["schedule", agent, *name] if name:
-            found = TOOLS["get_schedule"].call(desk, {"name": "/".join(filter(None, (agent, *name)))})
+            found = TOOLS["get_schedule"].call(calls, {"name": "/".join(filter(None, (agent, *name)))})
         case ["run", run]:
-            found = TOOLS["get_run"].call(desk, {"run": run, "output": "none"})
+            found = TOOLS["get_run"].call(calls, {"run": run, "output": "none"})
         case ["run", run, "output"]:
-            return str(TOOLS["get_run"].call(desk, {"run": run, "output": "tail"})["output"])
+            return str(TOOLS["get_run"].call(calls, {"run": run, "output": "tail"})["output"])
         case _:
             hint = f"There are: {', '.join((PHRASES, *TEMPLATES))}."
             raise NotFound(f'There is no resource "{uri}".', value=uri, field="uri", hint=hint)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 from matins.model.access import Right
-from matins.surfaces.mcp.desk import Desk, Document
+from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
 
-Call = Callable[[Desk, Document], Document]
+Call = Callable[[PrincipalCalls, Document], Document]
 
 
 class Tool(NamedTuple):

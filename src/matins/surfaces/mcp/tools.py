@@ -9,7 +9,16 @@ from typing import Any, cast
 
 from matins.errors import Conflict, InvalidInput
 from matins.surfaces.mcp.answers import MAX_OUTPUT_BYTES, fit, quoted
-from matins.surfaces.mcp.desk import Desk, Document, brief, count, local, outcome_of, run_brief, whole
+from matins.surfaces.mcp.principal_calls import (
+    Document,
+    PrincipalCalls,
+    brief,
+    count,
+    local,
+    outcome_of,
+    run_brief,
+    whole,
+)
 from matins.surfaces.mcp.tool import Tool, WrongArguments
 from matins.surfaces.transcript_text import TranscriptText
 
@@ -35,8 +44,8 @@ DRY_RUN = {"type": "boolean", "description": "Only show what would happen."}
 SETTINGS = {"type": "object", "description": "Further settings, such as retries or catch_up."}
 
 
-def _status(desk: Desk, given: Document) -> Document:
-    found = desk.call("system.status")
+def _status(calls: PrincipalCalls, given: Document) -> Document:
+    found = calls.call("system.status")
     problems = [{"problem": item["sentence"], "command": item["command"]} for item in found["attention"]]
     return {
         "summary": found["summary"],
@@ -50,18 +59,20 @@ def _status(desk: Desk, given: Document) -> Document:
     }
 
 
-def _list_schedules(desk: Desk, given: Document) -> Document:
+def _list_schedules(calls: PrincipalCalls, given: Document) -> Document:
     limit, after = given.get("limit", 20), _cursor(given)
     found: list[Document] = []
     more = False
     while len(found) < limit:
-        page = desk.call("schedules.list", agent=given.get("agent"), state=given.get("state"), after=after, limit=_PAGE)
+        page = calls.call(
+            "schedules.list", agent=given.get("agent"), state=given.get("state"), after=after, limit=_PAGE
+        )
         for item in page:
             if len(found) == limit:
                 more = True
                 break
             after = item["id"]
-            if _matches(desk, item, given):
+            if _matches(calls, item, given):
                 found.append(item)
         if len(page) < _PAGE or more:
             break
@@ -74,18 +85,18 @@ def _list_schedules(desk: Desk, given: Document) -> Document:
     return answer
 
 
-def _matches(desk: Desk, item: Document, given: Document) -> bool:
+def _matches(calls: PrincipalCalls, item: Document, given: Document) -> bool:
     query = given.get("query", "").lower()
     text = f"{item['agent']}/{item['name']} {item['trigger_text']} {item['prompt'] or ''}".lower()
-    mine = item["created_by"] == desk.principal.name or item["agent"] == desk.principal.name
+    mine = item["created_by"] == calls.principal.name or item["agent"] == calls.principal.name
     return query in text and (mine or not given.get("mine"))
 
 
-def _get_schedule(desk: Desk, given: Document) -> Document:
-    item = desk.call("schedules.get", name=given["name"])
+def _get_schedule(calls: PrincipalCalls, given: Document) -> Document:
+    item = calls.call("schedules.get", name=given["name"])
     name = f"{item['agent']}/{item['name']}" if item["agent"] else item["name"]
-    coming = desk.call("schedules.preview", name=name)
-    runs = desk.call("runs.list", schedule=name, limit=5)
+    coming = calls.call("schedules.preview", name=name)
+    runs = calls.call("runs.list", schedule=name, limit=5)
     summary = f"{item['name']}: {item['trigger_text']} ({item['timezone']}), {item['state']}. {coming['standing']}"
     answer: Document = {
         "summary": summary,
@@ -94,7 +105,7 @@ def _get_schedule(desk: Desk, given: Document) -> Document:
         "last": [run_brief(run, item["timezone"]) for run in runs],
         "cost_per_day": coming["cost_per_day"],
     }
-    approval = desk.approval_of(item)
+    approval = calls.approval_of(item)
     return {**answer, "approval": approval} if approval else answer
 
 
@@ -102,19 +113,19 @@ def _slot(slot: Document) -> Document:
     return {"at": slot["local"], "verdict": slot["verdict"], "reason": slot["sentence"]}
 
 
-def _wanted(desk: Desk, given: Document) -> Document:
+def _wanted(calls: PrincipalCalls, given: Document) -> Document:
     """The arguments of `add`."""
     plain = ("when", "prompt", "name", "agent", "timezone", "target", "ends_at", "max_cost")
     wanted = {name: given[name] for name in plain if name in given}
-    if "agent" not in wanted and desk.principal.role == "agent":
-        wanted["agent"] = desk.principal.name
+    if "agent" not in wanted and calls.principal.role == "agent":
+        wanted["agent"] = calls.principal.name
     return {**given.get("settings", {}), **wanted}
 
 
-def create_schedule(desk: Desk, given: Document) -> Document:
-    wanted = _wanted(desk, given)
+def create_schedule(calls: PrincipalCalls, given: Document) -> Document:
+    wanted = _wanted(calls, given)
     if given.get("dry_run"):
-        plan = _all_errors(desk, "schedules.preview_new", wanted)
+        plan = _all_errors(calls, "schedules.preview_new", wanted)
         forecast = plan["forecast"]
         asks = " A person would have to approve it." if plan["needs_approval"] else ""
         summary = f"Dry run, nothing was written: {forecast['schedule']}, {forecast['trigger_text']}.{asks}"
@@ -126,29 +137,29 @@ def create_schedule(desk: Desk, given: Document) -> Document:
             "cost_per_day": forecast["cost_per_day"],
         }
     try:
-        item, created = _all_errors(desk, "schedules.add", wanted), True
+        item, created = _all_errors(calls, "schedules.add", wanted), True
     except Conflict as conflict:
         if conflict.field != "name" or "name" not in wanted:
             raise
-        item, created = _same(desk, wanted, conflict), False
-    return _made(desk, item, created=created)
+        item, created = _same(calls, wanted, conflict), False
+    return _made(calls, item, created=created)
 
 
-def _same(desk: Desk, wanted: Document, conflict: Conflict) -> Document:
+def _same(calls: PrincipalCalls, wanted: Document, conflict: Conflict) -> Document:
     """The schedule that has the name, if it is what is wanted. Otherwise a conflict that names the tool."""
     rest = {name: value for name, value in wanted.items() if name not in ("name", "agent")}
     named = {"name": wanted["name"], **({"agent": wanted["agent"]} if wanted.get("agent") else {})}
-    changes = desk.send("schedules.preview_edit", {**named, **rest})["settings"]
+    changes = calls.send("schedules.preview_edit", {**named, **rest})["settings"]
     differing = [change["setting"] for change in changes if change["setting"] in rest]
     if differing:
         hint = f"To change {', '.join(differing)}, call update_schedule."
         raise Conflict(conflict.message, value=wanted["name"], field="name", hint=hint) from None
-    return desk.send("schedules.get", named)
+    return calls.send("schedules.get", named)
 
 
-def _made(desk: Desk, item: Document, *, created: bool) -> Document:
+def _made(calls: PrincipalCalls, item: Document, *, created: bool) -> Document:
     name = f"{item['agent']}/{item['name']}" if item["agent"] else item["name"]
-    coming, approval = desk.call("schedules.preview", name=name, count=3), desk.approval_of(item)
+    coming, approval = calls.call("schedules.preview", name=name, count=3), calls.approval_of(item)
     verb = "Created" if created else "There is already"
     summary = f"{verb} {item['name']}: {item['trigger_text']} ({item['timezone']})."
     if approval is not None:
@@ -158,87 +169,87 @@ def _made(desk: Desk, item: Document, *, created: bool) -> Document:
     return {**answer, "approval": approval} if approval else answer
 
 
-def _all_errors(desk: Desk, use_case: str, wanted: Document) -> Document:
+def _all_errors(calls: PrincipalCalls, use_case: str, wanted: Document) -> Document:
     """The result. If several settings are wrong, one error names all of them."""
     try:
-        return desk.send(use_case, wanted)
+        return calls.send(use_case, wanted)
     except InvalidInput as first:
         errors, rest = [first], dict(wanted)
         while len(errors) < _MAX_ERRORS and errors[-1].field in rest:
             del rest[str(errors[-1].field)]
-            error = _error_of(desk, {**({"when": "1h"} if "when" not in rest else {}), **rest})
+            error = _error_of(calls, {**({"when": "1h"} if "when" not in rest else {}), **rest})
             if error is None or error.field not in rest:
                 break
             errors.append(error)
         raise (first if len(errors) == 1 else WrongArguments(errors)) from None
 
 
-def _error_of(desk: Desk, wanted: Document) -> InvalidInput | None:
+def _error_of(calls: PrincipalCalls, wanted: Document) -> InvalidInput | None:
     try:
-        desk.send("schedules.preview_new", wanted)
+        calls.send("schedules.preview_new", wanted)
     except InvalidInput as error:
         return error
     return None
 
 
-def update_schedule(desk: Desk, given: Document) -> Document:
+def update_schedule(calls: PrincipalCalls, given: Document) -> Document:
     name = given["name"]
     edits = {**given.get("settings", {}), **{key: given[key] for key in ("when", "prompt") if key in given}}
-    before = desk.call("schedules.get", name=name)
+    before = calls.call("schedules.get", name=name)
     if not edits and "paused" not in given:
         raise InvalidInput("There is nothing to change.", field="name", hint="Give when, prompt, paused or settings.")
-    plan = desk.send("schedules.preview_edit", {"name": name, **edits}) if edits else None
+    plan = calls.send("schedules.preview_edit", {"name": name, **edits}) if edits else None
     changes = (
         [{"setting": one["setting"], "before": one["before"], "after": one["after"]} for one in plan["settings"]]
         if plan
         else []
     )
     if given.get("dry_run"):
-        coming = plan["after"] if plan else desk.call("schedules.preview", name=name)
+        coming = plan["after"] if plan else calls.call("schedules.preview", name=name)
         summary = f"Dry run, nothing was written: {count(len(changes), 'setting')} of {before['name']} would change."
         return {"summary": summary, "changes": changes, "next": [_slot(slot) for slot in coming["slots"]]}
     if edits:
-        desk.send(
+        calls.send(
             "schedules.edit", {"name": name, **({"if_rev": given["if_rev"]} if "if_rev" in given else {}), **edits}
         )
     if given.get("paused") is True:
-        desk.call("schedules.pause", name=name, until=given.get("until"), note=given.get("note"))
+        calls.call("schedules.pause", name=name, until=given.get("until"), note=given.get("note"))
         changes.append({"setting": "paused", "before": before["state"] == "paused", "after": True})
     elif given.get("paused") is False:
-        desk.call("schedules.resume", name=name)
+        calls.call("schedules.resume", name=name)
         changes.append({"setting": "paused", "before": before["state"] == "paused", "after": False})
-    item = desk.call("schedules.get", name=name)
-    return {**_made(desk, item, created=False), "summary": _updated(desk, item, changes), "changes": changes}
+    item = calls.call("schedules.get", name=name)
+    return {**_made(calls, item, created=False), "summary": _updated(calls, item, changes), "changes": changes}
 
 
-def _updated(desk: Desk, item: Document, changes: list[Document]) -> str:
+def _updated(calls: PrincipalCalls, item: Document, changes: list[Document]) -> str:
     names = ", ".join(change["setting"] for change in changes) or "nothing"
     waits = " The change waits for a person." if item["state"] == "pending" else ""
     return f"Changed {names} of {item['name']}: {item['trigger_text']}, {item['state']}.{waits}"
 
 
-def delete_schedule(desk: Desk, given: Document) -> Document:
-    item = desk.call("schedules.get", name=given["name"])
+def delete_schedule(calls: PrincipalCalls, given: Document) -> Document:
+    item = calls.call("schedules.get", name=given["name"])
     if given.get("dry_run"):
         return {"summary": f"Dry run: {item['name']} would be deleted. Its history is kept.", "removed": False}
-    removed = bool(desk.call("schedules.delete", name=given["name"]))
+    removed = bool(calls.call("schedules.delete", name=given["name"]))
     return {"summary": f"Deleted {item['name']}. Its history is kept.", "removed": removed}
 
 
-def run_schedule(desk: Desk, given: Document) -> Document:
+def run_schedule(calls: PrincipalCalls, given: Document) -> Document:
     """Start a run. The server waits for its end, if that is asked for."""
     if given.get("dry_run"):
-        found = desk.call("schedules.why", name=given["name"])
+        found = calls.call("schedules.why", name=given["name"])
         return {"summary": "Dry run: nothing was started.", "gates": _gates(found["now"])}
-    return shown_run(desk.call("schedules.run", name=given["name"], key=given.get("key")))
+    return shown_run(calls.call("schedules.run", name=given["name"], key=given.get("key")))
 
 
 def shown_run(run: Document) -> Document:
     return {"summary": f"Run {run['id']} of {run['schedule']} is {run['status']}.", "run": run_brief(run)}
 
 
-def _why(desk: Desk, given: Document) -> Document:
-    found = desk.call("schedules.why", name=given["name"], at=given.get("at"))
+def _why(calls: PrincipalCalls, given: Document) -> Document:
+    found = calls.call("schedules.why", name=given["name"], at=given.get("at"))
     zone, detail = found["timezone"], found["run"]
     answer: Document = {
         "summary": found["summary"],
@@ -255,9 +266,9 @@ def _gates(reports: list[Document]) -> list[Document]:
     return [{"gate": one["gate"], "passes": one["passes"], "says": one["sentence"]} for one in reports]
 
 
-def _list_runs(desk: Desk, given: Document) -> Document:
+def _list_runs(calls: PrincipalCalls, given: Document) -> Document:
     limit = given.get("limit", 20)
-    runs = desk.call(
+    runs = calls.call(
         "runs.list", schedule=given.get("schedule"), state=given.get("state"), before=_cursor(given), limit=limit
     )
     since = datetime.fromisoformat(given["since"]) if "since" in given else None
@@ -276,8 +287,8 @@ def _aware(at: datetime) -> datetime:
     return at
 
 
-def _get_run(desk: Desk, given: Document) -> Document:
-    run, wanted = desk.call("runs.get", run_id=given["run"]), given.get("output", "tail")
+def _get_run(calls: PrincipalCalls, given: Document) -> Document:
+    run, wanted = calls.call("runs.get", run_id=given["run"]), given.get("output", "tail")
     answer = shown_run(run)
     result: Any = outcome_of(run).get("result")
     text: Any = cast("Document", result).get("text") if isinstance(result, dict) else None
@@ -285,53 +296,53 @@ def _get_run(desk: Desk, given: Document) -> Document:
         answer["answer"] = quoted(f"the answer of run {run['id']}", str(text), 4_000)
     if wanted == "none":
         return answer
-    text, following = _output(desk, run["id"], None if wanted == "tail" else given.get("offset", 0), given.get("raw"))
+    text, following = _output(calls, run["id"], None if wanted == "tail" else given.get("offset", 0), given.get("raw"))
     answer["output"] = quoted(f"output of run {run['id']}", text, MAX_OUTPUT_BYTES)
     return answer if following is None else {**answer, "next_offset": following}
 
 
-def _output(desk: Desk, run: str, offset: int | None, raw: bool | None) -> tuple[str, int | None]:
+def _output(calls: PrincipalCalls, run: str, offset: int | None, raw: bool | None) -> tuple[str, int | None]:
     """A piece of the output, or its end for None; and where the next piece begins, if there is one. Events of tools are
     read as people read them, unless raw ones are wanted."""
     if raw:
-        piece = desk.call("runs.output", run_id=run, offset=-_PIECE if offset is None else offset, limit=_PIECE)
+        piece = calls.call("runs.output", run_id=run, offset=-_PIECE if offset is None else offset, limit=_PIECE)
         text = piece["text"]
     else:
         start, limit = (-_EVENTS, _EVENTS) if offset is None else (offset, _PIECE)
-        piece = desk.call("runs.transcript", run_id=run, offset=start, limit=limit)
+        piece = calls.call("runs.transcript", run_id=run, offset=start, limit=limit)
         lines = TranscriptText()
         text = lines.read(piece["entries"]) + lines.rest()
     end = text if offset is not None or len(text) <= _PIECE else f"…{text[-_PIECE:]}"
     return end, piece["next"] if piece["next"] < piece["total"] else None
 
 
-def _cancel_run(desk: Desk, given: Document) -> Document:
-    return shown_run(desk.call("runs.cancel", run_id=given["run"], reason=given.get("reason")))
+def _cancel_run(calls: PrincipalCalls, given: Document) -> Document:
+    return shown_run(calls.call("runs.cancel", run_id=given["run"], reason=given.get("reason")))
 
 
-def _list_approvals(desk: Desk, given: Document) -> Document:
-    asked = desk.call("approvals.list", state=given.get("state"))
-    items = [{**desk.approval(one), "asked_by": one["requested_by"], "about": one["schedule"], "kind": one["kind"],
+def _list_approvals(calls: PrincipalCalls, given: Document) -> Document:
+    asked = calls.call("approvals.list", state=given.get("state"))
+    items = [{**calls.approval(one), "asked_by": one["requested_by"], "about": one["schedule"], "kind": one["kind"],
               "request": one["request"]} for one in asked]  # fmt: skip
     return fit({"summary": count(len(items), "approval") + ".", "approvals": items}, "approvals")
 
 
-def answer_approval(desk: Desk, given: Document) -> Document:
+def answer_approval(calls: PrincipalCalls, given: Document) -> Document:
     """Vote. The server asks the person by a form before it calls this."""
     verb = {"approve": "approvals.approve", "deny": "approvals.deny"}[given["decision"]]
-    found = desk.call(verb, approval_id=given["approval"], digest=given["digest"], note=given.get("note"))
-    return {"summary": f"Approval {found['id']} is {found['state']}.", "approval": desk.approval(found)}
+    found = calls.call(verb, approval_id=given["approval"], digest=given["digest"], note=given.get("note"))
+    return {"summary": f"Approval {found['id']} is {found['state']}.", "approval": calls.approval(found)}
 
 
-def _context(desk: Desk, given: Document) -> Document:
-    found = desk.call("system.context")
+def _context(calls: PrincipalCalls, given: Document) -> Document:
+    found = calls.call("system.context")
     if found["run_id"] is None:
         return {"summary": "This is no run.", **found}
     return {"summary": f"Run {found['run_id']} of {found['schedule']}, attempt {found['attempt']}.", **found}
 
 
-def _report_outcome(desk: Desk, given: Document) -> Document:
-    desk.call("runs.report_outcome", outcome=given["outcome"], reason=given.get("reason"))
+def _report_outcome(calls: PrincipalCalls, given: Document) -> Document:
+    calls.call("runs.report_outcome", outcome=given["outcome"], reason=given.get("reason"))
     return {"summary": f"Reported: {given['outcome']}. It counts when the run ends."}
 
 

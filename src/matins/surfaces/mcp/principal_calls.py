@@ -18,7 +18,7 @@ _MAX_TEXT = 2_000
 
 
 @dataclass(frozen=True)
-class Desk:
+class PrincipalCalls:
     """The use cases, called by one principal."""
 
     caller: Caller
