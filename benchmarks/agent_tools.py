@@ -35,13 +35,13 @@ def one_round(folder: Path) -> None:
     from matins import Matins
     from matins.api.use_case import Caller
     from matins.model.access import OWNER
-    from matins.surfaces.mcp.desk import Desk
+    from matins.surfaces.mcp.principal_calls import PrincipalCalls
     from matins.surfaces.mcp.protocol import read, request_of
     from matins.surfaces.mcp.server import ToolServer
 
     late: list[float] = []
     matins = Matins(f"sqlite:///{folder}/matins.db")
-    desk = Desk(cast("Caller", matins), OWNER, "http://127.0.0.1:7411")
+    desk = PrincipalCalls(cast("Caller", matins), OWNER, "http://127.0.0.1:7411")
     server = ToolServer(asyncio.to_thread)
     message = read(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "status"}}))
 
