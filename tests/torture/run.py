@@ -95,7 +95,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0, help="at least so long")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--forget-epochs", action="store_true", help="without the check that fences old workers off")
-    parser.add_argument("--coarse", action="store_true", help="one death in each function, not at each of its points")
+    parser.add_argument(
+        "--coarse",
+        action="store_true",
+        help="try for a death in each function, not at each of its points, and do not insist on it",
+    )
     parser.add_argument("--keep", action="store_true", help="keep the stores when something is wrong")
     return parser.parse_args()
 
@@ -220,7 +224,11 @@ class Show:
             self._turn_at = time.monotonic() + self._weather.uniform(0.2, _WEATHER_S)
 
     def _missing(self) -> list[str]:
-        """The faults that were not reached."""
+        """The faults that were not reached, and the points at which nothing died."""
+        never = [] if self._scenes is None or self._clock is None else self._cover.never()
+        return self._missing_faults() + [f"a death at {point}" for point in never]
+
+    def _missing_faults(self) -> list[str]:
         if self._scenes is None or self._clock is None:
             # On a server an attempt that was followed may have had nothing left to write.
             return [] if self._main.followed >= (2 if self._main.stage.sqlite else 5) else ["nobody was followed"]
@@ -236,7 +244,7 @@ class Show:
             "a restart of the server": self._restart is None or self._restarts,
         }
         missing += [what for what, times in reached.items() if not times]
-        return missing + [f"a death at {point}" for point in self._cover.never()]
+        return missing
 
     def _theatres(self) -> list[Theatre]:
         theatres = [director.theatre for director in self._directors.values()]
@@ -279,7 +287,9 @@ class Show:
             wrong.append(f"not reached: {self._asked.kills} kills in {round(self._took[1])} s")
         wrong += [f"there were no {what}" for what in ("kills", "pauses", "slots") if not line[what]]
         if not self._asked.forget_epochs:
-            wrong += [f"not reached: {what}" for what in self._missing()]
+            # A rare point is reached by chance, which a test must not depend on.
+            missing = self._missing_faults() if self._asked.coarse else self._missing()
+            wrong += [f"not reached: {what}" for what in missing]
             wrong += [] if line["held"] else ["no agent was ever held"]
         return line, wrong
 

@@ -35,7 +35,7 @@ def _torture(*words: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[s
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("store", _STORES)
 def test_nothing_is_lost_and_nothing_happens_twice(store: str) -> None:
-    """H2 H3 H8 S2 S4 S7 S8: at least 150 kills, within each function that writes and at random; `make torture` kills at
+    """H2 H3 H8 S2 S4 S7 S8: at least 150 kills, in the functions that write and at random; `make torture` kills at
     every point of the statement trace."""
     line, done = _torture("--store", store, "--kills", "150", "--seed", "1", "--coarse")
     assert done.returncode == 0, f"{line}\n{done.stderr[-6000:]}"

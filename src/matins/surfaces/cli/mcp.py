@@ -54,7 +54,7 @@ def serve(context: CliContext, toolset: str | None, client: str) -> None:
     "--role",
     type=click.Choice(["agent", "operator"]),
     default="agent",
-    help="agent: what it creates waits for a person. operator: it does not. Default: agent.",
+    help="What an agent creates waits for a person; what an operator creates does not. Default: agent.",
 )
 @click.option("--with-approvals", is_flag=True, help="It may ask you, by a form, to approve. Needs --role operator.")
 @click.option("--http", is_flag=True, help="By the address of the daemon, in place of a command.")
