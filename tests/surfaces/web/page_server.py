@@ -30,8 +30,8 @@ def launch(playwright: Playwright) -> Browser:
 
 
 class PageServer:
-    def __init__(self, url: str, *, start: bool = True, port: int = 0) -> None:
-        self.matins = Matins(url)
+    def __init__(self, url: str, *, start: bool = True, port: int = 0, matins: Matins | None = None) -> None:
+        self.matins = matins or Matins(url)
         self.matins.job("work")(lambda run: None)
         if start:
             self.matins.start()

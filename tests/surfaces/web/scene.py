@@ -95,5 +95,5 @@ def more_views(started: dict[str, str]) -> list[str]:
     return [
         f"/schedules/writer/{LONG}", "/schedules/writer/report", f"/runs/{started['report']}?tab=raw", *runs,
         f"/runs/{started['called']}?tab=definition", f"/schedules/{quote(NAME)}/{quote(NAME)}",
-        f"/agents/{quote(NAME, safe='')}",
+        f"/agents/{quote(NAME, safe='')}", "/inbound/1",
     ]  # fmt: skip

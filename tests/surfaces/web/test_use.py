@@ -81,6 +81,9 @@ def test_a_new_schedule_is_read_back_while_it_is_typed(server: PageServer, brows
     when.fill("every weekday at 9am")
     expect(page.locator("#prev mark")).to_have_text("every weekday at 09:00")
     expect(page.locator("#prev .fires li")).to_have_count(5)
+    when.fill("in 2 hours")
+    expect(page.locator("#prev header")).to_contain_text("one run")
+    expect(page.locator("#prev mark")).to_contain_text("CE")  # the zone of its time
     when.fill("every blue moon")
     expect(page.locator("#prev [data-invalid]")).to_be_visible()
     expect(page.get_by_role("button", name="Create schedule")).to_be_disabled()
@@ -92,6 +95,7 @@ def test_a_new_schedule_is_read_back_while_it_is_typed(server: PageServer, brows
     )
     page.get_by_role("button", name="Create schedule").click()
     page.wait_for_url("**/schedules/demo/brief")
+    assert server.matins.get("brief").timezone == "Europe/Berlin", "nine o'clock where the person is"
     page.get_by_role("link", name="Edit").click()
     page.locator("textarea[name=prompt]").fill("Say the month")
     server.matins.edit("brief", prompt="Somebody else was quicker")
@@ -128,21 +132,31 @@ def test_b5_a_digest_that_changes_disarms_and_two_browsers_agree(
     page.keyboard.press("a")
     page.keyboard.press("Enter")
     expect(other.get_by_text("Nothing waits for you")).to_be_visible()
+    expect(other.locator("#waiting")).to_be_hidden()
     assert m.runs.wait(run.id, timeout=60).state == "succeeded"
+    expect(other.get_by_role("row", name="deploy").get_by_text("Approved")).to_be_visible()
 
 
 def test_b5_a_request_is_approved_with_another_prompt(server: PageServer, browse: Callable[..., Browsing]) -> None:
-    """B5: the run says what the person wrote, under a digest of its own."""
+    """B5: the run says what the person wrote, under a digest of its own. The keys go on with the next request."""
     m = server.matins
     m.agents.set("demo", runner="demo")
-    m.add("deploy", when=YEARLY, agent="demo", prompt="Deploy main", approval="owner_approve")
+    for name in ("deploy", "next"):
+        m.add(name, when=YEARLY, agent="demo", prompt="Deploy main", approval="owner_approve")
     run = m.run("deploy")
     page = browse().sign_in().page()
     page.goto("/approvals")
+    expect(page.locator(".ap.cur>header h2")).to_have_text("Run deploy")
+    other = m.run("next")
+    expect(page.locator(".ap")).to_have_count(2)
     page.keyboard.press("e")
     page.locator("dialog[open] textarea").fill("Deploy the docs only")
     page.get_by_role("button", name="Approve this").click()
+    expect(page.locator(".ap.cur>header h2")).to_have_text("Run next")
+    page.keyboard.press("d")
+    page.keyboard.press("Enter")
     expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    assert m.runs.get(other.id).state == "denied"
     assert m.runs.wait(run.id, timeout=60).state == "succeeded"
     assert "Deploy the docs only" in m.runs.wait(run.id).outcome["result"]["text"]
 

@@ -17,6 +17,9 @@ _COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 _CHECK = "only => axe.run({resultTypes: ['violations'], preload: false, ...only}).then(r => r.violations)"
 _LIVE = "[aria-live]:not([aria-live=off]), [role=status], [role=log]:not([aria-live=off])"
 """Regions that a screen reader speaks by itself when they change."""
+_SCROLLING = """[...document.querySelectorAll('.tw:not(.hw), .tabs')].filter(e => e.scrollWidth > e.clientWidth + 1)
+    .map(e => e.innerText.slice(0, 40))"""
+"""Tables and tabs that hide a part of themselves. The year of a schedule is a picture, and does."""
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +48,7 @@ def problems_of(page: Page, *, access: bool) -> list[str]:
         for scheme in ("light", "dark") if access else ():
             page.emulate_media(color_scheme=scheme)
             found += [f"{width} {scheme}: {each}" for each in complaints(page, colours=scheme == "dark")]
+        found += [f"{width}: {each} scrolls in its card" for each in page.evaluate(_SCROLLING)]
         wide = page.evaluate("document.documentElement.scrollWidth")
         found += [f"it is {wide} wide at {width}"] if wide > width else []
     found += ["a payload ran"] if page.evaluate("window.pwned") else []

@@ -30,6 +30,12 @@ def beside(state: str, text: str) -> str:
     return rest[:1].upper() + rest[1:]
 
 
+def expected(text: str) -> str:
+    """The same for a slot to come: the word beside it says what will happen."""
+    rest = text.partition(": ")[2] if text.startswith("Will be ") else text
+    return rest[:1].upper() + rest[1:]
+
+
 def overview(status: Status) -> str:
     """What matters now, in one sentence."""
     running, needs, failed = len(status.running), len(status.attention), status.failed

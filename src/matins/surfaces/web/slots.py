@@ -67,21 +67,20 @@ def _bar(found: list[tuple[states.Look, datetime, str]], zone: tzinfo, now: date
     return SlotBar(marks, f"Last {counted(len(found), 'slot')}: {text}" if found else "No slots yet")
 
 
+_LINES = {
+    "ok": "M{x} 3v16",
+    "fail": "M{x} 3v9M{x} 14v5",
+    "skip": "M{x} 14v5",
+    **dict.fromkeys(("defer", "wait"), "M{x} 9v10"),
+    **dict.fromkeys(("unk", "stuck", "deny"), "M{x} 3v4M{x} 15v4"),
+}
+"""Marks that are lines, by icon. The others are outlines."""
+_BOX = "M{left} 3.5h3v15h-3z"
+_BOXES = {"miss": "M{left} 9.5h3v9h-3z"}
+
+
 def mark(index: int, look: states.Look, tip: str) -> Mark:
     x = index * _STEP + _STEP // 2
-    match look.icon:
-        case "ok":
-            path, outline = f"M{x} 3v16", False
-        case "fail":
-            path, outline = f"M{x} 3v9M{x} 14v5", False
-        case "skip":
-            path, outline = f"M{x} 14v5", False
-        case "defer" | "wait":
-            path, outline = f"M{x} 9v10", False
-        case "unk" | "stuck" | "deny":
-            path, outline = f"M{x} 3v4M{x} 15v4", False
-        case "miss":
-            path, outline = f"M{x - 1.5} 9.5h3v9h-3z", True
-        case _:
-            path, outline = f"M{x - 1.5} 3.5h3v15h-3z", True
-    return Mark(look.icon, path, outline, index * _STEP, tip.strip())
+    outline = look.icon not in _LINES
+    path = _LINES.get(look.icon) or _BOXES.get(look.icon, _BOX)
+    return Mark(look.icon, path.format(x=x, left=x - 1.5), outline, index * _STEP, tip.strip())

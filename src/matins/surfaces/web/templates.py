@@ -15,13 +15,16 @@ from markupsafe import Markup
 
 from matins.api.codec import to_document
 from matins.model.counting import counted, runs_per_period
-from matins.surfaces.web import states, times
+from matins.records import record_kinds
+from matins.surfaces.web import sentences, states, times
 from matins.surfaces.web.files import StaticFiles
 from matins.surfaces.web.paths import full_name, schedule_path, why_path
 from matins.surfaces.web.visit import Visit
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Control and format characters: ANSI escapes, bidirectional overrides, zero-width characters."""
+_WITHOUT_ZONE = ("interval", "never")
+"""Triggers that name no time of day."""
 _SHOWN_ELSEWHERE = ("name", "usage")
 _ODD = re.compile(r"[^\n\t -~]")
 """Most texts have no such character, and need no closer look."""
@@ -45,6 +48,7 @@ def environment(files: StaticFiles) -> Environment:
         "counted": counted,
         "frequency": runs_per_period,
         "without": str.removeprefix,
+        "expected": sentences.expected,
         "words": states.words,
         "duration": times.duration,
         "segments": partial(quote, safe="/"),
@@ -59,6 +63,7 @@ def environment(files: StaticFiles) -> Environment:
         "schedule_path": schedule_path,
         "why_path": why_path,
         "full_name": full_name,
+        "example": example,
     }
     found.globals.update(names)
     return found
@@ -82,7 +87,17 @@ def values_of(visit: Visit) -> dict[str, Any]:
     def _title(instant: datetime | None) -> str:
         return "" if instant is None else times.full(instant, visit.zone, visit.now)
 
-    return {"visit": visit, "at": at, "ago": ago, "day": day, "full": _title, "can": visit.can}
+    def trigger(schedule: Any) -> str:
+        """When it fires, with the zone of its times where that is not the viewer's."""
+        match schedule.trigger:
+            case {"kind": "once", "at": at}:
+                return f"once, {_title(datetime.fromisoformat(at))}"
+            case {"kind": kind} if kind in _WITHOUT_ZONE or schedule.timezone == visit.zone_name:
+                return schedule.trigger_text
+            case _:
+                return f"{schedule.trigger_text}, {schedule.timezone}"
+
+    return {"visit": visit, "trigger": trigger, "at": at, "ago": ago, "day": day, "full": _title, "can": visit.can}
 
 
 def shown(text: Any) -> Markup:
@@ -112,6 +127,11 @@ def _is_hidden(character: str) -> bool:
 
 def _written(character: str) -> str:
     return "ESC" if character == "\x1b" else f"U+{ord(character):04X}"
+
+
+def example(noun: str) -> str:
+    """A command that makes a record of this kind."""
+    return record_kinds()[noun].example
 
 
 def facts(record: Any) -> list[tuple[str, str]]:

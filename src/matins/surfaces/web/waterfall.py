@@ -64,4 +64,5 @@ def _bar(span: Span, begin: datetime, total: float, now: datetime) -> Bar:
 
 def _tick(begin: datetime, total: float, part: float, zone: tzinfo) -> Tick:
     local = (begin + timedelta(seconds=total * part)).astimezone(zone)
-    return Tick(part * 100, f"{local:%H:%M}" if total > _FINE_S else f"{local:%H:%M:%S}")
+    tenths = f".{local.microsecond // 100_000}" if total < _TICKS else ""
+    return Tick(part * 100, f"{local:%H:%M}" if total > _FINE_S else f"{local:%H:%M:%S}{tenths}")

@@ -95,6 +95,7 @@ on('htmx:after:swap', () => {
   const now = read();
   for (const [id, digest] of digests) if (now.get(id) !== digest) { disarm(); if (now.has(id)) toast('The request has changed. Read it again.'); }
   digests = now;
+  if (!$('.ap.cur')) current($('.ap'));
 });
 digests = read();
 on('click', (event) => {

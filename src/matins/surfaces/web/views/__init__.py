@@ -38,6 +38,7 @@ VIEWS: Mapping[str, View] = {
     "/catch-up": spend.catch_up,
     "/settings": system.settings,
     "/inbound": system.inbound,
+    "/inbound/{call_id}": system.call,
     "/more": system.more,
 }
 FRAGMENTS: Mapping[str, View] = {

@@ -11,6 +11,8 @@ _SHOWN_APART = frozenset(
     {"schedule", "agent", "prompt", "involved", "unusual", "outside", "isolation", "wakes", "slot", "payload"}
 )
 _DECIDED = 10
+_STATES = ("approved", "used", "denied", "expired")
+"""Of requests that have been decided. An approval that has started its run is used."""
 
 
 def index(visit: Visit) -> Page:
@@ -23,7 +25,7 @@ def show(visit: Visit) -> Page:
 
 def _page(visit: Visit, found: list[Approval]) -> Page:
     api = visit.api
-    decided = [each for state in ("approved", "denied") for each in api.approvals.list(state=state, limit=_DECIDED)]
+    decided = [each for state in _STATES for each in api.approvals.list(state=state, newest=True, limit=_DECIDED)]
     decided.sort(key=lambda approval: approval.decided_at or approval.requested_at, reverse=True)
     values = {"cards": [(approval, _exactly(approval)) for approval in found], "decided": decided[:_DECIDED]}
     return Page("approvals.html", "Approvals", values, ("approvals",))

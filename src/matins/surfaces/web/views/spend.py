@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from matins.errors import InvalidInput
 from matins.surfaces.web.budgets import used
 from matins.surfaces.web.visit import Page, Visit
@@ -17,8 +19,17 @@ def catch_up(visit: Visit) -> Page:
     """What a start would do after an absence, and the last absences."""
     api, since, error = visit.api, visit.query.get("since", "").strip(), None
     try:
-        found = api.preview_catch_up_all(since=since or None)
+        found = api.preview_catch_up_all(since=_instant(since, visit) or None)
     except InvalidInput as refused:
         found, error = api.preview_catch_up_all(), refused
     values = {"catch_up": found, "absences": api.system.absences(), "since": since, "error": error}
     return Page("catch_up.html", "Catch-up", values, ())
+
+
+def _instant(text: str, visit: Visit) -> str:
+    """The instant of a field without a zone, which is in the viewer's; anything else as it is."""
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return (given if given.tzinfo else given.replace(tzinfo=visit.zone)).isoformat()

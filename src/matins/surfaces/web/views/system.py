@@ -38,5 +38,11 @@ def inbound(visit: Visit) -> Page:
     return Page("inbound.html", "Inbound", values, ("calls", "runs"))
 
 
+def call(visit: Visit) -> Page:
+    """One call: what came, and what it started."""
+    found = visit.api.calls.get(visit.params["call_id"])
+    return Page("call.html", f"Call {found.id}", {"call": found}, ("calls", "runs"))
+
+
 def more(visit: Visit) -> Page:
     return Page("more.html", "More", {}, ())

@@ -1,0 +1,136 @@
+"""What people come to the page for: why a slot did not run, what a schedule means, what came from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from page_server import Browsing, PageServer
+from playwright.sync_api import Browser, Page, expect
+
+from matins.model.incident import IncidentRow
+
+YEARLY = "0 0 1 1 *"
+STEPS = [
+    {"title": "Build", "job": "work"},
+    {"title": "Test", "job": "work", "after": ["Build"]},
+    {"title": "Publish", "job": "work", "after": ["Build", "Test"]},
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
+    made = PageServer(f"sqlite:///{tmp_path_factory.mktemp('tasks')}/matins.db")
+    m = made.matins
+    m.agents.set("demo", runner="demo")
+    m.quiet_hours.set("always", windows=["mon-sat 00:00-24:00", "sun 00:00-23:59"])
+    m.add("quiet", when="every 1 hour", first="immediately", agent="demo", prompt="x", quiet_hours="always")
+    m.add("morning", when="every monday at 8:30", timezone="Asia/Tokyo", job="work")
+    m.add("nightly", when="every day at 2:00", timezone="Europe/Berlin", job="work")
+    m.missions.make("release", steps=STEPS)
+    m.runs.wait(m.run("release").id, timeout=60)
+    m.inbound.set("hook", kind="github", secret="env:HOOK_SECRET")
+    m.add("called", on={"webhook": "hook"}, job="work")
+    m.calls.fire("webhook", "hook", "delivery-1", body={"number": 7, "title": "Mend it"}, sender="ada")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(server: PageServer, browser: Browser) -> Iterator[Page]:
+    browsing = Browsing(browser, server).sign_in()
+    yield browsing.page()
+    browsing.close()
+
+
+def test_why_a_slot_was_skipped_is_told_gate_by_gate(server: PageServer, page: Page) -> None:
+    """Any slot can be chosen: past ones, and those to come."""
+    page.goto("/schedules/demo/quiet")
+    why = page.get_by_role("region", name="Why")
+    expect(why.get_by_role("heading")).to_contain_text("skipped?")
+    expect(why.locator(".stop")).to_contain_text("Quiet hours")
+    expect(why.locator("ol li")).to_have_count(12)
+    choice = why.get_by_label("Slot", exact=True)
+    coming = choice.locator("option").last
+    expect(coming).to_contain_text("to come")
+    choice.select_option(coming.get_attribute("value"))
+    page.wait_for_url("**at=**")
+    expect(why.locator(".lbl")).to_have_text("Gate by gate, for this slot")
+    expect(why.locator(".stop")).to_contain_text("Quiet hours")
+
+
+def test_a_schedule_that_would_never_run_says_so_before_it_is_made(page: Page) -> None:
+    page.goto("/schedules/new?when=every+day+at+3am")
+    expect(page.locator("#prev .fires li")).to_have_count(5)
+    expect(page.locator("#prev")).not_to_contain_text("This would never run.")
+    page.get_by_text("Limits and policies").click()
+    page.get_by_label("Quiet hours").select_option("always")
+    expect(page.locator("#prev")).to_contain_text("This would never run.")
+    expect(page.locator("#same code")).to_contain_text('--set quiet_hours="always"')
+
+
+def test_times_name_their_zone_where_it_is_not_the_viewers(page: Page) -> None:
+    """A time of day in a trigger is of the schedule's zone; instants are of the viewer's, which the page names."""
+    page.goto("/schedules")
+    expect(page.get_by_role("row", name="morning")).to_contain_text("every Monday at 08:30, Asia/Tokyo")
+    expect(page.get_by_role("row", name="nightly")).not_to_contain_text("Berlin")
+    expect(page.locator("#foot")).to_contain_text("Europe/Berlin")
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.get_by_text("Times are in Europe/Berlin.")).to_be_visible()
+
+
+def test_a_mission_is_a_graph_and_the_same_as_a_table(page: Page) -> None:
+    page.goto("/missions/release")
+    expect(page.locator(".gr .nd")).to_have_count(3)
+    expect(page.locator(".gr .e")).to_have_count(3)
+    rows = page.get_by_role("region", name="Steps").locator("tbody tr")
+    expect(rows).to_have_count(3)
+    expect(rows.last).to_contain_text("Build, Test")
+    page.locator(".gr .nd").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/*")
+
+
+def test_a_run_of_steps_is_not_waiting_while_they_run(server: PageServer, page: Page) -> None:
+    (run,) = server.matins.runs.list(schedule="release")
+    page.goto(f"/runs/{run.id}")
+    bars = page.locator(".wf tbody th").all_inner_texts()
+    assert [bar for bar in bars if bar != "Waiting"][1:] == ["Steps", "Build", "Test", "Publish"]
+
+
+def test_what_came_from_outside_is_shown_to_those_who_may_start_runs(
+    server: PageServer, page: Page, browser: Browser
+) -> None:
+    page.goto("/inbound")
+    page.get_by_role("link", name="webhook hook").click()
+    expect(page.get_by_role("region", name="Body", exact=True).last).to_contain_text('"title": "Mend it"')
+    page.get_by_role("button", name="Fire again").click()
+    page.wait_for_url("**/inbound/2")
+    assert [call.outcome for call in server.matins.calls.list()] == ["accepted", "accepted"]
+    viewer = Browsing(browser, server).sign_in(token_id=server.matins.tokens.create("eye", role="viewer").id)
+    other = viewer.page()
+    other.goto("/inbound/1")
+    expect(other.get_by_text("Bodies are shown to people who may start runs.")).to_be_visible()
+    expect(other.get_by_role("button", name="Fire again")).to_have_count(0)
+    viewer.close()
+
+
+def test_an_incident_is_acknowledged(server: PageServer, page: Page) -> None:
+    m = server.matins
+    now = m.clock.now_ms()
+    with m.store.transaction(now) as transaction:
+        schedule = transaction.schedules_called("nightly", None)[0].id
+        told = (1, 1, "{}", now, now, 1, 1, None)
+        transaction.insert_incident(IncidentRow(0, schedule, "failed", "", "It failed.", None, *told))
+    page.goto("/incidents")
+    page.get_by_role("button", name="Acknowledge").click()
+    expect(page.get_by_text("acknowledged by owner")).to_be_visible()
+    assert [incident.state for incident in m.incidents.list()] == ["acknowledged"]
+
+
+def test_a_catch_up_is_previewed_since_a_time_of_the_viewers_zone(page: Page) -> None:
+    page.goto("/catch-up")
+    page.get_by_label("As if nothing had run since").fill("2026-01-05T08:00")
+    page.get_by_role("button", name="Preview").click()
+    page.wait_for_url("**since=**")
+    expect(page.get_by_role("row", name="nightly")).to_contain_text("since 2026-01-05 08:00 CET")
