@@ -45,7 +45,19 @@ _BUSY_ASKER = 0.9
 # -- the server
 
 
-def serve(folder: Path, schedules: int, firing: int) -> None:
+FIRES: tuple[dict[str, Any], ...] = (
+    {}, {}, {}, {"retries": 2, "payload": {"n": 1}}, {"overlap": "queue"}, {"job": "await"},
+    {"when": "every 1s"}, {"when": "every 1s", "anchor": "grid", "max_executions": 1_000_000},
+    {"quiet_hours": "night"}, {"timeout": "1m", "ends_at": "2099-01-01T00:00:00Z"},
+)  # fmt: skip
+"""What fires every second, in turn: plain jobs, and such as have gates, bounds, or intervals that count from a run."""
+
+
+def fire(number: int) -> dict[str, Any]:
+    return {"name": f"fire-{number}", "when": "* * * * * *", "job": "note", **FIRES[number % len(FIRES)]}
+
+
+def serve(folder: Path, schedules: int, firing: int, *, governed: bool) -> None:
     """Until stdin ends. A line on stdin asks for the latenesses since the last one, and the CPU time so far."""
     from matins import Matins
     from matins.daemon.punctuality import favour_fires
@@ -66,7 +78,15 @@ def serve(folder: Path, schedules: int, firing: int) -> None:
             late.append(time.time() * 1000 - run.slot.timestamp() * 1000)
 
     matins.add_many([{"name": f"idle-{n}", "when": "0 0 1 1 *", "job": "note"} for n in range(schedules)])
-    matins.add_many([{"name": f"fire-{n}", "when": "* * * * * *", "job": "note"} for n in range(firing)])
+
+    @matins.job("await")
+    async def note_awaited(run: Any) -> None:
+        note(run)
+
+    matins.quiet_hours.set("night", windows="03:00-03:01")
+    if governed:
+        matins.budgets.set("all", max_cost="$1000", period="day")
+    matins.add_many([fire(n) for n in range(firing)])
     matins.start()
     listening = bind("127.0.0.1", 0)
     host = f"127.0.0.1:{listening.getsockname()[1]}"
@@ -96,8 +116,8 @@ def serve(folder: Path, schedules: int, firing: int) -> None:
 class House:
     """The server, from outside."""
 
-    def __init__(self, folder: Path, schedules: int, firing: int) -> None:
-        command = [sys.executable, __file__, "--serve", str(folder)]
+    def __init__(self, folder: Path, schedules: int, firing: int, *, governed: bool) -> None:
+        command = [sys.executable, __file__, "--serve", str(folder), *["--governed"][: int(governed)]]
         command += ["--schedules", str(schedules), "--firing", str(firing)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         told = self._line()
@@ -350,11 +370,12 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--schedules", type=int, default=10_000, help="that lie in the store")
     parser.add_argument("--firing", type=int, default=50, help="of them, how many fire every second")
+    parser.add_argument("--governed", action="store_true", help="with a budget, which every fire must look at")
     parser.add_argument("--only", default="", help="measures whose names contain it, without the aims")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        return serve(options.serve, options.schedules, options.firing)
+        return serve(options.serve, options.schedules, options.firing, governed=options.governed)
     seconds, schedules = (0.3, 100) if options.quick else (options.seconds, options.schedules)
     folder = Path(tempfile.mkdtemp(prefix="matins-bench-"))
     rows: list[dict[str, Any]] = []
@@ -366,7 +387,7 @@ def main() -> None:
             "load": os.getloadavg(),
         }
     )
-    house = House(folder, schedules, options.firing)
+    house = House(folder, schedules, options.firing, governed=options.governed)
     try:
         if options.only in "nothing is asked":
             time.sleep(seconds)  # alone, for comparison
