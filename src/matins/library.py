@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from matins.api.schedules import Api
@@ -20,20 +19,19 @@ from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
 from matins.engine.events import canonical_types
 from matins.engine.validation import check_names_known
-from matins.errors import Conflict, NotAllowed, StoreBusy, StoreError
-from matins.executors.agents import AgentExecutor
+from matins.errors import Conflict, StoreError
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.commands import Commands
 from matins.executors.deliveries import senders
+from matins.executors.factory import ExecutorFactory
 from matins.executors.isolation import Isolation, Places
 from matins.executors.processes.probing import probe_here
 from matins.executors.processes.recovery import evidence_in
 from matins.executors.processes.shared import SharedSupervisor
 from matins.executors.processes.supervisor import Supervisor
-from matins.executors.python import Job, PythonExecutor
-from matins.executors.registry import JobRegistry, as_job, help_of, runners
-from matins.executors.routing import ExecutorRouter
-from matins.model.access import OWNER, Principal
+from matins.executors.python import Job
+from matins.executors.registry import JobRegistry, as_job, help_of
+from matins.model.access import Principal
 from matins.model.job import JobType
 from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
@@ -42,7 +40,7 @@ from matins.runtime.engine import Engine, EngineOptions
 from matins.runtime.external_heartbeat import ExternalHeartbeat
 from matins.runtime.lineage import Lineage
 from matins.runtime.loop import Loop
-from matins.runtime.outbox import Outbox
+from matins.runtime.outbox import Outbox, Senders
 from matins.runtime.run_context import ContextLoader
 from matins.runtime.signals import Signals
 from matins.runtime.standby import Standby, engine_running
@@ -53,7 +51,7 @@ from matins.service.output import Outputs, state_folder
 from matins.store.opening import open_store
 from matins.surfaces.in_transaction import TransactionApi
 from matins.surfaces.transports.in_process import InProcess
-from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answers
+from matins.surfaces.transports.socket import OwnerSocketServer, answers, call_owner
 
 if TYPE_CHECKING:
     from matins.api._awaitable import AwaitableApi
@@ -62,9 +60,7 @@ if TYPE_CHECKING:
     from matins.runtime.engine import EngineSettings
 
 log = logging.getLogger("matins")
-C = TypeVar("C", bound=CheckExecutor)
 F = TypeVar("F", bound=Callable[..., Any])
-P = TypeVar("P", bound=PythonExecutor)
 
 
 class Matins(TransactionApi):
@@ -85,21 +81,13 @@ class Matins(TransactionApi):
         **settings: Unpack[EngineSettings],
     ) -> None:
         check_names_known("Matins", settings, [field.name for field in fields(EngineOptions)])
-        self._guard = guard
-        self._on_blocked = on_blocked
         self.settings = EngineOptions(**settings)
         self._deadman = ExternalHeartbeat(self.settings)
         self.jobs = JobRegistry()
         """The jobs of this process; `jobs[name] = function` sets or replaces one."""
-        self._store = open_store(url, clock or SystemClock())
-        try:
-            self.clock = clock or self._store.clock(SystemClock())
-        except BaseException:
-            self._store.close()
-            raise
+        self._store, self.clock = _opened(url, clock)
         self._home = None if home is None else Path(home)
-        folder = self._home if self._store.path is None else self._store.path.parent
-        self._workdir = None if folder is None else str(folder)
+        self._workdir = _folder_of(self._store, self._home)
         self._catalog = Catalog(workdir=self._workdir)
         self._loader = ContextLoader(self._store, self._catalog, self.clock)
         self._service = Service(self._store, self.clock, self._changed, self._workdir, self.jobs)
@@ -110,10 +98,10 @@ class Matins(TransactionApi):
         self.public_url: str | None = None
         """The address under which people reach the page, for links in messages; default: `url`."""
         self._supervisor = SharedSupervisor(self._new_supervisor)
-        commands = Commands(self._supervisor)
-        tail = Outputs(self._service.core).tail
-        sending = senders(self._store, self.clock, commands, self._workdir, tail, lambda: self.public_url or self.url)
-        self.outbox = Outbox(self._store, self.clock, self._catalog, sending)
+        self._executors = ExecutorFactory(
+            self, self.jobs, self.clock, self._loader, self._supervisor, self.places, self._workdir, guard, on_blocked
+        )
+        self.outbox = Outbox(self._store, self.clock, self._catalog, self._senders())
         self._loop: Loop | None = None
         self._program_loop: asyncio.AbstractEventLoop | None = None
         """The event loop on which async jobs run; None: one of Matins."""
@@ -150,9 +138,8 @@ class Matins(TransactionApi):
         """
 
         def register(function: Job) -> Job:
-            text = help or help_of(function)
+            text, needed = help or help_of(function), tuple(services)
             asks = self.jobs.is_destructive(name) if destructive is None else destructive
-            needed = tuple(services)
             self.jobs.register(
                 JobType(name, text, inputs, function, destructive=asks, owner_only=owner_only, services=needed)
             )
@@ -168,7 +155,6 @@ class Matins(TransactionApi):
         The job and its schedule have the name of the function, or `name`. A function without parameters is called
         without the run. A program that starts again changes nothing; another `when` or setting changes the schedule.
         """
-
         given: dict[str, Any] = {**settings}
 
         def register(function: F) -> F:
@@ -214,9 +200,7 @@ class Matins(TransactionApi):
         if connection is None:
             return nullcontext()
         if self._service.local.file is not None:
-            message = (
-                "A process that applies a file cannot take part in a transaction: a rollback leaves the file as it is."
-            )
+            message = "A process that applies a file cannot join a transaction: a rollback leaves the file as it is."
             raise Conflict(message, field="connection", hint="Use a Matins without watch_file.")
         return self._store.within(connection, self.clock.now_ms())
 
@@ -238,18 +222,7 @@ class Matins(TransactionApi):
                 finally:
                     if self._loop is None:
                         store.release()
-        owner = store.owner_socket()
-        if owner is None:
-            hint = "Stop it, or try again."
-            raise StoreBusy("Another process holds the store and does not release it.", hint=hint)
-        if principal != OWNER:
-            hint = "Use a token and the API of that process: matins tokens create NAME"
-            raise NotAllowed(
-                "Only the owner can act beside the engine of another process.", field="principal", hint=hint
-            )
-        return OwnerSocket(owner).call(use_case, arguments)
-
-    # -- the file
+        return call_owner(store.owner_socket(), principal, use_case, arguments)
 
     def watch_file(self, path: str | Path) -> Reloader:
         """Use this file for `file.plan` and `file.apply`. The result, once started, applies it when it changes."""
@@ -295,7 +268,8 @@ class Matins(TransactionApi):
 
     def _begin(self, loop: Loop, engine: Engine) -> None:
         path = self._store.socket_path()
-        loop.start(self._executor(loop), self._checks(CheckExecutor, loop.wake), evidence_in(self._state_folder))
+        executor = self._executors.router(loop.wake, self.settings.threads, self.url, self._program_loop)
+        loop.start(executor, self._executors.checks(CheckExecutor, loop.wake), evidence_in(self._state_folder))
         self.outbox.start()
         self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._loader.policies).start()
         if path is not None:
@@ -307,6 +281,10 @@ class Matins(TransactionApi):
         self._deadman.stop()
         with suppress(Exception):  # the first error is reported
             loop.abandon()
+        self._release()
+
+    def _release(self) -> None:
+        """Stop what runs beside the loop, then let another engine have the store."""
         self.outbox.stop()
         self._supervisor.close()
         self._loop = None
@@ -330,10 +308,7 @@ class Matins(TransactionApi):
         try:
             loop.stop(wait=wait, timeout_ms=round(timeout * 1000), leave=leave)
         finally:
-            self.outbox.stop()
-            self._supervisor.close()
-            self._loop = None
-            self._store.release()
+            self._release()
 
     def close(self) -> None:
         if not self._is_elsewhere:
@@ -362,9 +337,7 @@ class Matins(TransactionApi):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *why: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
@@ -375,9 +348,7 @@ class Matins(TransactionApi):
             self._program_loop = None
             raise
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *why: object) -> None:
         try:
             await asyncio.to_thread(self.stop)
         finally:
@@ -387,35 +358,10 @@ class Matins(TransactionApi):
         lineage = Lineage(self._store, self._state_folder if self._store.path or self._store.shared else None)
         return Engine(self._store, self.clock, self._catalog, self.settings, lineage)
 
-    def _executor(self, loop: Loop) -> ExecutorRouter:
-        python = self._python(PythonExecutor, loop.wake, self.settings.threads)
-        return ExecutorRouter(self._agents(loop.wake), python, self.jobs.replaces)
-
-    def _python(self, kind: type[P], wake: Callable[[], None], threads: int) -> P:
-        return kind(
-            self.jobs,
-            self.clock,
-            wake,
-            self._loader,
-            threads=threads,
-            api=self,
-            workdir=self._workdir,
-            loop=self._program_loop,
-        )
-
-    def _agents(self, wake: Callable[[], None]) -> AgentExecutor:
-        workdir = self._workdir or str(Path.cwd())
-        return AgentExecutor(
-            runners(),
-            self._supervisor,
-            self.clock,
-            wake,
-            self._loader,
-            workdir=workdir,
-            places=self.places,
-            url=self.url,
-            jobs=self.jobs,
-        )
+    def _senders(self) -> Senders:
+        tail = Outputs(self._service.core).tail
+        commands = Commands(self._supervisor)
+        return senders(self._store, self.clock, commands, self._workdir, tail, lambda: self.public_url or self.url)
 
     def _new_supervisor(self) -> Supervisor:
         loop = self._loop
@@ -428,10 +374,6 @@ class Matins(TransactionApi):
         config = None if file is None else file.path
         return Places(self._state_folder, self._home, store.path, store.socket_path(), config)
 
-    def _checks(self, kind: type[C], wake: Callable[[], None]) -> C:
-        commands = Commands(self._supervisor)
-        return kind(self.clock, wake, commands, guard=self._guard, on_blocked=self._on_blocked, workdir=self._workdir)
-
     def _changed(self) -> None:
         self._store.after_commit(self._wake)
 
@@ -440,3 +382,19 @@ class Matins(TransactionApi):
         if self._loop is not None:
             self._loop.changed()
             self.outbox.wake()
+
+
+def _opened(url: str, clock: Clock | None) -> tuple[Store, Clock]:
+    """The store, and the given clock or that of the store."""
+    store = open_store(url, clock or SystemClock())
+    try:
+        return store, clock or store.clock(SystemClock())
+    except BaseException:
+        store.close()
+        raise
+
+
+def _folder_of(store: Store, home: Path | None) -> str | None:
+    """The folder of commands and of relative paths: that of the store's file, or the home."""
+    folder = home if store.path is None else store.path.parent
+    return None if folder is None else str(folder)

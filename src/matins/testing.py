@@ -146,8 +146,8 @@ class Sandbox(Matins):
     def __init__(self, url: str = "sqlite://", *, clock: ManualClock | None = None, **settings: Any) -> None:
         super().__init__(url, clock=clock or ManualClock(), **settings)
         self.engine = self._engine()
-        self.executor = self._python(InlineExecutor, lambda: None, 1)
-        self.checking = self._checks(InlineChecks, lambda: None)
+        self.executor = self._executors.python(InlineExecutor, lambda: None, 1)
+        self.checking = self._executors.checks(InlineChecks, lambda: None)
         self.engine.open(self.executor, {"name": "sandbox"}, self.checking)
         self._service.local.isolation = None  # no process is started
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import Any
 import pytest
 
 from matins import Matins, Run
-
-STANDINS = Path(__file__).parents[1] / "standins"
+from standin_path import standin_path
 
 
 class Office:
@@ -45,7 +43,7 @@ class Office:
 
 @pytest.fixture
 def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
-    monkeypatch.setenv("PATH", f"{STANDINS}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", standin_path())
     made = Office(f"sqlite:///{tmp_path}/matins.db")
     with made.matins:
         yield made

@@ -141,11 +141,12 @@ def test_b9_a_run_that_ends_while_the_store_is_away_is_read_when_it_is_back(
     assert run.outcome["result"]["text"].strip() == "done"
 
 
+@pytest.mark.parametrize("what", ["run_context", "run_key"])
 def test_b9_a_run_that_cannot_begin_while_the_store_is_away_begins_later(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    office: Office, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """B9 H8: nothing of it has been started, so it has not failed"""
-    away = Away(monkeypatch, "run_context", 1)
+    away = Away(monkeypatch, what, 1)
     office.matins.agents.set("sh", runner="shell", command=["echo", "done"])
     office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Hello")
     run = office.fire("s")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,18 @@ from typing import Any
 import pytest
 
 from matins.engine.policies import NO_POLICIES
-from matins.engine.settings import ParseContext, parse_settings
+from matins.engine.setting_values import ParseContext
+from matins.engine.settings import parse_settings
 from matins.executors.agent_checks import AgentProblem, agent_problems
 from matins.executors.registry import runners
 from matins.model.agent import Agent
 from matins.model.settings import settings_of
-
-STANDINS = Path(__file__).parents[1] / "standins"
+from standin_path import standin_path
 
 
 @pytest.fixture
 def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{STANDINS}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", standin_path())
 
 
 def ann(runner: str, **settings: Any) -> Agent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -14,7 +15,11 @@ import pytest
 from office import Office
 
 from matins import SchedulerShutdownError
-from matins.executors.processes import proc
+from matins.executors.processes import proc, supervisor
+from matins.executors.processes.launch import Launch
+from matins.executors.processes.launch_message import LaunchMessage
+from matins.executors.processes.process_tree import ProcessTree
+from matins.executors.processes.run_folder import RunFolder
 
 office = offices.office
 
@@ -112,3 +117,35 @@ def test_an_older_store_does_not_believe_newer_journals(office: Office, tmp_path
         assert len(diary.read_text().splitlines()) == 3
         assert again.matins.runs.output(runs[0].id).total == 0
     again.matins.close()
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_the_first_line_is_on_the_disk_before_the_command_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    """S2, H8: the line and its name in the folder, where a run must not start again after a power cut"""
+    written: list[str] = []
+    message = LaunchMessage("1-1", Launch(1, 1, ("true",), {}, "/"), fsync=durable)
+    folder = RunFolder(str(tmp_path))
+    tree = ProcessTree(json.loads(message.line)["start"], None, folder, [1, 1])
+    monkeypatch.setattr(os, "fsync", lambda file: written.append(Path(f"/proc/self/fd/{file}").readlink().name))
+    assert tree.claim({"boot": "this", "warden": [1, 1]})
+    assert written == (["1-1", "runs"] if durable else [])
+    tree.close()
+    folder.close()
+
+
+@pytest.mark.parametrize("on_unknown", ["hold", "retry"])
+def test_that_is_asked_for_runs_that_are_held(office: Office, monkeypatch: pytest.MonkeyPatch, on_unknown: str) -> None:
+    """H8: a run that may be repeated does not wait for the disk"""
+    asked: list[bool] = []
+
+    def message(key: str, launch: Launch, *, fsync: bool) -> LaunchMessage:
+        asked.append(fsync)
+        return LaunchMessage(key, launch, fsync=fsync)
+
+    monkeypatch.setattr(supervisor, "LaunchMessage", message)
+    office.matins.agents.set("sh", runner="shell", command=["true"])
+    office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Hello", on_unknown=on_unknown)
+    assert office.fire("s").state == "succeeded"
+    assert asked == [on_unknown == "hold"]

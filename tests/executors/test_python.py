@@ -48,11 +48,13 @@ class Hall:
         )
         self.executor.start()
 
-    def submit(self, do: str, *run_ids: int, slots: int = 1, **words: Any) -> list[Attempt]:
+    def submit(
+        self, do: str, *run_ids: int, slots: int = 1, starts_at: int = SLOT + 1_500, **words: Any
+    ) -> list[Attempt]:
         text = encode(parse_schedule("0 9 * * *", {"job": do, "timezone": "Europe/London", **words}, SLOT)[0])
         known = CompiledSchedule(7, 1, "morning", "scout", text, "f00d")
         works = [
-            Attempt(run_id, 1, 1, SLOT, slots, SLOT - 86_400_000 if slots > 1 else None, SLOT + 1_500, known)
+            Attempt(run_id, 1, 1, SLOT, slots, SLOT - 86_400_000 if slots > 1 else None, starts_at, known)
             for run_id in run_ids
         ]
         self.executor.submit(works)
@@ -80,6 +82,56 @@ def test_a_sync_job(hall: Hall) -> None:
     assert hall.executor.running() == 0
 
 
+async def asynchronous(run: JobContext) -> int:
+    await asyncio.sleep(0)
+    return run.id
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Released each time that the executor looks whether an attempt may begin."""
+    looked, wait_s = threading.Semaphore(0), PythonExecutor._wait_s
+
+    def looking(executor: PythonExecutor, attempt: Attempt) -> float:
+        looked.release()
+        return wait_s(executor, attempt)
+
+    monkeypatch.setattr(PythonExecutor, "_wait_s", looking)
+    return looked
+
+
+def seen_twice(looks: threading.Semaphore) -> None:
+    for _ in range(2):
+        assert looks.acquire(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("job", [lambda run: run.id, asynchronous])
+def test_an_attempt_that_was_planned_ahead_begins_at_its_instant(looks: threading.Semaphore, job: Any) -> None:
+    """E1 H2: and one that was set free meanwhile never does"""
+    hall = Hall(1)
+    hall.jobs["work"] = job
+    hall.submit("work", 5, starts_at=SLOT + 10)
+    seen_twice(looks)
+    assert not hall.executor._started
+    hall.clock.advance(10)
+    assert [end.attempt.run_id for end in hall.wait()] == [5]
+    (withdrawn,) = hall.submit("work", 6, starts_at=SLOT + 20)
+    seen_twice(looks)
+    seen_twice(looks)
+    assert hall.executor.withdraw(everything=True) == [withdrawn]
+    hall.clock.advance(10)
+    hall.submit("work", 7, starts_at=SLOT + 20)
+    assert [end.attempt.run_id for end in hall.wait()] == [7]
+    hall.executor.stop()
+
+
+def test_a_clock_that_was_set_back_keeps_no_attempt_waiting(hall: Hall) -> None:
+    """C16: it was planned ahead by a moment, which has passed"""
+    hall.jobs["work"] = lambda run: run.id
+    hall.submit("work", 5, starts_at=SLOT + 3_600_000)
+    assert [end.attempt.run_id for end in hall.wait()] == [5]
+
+
 def test_what_a_job_is_told(hall: Hall) -> None:
     """S4 V7"""
     result: list[JobContext] = []
@@ -93,11 +145,6 @@ def test_what_a_job_is_told(hall: Hall) -> None:
     assert str(run.slot) == "2026-03-27 09:00:00+00:00"
     assert str(run.first_slot) == "2026-03-26 09:00:00+00:00"
     assert repr(run) == "<JobContext 5 of 'morning', slot 2026-03-27 09:00:00+00:00, attempt 1>"
-
-
-async def asynchronous(run: JobContext) -> int:
-    await asyncio.sleep(0)
-    return run.id
 
 
 class Later:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from matins import Matins, Run, SchedulerShutdownError
+from matins.errors import StoreUnavailable
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.runners.claude import Claude
 from matins.executors.runners.codex import Codex
@@ -23,10 +23,11 @@ from matins.executors.runners.protocol import Metered, Runner
 from matins.executors.runners.shell import Shell
 from matins.executors.spending_watch import SpendingWatch
 from matins.model.run import Usage
+from matins.runtime import run_context
 from matins.runtime.attempt import Attempt
 from matins.runtime.spending import SpendingLimit
+from standin_path import standin_path
 
-STANDINS = Path(__file__).parents[1] / "standins"
 TOOLS = ("claude", "codex", "gemini", "goose", "opencode")
 PATIENCE = 60
 
@@ -60,7 +61,7 @@ class Office:
 
 @pytest.fixture
 def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
-    monkeypatch.setenv("PATH", f"{STANDINS}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", standin_path())
     made = Office(tmp_path)
     with made.matins:
         yield made
@@ -80,6 +81,21 @@ def test_b5_max_tokens_holds_while_it_runs(office: Office, tool: str) -> None:
     assert sum(used.values()) > 1_000
     assert run.outcome["error"].endswith("tokens, more than the 1k allowed for one run, and was stopped")
     assert office.matins.get("s").paused_by == "budget"
+
+
+def test_b5_max_tokens_holds_when_the_store_is_back(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B5 S7: what was spent while the limits could not be read is compared with them later"""
+    limits, times = run_context.spending_limits, iter(range(2))
+
+    def spending_limits(*arguments: Any) -> list[SpendingLimit]:
+        if next(times, None) is not None:
+            raise StoreUnavailable("The server is away.")
+        return limits(*arguments)
+
+    monkeypatch.setattr(run_context, "spending_limits", spending_limits)
+    run = office.wait(office.wake("s", "claude", max_tokens=1_000))
+    assert ended(run) == ("over_budget", "over_budget", "budget"), run.outcome
+    assert next(times, None) is None
 
 
 @pytest.mark.parametrize(

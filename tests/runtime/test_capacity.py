@@ -212,6 +212,31 @@ def test_a_permit_is_not_kept_by_a_run_that_lacks_another(theatre: Sandbox) -> N
     assert theatre.stage.names() == ["x-0"]
 
 
+@pytest.mark.parametrize("job", ["work", "fail"])
+def test_a_limit_on_one_agent_costs_the_runs_of_others_nothing(
+    bench: Sandbox, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    """H10: only runs that may have a permit release one, by however they end"""
+    released: list[int] = []
+    release = RunQueries.release_permits
+
+    def releasing(rows: RunQueries, run_ids: Iterable[int]) -> None:
+        ids = list(run_ids)
+        released.extend(ids)
+        release(rows, ids)
+
+    monkeypatch.setattr(RunQueries, "release_permits", releasing)
+    bench.limits.set("agent:x", size=1)
+    for name, agent in (("mine", "x"), *((f"other-{number}", "y") for number in range(5)), ("plain", "")):
+        bench.add(name, when="*/5 * * * *", job=job, agent=agent)
+    bench.run_until(AT)
+    (mine,) = bench.runs.list(schedule="mine")
+    assert released == [int(mine.id)]
+    assert len(bench.runs.list()) == 7
+    with bench._store.reading() as transaction:
+        assert transaction.limits() == [("agent:x", 1, 0)]
+
+
 def test_what_has_no_permit_releases_none(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """H10: a limit on everything costs a drain one permit per run, and nothing for those that wait"""
     taken: list[int] = []

@@ -104,6 +104,28 @@ def test_whom_others_took_for_dead_goes_on_as_a_new_worker(theatre: Sandbox) -> 
         assert [row.owner for row in transaction.started(theatre.engine.worker, mine=True)] == [theatre.engine.worker]
 
 
+def test_b1_an_engine_that_lost_its_lock_for_a_while_keeps_what_it_runs(theatre: Sandbox) -> None:
+    """B1, S2: on a file another engine held the lock meanwhile, and declared it dead. As a worker that has stopped it
+    would take its own runs for lost, beat after beat, and start them again."""
+    theatre.add("s", when="*/5 * * * *", job="work")
+    theatre.run_until("2026-03-27T08:05:00Z")
+    engine, before = theatre.engine, theatre.engine.worker
+    with theatre._store.transaction(0) as transaction:
+        transaction.stop_worker(before, 0)
+    theatre.run_until(theatre.clock.now_ms() + 3_000)
+    assert [(run.state, run.epoch) for run in theatre.runs.list(schedule="s")] == [("running", 1)]
+    fenced: list[bool] = []
+    heart(theatre, theatre._store, [], fenced).beat()
+    assert fenced == [True]
+    engine.fenced = True
+    theatre.run_until(theatre.clock.now_ms() + 9_000)
+    assert (engine.worker != before, engine.fenced, engine.reaper.reaped) == (True, False, 0)
+    heart(theatre, theatre._store, [], fenced).beat()
+    assert fenced == [True, False]
+    theatre.end("s")
+    theatre.assert_ran("s", times=1)
+
+
 def test_an_engine_that_is_fenced_on_a_shared_store_starts_nothing_in_that_turn(theatre: Sandbox) -> None:
     """S2: it learns so from the transaction itself"""
     theatre.add("s", when="*/5 * * * *", job="work")

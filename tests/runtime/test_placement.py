@@ -14,7 +14,7 @@ from matins.runtime.placement import MAX_PLACES, needs_sentence, unserved
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
-url = postgres_fixtures.every_url
+url = postgres_fixtures.kept_url
 START, NINE = "2026-03-27T08:00:00Z", "2026-03-27T09:00:00Z"
 
 

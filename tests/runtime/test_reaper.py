@@ -252,6 +252,23 @@ def test_what_was_just_adopted_is_not_adopted_again(theatre: Sandbox, monkeypatc
     assert len(reaper.adopted_attempts()) == 1
 
 
+def test_an_engine_that_stops_takes_nothing_over(theatre: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2, B9: it would end the agents of a dead worker, and say that its own did not end in time"""
+    stage, adopted = theatre.stage, list[Attempt]()
+    theatre.agents.set("sh", runner="shell", command=["true"])
+    theatre.add("s", when="*/5 * * * *", agent="sh", prompt="Hello")
+    theatre.run_until(AT)
+    stage._submitted.clear()
+    monkeypatch.setattr(theatre.engine.reaper, "_executor", stage)
+    monkeypatch.setattr(stage, "adoptable", lambda attempt: True)
+    monkeypatch.setattr(stage, "adopt", adopted.extend)
+    for accepting in (False, True):
+        theatre.engine.accepting = accepting
+        theatre.clock.advance(3_000)
+        theatre.engine.run_once()
+        assert len(adopted) == accepting
+
+
 def test_an_adoption_that_was_rolled_back_is_forgotten(theatre: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """S2, B9: or the run is adopted twice, and has two ends"""
     stage, reaper, adopted, failures = theatre.stage, theatre.engine.reaper, list[object](), [StoreUnavailable("gone")]

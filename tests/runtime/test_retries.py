@@ -9,6 +9,8 @@ from itertools import pairwise
 import pytest
 
 from matins.executors.python import JobContext
+from matins.model.run import Outcome, ProviderLimit
+from matins.runtime.attempt import AttemptEnd
 from matins.testing import Sandbox, iso
 
 MINUTE = 60_000
@@ -197,3 +199,19 @@ def test_more_executions_can_be_granted(bench: Sandbox) -> None:
     bench.run_until("2026-03-27T10:00:00Z")
     bench.assert_ran("s", times=3)
     assert bench.get("s").state == "completed"
+
+
+def test_a_limit_that_a_cancelled_run_meets_counts_once(theatre: Sandbox) -> None:
+    """B8 B16: the attempt does not count, once; one throttle is set, and the log agrees with the run"""
+    theatre.add("s", when="0 9 * * *", job="work", provider="acme")
+    theatre.run_until("2026-03-27T09:00:00Z")
+    (run,) = theatre.runs.list(schedule="s")
+    theatre.runs.cancel(run.id)
+    attempt = theatre.stage.on.pop(int(run.id))
+    limit = ProviderLimit("acme", None, "429")
+    theatre.stage._done.append(AttemptEnd(attempt, Outcome(False, error="429", limit=limit)))
+    theatre.settle()
+    (run,) = theatre.runs.list(schedule="s")
+    assert (run.state, run.attempt) == ("cancelled", 0)
+    assert len(theatre.events.list(types=["throttle.set"])) == 1
+    assert theatre.audit.verify().problems == []

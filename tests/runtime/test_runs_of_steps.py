@@ -151,6 +151,24 @@ def test_a_cancelled_run_ends_with_its_last_step(sandbox: Any) -> None:
     assert sandbox.approvals.list() == []
 
 
+def test_of_a_cancelled_run_whose_steps_all_succeeded_nothing_is_left_to_retry(theatre: Any) -> None:
+    """B8 S2: its steps would all be carried over, and the new run would never end"""
+    theatre.add("m", when="0 9 * * *", steps=[step("A"), step("B", "A")])
+    theatre.run_until("2026-03-27T09:00:00Z")
+    theatre.end("m")
+    run = theatre.runs.cancel(newest(theatre).id)
+    theatre.end("m")
+    ended = newest(theatre)
+    assert (ended.state, shown(ended)) == ("cancelled", {"A": "succeeded", "B": "succeeded"})
+    with pytest.raises(Conflict, match="nothing is left to retry") as caught:
+        theatre.runs.retry(run.id)
+    assert caught.value.hint == "Name the step to start from."
+    again = theatre.runs.retry(run.id, from_step="B")
+    theatre.settle()
+    theatre.end("m")
+    assert theatre.runs.get(again.id).state == "succeeded"
+
+
 def test_a_paused_schedule_holds_steps_that_become_ready(sandbox: Any) -> None:
     """B8"""
     sandbox.add("m", when="0 9 * * *", steps=[step("A", approval="owner_approve"), step("B", "A")])

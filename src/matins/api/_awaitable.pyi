@@ -397,9 +397,14 @@ class AwaitableWorkSourcesNoun(AwaitableNoun):
 
 class AwaitableApprovals(AwaitableNoun):
     async def list(
-        self, *, state: ApprovalState = "pending", after: Id | None = None, limit: ArgumentsLimit = 100
+        self,
+        *,
+        state: ApprovalState = "pending",
+        newest: bool = False,
+        after: Id | None = None,
+        limit: ArgumentsLimit = 100,
     ) -> builtins.list[Approval]:
-        """List approvals, the oldest first; default: pending ones."""
+        """List approvals, the oldest first; default: pending ones. `newest`: the last ones, the newest first."""
     async def get(self, approval_id: Id) -> Approval:
         """Get an approval: exactly what would run, and who asked."""
     async def approve(

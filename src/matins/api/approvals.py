@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 class Approvals(Noun, noun="approvals"):
     @use_case("read", "GET /v1/approvals", page=("after", "id"), tool="list_approvals")
     def list(
-        self, *, state: ApprovalState = "pending", after: Id | None = None, limit: Limit = 100
+        self,
+        *,
+        state: ApprovalState = "pending",
+        newest: bool = False,
+        after: Id | None = None,
+        limit: Limit = 100,
     ) -> builtins.list[Approval]:
-        """List approvals, the oldest first; default: pending ones."""
+        """List approvals, the oldest first; default: pending ones. `newest`: the last ones, the newest first."""
 
     @use_case("read", "GET /v1/approvals/{approval_id}")
     def get(self, approval_id: Id) -> Approval:

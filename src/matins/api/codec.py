@@ -26,7 +26,7 @@ def to_document(result: Any) -> Any:
 
 def decode(use_case: UseCase, body: bytes) -> Any:
     """The typed result of a use case."""
-    return _decoder(use_case.name, use_case.returns).decode(body)
+    return _decoder(use_case.returns).decode(body)
 
 
 def convert(use_case: UseCase, document: Any) -> Any:
@@ -48,5 +48,5 @@ def _type(annotation: str) -> Any:
 
 
 @cache
-def _decoder(name: str, annotation: str) -> msgspec.json.Decoder[Any]:
+def _decoder(annotation: str) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(_type(annotation))

@@ -15,8 +15,8 @@ def next_cursor(use_case: UseCase, arguments: dict[str, Any], items: list[Any]) 
     """The cursor of the next page; None if there is none: a page that is not full is the last."""
     if use_case.page is None or len(items) < arguments.get("limit", _DEFAULT_LIMIT):
         return None
-    if use_case.name == "events.list" and arguments.get("after") is None:  # the newest events: no page follows yet
-        return None
+    if arguments.get("newest") or (use_case.name == "events.list" and arguments.get("after") is None):
+        return None  # the newest of all: no page follows yet
     return encode_cursor(use_case, getattr(items[-1], use_case.page[1]))
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 from matins.model.access import Principal, Right
 
@@ -43,52 +44,42 @@ class Parameter:
         return self.default is _MISSING
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class UseCase:
     """A use case, with one name on every surface."""
 
-    def __init__(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        right: Right,
-        route: str,
-        *,
-        status: int = 200,
-        query: tuple[str, ...] = (),
-        page: tuple[str, str] | None = None,
-        secret: str | None = None,
-        revision: str | None = None,
-        location: str | None = None,
-        max_bytes: int = 1 << 20,
-        engine: bool = False,
-        tool: str | None = None,
-        settings: str | None = None,
-        short: bool = False,
-    ) -> None:
-        self.name = name
-        self.function = function
-        self.right: Right = right
-        method, _, self.path = route.partition(" ")
-        self.method: Method = method  # type: ignore[assignment]
-        self.status = status
-        self.query = query
-        """Arguments in the query although there is a body."""
-        self.page = page
-        """The argument that continues a long collection, and the field of the last item that is its value."""
-        self.secret = secret
-        """The field of the result that is shown once, and never stored with the response."""
-        self.revision = revision
-        """The argument that If-Match sets."""
-        self.location = location
-        self.max_bytes = max_bytes
-        self.engine = engine
-        """Whether only the process of the engine can execute it."""
-        self.tool = tool
-        """The name of the tool for agents."""
-        self.settings = settings
-        """The kind of record whose settings are further arguments."""
-        self.short = short
-        """Whether it reads a few rows: a server answers at once, where a change of threads would cost more."""
+    name: str
+    function: Callable[..., Any]
+    right: Right
+    route: str
+    """The method and the path."""
+    status: int = 200
+    query: tuple[str, ...] = ()
+    """Arguments in the query although there is a body."""
+    page: tuple[str, str] | None = None
+    """The argument that continues a long collection, and the field of the last item that is its value."""
+    secret: str | None = None
+    """The field of the result that is shown once, and never stored with the response."""
+    revision: str | None = None
+    """The argument that If-Match sets."""
+    location: str | None = None
+    max_bytes: int = 1 << 20
+    engine: bool = False
+    """Whether only the process of the engine can execute it."""
+    tool: str | None = None
+    """The name of the tool for agents."""
+    settings: str | None = None
+    """The kind of record whose settings are further arguments."""
+    short: bool = False
+    """Whether it reads a few rows: a server answers at once, where a change of threads would cost more."""
+
+    @cached_property
+    def method(self) -> Method:
+        return cast("Method", self.route.partition(" ")[0])
+
+    @cached_property
+    def path(self) -> str:
+        return self.route.partition(" ")[2]
 
     @property
     def noun(self) -> str:

@@ -12,7 +12,8 @@ from matins.config.reader import FileItem, SettingsBlock
 from matins.engine.calls import follows_schedule
 from matins.engine.prompts import DEFAULT_PROMPT
 from matins.engine.schedules import OWN_SETTINGS, TRIGGER_SETTINGS, check_approval, parse_schedule
-from matins.engine.settings import ParseContext, parse_setting
+from matins.engine.setting_values import ParseContext
+from matins.engine.settings import parse_setting
 from matins.engine.validation import check_name
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.hashed_cron import is_hashed

@@ -10,9 +10,10 @@ from matins.engine.validation import nearest, one_of, preview_of
 from matins.errors import InvalidInput
 from matins.model import settings as kinds
 from matins.model.settings import Kind, Table, settings_of
-from matins.texts.yaml_nodes import MappingNode, Node, Scalar, SequenceNode, to_python
+from matins.texts.yaml_nodes import MappingNode, Node, Scalar, SequenceNode, not_finite, to_python
 
 _NUMBER = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]+)?\s*")
+_QUOTE = 'Use null, or quote it if it is a text: "{}".'
 
 
 def read_node(node: Node, kind: Kind) -> Any:
@@ -91,9 +92,13 @@ def _command(node: Node, kind: Kind) -> Any:
     return node.value if isinstance(node, Scalar) else _strings(node, kind)
 
 
-def _mapping(node: Node, kind: Kind) -> Any:
+def _labels(node: Node, kind: Kind) -> Any:
+    return to_python(_checked_mapping(node))
+
+
+def _checked_mapping(node: Node) -> MappingNode:
     if isinstance(node, MappingNode):
-        return to_python(node)
+        return node
     raise _invalid(node, "a mapping")
 
 
@@ -145,7 +150,15 @@ def _pause(node: Node, kind: Kind) -> Any:
 
 
 def _json(node: Node, kind: Kind) -> Any:
+    """Any value. What YAML reads as NaN or an infinity would silently be a text."""
+    if (number := not_finite(node)) is not None:
+        message = f"must be a JSON value, and JSON has no {number.value} (line {number.position.line})"
+        raise InvalidInput(message, value=number.value, allowed="a JSON value", hint=_QUOTE.format(number.value))
     return to_python(node)
+
+
+def _options(node: Node, kind: Kind) -> Any:
+    return _json(_checked_mapping(node), kind)
 
 
 def _invalid(node: Node, allowed: str, hint: str | None = None) -> InvalidInput:
@@ -168,7 +181,6 @@ READ: Mapping[type[Kind], Callable[[Node, Kind], Any]] = {
         _text,
     ),
     **dict.fromkeys((kinds.Names, kinds.Arguments), _strings),
-    **dict.fromkeys((kinds.Labels, kinds.Options), _mapping),
     kinds.Choice: _choice,
     kinds.Flag: _flag,
     kinds.Int: _whole,
@@ -177,6 +189,8 @@ READ: Mapping[type[Kind], Callable[[Node, Kind], Any]] = {
     kinds.Variables: _variables,
     kinds.Target: _target,
     kinds.Windows: _windows,
+    kinds.Labels: _labels,
+    kinds.Options: _options,
     kinds.Json: _json,
     kinds.Calls: _json,
     kinds.Records: _records,

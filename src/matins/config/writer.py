@@ -9,7 +9,7 @@ from matins.config.file_schedules import SPELLINGS
 from matins.config.reader import FileItem, Location, ParsedFile, read
 from matins.config.text_edits import holder, replace_settings, same, set_value, with_nulls, without_field, without_item
 from matins.engine.schedules import SETTINGS
-from matins.engine.settings import REFERENCES
+from matins.engine.setting_values import REFERENCES
 from matins.engine.validation import check_names_known
 from matins.errors import Conflict, InvalidInput
 from matins.records import kinds_by_name

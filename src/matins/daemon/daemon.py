@@ -43,7 +43,7 @@ from matins.surfaces.http.app import HttpApp, build_app
 from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.inbound import InboundApp
-from matins.surfaces.http.server import Server
+from matins.surfaces.http.server import ServedApp, Server
 from matins.surfaces.mcp.app import McpApp
 from matins.surfaces.web.app import Pages
 
@@ -97,21 +97,7 @@ class Daemon:
     def _start(self, stack: ExitStack) -> None:
         """Start the parts. They are stopped in reverse order, also when a later one cannot start."""
         close_to_others()
-        with private_files():
-            self._home.make()
-            self._home.lock()
-            if self._demo and not self._home.file.exists():
-                self._home.file.write_text(demo_file(), encoding="utf-8")
-            stack.callback(self._home.unlock)
-            self._matins = matins = Matins(
-                self._store,
-                home=self._home.path,
-                heartbeat_url=os.environ.get(HEARTBEAT),
-                state_folder=None if path_of(self._store) else str(self._home.path / "state"),
-            )
-        stack.callback(matins.close)
-        if not matins.store.acquire(wait=True):
-            raise engine_running(matins.store)
+        self._matins = matins = self._open_store(stack)
         listener = stack.enter_context(bind_address(self._host, self._port))
         matins.subscribe(log_format.log_event)
         matins.url = url_of(self._host, listener)
@@ -127,15 +113,42 @@ class Daemon:
         self._inbound = self._listen_inbound(stack, receiver, connections)
         app = self._app(keys, listener, None if self._inbound else receiver, connections.settings)
         matins.subscribe(lambda event: app.wake())
-        server = Server(app, listener, self._end, connections)
-        server.start()
-        stack.callback(server.stop)
+        self._start_server(stack, app, listener, connections)
         self._chat.start()
         stack.callback(self._chat.stop)
         self._ensure_token(keys)
         favour_fires()
         stack.callback(self._home.withdraw)
         self._announce(moved)
+
+    def _open_store(self, stack: ExitStack) -> Matins:
+        """The scheduler of this home, which no other daemon has, with its store."""
+        with private_files():
+            self._make_home()
+            stack.callback(self._home.unlock)
+            matins = Matins(
+                self._store,
+                home=self._home.path,
+                heartbeat_url=os.environ.get(HEARTBEAT),
+                state_folder=None if path_of(self._store) else str(self._home.path / "state"),
+            )
+        stack.callback(matins.close)
+        if not matins.store.acquire(wait=True):
+            raise engine_running(matins.store)
+        return matins
+
+    def _make_home(self) -> None:
+        self._home.make()
+        self._home.lock()
+        if self._demo and not self._home.file.exists():
+            self._home.file.write_text(demo_file(), encoding="utf-8")
+
+    def _start_server(
+        self, stack: ExitStack, app: ServedApp, listener: socket.socket, connections: Connections
+    ) -> None:
+        server = Server(app, listener, self._end, connections)
+        server.start()
+        stack.callback(server.stop)
 
     def _listen_inbound(self, stack: ExitStack, receiver: InboundReceiver, connections: Connections) -> str | None:
         """Serve inbound endpoints on an address of their own, if there is one, and return its URL."""
@@ -145,9 +158,7 @@ class Daemon:
         host, port = parts
         listener = stack.enter_context(bind_address(host, port))
         url = url_of(host, listener)  # the server takes the listener over
-        server = Server(InboundApp(receiver, chat=self._chat.chat), listener, self._end, connections)
-        server.start()
-        stack.callback(server.stop)
+        self._start_server(stack, InboundApp(receiver, chat=self._chat.chat), listener, connections)
         return url
 
     def _watch_file(self, stack: ExitStack) -> None:

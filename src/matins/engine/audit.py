@@ -10,7 +10,7 @@ import orjson
 
 from matins.model.access import Token
 from matins.model.approval import Approval, Vote
-from matins.model.rows import SealRow, StoredEvent, WriterRow
+from matins.model.audit import SealRow, StoredEvent, WriterRow
 
 PRUNED = "history.pruned"
 _TOKENS = ("token.created", "token.revoked")

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.engine.transitions import ALL, CLAIM, INITIAL_STATES
-from matins.model.rows import AttemptRow, BoundRun, StoredEvent
+from matins.model.audit import BoundRun, StoredEvent
+from matins.model.rows import AttemptRow
 from matins.model.run import RunState
 
 RUNS_PRUNED = "history.runs_pruned"

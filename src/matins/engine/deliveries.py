@@ -7,7 +7,7 @@ from collections.abc import Collection
 import orjson
 
 from matins.engine.when.jitter import fraction
-from matins.model.rows import StoredEvent
+from matins.model.audit import StoredEvent
 
 MAX_ATTEMPTS = 20
 MAX_PING_ATTEMPTS = 3

@@ -11,7 +11,7 @@ import orjson
 
 from matins.engine.when.triggers import EPOCH
 from matins.errors import InvalidInput
-from matins.model.rows import StoredEvent
+from matins.model.audit import StoredEvent
 
 PREFIX = "matins."
 

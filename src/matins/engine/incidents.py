@@ -10,9 +10,9 @@ import orjson
 
 from matins.engine.deliveries import DISCARDED
 from matins.engine.when.durations import DAY_MS
+from matins.model.audit import StoredEvent
 from matins.model.incident import NO_SCHEDULE, IncidentRow, Resolution
 from matins.model.notice import IncidentKind
-from matins.model.rows import StoredEvent
 from matins.model.subscription import destination_of
 
 HOUR_MS = 3_600_000

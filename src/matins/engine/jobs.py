@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from matins.engine.settings import ParseContext, check_required, format_settings, parse_settings
+from matins.engine.setting_values import ParseContext
+from matins.engine.settings import check_required, parse_settings
 from matins.engine.validation import invalid
 from matins.errors import Example, InvalidInput
 from matins.model.job import JobType
@@ -68,11 +69,6 @@ def parse_inputs(job: JobType, payload: Any, context: ParseContext) -> Any:
 def inputs_of(job: JobType) -> Table:
     """The inputs that a type declares, by written name."""
     return {} if job.inputs is None else settings_of(job.inputs)
-
-
-def format_inputs(job: JobType, inputs: Any) -> dict[str, Any]:
-    """The inputs as a payload holds them."""
-    return format_settings(inputs_of(job), inputs)
 
 
 def example_of(job: JobType, settings: Mapping[str, Any] | None = None) -> Example | None:

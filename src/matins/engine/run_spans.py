@@ -65,6 +65,8 @@ def _approval(approval: Approval) -> RunSpan:
 
 def _attempts(history: RunHistory) -> Iterable[RunSpan]:
     run, rows = history.run, history.attempts
+    if history.steps and run.started_at is not None:
+        yield RunSpan("attempt", "Steps", run.started_at, run.ended_at, run.display_state)
     for number, row in enumerate(rows):
         following = rows[number + 1].started_at if number + 1 < len(rows) else None
         ended = history.attempt_ends.get(row.epoch)

@@ -13,9 +13,8 @@ import orjson
 from matins.engine.calls import describe_on, follows_schedule
 from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, apply_job, full_prompt, wakes_agent
 from matins.engine.prompts import check_fields
+from matins.engine.setting_values import DOLLARS, ParseContext
 from matins.engine.settings import (
-    DOLLARS,
-    ParseContext,
     dump_settings,
     format_settings,
     is_private,

@@ -7,30 +7,26 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from matins.engine.when.triggers import to_ms
-from matins.errors import InvalidInput, RateLimited, StoreUnavailable
+from matins.errors import StoreUnavailable
 from matins.executors.commands import Commands
+from matins.executors.conclusions import conclude, not_started, usage_by
 from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
 from matins.executors.isolation import Isolation, Places
-from matins.executors.preparation import NoAgent, Preparation, Prepared, has_program
+from matins.executors.preparation import Preparation, Prepared, has_program
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.shared import SharedSupervisor
-from matins.executors.registry import JobRegistry, NoService
-from matins.executors.reports import finished, outcome_of, unreadable, usage_of, with_report
-from matins.executors.runners.error_lines import with_stderr_reason
+from matins.executors.registry import JobRegistry
+from matins.executors.reports import unreadable, with_report
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, RunnerResult
-from matins.executors.runners.tool_sessions import session_gone
 from matins.executors.spending_watch import SpendingWatch
-from matins.executors.stored_output import read_result, stderr_tail
-from matins.executors.work_items import NoWork
-from matins.model.run import Outcome, ProviderLimit, Usage
+from matins.executors.stored_output import read_result
+from matins.model.run import Outcome
 from matins.net.outbound import HttpClient, Resolve
 from matins.ports import Clock
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
-from matins.runtime.recorder import will_retry
-from matins.runtime.run_context import ContextLoader, RunContext
+from matins.runtime.run_context import ContextLoader
 
 T = TypeVar("T")
 log = logging.getLogger("matins")
@@ -88,8 +84,6 @@ class AgentExecutor:
         self._wake = wake
         self._loader = loader
         self._resolve = resolve
-        self._http_client: tuple[Any, HttpClient] | None = None
-        """The allowed hosts of the client, and the client."""
         self._endpoint_calls = EndpointCalls(clock, self._call_ended)
         self._spending_watch = SpendingWatch(supervisor, loader.spending_limits)
         self._waiting: dict[Mark, WaitingAttempt] = {}
@@ -220,45 +214,20 @@ class AgentExecutor:
             self._release(attempt)
             return
         try:
-            context = self._context(attempt)
-            if (
-                context is None or not context.approved
-            ):  # the agent changed after the claim: the run needs approval again
+            context = self._loader.run_context(attempt)
+            if not context.approved:  # the agent changed after the claim: the run needs approval again
                 self._release(attempt)
                 return
             self._launch(self._preparation.prepare(attempt, context))
             if attempt.run_id in self._cancelled:
                 self._end_early(attempt.mark)
-        except NoAgent as error:
-            log.warning("run %s is skipped: %s", attempt.run_id, error)
-            self._end(attempt, Outcome(False, no_agent=True))
-        except NoService as error:
-            self._end(attempt, Outcome(False, error=error.message))
-        except NoWork:
-            self._end(attempt, Outcome(False, no_work=True))
-        except RateLimited as error:
-            resets_at = None if error.resets_at is None else to_ms(error.resets_at)
-            limit = ProviderLimit(error.provider, resets_at, error.reason)
-            self._end(attempt, Outcome(False, error=error.message, limit=limit))
-        except InvalidInput as error:
-            self._started.pop(attempt.mark, None)
-            hint = f" ({error.hint})" if error.hint else ""
-            gone = error.field == "session"
-            self._end(
-                attempt, Outcome(False, error=f"the run was not started: {error.message}{hint}", target_gone=gone)
-            )
-        except Exception as error:
-            log.exception("run %s could not be started", attempt.run_id)
-            self._started.pop(attempt.mark, None)
-            self._end(attempt, Outcome(False, error=f"the run was not started: {type(error).__name__}: {error}"))
-
-    def _context(self, attempt: Attempt) -> RunContext | None:
-        """None while the store is away: nothing has been started, and the run can be claimed again."""
-        try:
-            return self._loader.run_context(attempt)
-        except StoreUnavailable as error:
+        except StoreUnavailable as error:  # nothing has been started, and the run can be claimed again
             log.warning("run %s is not started now: %s", attempt.run_id, error)
-            return None
+            self._started.pop(attempt.mark, None)
+            self._release(attempt)
+        except Exception as error:
+            self._started.pop(attempt.mark, None)
+            self._end(attempt, not_started(attempt, error))
 
     def _launch(self, prepared: Prepared) -> None:
         mark, runner = prepared.attempt.mark, prepared.runner
@@ -270,13 +239,11 @@ class AgentExecutor:
             self._endpoint_calls.begin(mark, runner, prepared.call, self._endpoint_call(prepared))
 
     def _endpoint_call(self, prepared: Prepared) -> EndpointCall:
-        allowed = prepared.call.allowed_hosts
-        if self._http_client is None or self._http_client[0] != allowed:
-            self._http_client = allowed, HttpClient(allowed, self._resolve)
+        client = HttpClient(prepared.call.allowed_hosts, self._resolve)
         allowance = SpendingAllowance(
-            self._clock, lambda: self._loader.spending_limits(prepared.attempt), _usage(prepared)
+            self._clock, lambda: self._loader.spending_limits(prepared.attempt), usage_by(prepared)
         )
-        client, secrets = self._http_client[1], prepared.call.secrets
+        secrets = prepared.call.secrets
         output = self._supervisor().files.open_output(*prepared.attempt.mark, secrets)
         return EndpointCall(self._clock, client, prepared.limits, allowance, secrets, output)
 
@@ -332,7 +299,7 @@ class AgentExecutor:
         return started
 
     def _watch(self, started: Prepared) -> None:
-        self._spending_watch.watch(started.attempt, started.reader(), _usage(started))
+        self._spending_watch.watch(started.attempt, started.reader(), usage_by(started))
 
     def _finish(self, started: StartedAttempt, process: ProcessOutcome) -> None:
         if isinstance(started, UnreadAttempt):
@@ -354,31 +321,7 @@ class AgentExecutor:
         try:
             reported = self._loader.reported(attempt)  # first: it needs the store
             result = with_report(read(), reported)
-            stderr = stderr_tail(self._supervisor().files, started) if not result.succeeded else b""
-            gone = session_gone(started.call, result, started.session_unknown, stderr)
-            if started.ends_by_itself:
-                result = with_stderr_reason(result, stderr)
-            elif result.succeeded and process.ended_by is not None:  # the limit came after the final event
-                process = process._replace(ended_by="exit_timeout")
-            now = self._clock.now_ms()
-            outcome = outcome_of(
-                started.call, result, process, started.context.assignment, started.context.policies, now
-            )
-            outcome = replace(outcome, target_gone=gone)
-            outcome = _with_provider(started, outcome)
-            if outcome.over_budget and end_reason is not None:
-                outcome = replace(outcome, error=end_reason)
-            if started.held_item is not None:
-                report_error = started.held_item.report(
-                    outcome, self._clock, will_retry=will_retry(attempt, outcome, now)
-                )
-                about = {
-                    "item": started.held_item.item.id,
-                    "source": started.held_item.item.source,
-                    "untold": report_error,
-                }
-                outcome = replace(outcome, result={**outcome.result, "work": about})
-            outcome = finished(started.errand, outcome)
+            outcome = conclude(started, process, result, self._supervisor().files, self._clock, end_reason)
         except StoreUnavailable as error:
             log.warning("the output of run %s is read when the store is back: %s", attempt.run_id, error)
             self._deferred.put(lambda: self._conclude(started, process, read, end_reason))
@@ -395,22 +338,6 @@ class AgentExecutor:
         self._spending_watch.unwatch(attempt.mark)
         self._ended.put(AttemptEnd(attempt, outcome))
         self._wake()
-
-
-def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:
-    """Attribute a limit to the provider that the schedule or the agent names."""
-    agent = started.context.agent
-    provider = started.attempt.compiled.definition.provider or (agent.provider if agent else None)
-    if outcome.limit is None or provider is None:
-        return outcome
-    return replace(outcome, limit=outcome.limit._replace(provider=provider))
-
-
-def _usage(started: Prepared) -> Callable[[RunnerResult], Usage]:
-    def usage(result: RunnerResult) -> Usage:
-        return usage_of(started.call, started.meter.of_run(result), started.context.policies)
-
-    return usage
 
 
 def _drained(queue: SimpleQueue[T]) -> list[T]:

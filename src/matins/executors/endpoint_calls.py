@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 
-from matins.errors import MatinsError
+from matins.errors import MatinsError, StoreUnavailable
 from matins.executors.processes.launch import EndedBy, Limits, ProcessOutcome
 from matins.executors.processes.output import Output
 from matins.executors.result_secrets import redacted, redacted_text, without_secrets
@@ -43,7 +43,8 @@ class SpendingAllowance:
         if not self._bounds:
             return None
         if self._clock.boot_ms() - self._read_at >= _REREAD_MS:
-            self._bounds, self._read_at = self._read(), self._clock.boot_ms()
+            with suppress(StoreUnavailable):  # the limits that were read last hold until the store is back
+                self._bounds, self._read_at = self._read(), self._clock.boot_ms()
         usage = self._usage(result)
         return next((reason for bound in self._bounds if (reason := bound.passed(usage))), None)
 

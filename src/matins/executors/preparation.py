@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from matins.engine.jobs import full_prompt, parse_inputs
 from matins.engine.prompts import build_prompt, fenced
-from matins.engine.settings import ParseContext
+from matins.engine.setting_values import ParseContext
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.commands import Commands
 from matins.executors.isolation import Isolation, account_of, account_variables
@@ -170,14 +170,20 @@ class Preparation:
             return Prepared(attempt, runner, context, call, limits, held_item, errand=errand)
         command = runner.command(call)
         check_session(call, context.assignment, command)
-        environment = self._environment(attempt, agent, call, command)
+        launch = self._launch(attempt, agent, call, command, limits, brief.command)
+        meter = session_meter(runner, call, context.assignment)
+        return Prepared(attempt, runner, context, call, limits, held_item, command, launch, meter, errand)
+
+    def _launch(
+        self, attempt: Attempt, agent: Agent, call: Call, command: Command, limits: Limits, before: tuple[str, ...]
+    ) -> Launch:
+        """The process of the run; `before` stands before its program."""
+        environment, folder = self._environment(attempt, agent, call, command), folder_of(agent, self._workdir)
         program = find_program(command.argv[0], environment.values.get("PATH"))
-        argv = (*brief.command, program, *command.argv[1:])
-        layout = self._layout(agent, folder)
-        launch = Launch(
+        return Launch(
             attempt.run_id,
             attempt.epoch,
-            argv,
+            (*before, program, *command.argv[1:]),
             environment.values,
             folder,
             command.stdin,
@@ -186,12 +192,10 @@ class Preparation:
             command.finals,
             command.retries,
             command.stdout_file,
-            layout=layout,
+            layout=self._layout(agent, folder),
             account=account_of(agent),
             durable=attempt.compiled.definition.on_unknown == "hold",
         )
-        meter = session_meter(runner, call, context.assignment)
-        return Prepared(attempt, runner, context, call, limits, held_item, command, launch, meter, errand)
 
     def _ask(self, agent: Agent, folder: str, environment: Mapping[str, str], argv: tuple[str, ...]) -> str:
         """What a command writes, started as the agent's runs are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from datetime import datetime
@@ -25,7 +26,8 @@ from matins.model.rows import from_tuple
 from matins.model.run import DONE, Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.ports import Clock
-from matins.runtime.attempt import Attempt, AttemptEnd, Mark
+from matins.runtime.attempt import MAX_LEAD_MS, Attempt, AttemptEnd, Mark
+from matins.runtime.clock import seconds_left
 from matins.runtime.run_context import ContextLoader
 
 Job = Callable[[JobContext], Any]
@@ -86,6 +88,8 @@ class PythonExecutor:
         self._withdrawn: set[Mark] = set()
         self._cancelled: set[int] = set()
         self._max_ahead = threads * _INITIAL_AHEAD
+        self._submitted_at = 0
+        """The time of the last submission. An attempt that starts later was planned ahead."""
         self._pool: list[threading.Thread] = []
         self._loop = JobLoop(loop)
         self._tasks: dict[Mark, asyncio.Task[None]] = {}
@@ -107,6 +111,7 @@ class PythonExecutor:
 
     def submit(self, batch: list[Attempt]) -> None:
         boot, active, put = self._clock.boot_ms(), self._active, self._queue.put
+        self._submitted_at = self._clock.now_ms()
         on_loop: list[Attempt] = []
         is_async: dict[str, bool] = {}
         for attempt in batch:
@@ -224,10 +229,20 @@ class PythonExecutor:
     # -- in the job threads
 
     def _run_jobs(self) -> None:
-        get = self._queue.get
+        get, wait = self._queue.get, self._wait_s
         while (attempt := get()) is not None:
+            while attempt[6] > self._submitted_at and (wait_s := wait(attempt)) > 0:
+                time.sleep(wait_s)
             if self._begins(attempt):
                 self._end(attempt, run_job(self, attempt))
+
+    def _wait_s(self, attempt: Attempt) -> float:
+        """The seconds until the start of an attempt that was planned ahead. If the clock was set back meanwhile, it
+        starts now."""
+        left = attempt[6] - self._clock.now_ms()
+        if left <= 0 or left > MAX_LEAD_MS or attempt[:2] in self._withdrawn:
+            return 0
+        return seconds_left(self._clock, left)
 
     def _begins(self, attempt: Attempt) -> bool:
         """Mark it as started, unless it was withdrawn."""
@@ -254,8 +269,12 @@ class PythonExecutor:
     # -- on the loop
 
     def _begin_all(self, attempts: list[Attempt]) -> None:
+        loop = asyncio.get_running_loop()
         for attempt in attempts:
-            if self._begins(attempt):
+            wait_s = self._wait_s(attempt)
+            if wait_s > 0:
+                loop.call_later(wait_s, self._begin_all, [attempt])
+            elif self._begins(attempt):
                 self._tasks[attempt.mark] = asyncio.create_task(self._await(attempt))
 
     async def _await(self, attempt: Attempt) -> None:

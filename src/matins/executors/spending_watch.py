@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from matins.errors import StoreUnavailable
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.runners.protocol import Metered, Reader, RunnerResult
 from matins.model.run import Usage
@@ -70,6 +71,9 @@ class SpendingWatch:
             for mark, watch in list(self._watches.items()):
                 try:
                     self._check(mark, watch)
+                except StoreUnavailable as error:
+                    watch.check_again()
+                    log.warning("the spending of run %s is not checked now: %s", mark[0], error)
                 except Exception:  # one failing run must not affect others
                     log.exception("the spending of run %s cannot be read", mark[0])
 
@@ -119,6 +123,10 @@ class _Watch:
         ended, self._executed = result.executed and not self._executed, result.executed
         before, self._last_usage = self._last_usage, self._usage(result)
         return None if ended or self._last_usage == before else self._last_usage
+
+    def check_again(self) -> None:
+        """Let the next reading count as a change: this one could not be compared with the limits."""
+        self._last_usage = None
 
     def _lines(self, data: bytes, *, missed: bool) -> list[bytes]:
         if missed:

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from matins.engine.schedules import TRIGGER_SETTINGS
-from matins.engine.settings import ParseContext, parse_setting
+from matins.engine.setting_values import ParseContext
+from matins.engine.settings import parse_setting
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.importers.entries import ImportEntry

@@ -8,8 +8,7 @@ from typing import Any
 import orjson
 
 from matins.errors import InvalidInput
-from matins.importers.entries import Imported, ImportEntry, slug, with_preset
-from matins.importers.files import read_rows
+from matins.importers.entries import Imported, ImportEntry, read_schedules, slug, with_preset
 from matins.importers.old_times import Cron, Every, OldTimes
 
 SOURCE = "corvid"
@@ -17,26 +16,19 @@ TABLE = "agent_schedules"
 
 
 def read(path: str, zone: str) -> Imported:
-    entries: list[ImportEntry] = []
-    left_out: list[str] = []
     names: set[str] = set()
-    for row in read_rows(path, TABLE):
-        origin = f"{TABLE} {row.get('id')}"
-        if row.get("status") == "completed":
-            left_out.append(f"{origin}: it is completed.")
-            continue
-        try:
-            entries.append(_schedule(row, origin, zone, names))
-        except InvalidInput as error:
-            left_out.append(f"{origin}: {error.message}")
-    return Imported(SOURCE, tuple(entries), tuple(left_out))
+    entries, left_out = read_schedules(
+        path, TABLE, f"{TABLE} {{id}}", lambda row, origin: _schedule(row, origin, zone, names)
+    )
+    return Imported(SOURCE, entries, left_out)
 
 
 def _schedule(row: dict[str, Any], origin: str, zone: str, names: set[str]) -> ImportEntry:
+    if row.get("status") == "completed":
+        raise InvalidInput("it is completed.", value=row["status"], field="status")
     actions: list[dict[str, Any]] = orjson.loads(row["actions"]) if isinstance(row["actions"], str) else row["actions"]
     when, old = _when(row, zone)
     name = slug(row["name"], names, "schedule")
-    names.add(name)
     settings = {
         "agent": row["agent_id"],
         "description": row.get("description") or None,

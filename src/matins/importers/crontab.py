@@ -113,7 +113,6 @@ def _problem(words: list[str], command: str, count: int, system: bool) -> str | 
 def _entries(line: _Line, zone: str, names: set[str]) -> Iterator[ImportEntry]:
     command, _, stdin = _split(line.command)
     name = slug(_program(command), names, "job")
-    names.add(name)
     variables = dict(line.variables)
     shell, home = variables.pop("SHELL", "/bin/sh"), variables.pop("HOME", None)
     mail, zone = variables.pop("MAILTO", None), variables.pop("CRON_TZ", variables.pop("TZ", zone))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
@@ -11,6 +12,8 @@ import orjson
 
 from matins.config.presets import PRESETS
 from matins.engine.when.parse import parse_trigger
+from matins.errors import InvalidInput
+from matins.importers.files import read_rows
 from matins.importers.old_times import OldTimes
 from matins.model.settings import MAX_NAME_LENGTH
 
@@ -38,6 +41,21 @@ class Imported(NamedTuple):
     """What cannot be imported, and why."""
 
 
+def read_schedules(
+    path: str, table: str, called: str, read: Callable[[dict[str, Any], str], ImportEntry]
+) -> tuple[tuple[ImportEntry, ...], tuple[str, ...]]:
+    """The schedules of a table, and what cannot be imported. `called` says what a row is: "mission {id}"."""
+    entries: list[ImportEntry] = []
+    left_out: list[str] = []
+    for row in read_rows(path, table):
+        origin = called.format_map(defaultdict(lambda: None, row))
+        try:
+            entries.append(read(row, origin))
+        except InvalidInput as error:
+            left_out.append(f"{origin}: {error.message}")
+    return tuple(entries), tuple(left_out)
+
+
 def with_preset(preset: str, when: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with the defaults of another system, written out."""
     defaults = PRESETS[preset].settings_for(parse_trigger(when, now_ms=0).definition.when)
@@ -53,11 +71,11 @@ def labelled(source: str, entry: ImportEntry) -> ImportEntry:
     return entry._replace(settings={**entry.settings, "labels": labels})
 
 
-def slug(text: str, taken: Iterable[str], default: str) -> str:
-    """A name from the text that is not taken."""
+def slug(text: str, taken: set[str], default: str) -> str:
+    """A name from the text that is not taken, and is taken from now on."""
     base = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[: MAX_NAME_LENGTH // 4] or default
-    names, number = set(taken), 2
-    name = base
-    while name in names:
+    name, number = base, 2
+    while name in taken:
         name, number = f"{base}-{number}", number + 1
+    taken.add(name)
     return name

@@ -11,8 +11,7 @@ from matins.config.presets import PRESETS
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
-from matins.importers.entries import Imported, ImportEntry, with_preset
-from matins.importers.files import read_rows
+from matins.importers.entries import Imported, ImportEntry, read_schedules, with_preset
 from matins.importers.old_times import Cron, OldTimes, Once
 
 SOURCE = "polpo"
@@ -23,20 +22,15 @@ _NEXT_MATCH = "A one-shot by cron: it runs at its next match, once."
 
 def read(path: str, zone: str) -> Imported:
     """The missions of a database, or of a JSON file. Polpo has the times of its machine."""
-    schedules: list[ImportEntry] = []
-    left_out: list[str] = []
-    for mission in read_rows(path, TABLE):
-        origin = f"mission {mission.get('id')}"
-        try:
-            schedules.append(_schedule(mission, origin, zone))
-        except InvalidInput as error:
-            left_out.append(f"{origin}: {error.message}")
+    schedules, left_out = read_schedules(
+        path, TABLE, "mission {id}", lambda mission, origin: _schedule(mission, origin, zone)
+    )
     names = {step["agent"] for entry in schedules for step in entry.settings["steps"] if "agent" in step}
     agents = [
         ImportEntry("agent", name, {"runner": "claude"}, path, notes=("An agent of Polpo: set its model.",))
         for name in sorted(names)
     ]
-    return Imported(SOURCE, (*agents, *schedules), tuple(left_out))
+    return Imported(SOURCE, (*agents, *schedules), left_out)
 
 
 def _schedule(mission: dict[str, Any], origin: str, zone: str) -> ImportEntry:

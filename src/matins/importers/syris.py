@@ -10,8 +10,7 @@ import orjson
 from matins.engine.schedules import MESSAGE_JOB
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
-from matins.importers.entries import Imported, ImportEntry, slug, with_preset
-from matins.importers.files import read_rows
+from matins.importers.entries import Imported, ImportEntry, read_schedules, slug, with_preset
 from matins.importers.old_times import Cron, Every, OldTimes, Once
 
 SOURCE = "syris"
@@ -20,16 +19,11 @@ TABLE = "schedules"
 
 def read(path: str, zone: str) -> Imported:
     """Each row with its own time zone, which is UTC by default."""
-    entries: list[ImportEntry] = []
-    left_out: list[str] = []
     names: set[str] = set()
-    for row in read_rows(path, TABLE):
-        origin = f"{TABLE} {row.get('schedule_id')}"
-        try:
-            entries.append(_schedule(row, origin, names))
-        except InvalidInput as error:
-            left_out.append(f"{origin}: {error.message}")
-    return Imported(SOURCE, tuple(entries), tuple(left_out))
+    entries, left_out = read_schedules(
+        path, TABLE, f"{TABLE} {{schedule_id}}", lambda row, origin: _schedule(row, origin, names)
+    )
+    return Imported(SOURCE, entries, left_out)
 
 
 def _schedule(row: dict[str, Any], origin: str, names: set[str]) -> ImportEntry:
@@ -43,7 +37,6 @@ def _schedule(row: dict[str, Any], origin: str, names: set[str]) -> ImportEntry:
         "quiet_hours": row.get("quiet_hours_policy_id"),
         "catch_up": row.get("catch_up_policy") or "skip",
     }
-    names.add(name)
     return ImportEntry(
         "schedule", name, with_preset("syris", when, settings), origin, old, paused=not row.get("enabled", True)
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from matins.jobs import JobType, Setting, Text
+from matins.jobs.focus import focused
 
 
 @dataclass(frozen=True)
@@ -19,14 +20,14 @@ class CodebaseReview:
 
 
 def prompt(inputs: CodebaseReview) -> str:
-    focus = f"\nLook at this in particular: {inputs.description}" if inputs.description else ""
-    return (
+    return focused(
         "Review the code in this folder.\n"
         "1. Run its type checker and its tests, with the commands that the project itself uses.\n"
         "2. Find TODO and FIXME comments that have become due.\n"
         "3. For each problem that is worth a change, add a task to TASKS.yaml in this folder: a title, a body that "
         "says where and why, and a priority (high, medium or low). Do not add a task that is there already.\n"
-        "Change nothing else. Report the problems, the worst first." + focus
+        "Change nothing else. Report the problems, the worst first.",
+        inputs.description,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from matins.jobs import JobType, Setting, Text
+from matins.jobs.focus import focused
 
 
 @dataclass(frozen=True)
@@ -19,15 +20,15 @@ class DependencyAudit:
 
 
 def prompt(inputs: DependencyAudit) -> str:
-    focus = f"\nLook at this in particular: {inputs.description}" if inputs.description else ""
-    return (
+    return focused(
         "Audit the dependencies of the project in this folder.\n"
         "1. List those that are outdated, with the tool that the project uses (for example npm outdated or pip list "
         "--outdated).\n"
         "2. List those with known vulnerabilities, with the audit command of that tool.\n"
         "3. For each that should change, add a task to TASKS.yaml in this folder, with the versions in its body. "
         "Vulnerabilities have the priority high.\n"
-        "Change nothing else. Report what you found, vulnerabilities first." + focus
+        "Change nothing else. Report what you found, vulnerabilities first.",
+        inputs.description,
     )
 
 

@@ -1,4 +1,4 @@
-"""The usage of budgets."""
+"""What is spent, and how much of a budget."""
 
 from __future__ import annotations
 
@@ -15,3 +15,12 @@ class BudgetUsage(NamedTuple):
     tokens: int
     money_reserved: int
     tokens_reserved: int
+
+
+class SpendingRow(NamedTuple):
+    """Micro-dollars and tokens that a schedule spent."""
+
+    schedule_id: int
+    agent: str
+    money: int
+    tokens: int

@@ -76,6 +76,16 @@ class CallRow(NamedTuple):
     """JSON; None when the body is no longer kept."""
 
 
+class CalledRun(NamedTuple):
+    """A run that a call started."""
+
+    call_id: int
+    id: int
+    schedule: str
+    state: int
+    reason: str | None
+
+
 class Listener(NamedTuple):
     """A schedule that listens to calls."""
 

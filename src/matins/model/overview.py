@@ -84,6 +84,8 @@ class RunPlace(NamedTuple):
     id: int
     agent: str
     worker: str | None
+    starter: str | None
+    """The process that started the present attempt. Another one may have adopted it."""
 
 
 class DayCount(NamedTuple):

@@ -227,83 +227,6 @@ class NewEvent(NamedTuple):
     data: Any = None
 
 
-class StoredEvent(NamedTuple):
-    id: int
-    writer: int
-    seq: int
-    at: int
-    type: str
-    schedule_id: int | None
-    run_id: int | None
-    data: str | None
-    hash: bytes
-
-
-class ChainHead(NamedTuple):
-    """The last event of a chain. A store without it is older than the process that wrote it."""
-
-    event_id: int
-    writer: str
-    seq: int
-    hash: str
-
-
-class WriterRow(NamedTuple):
-    """A writer of events, and where its chain begins after older events were deleted."""
-
-    id: int
-    pruned_seq: int
-    pruned_hash: bytes | None
-
-
-class SealRow(NamedTuple):
-    id: int
-    at: int
-    heads: str
-    hash: bytes
-
-
-class AuditRows(NamedTuple):
-    """A whole log: events by chain, writers and seals."""
-
-    events: list[StoredEvent]
-    writers: list[WriterRow]
-    seals: list[SealRow]
-
-
-class EventLink(NamedTuple):
-    """Where an event is in its chain."""
-
-    id: int
-    writer: int
-    seq: int
-    hash: bytes
-
-
-class BoundRun(NamedTuple):
-    """What the log knows of a run, as the run says it."""
-
-    id: int
-    schedule_id: int
-    rev: int
-    slot: int | None
-    first_slot: int | None
-    slots: int
-    state: int
-    epoch: int
-    attempt: int
-    planned_at: int
-    started_at: int | None
-    ended_at: int | None
-    parent: int | None
-    step: int
-    unfolded: int
-    """Whether the run has steps."""
-    reason: str | None
-    evidence: str | None
-    outcome: str | None
-
-
 class DefinitionRow(NamedTuple):
     """The definition of a schedule at a revision."""
 
@@ -459,15 +382,6 @@ class PolicyRow(NamedTuple):
     kind: str
     name: str
     definition: str
-
-
-class SpendingRow(NamedTuple):
-    """Micro-dollars and tokens that a schedule spent."""
-
-    schedule_id: int
-    agent: str
-    money: int
-    tokens: int
 
 
 class Figures(NamedTuple):

@@ -40,6 +40,11 @@ class RunState(IntEnum):
         return self < RunState.SUCCEEDED
 
     @property
+    def displayed(self) -> str:
+        """The state as people see it. A run that a worker holds is running."""
+        return RunState.RUNNING.label if self is RunState.STARTING else self.label
+
+    @property
     def label(self) -> str:
         return self.name.lower()
 
@@ -97,8 +102,7 @@ class RunRecord:
 
     @property
     def display_state(self) -> str:
-        """The state as people see it. A run that a worker holds is running."""
-        return RunState.RUNNING.label if self.state is RunState.STARTING else self.state.label
+        return self.state.displayed
 
 
 class Usage(NamedTuple):

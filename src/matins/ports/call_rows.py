@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from matins.model.call import Call, CallOutcome, CallRow, Listener
-from matins.model.rows import RunRow
+from matins.model.call import Call, CalledRun, CallOutcome, CallRow, Listener
 
 
 class CallRows(Protocol):
@@ -28,7 +27,7 @@ class CallRows(Protocol):
         ...
 
     def is_called(self, run_id: int) -> bool: ...
-    def runs_of_call(self, call_id: int) -> list[RunRow]: ...
+    def runs_of_calls(self, call_ids: Iterable[int]) -> list[CalledRun]: ...
     def link_call(self, call_id: int, run_id: int, grouped: str | None) -> None: ...
     def debouncing_run(self, schedule_id: int, grouped: str) -> int | None:
         """The run that waits for further calls of this group."""

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from matins.model.rows import (
-    AttemptRow,
-    BoundRun,
-    ChainHead,
-    EventLink,
-    Figures,
-    SealRow,
-    StoredEvent,
-    WriterRow,
-)
+from matins.model.audit import BoundRun, ChainHead, EventLink, SealRow, StoredEvent, WriterRow
+from matins.model.rows import AttemptRow, Figures
 from matins.model.subscription import Delivery, DeliveryState, Subscription, SubscriptionState
 
 
@@ -161,6 +153,10 @@ class SubscriptionRows(Protocol):
 
     def discard_delivery(self, name: str, event: StoredEvent, attempts: int, error: str | None) -> None: ...
     def deliveries(self, name: str, state: DeliveryState, after: int, limit: int) -> list[Delivery]: ...
+    def given_up(self) -> list[Delivery]:
+        """The first delivery that each subscription has given up."""
+        ...
+
     def redeliver(self, name: str, event: StoredEvent, now: int) -> None:
         """Retry the delivery now, and those before it."""
         ...

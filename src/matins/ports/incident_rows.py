@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from matins.model.audit import StoredEvent
 from matins.model.incident import HeldNotice, IncidentRow
-from matins.model.rows import StoredEvent
 
 
 class IncidentRows(Protocol):

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from matins.model.rows import ChainHead, WorkerRow
+from matins.model.audit import ChainHead
+from matins.model.rows import WorkerRow
 from matins.ports.clock import Clock
 from matins.ports.transaction import Transaction
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING
 
 from matins.engine.budgets import Budget, check_budget, period_of
 from matins.engine.when.durations import DAY_MS
@@ -54,10 +55,15 @@ def _delete_usage(budget: Budget, before: Budget | None, change: RecordChange) -
     change.transaction.delete_budget_usage(budget.name)
 
 
-def _usage(budget: Budget, transaction: Transaction, now: int) -> dict[str, Any]:
-    period = period_of(budget, now)
-    usages = [p for p in transaction.budget_usages(period) if p.budget == budget.name and p.period == period]
-    return {"usage": [_usage_document(usage) for usage in usages]}
+def _usage(transaction: Transaction, now: int) -> Callable[[Budget], Document]:
+    since = cache(transaction.budget_usages)  # there are few periods, however many budgets
+
+    def usage(budget: Budget) -> Document:
+        period = period_of(budget, now)
+        used = [each for each in since(period) if each.budget == budget.name and each.period == period]
+        return {"usage": [_usage_document(each) for each in used]}
+
+    return usage
 
 
 def _usage_document(usage: BudgetUsage) -> Document:

@@ -1,14 +1,16 @@
 """Destinations: where people hear of incidents."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from matins.errors import Conflict, Example, InvalidInput
 from matins.model.destination import Destination
 from matins.model.notice import NOBODY
 from matins.records.kind import Column, Document, RecordContext, RecordKind
-from matins.records.storage import DestinationStorage, find_subscription
+from matins.records.storage import DestinationStorage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matins.ports import Transaction
 
 _REFERENCES = ("env:", "file:")
@@ -47,9 +49,14 @@ def _check_url(url: str | None) -> None:
         check_url(url, [urlsplit(url).netloc])
 
 
-def _state(destination: Destination, transaction: "Transaction", now: int) -> dict[str, Any]:
-    found = find_subscription(transaction, f"notify:{destination.name}")
-    return {"state": "active" if found is None else found.state, "note": None if found is None else found.note}
+def _state(transaction: "Transaction", now: int) -> "Callable[[Destination], Document]":
+    found = {subscription.name: subscription for subscription in transaction.subscriptions()}
+
+    def state(destination: Destination) -> Document:
+        held = found.get(f"notify:{destination.name}")
+        return {"state": "active" if held is None else held.state, "note": None if held is None else held.note}
+
+    return state
 
 
 def _without_path(document: Document) -> Document:

@@ -1,6 +1,6 @@
 """Inbound endpoints: where other systems deliver their webhooks."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from matins.errors import Example, InvalidInput
 from matins.model.inbound import InboundEndpoint
@@ -8,6 +8,8 @@ from matins.records.kind import Column, Document, RecordContext, RecordKind
 from matins.records.storage import POLICIES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matins.ports import Transaction
 
 _OF_HMAC = ("header", "prefix", "encoding", "algorithm", "signed", "timestamp")
@@ -39,10 +41,10 @@ def _check_hmac(endpoint: InboundEndpoint) -> None:
         raise InvalidInput(message, value=endpoint.timestamp, field="timestamp", hint=hint)
 
 
-def _state(endpoint: InboundEndpoint, transaction: "Transaction", now: int) -> dict[str, Any]:
+def _state(transaction: "Transaction", now: int) -> "Callable[[InboundEndpoint], Document]":
     from urllib.parse import quote
 
-    return {"path": f"/in/{quote(endpoint.name, safe='')}"}
+    return lambda endpoint: {"path": f"/in/{quote(endpoint.name, safe='')}"}
 
 
 def _events(document: Document) -> str:

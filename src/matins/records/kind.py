@@ -12,7 +12,7 @@ from matins.model.settings import Table, settings_of
 
 if TYPE_CHECKING:  # help is printed from kinds, without loading the engine
     from matins.engine.policies import Policies
-    from matins.engine.settings import ParseContext
+    from matins.engine.setting_values import ParseContext
     from matins.model.access import Principal, Right
     from matins.model.job import JobTypes
     from matins.ports import Transaction
@@ -96,8 +96,8 @@ def always(value: V) -> Callable[[str, Policies], V]:
     return lambda key, policies: value
 
 
-def _no_state(value: Any, transaction: Transaction, now: int) -> Document:
-    return {}
+def _no_state(transaction: Transaction, now: int) -> Callable[[Any], Document]:
+    return lambda value: {}
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class RecordKind(Generic[V]):
     """Values that a list adds to the stored ones."""
     holds: Callable[[V, int], bool] | None = None
     """Whether a record is still valid at an instant; None when all are."""
-    state: Callable[[V, Transaction, int], Document] = _no_state
-    """Fields that documents add, and ETags leave out."""
+    state: Callable[[Transaction, int], Callable[[V], Document]] = _no_state
+    """Fields that documents add, and ETags leave out. What it reads, it reads once for all records of a list."""
     state_types: Mapping[str, str] | None = None
     notes: Callable[[V, Callable[[str], Collection[str]]], list[str]] = _no_notes
     """What a record does not do, given the names of the other records by noun. Then `state_types` has notes."""
@@ -248,6 +248,6 @@ class RecordKind(Generic[V]):
 
 
 def _parse_context(context: RecordContext) -> ParseContext:
-    from matins.engine.settings import ParseContext
+    from matins.engine.setting_values import ParseContext
 
     return ParseContext(context.now, context.rates, context.zone, context.zone)

@@ -1,12 +1,12 @@
 """Limits: the maximum number of concurrent runs."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 from matins.model.settings import Int, Setting
-from matins.records.kind import Column, RecordContext, RecordKind
+from matins.records.kind import Column, Document, RecordContext, RecordKind
 from matins.records.storage import LimitStorage
 
 if TYPE_CHECKING:
@@ -44,8 +44,9 @@ def _without_effect(limit: Limit, known: "Callable[[str], Collection[str]]") -> 
     return [f'The limit has no effect: there is no agent "{agent}". {hint}']
 
 
-def _in_use(limit: Limit, transaction: "Transaction", now: int) -> dict[str, Any]:
-    return {"in_use": sum(row.in_use for row in transaction.limits() if row.scope == limit.scope)}
+def _in_use(transaction: "Transaction", now: int) -> "Callable[[Limit], Document]":
+    in_use = {row.scope: row.in_use for row in transaction.limits()}
+    return lambda limit: {"in_use": in_use.get(limit.scope, 0)}
 
 
 LIMITS = RecordKind(

@@ -1,7 +1,7 @@
 """Throttles: providers whose rate limit is reached, and when the limit resets."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from matins.errors import InvalidInput
 from matins.model.settings import Instant, Names, Setting, Text
@@ -9,6 +9,8 @@ from matins.records.kind import Column, Document, RecordContext, RecordKind
 from matins.records.storage import ThrottleStorage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matins.ports import Transaction
 
 
@@ -31,11 +33,13 @@ def _check(limit: RateLimit, context: RecordContext) -> RateLimit:
     return limit
 
 
-def _state(limit: RateLimit, transaction: "Transaction", now: int) -> dict[str, Any]:
+def _state(transaction: "Transaction", now: int) -> "Callable[[RateLimit], Document]":
     from matins.engine.when.triggers import to_datetime
 
-    held = next(throttle for throttle in transaction.throttles() if throttle.provider == limit.provider)
-    return {"activated_at": to_datetime(held.activated_at), "by": held.by}
+    held = {throttle.provider: throttle for throttle in transaction.throttles()}
+    return lambda limit: {
+        "activated_at": to_datetime(held[limit.provider].activated_at), "by": held[limit.provider].by
+    }  # fmt: skip
 
 
 def _holds(limit: RateLimit, now: int) -> bool:

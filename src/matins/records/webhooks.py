@@ -1,15 +1,17 @@
 """Webhooks: signed HTTP requests for events."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from matins.errors import Conflict, Example, InvalidInput
 from matins.model.settings import Names, Secret, Setting, Url
 from matins.model.subscription import is_reserved
 from matins.records.kind import Column, Document, RecordContext, RecordKind
-from matins.records.storage import WebhookStorage, find_subscription
+from matins.records.storage import WebhookStorage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matins.ports import Transaction
 
 
@@ -44,17 +46,17 @@ def _complete(hook: Webhook, context: RecordContext) -> Webhook:
     return replace(hook, types=canonical_types(hook.types or None))
 
 
-def _state(hook: Webhook, transaction: "Transaction", now: int) -> dict[str, Any]:
+def _state(transaction: "Transaction", now: int) -> "Callable[[Webhook], Document]":
     from matins.engine.when.triggers import to_datetime
 
-    found = find_subscription(transaction, hook.name)
-    assert found is not None, hook.name
-    return {
-        "state": found.state,
-        "note": found.note,
-        "created_at": to_datetime(found.created_at),
-        "created_by": found.created_by,
-    }
+    found = {subscription.name: subscription for subscription in transaction.subscriptions()}
+
+    def state(hook: Webhook) -> Document:
+        held = found[hook.name]
+        created = {"created_at": to_datetime(held.created_at), "created_by": held.created_by}
+        return {"state": held.state, "note": held.note, **created}
+
+    return state
 
 
 def _without_path(document: Document) -> Document:

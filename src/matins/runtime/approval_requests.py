@@ -146,9 +146,7 @@ def authors_of(transaction: Transaction, compiled: CompiledSchedule, run_id: int
     if by and "role" in by:  # a call has no role: its sender is no principal
         found.append((by["name"], by["role"]))
     for approval in transaction.approvals_of_run(run_id):
-        if (
-            approval.kind == "run" and approval.rev == compiled.rev
-        ):  # a repeated request: approvers may have edited the run
+        if approval.kind == "run" and approval.rev == compiled.rev:  # asked again: approvers may have edited the run
             found += authors(approval)
     found += transaction.authors(compiled.schedule_id, compiled.rev)
     schedule = transaction.schedule(compiled.schedule_id)

@@ -11,6 +11,10 @@ Mark = tuple[int, int]
 """Run and epoch: the identity of an attempt, since a run may return to the same process with a new epoch."""
 
 
+MAX_LEAD_MS = 20
+"""How long before their slots runs may be planned that nothing can stop. A later pause stops the next slot."""
+
+
 class Attempt(NamedTuple):
     """An attempt of a run that is recorded and is to be started."""
 
@@ -22,6 +26,7 @@ class Attempt(NamedTuple):
     slots: int
     first_slot: int | None
     started_at: int
+    """The executor waits for it when the run was planned ahead."""
     compiled: CompiledSchedule
 
     @property

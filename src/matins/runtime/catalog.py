@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from matins.engine.gates import ALL, applicable_gates, level_mask
+from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
 from matins.engine.jobs import MESSAGE_JOB, job_needs, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
@@ -16,6 +16,7 @@ from matins.engine.steps import of_step
 from matins.engine.when.triggers import compile_trigger
 from matins.model.rows import CompiledKey
 from matins.model.schedule import ScheduleDefinition
+from matins.model.step import Step
 from matins.model.trigger import Once
 from matins.ports import PolicyRows, ScheduleRows, Transaction
 
@@ -87,6 +88,33 @@ class CompiledSchedule:
         "step", "steps", "timetable", "uid", "wakes_agent",
     )  # fmt: skip
 
+    uid: str
+    """Random, and part of the keys of its runs."""
+    creator: str | None
+    """The agent that created it; None if a person did."""
+    step: int
+    """The number of the step, from 1; 0 for the whole schedule."""
+    levels: Mask
+    """The gates that a run of this level passes: all of them, unless it has steps or is one."""
+    gates: Mask
+    """The gates at which its settings may stop a run."""
+    run_limits: tuple[int | None, int | None]
+    """Of a step, what all steps of a run may spend together, in micro-dollars and tokens."""
+    steps: tuple[Step, ...]
+    """The steps that its runs consist of; mostly there are none."""
+    scopes: frozenset[str]
+    """The limits that its runs count for. A run of steps counts for none; its steps do."""
+    wakes_agent: bool
+    """Whether its runs are prompts to an agent."""
+    emits_message: bool
+    """Whether its runs only emit an event: they need no capacity."""
+    needs: frozenset[str]
+    """What an engine must have for its runs, apart from the agent's runner."""
+    starts_plainly: bool
+    """Whether its settings let a slot that is on time start at once: the short road of the planner."""
+    ends_plainly: bool
+    """Whether nothing but its record follows from a success without a result: the short road of the recorder."""
+
     def __init__(
         self,
         schedule_id: int,
@@ -102,38 +130,25 @@ class CompiledSchedule:
         self.rev = rev
         self.name = name
         self.uid = uid
-        """Random, and part of the keys of its runs."""
         self.creator = creator
-        """The agent that created it; None if a person did."""
         self.step = step
-        """The number of the step, from 1; 0 for the whole schedule."""
         shared, self.definition = _settings(text, step)
         self.timetable = shared.timetable
         self.levels = shared.levels
-        """The gates that a run of this level passes: all of them, unless it has steps or is one."""
         self.gates = shared.gates
-        """The gates at which its settings may stop a run."""
         self.run_limits = shared.run_limits
-        """Of a step, what all steps of a run may spend together, in micro-dollars and tokens."""
         self.steps = shared.steps
-        """The steps that its runs consist of; mostly there are none."""
         self._text = text if shared.steps else ""
         self.schedule_agent = agent
         self.agent = agent = shared.agent or agent
         self.exclusive = shared.exclusive
         self.scope = f"agent:{agent}" if agent and not shared.steps else None
         self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _NO_SCOPES if shared.steps else _GLOBAL_ONLY
-        """The limits that its runs count for. A run of steps counts for none; its steps do."""
         self.wakes_agent = shared.wakes_agent
-        """Whether its runs are prompts to an agent."""
         self.emits_message = shared.emits_message
-        """Whether its runs only emit an event: they need no capacity."""
         self.needs = shared.needs
-        """What an engine must have for its runs, apart from the agent's runner."""
         self.starts_plainly = shared.starts_plainly and creator is None
-        """Whether its settings let a slot that is on time start at once: the short road of the planner."""
         self.ends_plainly = shared.ends_plainly
-        """Whether nothing but its record follows from a success without a result: the short road of the recorder."""
 
     @property
     def full_name(self) -> str:

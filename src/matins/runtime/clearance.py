@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from matins.engine.approvals import needs_approval
 from matins.engine.catch_up import grace_of
-from matins.engine.gates import BITS, Candidate, Facts, Mask, Surroundings, Verdict, active_gates, choose, mask
+from matins.engine.gates import BITS, GATES, Candidate, Facts, Mask, Surroundings, Verdict, active_gates, choose, mask
 from matins.engine.gates.budget import BUDGET
 from matins.engine.policies import BEFORE_RUN, NO_POLICIES, Policies
 from matins.engine.transitions import (
@@ -40,6 +40,7 @@ _RETRY_MS, _MAX_RETRY_MS = 60_000, 900_000
 _TO_START = mask("start", "claim")
 _BY_AGENT = 1 << 60
 """Beside the bits of the gates: what agents made has a shortest interval, and the files that were approved."""
+_ASKING = sum(BITS[gate.name] for gate in GATES if gate.asks) | _BY_AGENT
 _REASONS = {"guard": "guard", "pre_check": "pre_check", "hook": "hook", "file_hook": "hook"}
 
 
@@ -69,6 +70,10 @@ class Clearance:
     def gates_to_start(self, item: CompiledSchedule) -> Mask:
         """The gates between ready and started that may stop a run of this schedule; mostly there are none."""
         return (item.gates | self.gates) & item.levels & _TO_START | (0 if item.creator is None else _BY_AGENT)
+
+    def asks(self, item: CompiledSchedule) -> bool:
+        """Whether code, a command, a person or a record must be asked before a run of this schedule starts."""
+        return bool(self.gates_to_start(item) & _ASKING)
 
     def may_start(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Whether the run may start now. If not, it has been sent to its next gate."""

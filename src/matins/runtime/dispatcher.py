@@ -28,17 +28,37 @@ class Dispatcher:
         self._placement = placement
         self._clearance = clearance
 
-    def claim(self, transaction: Transaction, now: int, worker: int, capacity: Capacity) -> list[Attempt]:
-        """Claim ready runs, and return them. Runs without a permit stay ready."""
+    def claim(
+        self, transaction: Transaction, now: int, worker: int, capacity: Capacity, until: int | None = None
+    ) -> list[Attempt]:
+        """Claim ready runs, and return them. Runs without a permit stay ready. Jobs that are ready `until` then are
+        claimed ahead."""
         exhausted = capacity.exhausted()
         if capacity.maximum <= 0 or GLOBAL in exhausted:
             return []
         if self._clearance.policies.budgets:
             transaction.lock_policies()  # before any run: from here on nothing waits for a lock
         limit = _MAX_READ if capacity.only_one_kind else capacity.maximum
-        rows = transaction.ready(now, limit, exhausted, self._placement.batch(transaction))
+        rows = transaction.ready(until or now, limit, exhausted, self._placement.batch(transaction))
         if not rows:
             return []
+        chosen: list[tuple[ReadyRun, CompiledSchedule, int]] = []
+        for row, item in self._unlocked(transaction, rows, now):
+            at = max(now, row.not_before)
+            if (at > now and not self._waits(item)) or not self._may_start(transaction, row, item, capacity, at):
+                continue
+            if item.steps:
+                unfold(transaction, row, item, self._place(transaction), now)
+                continue
+            if not item.emits_message:
+                capacity.take(item)
+            chosen.append((row, item, at))
+        return self._start(transaction, chosen, worker)
+
+    def _unlocked(
+        self, transaction: Transaction, rows: list[ReadyRun], now: int
+    ) -> list[tuple[ReadyRun, CompiledSchedule]]:
+        """The readable runs, without those whose schedule another worker judges at this moment."""
         compiled = self._catalog.compiled(transaction, {row.key for row in rows})
         self._set_aside(transaction, compiled, now)
         found = [(row, item) for row in rows if isinstance(item := compiled.get(row.key), CompiledSchedule)]
@@ -48,23 +68,24 @@ class Dispatcher:
             if row.cancelling or item.emits_message or item.steps or self._clearance.gates_to_start(item)
         }
         judged -= transaction.try_lock_due(judged) if judged else set()
-        chosen: list[tuple[ReadyRun, CompiledSchedule]] = []
-        for row, item in found:
-            if row.schedule_id not in judged and self._may_start(transaction, row, item, capacity, now):
-                if item.steps:
-                    unfold(transaction, row, item, self._place(transaction), now)
-                    continue
-                if not item.emits_message:
-                    capacity.take(item)
-                chosen.append((row, item))
-        claimed = transaction.claim([Claim(row.id, row.epoch, worker, now) for row, _ in chosen])
-        won = [(row, item) for row, item in chosen if row.id in claimed]
-        transaction.insert_attempts([AttemptRow(row.id, row.epoch + 1, worker, now) for row, _ in won])
-        for row, item in won:
-            self._clearance.consume_approval(transaction, row, item, now)
+        return [(row, item) for row, item in found if row.schedule_id not in judged] if judged else found
+
+    def _waits(self, item: CompiledSchedule) -> bool:
+        """Whether a run can be claimed before its instant: its executor waits, and no check or person must answer."""
+        is_job = not (item.wakes_agent or item.emits_message or item.steps)
+        return is_job and not self._clearance.asks(item)
+
+    def _start(
+        self, transaction: Transaction, chosen: list[tuple[ReadyRun, CompiledSchedule, int]], worker: int
+    ) -> list[Attempt]:
+        claimed = transaction.claim([Claim(row.id, row.epoch, worker, at) for row, _, at in chosen])
+        won = [one for one in chosen if one[0].id in claimed]
+        transaction.insert_attempts([AttemptRow(row.id, row.epoch + 1, worker, at) for row, _, at in won])
+        for row, item, at in won:
+            self._clearance.consume_approval(transaction, row, item, at)
             data = {"worker": worker, "epoch": row.epoch + 1, "attempt": row.attempt + 1}
-            transaction.events.append(NewEvent(now, event_type(item, CLAIM.event), row.schedule_id, row.id, data))
-        return [_attempt(transaction, row, item, now) for row, item in won]
+            transaction.events.append(NewEvent(at, event_type(item, CLAIM.event), row.schedule_id, row.id, data))
+        return [_attempt(transaction, row, item, at) for row, item, at in won]
 
     def _place(self, transaction: Transaction) -> Callable[[CompiledSchedule], int]:
         return lambda item: self._placement.place(transaction, item, self._clearance.policies)

@@ -76,6 +76,24 @@ class EngineSettings(TypedDict, total=False):
 class Engine:
     """Does the work of a turn. It has no threads: `Loop`, the tests and the simulation drive it."""
 
+    worker = 0
+    stale = 0
+    """Outcomes that were refused because another worker had taken over the run."""
+    accepting = True
+    """Whether new runs are planned and started."""
+    fenced = False
+    """Whether other workers may consider this one dead."""
+    lead_ms = 0
+    """How long before their slots runs are planned that nothing can stop. 0 where a test moves the clock."""
+    turns = 0
+    """The number of completed turns."""
+    _batch = BATCH
+    _policy_rev = -1
+    _planning = False
+    _failures = 0
+    _clock_went_back = False
+    _offers: frozenset[str] = frozenset()
+
     def __init__(
         self,
         store: Store,
@@ -97,17 +115,8 @@ class Engine:
         self.reaper = Reaper(store, clock, catalog, settings.lease_ms, settings.beat_ms)
         self.maintenance = Maintenance(store, settings.history_days, settings.history_runs)
         self._lineage = lineage or Lineage(store)
-        self.worker = 0
-        self.stale = 0
-        """Outcomes that were refused because another worker had taken over the run."""
-        self.accepting = True
-        """Whether new runs are planned and started."""
-        self.fenced = False
-        """Whether other workers may consider this one dead."""
         self.turned_at = clock.boot_ms()
         """Boot time at which the last turn was completed."""
-        self.turns = 0
-        """The number of completed turns."""
         self.wrote_events: Callable[[int], None] = lambda policy_rev: None
         self._catalog = catalog
         self._ended: list[AttemptEnd] = []
@@ -116,13 +125,7 @@ class Engine:
         self._released: list[Attempt] = []
         self._uncertain: list[Attempt] = []
         """Runs that are claimed but not yet started. If the commit gives no answer, no other worker finds them."""
-        self._batch = BATCH
-        self._policy_rev = -1
-        self._planning = False
-        self._failures = 0
         self._clock_watch = ClockWatch(clock.now_ms(), clock.boot_ms())
-        self._clock_went_back = False
-        self._offers: frozenset[str] = frozenset()
 
     def open(self, executor: Executor, identity: Mapping[str, Any], checks: Checks | None = None) -> None:
         """Become a worker of this store, and take over the runs of dead workers."""
@@ -207,8 +210,9 @@ class Engine:
             self.checks.submit(checks)
         self.maintenance.turn(now, boot)
         self.missing_engines.turn(now, boot)
-        self.reaper.turn(now, boot, self.executor)
-        self._adopt()
+        if self.accepting:  # an engine that stops would end what it takes over
+            self.reaper.turn(now, boot, self.executor)
+            self._adopt()
         self.turned_at = self.clock.boot_ms()
         self.turns += 1
         max_delay = self.settings.check_interval_ms
@@ -224,7 +228,7 @@ class Engine:
         next_at: int | None = None
         with self.store.transaction(now) as transaction:
             limits = transaction.limits()
-            stale = self._record(transaction, now, limited=bool(limits))
+            stale = self._record(transaction, now, limited=frozenset(row.scope for row in limits))
             if self.store.shared and transaction.heartbeat(self.worker) is None:
                 self.fenced = True  # considered dead: no worker would find runs that it claimed now
             offers = self.executor.offers()
@@ -244,7 +248,7 @@ class Engine:
             self.wrote_events(self.clearance.policies.rev)
         return start, next_at
 
-    def _record(self, transaction: Transaction, now: int, *, limited: bool) -> int:
+    def _record(self, transaction: Transaction, now: int, *, limited: frozenset[str]) -> int:
         """Record ended, checked, held and released runs. Returns the number of outcomes that came too late."""
         if self._checked or self._overdue or self._released or self._uncertain:
             transaction.lock_due(self._touched())
@@ -273,8 +277,23 @@ class Engine:
         self._planning = False
         claimed = planned.start + self.dispatcher.claim(transaction, now, self.worker, capacity)
         start = emit(transaction, claimed, policies, now)
-        next_at = self._next_at(transaction, capacity, now)
-        return start, now if planned.taken == limit else next_at
+        if planned.taken == limit:
+            return start, now
+        ahead, due_at = self._plan_ahead(transaction, capacity, now, limit)
+        return start + ahead, self._next_at(transaction, capacity, now, due_at)
+
+    def _plan_ahead(
+        self, transaction: Transaction, capacity: Capacity, now: int, limit: int
+    ) -> tuple[list[Attempt], int | None]:
+        """Plan the slots that come within the lead. Returns runs to start, and the time at which to plan next."""
+        due_at, until = transaction.next_due(), now + self.lead_ms
+        ahead: list[Attempt] = []
+        if self.lead_ms and due_at is not None and now < due_at <= until:
+            ahead = self.planner.plan_ahead(transaction, now, until, self.worker, capacity, limit)
+            ahead += self.dispatcher.claim(transaction, now, self.worker, capacity, until)
+            due_at = transaction.next_due()
+        # What was not planned ahead is left for its instant.
+        return ahead, due_at if due_at is None or due_at <= until else due_at - self.lead_ms
 
     def _touched(self) -> set[int]:
         """The schedules with something to record. Their cursors are locked first and all at once, which prevents
@@ -314,8 +333,8 @@ class Engine:
             for row in self.planner.last_due[:1]:
                 mark_broken(transaction, row, error, now)
 
-    def _next_at(self, transaction: Transaction, capacity: Capacity, now: int) -> int | None:
-        """The time of the next event: a schedule is due, a run may start, or a wait ends."""
+    def _next_at(self, transaction: Transaction, capacity: Capacity, now: int, due_at: int | None) -> int | None:
+        """The time of the next event: a schedule is to be planned, a run may start, or a wait ends."""
         exhausted = capacity.exhausted()
         ready = (
             None
@@ -324,7 +343,7 @@ class Engine:
         )
         if ready is not None and capacity.only_one_kind:
             ready = max(ready, now + _ONE_SIDED_MS)  # its kind may have no capacity: the end of a run wakes the engine
-        moments = (transaction.next_due(), ready, self.timers.next_due(transaction))
+        moments = (due_at, ready, self.timers.next_due(transaction))
         return min((at for at in moments if at is not None), default=None)
 
     def _back_off(self) -> int:

@@ -69,10 +69,11 @@ class Heartbeat:
             self._cancel(cancelling)
 
     def _send(self) -> tuple[bool, set[int]]:
-        if not self._store.shared:
-            with self._store.reading() as transaction:
-                return True, _cancelling(transaction.started(self._worker(), mine=True))
         worker = self._worker()
+        if not self._store.shared:  # while this engine had lost its lock, another one may have declared it dead
+            with self._store.reading() as transaction:
+                alive = any(row.id == worker for row in transaction.workers())
+                return alive, _cancelling(transaction.started(worker, mine=True))
         with self._store.transaction(self._clock.now_ms()) as transaction:
             alive = transaction.heartbeat(worker) is not None
             return alive, _cancelling(transaction.started(worker, mine=True))

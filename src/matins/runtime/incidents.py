@@ -13,8 +13,9 @@ import orjson
 
 from matins.engine.incidents import EVENT_TYPES, HOUR_MS, Action, Step, Trouble, decide, look_again
 from matins.engine.notices import Subject, held_until, quiet_hours_until, recipients, title_of
+from matins.model.audit import StoredEvent
 from matins.model.incident import NO_SCHEDULE, IncidentRow
-from matins.model.rows import NewEvent, StoredEvent
+from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition
 from matins.ports import Transaction
 from matins.runtime.rows import schedule_record

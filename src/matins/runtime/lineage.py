@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from matins.model.rows import ChainHead, NewEvent
+from matins.model.audit import ChainHead
+from matins.model.rows import NewEvent
 from matins.ports import HistoryRows, Store
 
 log = logging.getLogger("matins")

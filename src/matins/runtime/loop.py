@@ -11,7 +11,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from matins.errors import SchedulerShutdownError
-from matins.runtime.attempt import Executor
+from matins.runtime.attempt import MAX_LEAD_MS, Executor
 from matins.runtime.checks import Checks
 from matins.runtime.clock import seconds_left
 from matins.runtime.engine import Engine
@@ -56,6 +56,7 @@ class Loop:
         identity = {"host": socket.gethostname(), "pid": os.getpid(), **(evidence or {})}
         self.engine.open(executor, identity, checks)
         executor.start()
+        self.engine.lead_ms = MAX_LEAD_MS
         self.engine.store.listen(self.wake)
         self._heartbeat.start()
         self._thread = threading.Thread(target=self._run, name="matins-engine", daemon=True)

@@ -34,7 +34,7 @@ def emit(transaction: Transaction, attempts: Sequence[Attempt], policies: Polici
             ended.append(AttemptEnd(attempt, _emitted(transaction, attempt, now)))
         else:
             left.append(attempt)
-    recorder.record(transaction, ended, now, limited=True)
+    recorder.record(transaction, ended, now)
     return left
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from matins.engine.gates import BITS, Facts, Mask, Surroundings, active_gates, touched_gates
 from matins.engine.gates.backing_off import MIN_FAILURES, Failures
 from matins.engine.gates.budget import BUDGET
 from matins.engine.planning import Plan, PlannedRun
-from matins.model.rows import AttemptRow, Cursor, Due, NewEvent, NewRun, from_tuple
+from matins.model.rows import AttemptRow, CompiledKey, Cursor, Due, NewEvent, NewRun, from_tuple
 from matins.model.run import RunState
 from matins.ports import RunRows, Transaction
 from matins.runtime import spending
@@ -26,13 +26,43 @@ from matins.runtime.uncovered_slots import recorded_due
 MAX_RUNS_PER_TRANSACTION = 5_000
 """Maximum number of records in one transaction; further slots wait for the next."""
 _STARTING = int(RunState.STARTING)
-_cursor = from_tuple(Cursor)
 _attempt = from_tuple(Attempt)
 _attempt_row = from_tuple(AttemptRow)
 _event = from_tuple(NewEvent)
 _new_run = from_tuple(NewRun)
-_Planned = tuple[Due, CompiledSchedule, Plan | None]
-"""What a due schedule becomes. None is the short road: one run of a slot on time, which no gate can stop."""
+
+
+class _Seen(NamedTuple):
+    """What is read once for a batch."""
+
+    compiled: Mapping[CompiledKey, CompiledSchedule | Exception]
+    live: Mapping[int, Sequence[tuple[int, int]]]
+    at_rest: Facts
+    active: Mask
+    open_to_all: bool
+
+
+class _Planned(NamedTuple):
+    """What a due schedule becomes."""
+
+    row: Due
+    item: CompiledSchedule
+    plan: Plan | None
+    """None is the short road: one run of a slot on time, which no gate can stop."""
+    at: int
+    """The instant that is planned for: now, or one to come."""
+    cursor: Cursor
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is one run that may start, and nothing else."""
+        plan = self.plan
+        return plan is None or (
+            len(plan.runs) == 1 and plan.runs[0].state is RunState.READY and not plan.cancel and not plan.expired
+        )
+
+
+_planned, _cursor = from_tuple(_Planned), from_tuple(Cursor)
 
 
 class PlanBatch(NamedTuple):
@@ -66,11 +96,9 @@ class Planner:
         self, transaction: Transaction, due: list[Due], now: int, worker: int, capacity: Capacity
     ) -> list[Attempt]:
         """Create the runs of these schedules' slots. A schedule that cannot be planned is marked as broken."""
-        plans, cursors = self._plans(transaction, due, now, capacity)
-        moved = transaction.advance(cursors)
-        made = plans if len(moved) == len(plans) else [plan for plan in plans if plan[0].schedule_id in moved]
+        made = _advance(transaction, self._plans(transaction, due, now, capacity))
         start = self._insert(transaction, made, now, worker, capacity)
-        special = [(item, plan) for _, item, plan in made if plan is not None]
+        special = [(planned.item, planned.plan) for planned in made if planned.plan is not None]
         for item, plan in special:
             if plan.expired:
                 _expire(transaction, item, now)
@@ -79,49 +107,73 @@ class Planner:
             end_runs(transaction, self._catalog, cancel, now, "cancelled_by_newer")
         return start
 
-    def _plans(
-        self, transaction: Transaction, due: list[Due], now: int, capacity: Capacity
-    ) -> tuple[list[_Planned], list[Cursor]]:
-        """Plans and new cursors for as many schedules as fit in one transaction; the rest stays due."""
+    def plan_ahead(
+        self, transaction: Transaction, now: int, until: int, worker: int, capacity: Capacity, limit: int
+    ) -> list[Attempt]:
+        """Create the runs of slots that come until then, so that they start at their instants, and not after the time
+        that their records take. What is skipped, queued, late or broken is left for its instant."""
+        due = transaction.due(until, limit)
+        if not due:
+            return []
+        seen = self._look(transaction, due, capacity)
+        plans: list[_Planned] = []
+        for row in due:
+            item = seen.compiled.get((row.schedule_id, row.rev, 0))
+            if isinstance(item, CompiledSchedule) and (at := _instant(row, item)) > now:
+                planned = self._plan_row(transaction, seen, row, item, capacity, at)
+                if isinstance(planned, _Planned) and planned.is_ready:
+                    plans.append(planned)
+                    if capacity.limited:
+                        _reserve(capacity, planned)
+        return self._insert(transaction, _advance(transaction, plans), now, worker, capacity)
+
+    def _look(self, transaction: Transaction, due: list[Due], capacity: Capacity) -> _Seen:
         compiled = self._catalog.compiled(transaction, [(row.schedule_id, row.rev, 0) for row in due])
         live = live_runs(transaction, [row.schedule_id for row in due])
         policies = self._catalog.policies(transaction)
-        at_rest, active = Facts(policies=policies), active_gates(Surroundings(policies))
+        active = active_gates(Surroundings(policies))
+        return _Seen(compiled, live, Facts(policies=policies), active, self._is_open(active, capacity))
+
+    def _plans(self, transaction: Transaction, due: list[Due], now: int, capacity: Capacity) -> list[_Planned]:
+        """Plans for as many schedules as fit in one transaction; the rest stays due."""
+        seen = self._look(transaction, due, capacity)
         plans: list[_Planned] = []
-        cursors: list[Cursor] = []
-        planned_runs, open_to_all = 0, self._is_open(active, capacity)
+        planned_runs = 0
         for row in due:
             if planned_runs > MAX_RUNS_PER_TRANSACTION:
                 break
-            schedule_id, slot, rev, used, executions, failures, _ = row
-            item = compiled.get((schedule_id, rev, 0))
-            if not isinstance(item, CompiledSchedule):
-                mark_broken(transaction, row, item, now)
+            item = seen.compiled.get((row.schedule_id, row.rev, 0))
+            known = isinstance(item, CompiledSchedule)
+            planned = self._plan_row(transaction, seen, row, item, capacity, now) if known else item
+            if not isinstance(planned, _Planned):  # one bad schedule never stops the others
+                mark_broken(transaction, row, planned, now)
                 continue
-            blocking = live.get(schedule_id, ())
-            plain = open_to_all and item.starts_plainly and not blocking and not failures and slot > self.recorded_until
-            if plain:
-                facts, gates, taken = at_rest, 0, None
-            else:
-                facts, gates = _facts(transaction, row, item, blocking, at_rest, active, capacity, now)
-                taken = recorded_due(transaction, item, slot, now) if slot <= self.recorded_until else None
-            try:
-                following = item.timetable.next_if_on_time(slot, now) if plain else False
-                if following is not False:
-                    plans.append((row, item, None))
-                    cursors.append(_cursor((schedule_id, slot, rev, following, following, 0, executions + 1)))
-                    planned_runs += 1
-                    continue
-                plan = item.timetable.plan(schedule_id, slot, used, executions, facts, now, gates, taken)
-            except Exception as error:  # one bad schedule never stops the others
-                mark_broken(transaction, row, error, now)
-                continue
-            plans.append((row, item, plan))
-            cursors.append(Cursor(schedule_id, slot, rev, *plan[1:5]))
-            planned_runs += len(plan.runs)
-            if capacity.limited and any(planned.state is RunState.READY for planned in plan.runs):
-                capacity.reserve(item)
-        return plans, cursors
+            plans.append(planned)
+            planned_runs += 1 if planned.plan is None else len(planned.plan.runs)
+            if capacity.limited:
+                _reserve(capacity, planned)
+        return plans
+
+    def _plan_row(
+        self, transaction: Transaction, seen: _Seen, row: Due, item: CompiledSchedule, capacity: Capacity, at: int
+    ) -> _Planned | Exception:
+        """The plan of a schedule as of that instant; the exception, if its settings cannot be planned."""
+        schedule_id, slot, rev, used, executions, failures, _ = row
+        facts, gates, taken = seen.at_rest, 0, None
+        clear = seen.open_to_all and not failures and schedule_id not in seen.live and slot > self.recorded_until
+        plain = clear and item.starts_plainly
+        if not plain:
+            facts, gates = _facts(transaction, seen, row, item, capacity, at)
+            taken = recorded_due(transaction, item, slot, at) if slot <= self.recorded_until else None
+        try:
+            following = item.timetable.next_if_on_time(slot, at) if plain else False
+            if following is not False:
+                cursor = _cursor((schedule_id, slot, rev, following, following, 0, executions + 1))
+                return _planned((row, item, None, at, cursor))
+            plan = item.timetable.plan(schedule_id, slot, used, executions, facts, at, gates, taken)
+        except Exception as error:
+            return error
+        return _planned((row, item, plan, at, Cursor(schedule_id, slot, rev, *plan[1:5])))
 
     def _is_open(self, active: Mask, capacity: Capacity) -> bool:
         """Whether schedules without gates of their own may start in this turn, as far as there is capacity."""
@@ -129,59 +181,104 @@ class Planner:
         return clearance is not None and not active | clearance.gates and not capacity.limited and capacity.jobs > 0
 
     def _insert(
-        self,
-        transaction: Transaction,
-        plans: list[_Planned],
-        now: int,
-        worker: int,
-        capacity: Capacity,
+        self, transaction: Transaction, plans: list[_Planned], now: int, worker: int, capacity: Capacity
     ) -> list[Attempt]:
         """Create the runs of the schedules whose cursor moved. Runs that can start immediately are claimed too."""
-        clearance, placement, policies = self._clearance, self._placement, self._catalog.policies(transaction)
-        runs: list[NewRun] = []
-        start: list[Attempt] = []
-        events = transaction.events
-        run_ids = iter(transaction.run_ids(sum(1 if plan is None else len(plan.runs) for _, _, plan in plans)))
-        for row, item, plan in plans:
+        placement, policies = self._placement, self._catalog.policies(transaction)
+        new = _New(transaction, worker, sum([1 if plan is None else len(plan.runs) for _, _, plan, _, _ in plans]))
+        for row, item, plan, at, _ in plans:
             place = placement.place(transaction, item, policies)
             mine = place in placement.mine
             if plan is None and mine and capacity.jobs > 0:
-                run_id, slot = next(run_ids), row.slot
                 capacity.jobs -= 1
-                runs.append(_starting(run_id, item, slot, 1, None, now, worker, place))
-                start.append(_attempt((run_id, 1, 1, slot, 1, None, now, item)))
-                events.append(_started(run_id, item, slot, 1, None, now, worker))
+                new.start(item, row.slot, 1, None, place, at)
                 continue
             if plan is None:
                 plan = _on_time(row)
-            may_start = clearance is not None and not clearance.gates_to_start(item)
-            at_once = mine and may_start and not plan.cancel and not item.steps
+            at_once = mine and self._may_start(item, ahead=at > now) and not plan.cancel and not item.steps
             for planned in plan.runs:
-                run_id = next(run_ids)
                 starts = at_once and planned.state is RunState.READY
                 if starts and (item.emits_message or capacity.take_unlimited(item)):
                     slot, first, slots = planned[:3]
-                    runs.append(_starting(run_id, item, slot, slots, first, now, worker, place))
-                    start.append(Attempt(run_id, 1, 1, slot, slots, first, now, item))
-                    events.append(_started(run_id, item, slot, slots, first, now, worker))
+                    new.start(item, slot, slots, first, place, at)
                 else:
-                    runs.append(new_run(run_id, item, planned, now, None, place))
-                    events.append(planned_event(run_id, item, planned, now))
-        transaction.insert_runs(runs)
-        transaction.insert_attempts([_attempt_row((attempt[0], 1, worker, now)) for attempt in start])
-        return start
+                    new.record(item, planned, place, at)
+        return new.write()
+
+    def _may_start(self, item: CompiledSchedule, *, ahead: bool) -> bool:
+        """Whether a run can be claimed while it is planned. Only jobs wait for an instant to come."""
+        clearance = self._clearance
+        waits = not (item.wakes_agent or item.emits_message)
+        return clearance is not None and not clearance.gates_to_start(item) and (waits or not ahead)
+
+
+class _New:
+    """The new runs of a batch, with their attempts and events."""
+
+    def __init__(self, transaction: Transaction, worker: int, count: int) -> None:
+        self._transaction, self._worker = transaction, worker
+        self._run_ids = iter(transaction.run_ids(count))
+        self._runs: list[NewRun] = []
+        self._start: list[Attempt] = []
+
+    def start(
+        self, item: CompiledSchedule, slot: int | None, slots: int, first: int | None, place: int, at: int
+    ) -> None:
+        """A run that is claimed at once, with epoch 1 and attempt 1."""
+        run_id, worker = next(self._run_ids), self._worker
+        self._runs.append(_new_run((
+            run_id, item.schedule_id, item.rev, slot, None, _STARTING, item.exclusive, item.scope, 1, 1,
+            worker, None, at, at, None, slots, first, None, None, place,
+        )))  # fmt: skip
+        self._start.append(_attempt((run_id, 1, 1, slot, slots, first, at, item)))
+        data = covered(slot, slots, first)
+        data["worker"] = worker
+        self._transaction.events.append(_event((at, "run.started", item.schedule_id, run_id, data)))
+
+    def record(self, item: CompiledSchedule, planned: PlannedRun, place: int, at: int) -> None:
+        """A run that waits, or a slot that does not run."""
+        run_id = next(self._run_ids)
+        self._runs.append(new_run(run_id, item, planned, at, None, place))
+        self._transaction.events.append(planned_event(run_id, item, planned, at))
+
+    def write(self) -> list[Attempt]:
+        worker = self._worker
+        self._transaction.insert_runs(self._runs)
+        self._transaction.insert_attempts([_attempt_row((one[0], 1, worker, one[6])) for one in self._start])
+        return self._start
+
+
+def _instant(row: Due, item: CompiledSchedule) -> int:
+    """When the slot is due. An exception is left to its instant, when the schedule is marked as broken."""
+    try:
+        return item.timetable.due_at(row.schedule_id, row.slot) or 0
+    except Exception:
+        return 0
+
+
+def _advance(transaction: Transaction, plans: list[_Planned]) -> list[_Planned]:
+    """The plans whose cursor could be moved: slot and revision still matched."""
+    moved = transaction.advance([planned.cursor for planned in plans])
+    return plans if len(moved) == len(plans) else [one for one in plans if one.row.schedule_id in moved]
+
+
+def _reserve(capacity: Capacity, planned: _Planned) -> None:
+    """Count the permits of a run that may start, for the schedules that are planned after it."""
+    plan = planned.plan
+    if plan is not None and any(run.state is RunState.READY for run in plan.runs):
+        capacity.reserve(planned.item)
 
 
 def _facts(
-    transaction: Transaction, row: Due, item: CompiledSchedule, blocking: Sequence[tuple[int, int]], at_rest: Facts,
-    active: Mask, capacity: Capacity, now: int,
-) -> tuple[Facts, Mask]:  # fmt: skip
+    transaction: Transaction, seen: _Seen, row: Due, item: CompiledSchedule, capacity: Capacity, now: int
+) -> tuple[Facts, Mask]:
     """What the gates of a due schedule judge by, and those that may stop it."""
-    policies, failing = at_rest.policies, row.failures >= MIN_FAILURES
+    blocking = seen.live.get(row.schedule_id, ())
+    policies, failing = seen.at_rest.policies, row.failures >= MIN_FAILURES
     full = not item.steps and capacity.is_full_for(item)
-    gates = item.gates | active & item.levels
+    gates = item.gates | seen.active & item.levels
     if not (blocking or full or gates or failing):
-        return at_rest, gates
+        return seen.at_rest, gates
     short = spending.forecast(transaction, policies, item, now) if gates & BITS[BUDGET.name] else None
     until = item.timetable.backs_off_until(Failures(row.failures, row.failed_at), now) if failing else None
     facts = Facts(blocking, full, item.agent, policies, short, failures=row.failures, backs_off_until=until)
@@ -205,31 +302,6 @@ def live_runs(transaction: RunRows, schedule_ids: list[int]) -> dict[int, list[t
     for run in transaction.live(schedule_ids):
         live[run.schedule_id].append((run.id, run.state))
     return live
-
-
-def _starting(
-    run_id: int,
-    item: CompiledSchedule,
-    slot: int | None,
-    slots: int,
-    first: int | None,
-    now: int,
-    worker: int,
-    place: int,
-) -> NewRun:
-    """A run that is created and claimed at once, with epoch 1 and attempt 1."""
-    return _new_run((
-        run_id, item.schedule_id, item.rev, slot, None, _STARTING, item.exclusive, item.scope, 1, 1,
-        worker, None, now, now, None, slots, first, None, None, place,
-    ))  # fmt: skip
-
-
-def _started(
-    run_id: int, item: CompiledSchedule, slot: int | None, slots: int, first: int | None, now: int, worker: int
-) -> NewEvent:
-    data = covered(slot, slots, first)
-    data["worker"] = worker
-    return _event((now, "run.started", item.schedule_id, run_id, data))
 
 
 def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> None:

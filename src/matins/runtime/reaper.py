@@ -43,7 +43,16 @@ class Reaper:
                 self._stop_workers(transaction, dead, now)
                 # A worker that lost its lock may have claimed more runs after it was declared dead.
                 orphans = [row for row in transaction.started(worker, mine=False) if row.state < RunState.HELD]
-                self._recover(transaction, orphans, now)
+                self._recover(transaction, self._others(transaction, orphans), now)
+
+    def _others(self, transaction: Transaction, orphans: list[StartedRun]) -> list[StartedRun]:
+        """Keep the runs that this process still runs, and return the others."""
+        has = set[Mark]() if self._executor is None else self._executor.marks()
+        return [
+            row
+            for row in orphans
+            if (row.id, row.epoch) not in has or not transaction.adopt(row.id, row.epoch, self._worker)
+        ]
 
     def adopted_attempts(self) -> list[Attempt]:
         """Runs that were adopted since the last call. The executor knows whether they still run."""
@@ -85,7 +94,7 @@ class Reaper:
         if not lost:
             return
         with self._store.transaction(now) as transaction:
-            if self._store.shared and transaction.heartbeat(self._worker) is None:
+            if transaction.heartbeat(self._worker) is None:
                 return  # a dead worker takes up nothing
             transaction.lock_due({row.schedule_id for row in lost})  # one reaper at a time, and all locks at once
             mine = self._without_attempt(transaction.started(self._worker, mine=True), has)

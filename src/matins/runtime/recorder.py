@@ -35,8 +35,11 @@ _MAX_LIMIT_MS = 7 * DAY_MS
 """The longest throttle that a run can set: a week."""
 
 
-def record(transaction: Transaction, ended: Sequence[AttemptEnd], now: int, *, limited: bool) -> int:
-    """Record the outcomes of attempts. Returns how many were refused because another worker had taken over the run."""
+def record(
+    transaction: Transaction, ended: Sequence[AttemptEnd], now: int, *, limited: frozenset[str] | None = None
+) -> int:
+    """Record the outcomes of attempts. Returns how many were refused because another worker had taken over the run.
+    `limited` are the scopes that have permits, where they are known."""
     if not ended:
         return 0
     plain, others = _sorted(transaction, ended)

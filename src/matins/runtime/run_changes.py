@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -53,8 +53,11 @@ _new_event = from_tuple(NewEvent)
 _NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE_FOR_BUDGET)
 
 
-def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, limited: bool = True) -> int:
-    """Apply changes and their consequences, except those with a stale epoch. Returns the number of applied ones."""
+def apply(
+    transaction: Transaction, changes: Sequence[RunChange], now: int, *, limited: frozenset[str] | None = None
+) -> int:
+    """Apply changes and their consequences, except those with a stale epoch. Returns the number of applied ones.
+    `limited` are the scopes that have permits, where they are known."""
     if not changes:
         return 0
     rows = [_state_change(change) for change in changes]
@@ -67,34 +70,52 @@ def apply(transaction: Transaction, changes: Sequence[RunChange], now: int, *, l
     over = [change for change in taken if change.transition.is_terminal]
     steps = [change for change in over if change.compiled.step]
     whole = [change for change in over if not change.compiled.step] if steps else over
-    if limited:
-        transaction.release_permits([change.run_id for change in taken if not _keeps_permits(change)])
+    _release_permits(
+        transaction, [(change.run_id, change.compiled) for change in taken if not _keeps_permits(change)], limited
+    )
     _move_cursors(transaction, whole)
     _count_failures(transaction, whole, now)
-    never_started = [change for change in over if not change.transition.started]
-    if never_started:
-        _uncount_executions(transaction, never_started, now)
-        for change in never_started:
-            if change.compiled.definition.approval != "auto" or change.compiled.creator is not None:
-                approval_requests.void_run(transaction, change.run_id, now)
+    _undo_preparations(transaction, [change for change in over if not change.transition.started], now)
     waited = whole + [change for change in taken if change.transition is ENQUEUE]
     _promote(transaction, {change.compiled.schedule_id for change in waited}, now)
     _settle_accounts(transaction, taken, now)
     for change in taken:
         if change.compiled.wakes_agent and change.transition.started:
             _record_turn(transaction, change, now)
-    again = [change for change in taken if change.transition in (RETRY, THROTTLE)]
-    for change in again:
-        transaction.end_attempt(change.run_id, change.epoch, change.at)
-    cancelled = [change for change in again if settled[change.run_id, change.epoch]]
-    apply(transaction, [change._replace(transition=CANCEL_WAITING, not_before=None) for change in cancelled], now)
-    hold_with_schedule(transaction, [one for one in again if not settled[one.run_id, one.epoch]], now)
+    _continue(transaction, [change for change in taken if change.transition in (RETRY, THROTTLE)], settled, now)
     if steps:
         _follow(transaction, [change.run_id for change in steps], now)
     return len(taken)
 
 
-def succeed_plainly(transaction: Transaction, attempts: Sequence[Attempt], now: int, *, limited: bool) -> int:
+def _undo_preparations(transaction: Transaction, never_started: list[RunChange], now: int) -> None:
+    """Take back what was counted and approved for runs that end without a start."""
+    if never_started:
+        _uncount_executions(transaction, never_started, now)
+    for change in never_started:
+        if change.compiled.definition.approval != "auto" or change.compiled.creator is not None:
+            approval_requests.void_run(transaction, change.run_id, now)
+
+
+def _continue(
+    transaction: Transaction, again: list[RunChange], settled: Mapping[tuple[int, int], bool], now: int
+) -> None:
+    """Let runs wait for their next attempt. Those that were cancelled meanwhile end, and those of schedules that stand
+    still are suspended."""
+    for change in again:
+        transaction.end_attempt(change.run_id, change.epoch, change.at)
+    cancelled = [change for change in again if settled[change.run_id, change.epoch]]
+    apply(  # what the attempt used, and which limit it met, is settled
+        transaction,
+        [change._replace(transition=CANCEL_WAITING, not_before=None, limit=None) for change in cancelled],
+        now,
+    )
+    hold_with_schedule(transaction, [one for one in again if not settled[one.run_id, one.epoch]], now)
+
+
+def succeed_plainly(
+    transaction: Transaction, attempts: Sequence[Attempt], now: int, *, limited: frozenset[str] | None
+) -> int:
     """Apply SUCCEED without a result to attempts that end plainly, as `apply` does, in one statement of few values.
     Returns the number of applied ones."""
     if not attempts:
@@ -105,12 +126,21 @@ def succeed_plainly(transaction: Transaction, attempts: Sequence[Attempt], now: 
     for attempt in taken:
         item = attempt[7]
         events.append(_new_event((now, kind, item.schedule_id, attempt[0], _bound(item.rev, None, attempt[1]))))
-    if limited:
-        transaction.release_permits([attempt.run_id for attempt in taken])
+    if limited is None or limited:
+        _release_permits(transaction, [(attempt.run_id, attempt.compiled) for attempt in taken], limited)
     schedule_ids = {attempt[7].schedule_id for attempt in taken}
     transaction.count_failures([(schedule_id, None) for schedule_id in schedule_ids])
     _promote(transaction, schedule_ids, now)
     return len(taken)
+
+
+def _release_permits(
+    transaction: Transaction, runs: Sequence[tuple[int, CompiledSchedule]], limited: frozenset[str] | None
+) -> None:
+    """Release the permits of those runs that may have one: releasing costs more than taking."""
+    holders = [run_id for run_id, item in runs if limited is None or not limited.isdisjoint(item.scopes)]
+    if holders:
+        transaction.release_permits(holders)
 
 
 def _keeps_permits(change: RunChange) -> bool:
@@ -192,7 +222,7 @@ def hold_with_schedule(
             transaction.suspend_runs(change.compiled.schedule_id)
         elif row is not None and row.state == "rejected":
             rejected = change._replace(
-                transition=CANCEL_WAITING, not_before=None, reason="schedule_rejected", outcome=None
+                transition=CANCEL_WAITING, not_before=None, limit=None, reason="schedule_rejected", outcome=None
             )
             apply(transaction, [rejected], now)
 

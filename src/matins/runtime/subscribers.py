@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 from matins.engine.deliveries import DISCARDED, MAX_DELAY_MS, is_told, matches, next_delivery_at
 from matins.engine.events import NOTICE_EVENTS, PING_EVENTS, PIPELINE_EVENTS, TERMINAL_EVENTS, to_cloudevent
 from matins.engine.policies import AFTER_RUN, Policies
-from matins.model.rows import CheckRow, NewEvent, StoredEvent
+from matins.model.audit import StoredEvent
+from matins.model.rows import CheckRow, NewEvent
 from matins.model.run import RunRecord
 from matins.model.subscription import Subscription, SubscriptionKind, destination_of
 from matins.ports import Transaction

@@ -46,10 +46,17 @@ class Approvals:
     proposals: Proposals
 
     def list(
-        self, principal: Principal, *, state: ApprovalState = "pending", after: int | None = None, limit: int = 100
+        self,
+        principal: Principal,
+        *,
+        state: ApprovalState = "pending",
+        newest: bool = False,
+        after: int | None = None,
+        limit: int = 100,
     ) -> builtins.list[Approval]:
         with self.core.store.reading() as transaction:
-            return [self._result(found) for found in transaction.approvals_in(state, after or 0, limit)]
+            found = transaction.approvals_in(state, after or 0, limit, newest=newest)
+            return [self._result(approval) for approval in found]
 
     def get(self, principal: Principal, approval_id: int) -> Approval:
         with self.core.store.reading() as transaction:

@@ -13,6 +13,7 @@ from matins.engine.reasons import local_time
 from matins.engine.when.durations import DAY_MS, MINUTE_MS, format_duration
 from matins.engine.when.triggers import to_datetime, to_ms
 from matins.model.access import Principal
+from matins.model.agent import Agent
 from matins.model.counting import counted
 from matins.model.run import RunRecord, RunState
 from matins.ports import Transaction
@@ -20,6 +21,7 @@ from matins.runtime.rows import run_record
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.gate_reports import state_report
 from matins.service.output import silence_ms
+from matins.service.run_facts import by_schedule, past_durations
 from matins.service.system import midnight
 
 _MAX_ITEMS = 100
@@ -64,20 +66,19 @@ class Attention:
         """What needs a person: what stops everything first, then decisions, then single runs and schedules."""
         yield from self._engine(transaction, engines, now)
         yield from self._approvals(transaction)
-        for row in transaction.runs_in_hand(_MAX_ITEMS):
-            run = run_record(row)
-            item = _held(run) if run.state is RunState.HELD else self._stuck(transaction, run, now)
-            if item is not None:
-                yield item
+        runs = [run_record(row) for row in transaction.runs_in_hand(_MAX_ITEMS)]
+        yield from (_held(run) for run in runs if run.state is RunState.HELD)
+        yield from self._stuck(transaction, [run for run in runs if run.state is not RunState.HELD], now)
         yield from self._stopped(transaction)
         yield from self._incidents(transaction)
 
     def _incidents(self, transaction: Transaction) -> Iterator[AttentionItem]:
         """Open incidents that are not acknowledged. Other kinds are shown by what they are about."""
-        for row in transaction.unresolved_incidents(None, MAX_ID, _MAX_ITEMS):
-            if row.state != "open" or row.kind not in _INCIDENTS:
-                continue
-            schedule = self.core.schedule(transaction, row.schedule_id) if row.schedule_id else None
+        rows = transaction.unresolved_incidents(None, MAX_ID, _MAX_ITEMS)
+        shown = [row for row in rows if row.state == "open" and row.kind in _INCIDENTS]
+        schedules = self.core.schedules(transaction, {row.schedule_id for row in shown if row.schedule_id})
+        for row in shown:
+            schedule = schedules.get(row.schedule_id)
             name, often = (
                 "" if schedule is None else f"{schedule.name}: ",
                 "" if row.times == 1 else f" ({row.times} times)",
@@ -102,8 +103,10 @@ class Attention:
             yield AttentionItem("overdue", sentence, "matins doctor", since=to_datetime(due))
 
     def _approvals(self, transaction: Transaction) -> Iterator[AttentionItem]:
-        for asked in transaction.approvals_in("pending", 0, _MAX_ITEMS):
-            schedule = self.core.schedule(transaction, asked.schedule_id)
+        pending = transaction.approvals_in("pending", 0, _MAX_ITEMS)
+        schedules = self.core.schedules(transaction, {asked.schedule_id for asked in pending})
+        for asked in pending:
+            schedule = schedules[asked.schedule_id]
             about = {"run": "the run of", "schedule": "the schedule", "budget": "more budget for"}[asked.kind]
             yield AttentionItem(
                 "approval",
@@ -117,8 +120,7 @@ class Attention:
             )
 
     def _stopped(self, transaction: Transaction) -> Iterator[AttentionItem]:
-        for number in transaction.stopped_schedules(_MAX_ITEMS):
-            schedule = self.core.schedule(transaction, number)
+        for schedule in self.core.schedules(transaction, transaction.stopped_schedules(_MAX_ITEMS)).values():
             broken = schedule.state == "broken"
             yield AttentionItem(
                 "broken" if broken else "paused",
@@ -129,26 +131,26 @@ class Attention:
                 since=to_datetime(schedule.paused_at or schedule.updated_at),
             )
 
-    def _stuck(self, transaction: Transaction, run: RunRecord, now: int) -> AttentionItem | None:
-        sentence = self._silent(transaction, run, now) or _too_long(transaction, run, now)
-        if sentence is None:
-            return None
-        return AttentionItem(
-            "stuck",
-            sentence,
-            f"matins logs {run.id}",
-            schedule=run.schedule,
-            run_id=str(run.id),
-            since=to_datetime(run.started_at),
-        )
+    def _stuck(self, transaction: Transaction, runs: list[RunRecord], now: int) -> Iterator[AttentionItem]:
+        """Runs that write nothing, or take longer than usual."""
+        if not runs:
+            return
+        places = {place.id: place for place in transaction.run_places([run.id for run in runs])}
+        past = by_schedule(transaction.last_records({run.schedule_id for run in runs}, _PAST_RUNS))
+        agents = self.core.catalog.policies(transaction).agents
+        for run in runs:
+            place = places[run.id]
+            silent = self._silent(run, agents.get(place.agent), place.starter, now)
+            sentence = silent or _too_long(run, past_durations(past.get(run.schedule_id, [])), now)
+            if sentence is not None:
+                command, since = f"matins logs {run.id}", to_datetime(run.started_at)
+                yield AttentionItem("stuck", sentence, command, schedule=run.schedule, run_id=str(run.id), since=since)
 
-    def _silent(self, transaction: Transaction, run: RunRecord, now: int) -> str | None:
+    def _silent(self, run: RunRecord, agent: Agent | None, worker: str | None, now: int) -> str | None:
         """What is said of a run that has written nothing for half of its agent's idle timeout."""
-        name = self.core.schedule(transaction, run.schedule_id).agent
-        agent = self.core.catalog.policies(transaction).agents.get(name)
         if agent is None or agent.idle_timeout_ms is None:
             return None
-        silent = silence_ms(self.core, transaction, run, now)
+        silent = silence_ms(self.core, run, worker, now)
         if silent is None or silent < agent.idle_timeout_ms // 2:
             return None
         left = agent.idle_timeout_ms - silent
@@ -156,8 +158,7 @@ class Attention:
         return f"Run {run.id} of {run.schedule} has written nothing for {_about(silent)}{ending}."
 
     def _next(self, transaction: Transaction) -> Iterator[NextRun]:
-        for number in transaction.upcoming(_SHOWN):
-            schedule = self.core.schedule(transaction, number)
+        for schedule in self.core.schedules(transaction, transaction.upcoming(_SHOWN)).values():
             if schedule.next_slot is not None:
                 zone = schedule.definition.trigger.timezone
                 yield NextRun(schedule.name, schedule.agent, to_datetime(schedule.next_slot), zone)
@@ -174,25 +175,14 @@ def _held(run: RunRecord) -> AttentionItem:
     )
 
 
-def _too_long(transaction: Transaction, run: RunRecord, now: int) -> str | None:
+def _too_long(run: RunRecord, past: list[int], now: int) -> str | None:
     """What is said of a run that takes more than twice as long as usual, and a minute longer."""
-    if run.started_at is None or (usual := _usual_ms(transaction, run)) is None:
+    if run.started_at is None or len(past) < _ENOUGH_RUNS:
         return None
-    took = now - run.started_at
+    took, usual = now - run.started_at, int(median(past))
     if took <= 2 * usual or took <= usual + MINUTE_MS:
         return None
     return f"Run {run.id} of {run.schedule} has run for {_about(took)}; it usually takes {_about(usual)}."
-
-
-def _usual_ms(transaction: Transaction, run: RunRecord) -> int | None:
-    """The median duration of recent successful runs; None when there are too few."""
-    past = (run_record(row) for row in transaction.runs_of(run.schedule_id, MAX_ID, _PAST_RUNS))
-    took = [
-        one.ended_at - one.started_at
-        for one in past
-        if one.state is RunState.SUCCEEDED and one.ended_at is not None and one.started_at is not None
-    ]
-    return int(median(took)) if len(took) >= _ENOUGH_RUNS else None
 
 
 def _about(milliseconds: int) -> str:

@@ -12,7 +12,8 @@ from matins.engine.audit_runs import CREATED, ENDS, STARTED, RunCheck
 from matins.errors import InvalidInput
 from matins.model.access import Principal
 from matins.model.approval import Approval
-from matins.model.rows import AttemptRow, StoredEvent, WriterRow
+from matins.model.audit import StoredEvent, WriterRow
+from matins.model.rows import AttemptRow
 from matins.ports import Transaction
 from matins.service.core import Core
 from matins.store.chain import ChainCheck, SealCheck, name_of_seal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,9 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model import call as model
 from matins.model.access import Principal
+from matins.model.run import RunState
 from matins.ports import Transaction
 from matins.runtime.calls import fire
-from matins.runtime.rows import run_record
 from matins.service.core import MAX_ID, Core
 from matins.service.permissions import rights_of
 
@@ -57,12 +58,12 @@ class Calls:
     ) -> builtins.list[Call]:
         with self.core.store.reading() as transaction:
             rows = transaction.calls(MAX_ID if before is None else before, limit, source or "", name or "")
-            return [call_result(transaction, row, whole=False) for row in rows]
+            return call_results(transaction, rows)
 
     def get(self, principal: Principal, call_id: int) -> Call:
         with self.core.store.reading() as transaction:
             whole = "operate" in rights_of(principal)
-            return call_result(transaction, self._row(transaction, call_id), whole=whole)
+            return _result(self._row(transaction, call_id), transaction.runs_of_calls([call_id]), whole=whole)
 
     def replay(self, principal: Principal, call_id: int) -> Call:
         with self.core.store.reading() as transaction:
@@ -78,7 +79,8 @@ class Calls:
         now, core = self.core.clock.now_ms(), self.core
         with core.store.transaction(now) as transaction:
             fired = fire(transaction, core.catalog, call, now, principal.name, self._ignored(transaction, call))
-            result = call_result(transaction, self._row(transaction, fired.call_id), duplicate=fired.duplicate)
+            row, runs = self._row(transaction, fired.call_id), transaction.runs_of_calls([fired.call_id])
+            result = _result(row, runs, duplicate=fired.duplicate)
         core.notify()
         return result
 
@@ -103,8 +105,17 @@ class Calls:
         return row
 
 
-def call_result(transaction: Transaction, row: model.CallRow, *, duplicate: bool = False, whole: bool = True) -> Call:
-    runs = [run_record(run) for run in transaction.runs_of_call(row.id)]
+def call_results(transaction: Transaction, rows: Sequence[model.CallRow]) -> list[Call]:
+    """The calls without their bodies."""
+    runs: dict[int, list[model.CalledRun]] = {row.id: [] for row in rows}
+    for run in transaction.runs_of_calls(runs):
+        runs[run.call_id].append(run)
+    return [_result(row, runs[row.id], whole=False) for row in rows]
+
+
+def _result(
+    row: model.CallRow, runs: Sequence[model.CalledRun], *, duplicate: bool = False, whole: bool = True
+) -> Call:
     return Call(
         id=str(row.id),
         source=row.source,  # type: ignore[arg-type]
@@ -117,7 +128,7 @@ def call_result(transaction: Transaction, row: model.CallRow, *, duplicate: bool
         outcome=row.outcome,  # type: ignore[arg-type]
         reason=row.reason,
         duplicate=duplicate,
-        runs=[CallRun(str(run.id), run.schedule, run.display_state, run.reason) for run in runs],  # type: ignore[arg-type]
+        runs=[CallRun(str(run.id), run.schedule, RunState(run.state).displayed, run.reason) for run in runs],  # type: ignore[arg-type]
         text=row.text if whole else None,
         body=None if row.body is None or not whole else orjson.loads(row.body),
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
 from matins.config.file import ConfigFile
 from matins.engine.policies import Policies
-from matins.engine.settings import ParseContext
+from matins.engine.setting_values import ParseContext
 from matins.errors import Conflict, NotFound
 from matins.executors.isolation import Isolation
 from matins.model.access import Principal
@@ -97,6 +97,12 @@ class Core:
         row = transaction.schedule(schedule_id)
         assert row is not None, schedule_id
         return schedule_record(row)
+
+    def schedules(self, transaction: ScheduleRows, schedule_ids: Iterable[int]) -> dict[int, ScheduleRecord]:
+        """Schedules by id, in the order of the ids."""
+        ids = list(schedule_ids)
+        found = {row.id: schedule_record(row) for row in transaction.schedules_with(ids)} if ids else {}
+        return {number: found[number] for number in ids}
 
     def all_schedules(self, transaction: ScheduleRows) -> list[ScheduleRecord]:
         found: list[ScheduleRecord] = []

@@ -261,13 +261,13 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
 
 
 def _webhooks(transaction: SubscriptionRows) -> Iterator[Finding]:
+    given_up = {delivery.subscription: delivery for delivery in transaction.given_up()}
     for hook in transaction.subscriptions():
         what = f"{hook.kind} {hook.name}"
         if hook.state == "paused":
             note = f": {hook.note}" if hook.note else ""
             yield Finding(what, False, f"It is paused{note}", f"matins webhooks resume {hook.name}")
-        if given_up := transaction.deliveries(hook.name, "discarded", 0, 1):
-            event = given_up[0]
+        if event := given_up.get(hook.name):
             sentence = f"An event was not delivered after {event.attempts} attempts: {event.last_error}"
             yield Finding(what, False, sentence, f"matins webhooks redeliver {hook.name} {event.event_id}")
         elif hook.state == "active" and hook.kind == "webhook":

@@ -21,7 +21,7 @@ from matins.engine.schedules import (
     trigger_settings,
     trigger_source,
 )
-from matins.engine.settings import ParseContext
+from matins.engine.setting_values import ParseContext
 from matins.engine.targets import CURRENT, context_of, parse_context, resolve_current
 from matins.engine.validation import UNSTORABLE, check_name, items_of
 from matins.engine.when.hashed_cron import is_hashed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import orjson
@@ -12,8 +12,9 @@ from matins.api.results import Event
 from matins.engine.events import canonical_types
 from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
-from matins.model.rows import StoredEvent
-from matins.ports import ScheduleRows, Store
+from matins.model.audit import StoredEvent
+from matins.model.rows import ScheduleRow
+from matins.ports import Store, Transaction
 from matins.service.core import Core
 
 _PAGE = 2_000
@@ -42,28 +43,30 @@ class Events:
         if after is None:
             found.reverse()
         with self.core.store.reading() as transaction:
-            return [_event_result(transaction, event) for event in found]
+            ids = {event.schedule_id for event in found if event.schedule_id is not None}
+            named = {row.id: row for row in transaction.schedules_with(ids)} if ids else {}
+        return [_event_result(event, named.get(event.schedule_id or 0)) for event in found]
 
     def _newest(self, size: int) -> Iterator[builtins.list[StoredEvent]]:
-        """Pages of events, the newest first. Each page is read in its own transaction, which lets the engine work."""
+        """Pages of events, the newest first."""
         with self.core.store.reading() as transaction:
-            before = transaction.event_horizon() + 1
-        full = True
-        while full:
-            with self.core.store.reading() as transaction:
-                page = transaction.events_before(before, size)
-            yield page
-            full = len(page) == size
-            before = page[-1].id if page else 0
+            horizon = transaction.event_horizon() + 1
+        return self._pages(lambda transaction, before: transaction.events_before(before, size), horizon, size)
 
     def _onwards(self, after: int, size: int) -> Iterator[builtins.list[StoredEvent]]:
+        return self._pages(lambda transaction, last: transaction.events_after(last, size), after, size)
+
+    def _pages(
+        self, read: Callable[[Transaction, int], builtins.list[StoredEvent]], last: int, size: int
+    ) -> Iterator[builtins.list[StoredEvent]]:
+        """Each page is read in its own transaction, which lets the engine work."""
         full = True
         while full:
             with self.core.store.reading() as transaction:
-                page = transaction.events_after(after, size)
+                page = read(transaction, last)
             yield page
             full = len(page) == size
-            after = page[-1].id if page else after
+            last = page[-1].id if page else last
 
 
 class _Filter:
@@ -103,8 +106,7 @@ def _first(pages: Iterator[list[StoredEvent]], wanted: _Filter, limit: int) -> l
     return found[:limit]
 
 
-def _event_result(transaction: ScheduleRows, event: StoredEvent) -> Event:
-    row = None if event.schedule_id is None else transaction.schedule(event.schedule_id)
+def _event_result(event: StoredEvent, row: ScheduleRow | None) -> Event:
     name, agent = (None, None) if row is None else (row.name, row.agent)
     return Event(
         id=str(event.id),

@@ -20,7 +20,7 @@ from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.placement import needs_sentence
 from matins.runtime.rows import run_record
 from matins.service.approvals import approval_result
-from matins.service.calls import call_result
+from matins.service.calls import call_results
 from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
 from matins.service.gate_reports import gate_reports, state_report
@@ -106,7 +106,7 @@ class Explanations:
             ],
             checks=check_results(transaction, run.id),
             approvals=[approval_result(approval) for approval in transaction.approvals_of_run(run.id)],
-            calls=[call_result(transaction, row, whole=False) for row in transaction.calls_of_run(run.id, _MAX_CALLS)],
+            calls=call_results(transaction, transaction.calls_of_run(run.id, _MAX_CALLS)),
         )
 
     def _about(self, question: _Question, at: int) -> _Answer:

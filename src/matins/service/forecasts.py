@@ -21,7 +21,6 @@ from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import RunRows, SpendingRows, Transaction
-from matins.runtime.rows import run_record
 from matins.runtime.uncovered_slots import next_uncovered_slot
 from matins.service.gate_reports import gate_report, state_report
 
@@ -152,12 +151,10 @@ def _is_past_end(timetable: Timetable, slot: int) -> bool:
 
 def _waiting(transaction: RunRows, schedule_id: int) -> Waiting:
     """The runs of a schedule that wait for a known time."""
-    runs = [run_record(row) for run in transaction.live([schedule_id]) if (row := transaction.run(run.id)) is not None]
-    deferred = [run for run in runs if run.state is RunState.WAITING and run.not_before is not None]
-    if not deferred:
-        return Waiting()
-    waiting = tuple((run.id, int(run.state)) for run in runs if run.state <= RunState.QUEUED)
-    return Waiting(waiting, max(run.not_before or 0 for run in deferred))
+    waiting = tuple((run.id, run.state) for run in transaction.live([schedule_id]) if run.state <= RunState.QUEUED)
+    rows = [transaction.run(run_id) for run_id, state in waiting if state == RunState.WAITING]
+    until = [row.not_before for row in rows if row is not None and row.not_before is not None]
+    return Waiting(waiting, max(until)) if until else Waiting()
 
 
 def _runs_per_day(timetable: Timetable, start: ForecastStart) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matins.api.results import Incident, TestedDestination
@@ -13,7 +14,7 @@ from matins.errors import Conflict, NotFound
 from matins.executors.notices import address_of, deliver, trial_message
 from matins.model.access import Principal
 from matins.model.incident import IncidentRow
-from matins.model.rows import NewEvent
+from matins.model.rows import NewEvent, ScheduleRow
 from matins.ports import Transaction
 from matins.runtime.incidents import incident_event_data
 from matins.service.core import MAX_ID, Core
@@ -37,11 +38,11 @@ class Incidents:
             schedule_id = None if schedule is None else self.core.find(transaction, schedule, agent).id
             read = transaction.incidents if all else transaction.unresolved_incidents
             rows = read(schedule_id, MAX_ID if before is None else before, limit)
-            return [incident_result(transaction, row) for row in rows]
+            return _results(transaction, rows)
 
     def get(self, principal: Principal, incident_id: int) -> Incident:
         with self.core.store.reading() as transaction:
-            return incident_result(transaction, _row(transaction, incident_id))
+            return _results(transaction, [_row(transaction, incident_id)])[0]
 
     def acknowledge(self, principal: Principal, incident_id: int) -> Incident:
         now = self.core.clock.now_ms()
@@ -56,7 +57,7 @@ class Incidents:
                 data = {**incident_event_data(row), "by": principal.name}
                 event = NewEvent(now, "incident.acknowledged", row.schedule_id or None, row.run_id, data)
                 transaction.events.append(event)
-            result = incident_result(transaction, row)
+            (result,) = _results(transaction, [row])
         self.core.notify()
         return result
 
@@ -87,8 +88,12 @@ def _row(transaction: Transaction, incident_id: int) -> IncidentRow:
     return row
 
 
-def incident_result(transaction: Transaction, row: IncidentRow) -> Incident:
-    schedule = transaction.schedule(row.schedule_id) if row.schedule_id else None
+def _results(transaction: Transaction, rows: Sequence[IncidentRow]) -> list[Incident]:
+    named = {schedule.id: schedule for schedule in transaction.schedules_with({row.schedule_id for row in rows})}
+    return [_result(row, named.get(row.schedule_id)) for row in rows]
+
+
+def _result(row: IncidentRow, schedule: ScheduleRow | None) -> Incident:
     return Incident(
         id=str(row.id),
         state=row.state,

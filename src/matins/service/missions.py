@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from matins.ports import Transaction
 from matins.runtime.planner import live_runs
 from matins.runtime.rows import run_record, schedule_record
 from matins.runtime.run_changes import end_runs
-from matins.service.core import MAX_ID, Core
+from matins.service.core import Core
 from matins.service.run_results import run_result, whole_result
 from matins.service.schedules import Schedules, file_places
 
@@ -135,18 +135,19 @@ class Missions:
         live = live_runs(transaction, ids)
         newest = {row.schedule_id: run_record(row) for row in transaction.newest_runs(ids)}
         places = file_places(transaction, schedules)
+        starts = _last_starts(transaction, newest.values())
         made: builtins.list[Mission] = []
         for schedule in schedules:
             last = newest.get(schedule.id)
             active = any(state >= RunState.STARTING for _, state in live.get(schedule.id, []))
             run = last and (whole_result(transaction, self.core.catalog, last) if whole else run_result(last))
             status = mission_status(schedule, last, active=active)
-            made.append(_result(transaction, schedule, status, last, run, places.get(schedule.id), notes))
+            made.append(_result(schedule, status, last, starts.get(schedule.id), run, places.get(schedule.id), notes))
         return made
 
 
 def _result(
-    transaction: Transaction, schedule: ScheduleRecord, status: MissionStatus, last: RunRecord | None,
+    schedule: ScheduleRecord, status: MissionStatus, last: RunRecord | None, started_at: int | None,
     run: Run | None, file: FilePlace | None, notes: Sequence[str],
 ) -> Mission:  # fmt: skip
     definition = schedule.definition
@@ -159,7 +160,7 @@ def _result(
         when=None if is_draft(definition) else trigger_source(definition.trigger),
         ends_at=to_datetime(definition.ends_at),
         next_run_at=to_datetime(_next_run(schedule, last)),
-        last_run_at=to_datetime(_last_start(transaction, schedule, last)),
+        last_run_at=to_datetime(started_at),
         last_run=run,
         steps=schedule_settings(definition)["steps"],
         note=schedule.note,
@@ -175,9 +176,11 @@ def _next_run(schedule: ScheduleRecord, last: RunRecord | None) -> int | None:
     return last.not_before if slot is None and last is not None and last.state is RunState.READY else slot
 
 
-def _last_start(transaction: Transaction, schedule: ScheduleRecord, last: RunRecord | None) -> int | None:
-    """When the last run started. Later slots may have been skipped."""
-    if last is None or last.started_at is not None:
-        return last and last.started_at
-    rows = transaction.runs_of(schedule.id, MAX_ID, _PAGE)
-    return next((row.started_at for row in rows if row.started_at is not None), None)
+def _last_starts(transaction: Transaction, newest: Iterable[RunRecord]) -> dict[int, int | None]:
+    """When the last run of each schedule started. Later slots may have been skipped."""
+    starts = {run.schedule_id: run.started_at for run in newest}
+    never = [schedule_id for schedule_id, started_at in starts.items() if started_at is None]
+    earlier = transaction.last_records(never, _PAGE) if never else ()
+    for record in reversed(earlier):
+        starts[record.schedule_id] = record.started_at or starts[record.schedule_id]
+    return starts

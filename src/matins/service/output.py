@@ -20,7 +20,7 @@ from matins.executors.processes.output import ERR, OUT
 from matins.executors.processes.output_chunks import OutputChunk, last_output_ms, read_output
 from matins.model.access import Principal
 from matins.model.run import RunRecord, StepId
-from matins.ports import Store, Transaction
+from matins.ports import Store
 from matins.service.core import Core
 
 MAX_BYTES = 1 << 20
@@ -96,9 +96,8 @@ class Outputs:
         return f"{said}\n{errors}"
 
 
-def silence_ms(core: Core, transaction: Transaction, run: RunRecord, now: int) -> int | None:
-    """How long a run has written nothing; None if it is no process of this machine."""
-    identity = transaction.worker_of(run.id, run.epoch)
+def silence_ms(core: Core, run: RunRecord, identity: str | None, now: int) -> int | None:
+    """How long a run has written nothing; None if it is no process of this machine. `identity`: of its worker."""
     if _part(identity, "host") != socket.gethostname():
         return None
     name = name_of(run.id, run.epoch, _part(identity, "incarnation") or "")

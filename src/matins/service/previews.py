@@ -28,18 +28,10 @@ from matins.model.schedule import ScheduleDefinition, ScheduleRecord, ScheduleSt
 from matins.model.trigger import DstGap, DstOverlap
 from matins.ports import Transaction
 from matins.runtime.uncovered_slots import first_uncovered_slot
+from matins.service.additions import Additions
 from matins.service.core import Core
-from matins.service.drafts import (
-    Draft,
-    apply_edit,
-    changes_trigger,
-    check_available,
-    free_name,
-    name_from_text,
-    subject_of,
-)
+from matins.service.drafts import Draft, changes_trigger, check_available
 from matins.service.forecasts import forecast_result
-from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
 
 
@@ -47,7 +39,7 @@ from matins.service.proposals import Proposals
 class Previews:
     core: Core
     proposals: Proposals
-    agents: NewAgents
+    additions: Additions
 
     def preview_new(
         self,
@@ -62,13 +54,10 @@ class Previews:
         **settings: Any,
     ) -> NewForecast:
         now = self.core.clock.now_ms()
-        draft_name = name or name_from_text(subject_of(settings))
-        given = {"name": draft_name, "when": when, "agent": agent, "context": context, **settings}
-        made = self.agents.prepare(principal, agent, settings) if create_agent else []
-        (draft,) = self.proposals.drafts(principal, [given], now, [one.name for one in made])
+        given = {"name": name, "when": when, "agent": agent, "context": context, **settings}
+        addition = self.additions.prepare(principal, now, given, create_agent=create_agent)
         with self.core.store.reading() as transaction:
-            if name is None:
-                draft = draft._replace(name=free_name(transaction, draft.agent, subject_of(settings)))
+            draft = addition.named(transaction)
             row = self.proposals.authorship(transaction, principal, [draft], lock=False).row(draft, 0)
             check_available(transaction, [row])
             policies, definition = self.core.catalog.policies(transaction), draft.timetable.definition
@@ -78,7 +67,7 @@ class Previews:
             settings=schedule_settings(definition),
             needs_approval=row.state == "pending",
             highlights=notable_settings(definition) if row.state == "pending" else [],
-            notes=[f'It would create the agent "{one.name}" with the runner {one.runner}.' for one in made],
+            notes=[f'It would create the agent "{one.name}" with the runner {one.runner}.' for one in addition.agents],
         )
 
     def preview(self, principal: Principal, name: str, *, count: int = 5, agent: str | None = None) -> Forecast:
@@ -125,12 +114,11 @@ class Previews:
         jobs: JobTypes,
         now: int,
     ) -> Timetable:
-        policies = self.core.catalog.policies(transaction)
-        definition, trigger = apply_edit(schedule, given, self.core.parse_context(policies, now), jobs)
+        definition, trigger = self.proposals.edited(transaction, schedule, given, jobs, now)
         # As the owner: an edit by an agent locks the policies, and a preview locks nothing.
         definition = self.proposals.check_edit(transaction, OWNER, schedule, definition, trigger, now)
         if principal.role == "agent":
-            rules = policies.rules_for(principal.name)
+            rules = self.core.catalog.policies(transaction).rules_for(principal.name)
             check_rules(trigger, rules, 0, 0)
             definition = limit_lifetime(definition, rules, now)
         return Timetable(definition, trigger)

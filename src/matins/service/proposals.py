@@ -21,7 +21,7 @@ from matins.executors.command_checks import check_command
 from matins.model.access import Principal
 from matins.model.agent import Target
 from matins.model.approval import Approval
-from matins.model.job import JobType
+from matins.model.job import JobType, JobTypes
 from matins.model.rows import NewSchedule
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
@@ -32,7 +32,7 @@ from matins.runtime import approval_requests
 from matins.runtime.planner import live_runs
 from matins.runtime.spending import others_waiting
 from matins.service.core import Core
-from matins.service.drafts import Cache, Draft, make_draft, resolve_target_setting
+from matins.service.drafts import Cache, Draft, apply_edit, make_draft, resolve_target_setting
 from matins.service.permissions import check_owner_only
 
 COMMANDS = tuple(name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command))
@@ -126,6 +126,13 @@ class Proposals:
         assignment = None if own is None else transaction.thread_assignment(own.id)
         here = None if assignment is None else resolve_current("current-thread", context_of(assignment.thread))
         return Authorship(principal, principal.run_id, parent.id if parent else None, depth, rules, here)
+
+    def edited(
+        self, transaction: Transaction, schedule: ScheduleRecord, given: Mapping[str, Any], jobs: JobTypes, now: int
+    ) -> tuple[ScheduleDefinition, Trigger]:
+        """The definition with these settings changed, before it is checked for the principal."""
+        context = self.core.parse_context(self.core.catalog.policies(transaction), now)
+        return apply_edit(schedule, given, context, jobs)
 
     def check_edit(
         self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -66,27 +66,27 @@ class Records:
             if kind.listed is not None:
                 held = {**kind.listed(self.core.catalog.policies(transaction)), **held}
             visible = [value for value in held.values() if kind.holds is None or kind.holds(value, now)]
-            documents = [self._document(kind, principal, transaction, value, now) for value in visible]
+            documents = _documents(kind, principal, transaction, visible, now)
         return [_typed(kind, document) for document in sorted(documents, key=lambda document: document[kind.key])]
 
     def delete(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **named: Any) -> bool:
         key, _ = _key_of(kind, key, named)
         now = self.core.clock.now_ms()
 
-        def check(transaction: Transaction) -> None:
-            users = users_of(kind.noun, key, self.core.all_schedules(transaction)) if kind.referred else []
-            users += self.changes.records_with(transaction, kind, key)
-            if users:
-                message = f'The {kind.one} "{key}" is used by {", ".join(users[:5])}.'
-                raise Conflict(message, value=key, field=kind.key, hint="Edit or delete those first.")
-
         def in_store(transaction: Transaction) -> bool:
             return self.changes.delete(transaction, principal, kind, key, now)
 
         with self.core.store.reading() as transaction:
-            check(transaction)
+            self._check_unused(transaction, kind, key)
         done = self._change(kind, principal, key, in_store, Deleted())
         return True if done is None else done
+
+    def _check_unused(self, transaction: Transaction, kind: RecordKind[Any], key: str) -> None:
+        users = users_of(kind.noun, key, self.core.all_schedules(transaction)) if kind.referred else []
+        users += self.changes.records_with(transaction, kind, key)
+        if users:
+            message = f'The {kind.one} "{key}" is used by {", ".join(users[:5])}.'
+            raise Conflict(message, value=key, field=kind.key, hint="Edit or delete those first.")
 
     # implementation
 
@@ -163,14 +163,16 @@ class Records:
         self, kind: RecordKind[Any], principal: Principal, transaction: Transaction, held: Any, now: int
     ) -> Any:
         notes = kind.notes(held, lambda noun: self.changes.read(transaction, record_kinds()[noun]))
-        document = self._document(kind, principal, transaction, held, now)
+        (document,) = _documents(kind, principal, transaction, [held], now)
         return _typed(kind, document | ({"notes": notes} if notes else {}))
 
-    def _document(
-        self, kind: RecordKind[Any], principal: Principal, transaction: Transaction, value: Any, now: int
-    ) -> Document:
-        document = kind.document(value) | kind.state(value, transaction, now)
-        return document if kind.hidden is None or governs(principal) else kind.hidden(document)
+
+def _documents(
+    kind: RecordKind[Any], principal: Principal, transaction: Transaction, values: Iterable[Any], now: int
+) -> list[Document]:
+    state = kind.state(transaction, now)
+    documents = [kind.document(value) | state(value) for value in values]
+    return documents if kind.hidden is None or governs(principal) else [kind.hidden(each) for each in documents]
 
 
 def _key_of(kind: RecordKind[Any], key: str, named: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -49,20 +49,14 @@ class Runs:
         now, core = self.core.clock.now_ms(), self.core
         key = _checked_key(key)
         with core.store.transaction(now) as transaction:
-            schedule = core.schedule_for(
-                transaction, principal, name, agent
-            )  # overlap and key are checked under the lock
-            _check_approved(schedule)
-            if not principal.is_human:
-                _check_not_over(schedule)
-            existing = transaction.run_by_request(schedule.id, key)
-            if existing is not None:
+            schedule = core.schedule_for(transaction, principal, name, agent)  # overlap and key: under its lock
+            _check_startable(principal, schedule)
+            if (existing := transaction.run_by_request(schedule.id, key)) is not None:
                 return self._result(transaction, existing)
-            compiled, held = core.compiled(transaction, schedule), schedule.state in ("paused", "broken")
+            compiled = core.compiled(transaction, schedule)
             if not principal.is_human:
                 _check_floor(transaction, compiled, core.catalog.policies(transaction), now)
-            run_id = self._start(transaction, principal, compiled, key, now, held=held)
-            result = self._result(transaction, run_id)
+            result = self._result(transaction, self._start(transaction, principal, schedule, compiled, key, now))
         core.notify()
         return result
 
@@ -79,16 +73,12 @@ class Runs:
             run, schedule = core.run(transaction, run.id), core.schedule(transaction, run.schedule_id)
             check_own(principal, schedule)
             _check_there(schedule)
-            _check_approved(schedule)
-            if not principal.is_human:
-                _check_not_over(schedule)
-            existing = transaction.run_by_request(schedule.id, key)
-            if existing is not None:
+            _check_startable(principal, schedule)
+            if (existing := transaction.run_by_request(schedule.id, key)) is not None:
                 return self._result(transaction, existing)
             compiled = core.compiled_at(transaction, schedule, run.rev)
-            start = _check_retry(run, compiled, from_step)
-            held = schedule.state in ("paused", "broken")
-            made = self._start(transaction, principal, compiled, key, now, held=held)
+            start = _check_retry(transaction, run, compiled, from_step)
+            made = self._start(transaction, principal, schedule, compiled, key, now)
             transaction.set_retry(made, run.id, start)
             for call in transaction.calls_of_run(run.id, 1):
                 transaction.link_call(call.id, made, None)
@@ -108,13 +98,12 @@ class Runs:
         """Start a run of a locked schedule with settings of its own, once per key."""
         key = _checked_key(key)
         _check_approved(schedule)
-        existing = transaction.run_by_request(schedule.id, key)
-        if existing is not None:
+        if (existing := transaction.run_by_request(schedule.id, key)) is not None:
             return self._result(transaction, existing)
         rev = transaction.last_revision(schedule.id) + 1
         transaction.insert_run_revision(schedule.id, rev, definition)
-        compiled, held = self.core.compiled_at(transaction, schedule, rev), schedule.state in ("paused", "broken")
-        return self._result(transaction, self._start(transaction, principal, compiled, key, now, held=held))
+        compiled = self.core.compiled_at(transaction, schedule, rev)
+        return self._result(transaction, self._start(transaction, principal, schedule, compiled, key, now))
 
     def _result(self, transaction: Transaction, run_id: int | StepId) -> Run:
         return whole_result(transaction, self.core.catalog, self.core.run(transaction, run_id))
@@ -123,13 +112,13 @@ class Runs:
         self,
         transaction: Transaction,
         principal: Principal,
+        schedule: ScheduleRecord,
         compiled: CompiledSchedule,
         key: str,
         now: int,
-        *,
-        held: bool,
     ) -> int:
         verdict = self._verdict(transaction, principal, compiled, now)
+        held = schedule.state in ("paused", "broken")
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
         by = {"name": principal.name, "role": principal.role}
@@ -256,16 +245,24 @@ def _check_floor(transaction: Transaction, compiled: CompiledSchedule, policies:
         raise NotAllowed(message, value=compiled.name, field="min_interval", hint=hint)
 
 
-def _check_retry(run: RunRecord, compiled: CompiledSchedule, from_step: str | None) -> int | None:
+def _check_retry(
+    transaction: Transaction, run: RunRecord, compiled: CompiledSchedule, from_step: str | None
+) -> int | None:
     """The number of the step to start from; None for all that did not succeed. Raises if there is nothing to repeat."""
     if run.state.live:
         message = f"Run {run.id} is not over: {run.status}."
         raise Conflict(message, value=str(run.id), field="run", hint="Wait for its end, or cancel it.")
     start = None if from_step is None else _step_number(run, compiled, from_step)
-    if start is None and run.state is RunState.SUCCEEDED:
+    if start is None and (run.state is RunState.SUCCEEDED or _is_done(transaction, run)):
         hint = "Name the step to start from." if compiled.steps else f"Start a new run: matins run {run.schedule}"
         raise Conflict(f"Run {run.id} succeeded: nothing is left to retry.", value=str(run.id), field="run", hint=hint)
     return start
+
+
+def _is_done(transaction: Transaction, run: RunRecord) -> bool:
+    """Whether all steps of the run succeeded: it was cancelled while the last one ended."""
+    states = {step.state for step in transaction.steps_of(run.id)}
+    return states == {RunState.SUCCEEDED}
 
 
 def _step_number(run: RunRecord, compiled: CompiledSchedule, step: str) -> int:
@@ -290,6 +287,12 @@ def _check_approved(schedule: ScheduleRecord) -> None:
         message = f'"{schedule.name}" is {schedule.state} and cannot run.'
         hint = "Approve it first." if schedule.state == "pending" else "Edit it to request approval again."
         raise Conflict(message, value=schedule.state, field="state", hint=hint)
+
+
+def _check_startable(principal: Principal, schedule: ScheduleRecord) -> None:
+    _check_approved(schedule)
+    if not principal.is_human:
+        _check_not_over(schedule)
 
 
 def _check_not_over(schedule: ScheduleRecord) -> None:

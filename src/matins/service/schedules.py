@@ -15,6 +15,7 @@ from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound, Stale
 from matins.model.access import Principal
+from matins.model.job import JobTypes
 from matins.model.listing import ScheduleFilter
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
@@ -22,10 +23,10 @@ from matins.model.trigger import Once
 from matins.ports import Transaction
 from matins.runtime.pausing import pause
 from matins.runtime.rows import run_record, schedule_record
+from matins.service.additions import Additions
 from matins.service.core import Core
-from matins.service.drafts import Draft, apply_edit, check_note, free_name, name_from_text, subject_of
+from matins.service.drafts import Draft, check_note
 from matins.service.file.write_back import Deleted, Edited, FileWriter
-from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
 from matins.service.run_results import run_result
 from matins.service.schedule_changes import ScheduleChanges
@@ -39,7 +40,7 @@ class Schedules:
     core: Core
     proposals: Proposals
     changes: ScheduleChanges
-    agents: NewAgents
+    additions: Additions
     writer: FileWriter
 
     def add(
@@ -56,10 +57,9 @@ class Schedules:
         **settings: Any,
     ) -> Schedule:
         now = self.core.clock.now_ms()
-        draft_name = name_from_text(subject_of(settings)) if name is None else name
-        given = {"name": draft_name, "when": when, "agent": agent, "context": context, **settings}
-        made = self.agents.prepare(principal, agent, settings, new_agent) if create_agent else []
-        (draft,) = self.proposals.drafts(principal, [given], now, [one.name for one in made])
+        given = {"name": name, "when": when, "agent": agent, "context": context, **settings}
+        addition = self.additions.prepare(principal, now, given, create_agent=create_agent, new_agent=new_agent)
+        draft, made = addition.draft, addition.agents
         if replace and (there := self._named(draft)) is not None:
             edits = _differences(there.definition, draft.timetable.definition)
             return self.edit(principal, draft.name, agent=draft.agent, context=context, **edits)
@@ -68,11 +68,9 @@ class Schedules:
             if task is not None:
                 return self.get(principal, task)
         with self.core.store.transaction(now) as transaction:
-            notes = [note for one in made for note in self.agents.create(transaction, principal, one, now)]
+            notes = self.additions.create_agents(transaction, principal, made, now)
             notes += [*draft.timetable.trigger.notes, *idle_settings(draft.timetable.definition, settings)]
-            if name is None:
-                draft = draft._replace(name=free_name(transaction, draft.agent, subject_of(settings)))
-            (schedule_id,) = self.changes.insert(transaction, principal, [draft], now)
+            (schedule_id,) = self.changes.insert(transaction, principal, [addition.named(transaction)], now)
             result = schedule_result(transaction, self.core.schedule(transaction, schedule_id), notes)
         self.core.notify()
         return result
@@ -111,30 +109,32 @@ class Schedules:
 
         def in_store(transaction: Transaction) -> None:
             before = core.schedule_for(transaction, principal, name, agent)
-            revise(transaction, before)
+            check_revision(before, if_rev)
+            self._revise(transaction, principal, before, given, jobs, now)
             after = core.schedule_for(transaction, principal, name, agent)
             results[:] = [schedule_result(transaction, after, _edit_notes(before, after, settings))]
-
-        def revise(transaction: Transaction, schedule: ScheduleRecord) -> None:
-            check_revision(schedule, if_rev)
-            policies = core.catalog.policies(transaction)
-            definition, trigger = apply_edit(schedule, given, core.parse_context(policies, now), jobs)
-            if definition == schedule.definition and schedule.state in _UNCHANGED:
-                return  # no revision, and no approval is void
-            definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
-            self.changes.revise(transaction, principal, schedule, definition, trigger, tuple(given), now)
 
         def check(transaction: Transaction) -> None:
             check_revision(core.schedule_for(transaction, principal, name, agent), if_rev)
 
-        key = self._key(principal, name, agent)
+        key = self._key(name, agent)
         self.writer.change(principal, "schedule", key, now, in_store, Edited(settings), check)
-        agent, _, name = key.partition("/")
         if results:
             return results[0]
+        agent, _, name = key.partition("/")
         with core.store.reading() as transaction:
             after = core.find(transaction, name, agent)
             return schedule_result(transaction, after, idle_settings(after.definition, settings))
+
+    def _revise(
+        self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, given: Mapping[str, Any],
+        jobs: JobTypes, now: int,
+    ) -> None:  # fmt: skip
+        definition, trigger = self.proposals.edited(transaction, schedule, given, jobs, now)
+        if definition == schedule.definition and schedule.state in _UNCHANGED:
+            return  # no revision, and no approval is void
+        definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
+        self.changes.revise(transaction, principal, schedule, definition, trigger, tuple(given), now)
 
     def delete(self, principal: Principal, name: str, *, agent: str | None = None) -> bool:
         now, core = self.core.clock.now_ms(), self.core
@@ -147,7 +147,7 @@ class Schedules:
             core.schedule_for(transaction, principal, name, agent, to="delete")
 
         try:
-            key = self._key(principal, name, agent)
+            key = self._key(name, agent)
             self.writer.change(principal, "schedule", key, now, in_store, Deleted(), check)
         except NotFound:
             return False
@@ -194,7 +194,7 @@ class Schedules:
             ids = transaction.schedules_named(draft.name, draft.agent)
             return self.core.schedule(transaction, ids[0]) if ids else None
 
-    def _key(self, principal: Principal, name: str, agent: str | None) -> str:
+    def _key(self, name: str, agent: str | None) -> str:
         with self.core.store.reading() as transaction:
             schedule = self.core.find(transaction, name, agent)
         return f"{schedule.agent}/{schedule.name}"

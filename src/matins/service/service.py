@@ -10,6 +10,7 @@ from matins.api.use_case import UseCase
 from matins.executors.registry import JobRegistry
 from matins.model.access import Principal
 from matins.ports import Clock, Store
+from matins.service.additions import Additions
 from matins.service.approvals import Approvals
 from matins.service.attention import Attention
 from matins.service.audit import Audit
@@ -51,6 +52,21 @@ from matins.service.tokens import Tokens
 from matins.service.transcripts import Transcripts
 from matins.service.visibility import Visibility
 
+_OF_CORE: Mapping[str, tuple[Callable[[Core], Any], ...]] = {
+    "schedules": (Explanations, Timelines, Facts, ScheduleLists, Calendars, CatchUps),
+    "runs": (Facts, RunLists, SpeakingRuns),
+    "events": (Events,),
+    "subscriptions": (Subscriptions,),
+    "audit": (Audit,),
+    "incidents": (Incidents,),
+    "destinations": (Destinations,),
+    "threads": (Threads,),
+    "tokens": (Tokens,),
+    "sessions": (Sessions,),
+    "system": (Attention, SpeakingRuns, History),
+}
+"""Parts of the service that need nothing but the core, by noun."""
+
 
 class Service:
     """All use cases. `notify` is called after a change, to wake the loops."""
@@ -63,48 +79,27 @@ class Service:
         workdir: str | None = None,
         jobs: JobRegistry | None = None,
     ) -> None:
-        core = Core(store, clock, notify, workdir, KnownJobs(store, jobs or JobRegistry()))
+        self.core = core = Core(store, clock, notify, workdir, KnownJobs(store, jobs or JobRegistry()))
+        self.local = core.local
+        self._visibility = Visibility(core)
         proposals, records = Proposals(core), RecordChanges(core)
-        changes = ScheduleChanges(core, proposals)
+        changes, additions = ScheduleChanges(core, proposals), Additions(proposals, NewAgents(core, records))
         file = File(core, changes, records)
         writer = FileWriter(core, file)
-        generic, runs = Records(core, records, writer), Runs(core)
-        new_agents, speaking = NewAgents(core, records), SpeakingRuns(core)
-        schedules = Schedules(core, proposals, changes, new_agents, writer)
-        calls, facts = Calls(core), Facts(core)
-        self.core = core
-        self._visibility = Visibility(core)
-        outputs = Outputs(core)
-        self.local = core.local
+        generic = Records(core, records, writer)
+        schedules = Schedules(core, proposals, changes, additions, writer)
+        runs, outputs, calls = Runs(core), Outputs(core), Calls(core)
         self._parts: Mapping[str, tuple[Any, ...]] = {
-            "schedules": (
-                schedules,
-                runs,
-                Explanations(core),
-                Previews(core, proposals, new_agents),
-                Timelines(core),
-                facts,
-                ScheduleLists(core),
-                Calendars(core),
-                Pauses(core, changes),
-                CatchUps(core),
-            ),
+            "schedules": (schedules, runs, Previews(core, proposals, additions), Pauses(core, changes)),
             "missions": (Missions(core, schedules),),
-            "runs": (runs, outputs, Transcripts(outputs), facts, RunLists(core), speaking),
+            "runs": (runs, outputs, Transcripts(outputs)),
             "approvals": (Approvals(core, proposals),),
-            "events": (Events(core),),
-            "subscriptions": (Subscriptions(core),),
             "webhooks": (Webhooks(core, generic),),
-            "audit": (Audit(core),),
             "calls": (calls,),
-            "incidents": (Incidents(core),),
-            "destinations": (Destinations(core),),
             "inbound": (Inbound(core, calls),),
-            "threads": (Threads(core), Replies(core, runs)),
-            "tokens": (Tokens(core),),
-            "sessions": (Sessions(core),),
+            "threads": (Replies(core, runs),),
             "file": (file,),
-            "system": (System(core, Doctor(core, file)), Attention(core), speaking, History(core)),
+            "system": (System(core, Doctor(core, file)),),
         }
         self._records = generic.methods()
         self._methods: dict[str, Callable[..., Any]] = {}
@@ -121,7 +116,8 @@ class Service:
         """The method of a use case: of a part, or of the records of its kind."""
         found = self._methods.get(use_case.name)
         if found is None:
-            parts = self._parts.get(use_case.noun, ())
-            own = [getattr(part, use_case.verb) for part in parts if hasattr(part, use_case.verb)]
+            noun, verb = use_case.noun, use_case.verb
+            parts = [*self._parts.get(noun, ()), *(part(self.core) for part in _OF_CORE.get(noun, ()))]
+            own = [getattr(part, verb) for part in parts if hasattr(part, verb)]
             found = self._methods[use_case.name] = own[0] if own else self._records[use_case.name]
         return found

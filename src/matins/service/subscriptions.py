@@ -9,13 +9,15 @@ from typing import Any
 
 from matins.api.results import Delivery, NewWebhook
 from matins.engine.events import canonical_types
-from matins.engine.settings import REFERENCES, ParseContext, parse_settings
+from matins.engine.setting_values import REFERENCES, ParseContext
+from matins.engine.settings import parse_settings
 from matins.engine.validation import check_name, nearest
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model import subscription as model
 from matins.model.access import Principal
-from matins.model.rows import NewEvent, StoredEvent
+from matins.model.audit import StoredEvent
+from matins.model.rows import NewEvent
 from matins.model.subscription import (
     DeliveryState,
     Subscription,

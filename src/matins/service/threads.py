@@ -29,17 +29,7 @@ class Threads:
             if transaction.thread(thread_id) is None:
                 raise NotFound(f"There is no thread {thread_id}.", value=thread_id, field="thread")
             found = transaction.messages(thread_id, after or 0, limit)
-        return [
-            Message(
-                id=str(message.id),
-                thread_id=str(message.thread_id),
-                run_id=None if message.run_id is None else str(message.run_id),
-                role=message.role,
-                text=message.text,
-                at=to_datetime(message.at),
-            )
-            for message in found
-        ]
+        return [_message_result(message) for message in found]
 
 
 def thread_result(thread: model.Thread) -> Thread:
@@ -53,4 +43,15 @@ def thread_result(thread: model.Thread) -> Thread:
         tokens=list(thread.usage[:3]),
         created_at=to_datetime(thread.created_at),
         updated_at=to_datetime(thread.updated_at),
+    )
+
+
+def _message_result(message: model.Message) -> Message:
+    return Message(
+        id=str(message.id),
+        thread_id=str(message.thread_id),
+        run_id=None if message.run_id is None else str(message.run_id),
+        role=message.role,
+        text=message.text,
+        at=to_datetime(message.at),
     )

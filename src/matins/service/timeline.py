@@ -21,8 +21,9 @@ from matins.engine.when.durations import DAY_MS, HOUR_MS
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.model.access import Principal
+from matins.model.audit import BoundRun
 from matins.model.overview import ComingCursor, RecordCount, RecordSpan
-from matins.model.rows import BoundRun, CompiledKey
+from matins.model.rows import CompiledKey
 from matins.model.run import RunState
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule

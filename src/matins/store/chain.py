@@ -8,7 +8,8 @@ from hashlib import sha256
 import orjson
 
 from matins.engine.audit import PRUNED, pruning_of
-from matins.model.rows import AuditRows, ChainHead, EventLink, NewEvent, SealRow, StoredEvent, WriterRow
+from matins.model.audit import AuditRows, ChainHead, EventLink, SealRow, StoredEvent, WriterRow
+from matins.model.rows import NewEvent
 
 GENESIS = bytes(32)
 

@@ -18,6 +18,7 @@ _BEYOND_UNICODE = re.compile(r"\\U(?!000|0010)")
 _COLON = re.compile(r"\s*:")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 class Position(NamedTuple):
@@ -110,6 +111,19 @@ def to_python(node: Node) -> Any:
             return [to_python(item) for item in node.items]
         case MappingNode():
             return {plain(key): to_python(value) for key, value in node.entries}
+
+
+def not_finite(node: Node) -> Scalar | None:
+    """The first number that is NaN, an infinity, or too large by the rules of YAML 1.2. `to_python` gives its text."""
+    match node:
+        case Scalar():
+            text = "" if node.quoted or node.value is None else node.value
+            too_large = _DECIMAL.fullmatch(text) is not None and math.isinf(float(text))
+            return node if too_large or _NOT_FINITE.fullmatch(text) else None
+        case SequenceNode():
+            return next(filter(None, map(not_finite, node.items)), None)
+        case MappingNode():
+            return next(filter(None, (not_finite(value) for _, value in node.entries)), None)
 
 
 def _parse_scalar(text: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +16,8 @@ from matins.executors.runners.goose import Goose
 from matins.executors.runners.opencode import Opencode
 from matins.executors.runners.protocol import Call, Command, Reader, Runner, RunnerResult
 from matins.executors.runners.qwen import Qwen
+from standin_path import standin_path
 
-STANDINS = Path(__file__).parents[2] / "standins"
 PATIENCE = 60
 RUNNERS: tuple[Runner, ...] = (Claude(), Codex(), Gemini(), Goose(), Opencode(), Qwen())
 TOOLS: dict[str, Runner] = {runner.name: runner for runner in RUNNERS}
@@ -83,7 +82,7 @@ class Driver:
 
     def environment(self, command: Command, fault: str) -> dict[str, str]:
         mine = {
-            "PATH": f"{STANDINS}{os.pathsep}{os.environ['PATH']}",
+            "PATH": standin_path(),
             "STANDIN_HOME": str(self.home),
             "STANDIN_FAULT": fault,
             "STANDIN_FLOOD": "2000000",

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from driving import PATIENCE, STANDINS, read
+from driving import PATIENCE, read
 
 from matins.executors.runners.openai import OpenAI
 from matins.executors.runners.protocol import Call, Limit, RunnerResult
+from standin_path import STANDINS
 
 ENDPOINT = OpenAI("local")
 

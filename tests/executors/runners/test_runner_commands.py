@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import STANDINS, TOOLS
+from driving import TOOLS
 
 from matins.errors import InvalidInput
 from matins.executors.runners.openai import OpenAI
 from matins.executors.runners.protocol import Call, MatinsServer, Runner
 from matins.executors.runners.shell import Shell
+from standin_path import STANDINS
 
 URL = "https://example.com"
 SESSION = "0b5c1f6e-3d2a-4c47-9d57-0a1b2c3d4e5f"

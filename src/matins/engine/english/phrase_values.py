@@ -182,11 +182,8 @@ def date_day(tree: Tree, context: Context) -> int:
     if iso is not None:
         year, month, day = (int(part) for part in iso.words()[0].split("-"))
     else:
-        year, month, day = (
-            int(the(tree, "YEAR").words()[0]),
-            months_of(tree)[0],
-            day_in_month(the(tree, "DAY", "ORDINAL")),
-        )
+        year, month = int(the(tree, "YEAR").words()[0]), months_of(tree)[0]
+        day = day_in_month(the(tree, "DAY", "ORDINAL"))
     text = context.text(tree)
     if not (1 <= month <= 12 and 1 <= year < date.max.year):
         raise InvalidPhraseError(f'There is no "{text}"', text)

@@ -39,13 +39,7 @@ def _frozen(kind: Kind, item: str, text: str, name: str) -> str:
     low, high = _bounds(kind, found) if found else (0, -1)
     step = int(found[3] or 0) if found else 0
     if found is None or not kind.low <= low <= high <= kind.high or (found[3] and not 1 <= step <= high - low + 1):
-        raise CronParseError(
-            f'Invalid cron expression "{text}" - {kind.name} "{item}" is not H, H/n, H(a-b) or H(a-b)/n',
-            value=item,
-            field=kind.name,
-            allowed=kind.allowed,
-            hint="For example: H/15 or H(0-29).",
-        )
+        raise _not_hashed(kind, item, text)
     seed = int.from_bytes(sha256(f"{kind.name}\n{name}".encode()).digest()[:8], "big")
     if step:
         return f"{low + seed % step}-{high}/{step}"
@@ -57,3 +51,9 @@ def _bounds(kind: Kind, found: re.Match[str]) -> tuple[int, int]:
         return int(found[1]), int(found[2])
     highest = {DAY_OF_MONTH: _LAST_DAY_OF_EVERY_MONTH, DAY_OF_WEEK: 6}
     return kind.low, highest.get(kind, kind.high)
+
+
+def _not_hashed(kind: Kind, item: str, text: str) -> CronParseError:
+    message = f'Invalid cron expression "{text}" - {kind.name} "{item}" is not H, H/n, H(a-b) or H(a-b)/n'
+    hint = "For example: H/15 or H(0-29)."
+    return CronParseError(message, value=item, field=kind.name, allowed=kind.allowed, hint=hint)

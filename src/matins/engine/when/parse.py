@@ -151,12 +151,8 @@ def _in_range(at_ms: int, text: str) -> int:
 def _recurrence(text: str, now_ms: int, timezone: str | None) -> tuple[Rrule, str]:
     recurrence = split_recurrence(text)
     if timezone is not None and recurrence.timezone not in (None, timezone):
-        raise RruleError(
-            f"DTSTART is in {recurrence.timezone}, but the schedule is in {timezone}.",
-            value=recurrence.timezone,
-            field="TZID",
-            hint="Remove one of the time zones.",
-        )
+        message = f"DTSTART is in {recurrence.timezone}, but the schedule is in {timezone}."
+        raise RruleError(message, value=recurrence.timezone, field="TZID", hint="Remove one of the time zones.")
     name = recurrence.timezone or timezone or "UTC"
     zone = load_zone(name)
     if recurrence.start is None:

@@ -92,7 +92,7 @@ class RruleDays(MonthDays):
         if self._month_days:
             mask &= sum(1 << day for day in {d if d > 0 else length + 1 + d for d in self._month_days} if day > 0)
         if self._week_days:
-            mask &= self._weekdays_of(year, month, first, length)
+            mask &= self._weekdays_of(year, first, length)
         if self._interval > 1 and self._freq == "DAILY":
             mask &= sum([1 << n + 1 for n in range((self._start - first) % self._interval, length, self._interval)])
         elif self._interval > 1 and self._freq == "WEEKLY":
@@ -115,7 +115,7 @@ class RruleDays(MonthDays):
         """The first day of the week of a day."""
         return day - (weekday(day) - self._week_start) % 7
 
-    def _weekdays_of(self, year: int, month: int, first: int, length: int) -> int:
+    def _weekdays_of(self, year: int, first: int, length: int) -> int:
         mask = weekdays_mask(sum(1 << d for d in {d for n, d in self._week_days if n == 0}), weekday(first))
         low, high = first, first + length
         if self._by_year:

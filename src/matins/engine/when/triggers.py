@@ -173,11 +173,8 @@ def _recurrence(rrule: Rrule, definition: TriggerDefinition, zone: Zone) -> Sour
     walls = rule_walls(rule, rrule.start_wall)
     if walls.next(rrule.start_wall - 1) is None:
         raise _never(rrule)
-    source = Bounded(
-        _instants(walls, definition, zone, fixed=not rule.follows_clock),
-        start,
-        _last(rule, rrule.start_wall, walls, zone),
-    )
+    instants = _instants(walls, definition, zone, fixed=not rule.follows_clock)
+    source = Bounded(instants, start, _last(rule, rrule.start_wall, walls, zone))
     if source.next(start - 1) is None:
         raise _never(rrule)
     return source

@@ -121,13 +121,18 @@ def check_launch(launch: Launch) -> None:
     for name in launch.env:
         if not name or "=" in name:
             raise InvalidInput(f'"{name}" cannot name a variable.', value=name, field="env", hint='Omit "=".')
-    for secret in launch.secrets:
-        if len(secret) >= MIN_SECRET_LENGTH and any(secret in word for word in launch.argv):
-            hint = "Pass it by environment or stdin."
-            raise InvalidInput(
-                "The command line contains a secret, and every user can read it.", field="argv", hint=hint
-            )
+    _check_secrets(launch)
     _check_numbers(launch)
+
+
+def _check_secrets(launch: Launch) -> None:
+    secrets = [secret for secret in launch.secrets if len(secret) >= MIN_SECRET_LENGTH]
+    if any(secret in word for secret in secrets for word in launch.argv):
+        message, hint = (
+            "The command line contains a secret, and every user can read it.",
+            "Pass it by environment or stdin.",
+        )
+        raise InvalidInput(message, field="argv", hint=hint)
 
 
 def _check_text(field: str, text: str) -> None:

@@ -58,10 +58,8 @@ class ProcessTree:
         self._mark = {journal.WARDEN: journal.warden_name(*warden)}
         self._journal = journal.open_run(run_folder.runs_fd, self.key)
         self._out, self._err = (self._output(suffix) for suffix in (OUT, ERR))
-        self._lines = {
-            self._out: LineWatch(launch["finals"], launch["retries"]),
-            self._err: LineWatch([], launch["retries"]),
-        }
+        retries = launch["retries"]
+        self._lines = {self._out: LineWatch(launch["finals"], retries), self._err: LineWatch([], retries)}
         self._pid: int | None = None
         self._status: int | None = None
         self._usage = [0, 0.0, 0.0]

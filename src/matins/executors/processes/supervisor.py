@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import selectors
-import socket
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -17,12 +15,12 @@ from matins.executors.processes.channel import Channel, Message, close_all, try_
 from matins.executors.processes.journal import name_of
 from matins.executors.processes.launch import EndedBy, Launch, ProcessOutcome, check_launch
 from matins.executors.processes.launch_message import LaunchMessage
+from matins.executors.processes.listening import ListeningThread
 from matins.executors.processes.run_files import RunFiles
 from matins.executors.processes.run_folder import LOG
 from matins.executors.processes.walls import Probe
 from matins.executors.processes.wardens import WardenPool
 
-log = logging.getLogger("matins")
 _MAX_IDLE = 8
 _SPARE_S = 10.0
 _PROBE_S = 15.0
@@ -83,16 +81,11 @@ class Supervisor:
         self._wardens: dict[Channel, str | None] = {}
         """The run of each warden; _STARTING until the warden is ready."""
         self._ended: list[tuple[int, int, ProcessOutcome]] = []
-        self._closed = self._stopped = False
-        self._tasks: deque[Callable[[], None]] = deque()
-        self._selector = selectors.DefaultSelector()
-        self._wake_receiver, self._wake_sender = socket.socketpair()
-        self._wake_sender.setblocking(False)
-        self._selector.register(self._wake_receiver, selectors.EVENT_READ, lambda: self._wake_receiver.recv(4096))
+        self._closed = False
+        self._thread = ListeningThread("matins-processes", self._reach_keeper, self._request_wardens)
         self._warden_pool = WardenPool(
-            self._run_folder, self._selector, self._on_warden, self._on_no_warden, self._on_probe
+            self._run_folder, self._thread.selector, self._on_warden, self._on_no_warden, self._on_probe
         )
-        self._thread = threading.Thread(target=self._listen, name="matins-processes", daemon=True)
         self._thread.start()
 
     def start(self, launch: Launch, on_end: OnEnd | None = None) -> None:
@@ -110,14 +103,14 @@ class Supervisor:
             self._assign_wardens()
             short = bool(self._waiting)
         if short:
-            self._wake_thread()
+            self._thread.wake()
 
     def probe(self) -> Probe:
         """Whether agents can be isolated on this machine, as the keeper found it. Starts the keeper if need be."""
         with self._probed:
             if self._probe is None:
                 self._probe_wanted = True
-                self._wake_thread()
+                self._thread.wake()
                 self._probed.wait_for(lambda: not self._probe_wanted, _PROBE_S)
             return self._probe or Probe(False, "no keeper could be started", "keeper")
 
@@ -198,17 +191,8 @@ class Supervisor:
         for key in self._stop_waiting():
             self._resolve(key)
         self._end_all([key for key, watched in self._watched.items() if watched.on_end or not leave_running])
-        self._stopped = True
-        self._wake_thread()
-        self._thread.join()
-        for end in (
-            *self._wardens,
-            self._warden_pool,
-            self._selector,
-            self._wake_receiver,
-            self._wake_sender,
-            self._run_folder,
-        ):
+        self._thread.stop()
+        for end in (*self._wardens, self._warden_pool, self._thread, self._run_folder):
             end.close()
 
     def _end_all(self, keys: Collection[str]) -> None:
@@ -235,28 +219,13 @@ class Supervisor:
 
     # -- in the thread
 
-    def _listen(self) -> None:
-        while not self._stopped:
-            for selected, _ in self._selector.select():
-                self._safely(selected.data)
-            while self._tasks:
-                self._safely(self._tasks.popleft())
-            if self._probe_wanted:
-                self._safely(self._warden_pool.reach)
-            if self._waiting:
-                self._safely(self._request_wardens)
-
-    def _safely(self, task: Callable[[], None]) -> None:
-        try:
-            task()
-        except Exception:  # one failing run must not affect others
-            log.exception("the supervisor of processes continues after an error")
-
-    def _wake_thread(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # the thread is woken already
-            self._wake_sender.send(b"\0")
+    def _reach_keeper(self) -> None:
+        if self._probe_wanted:
+            self._warden_pool.reach()
 
     def _request_wardens(self) -> None:
+        if not self._waiting:
+            return
         with self._lock:
             waiting = Counter(launch_message.walled for launch_message in self._waiting.values())
             starting = [channel for channel, key in self._wardens.items() if key == _STARTING]
@@ -324,7 +293,7 @@ class Supervisor:
 
     def _discard(self, channel: Channel) -> str | None:
         """Close the channel and return its run."""
-        self._selector.unregister(channel)
+        self._thread.selector.unregister(channel)
         channel.close()
         with self._lock:
             idle = self._idle[channel in self._walled]
@@ -379,8 +348,7 @@ class Supervisor:
                 watched.channel = channel
                 if watched.ending is not None:
                     try_send(channel, {"end": key, "for": watched.ending})
-        self._tasks.append(lambda: self._register(channel))
-        self._wake_thread()
+        self._thread.call(lambda: self._register(channel))
 
     def _register(self, channel: Channel) -> None:
-        self._selector.register(channel, selectors.EVENT_READ, lambda: self._on_message(channel))
+        self._thread.selector.register(channel, selectors.EVENT_READ, lambda: self._on_message(channel))

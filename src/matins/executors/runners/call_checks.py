@@ -30,7 +30,17 @@ def check_call(call: Call, *, blank: bool = False) -> None:
         raise InvalidInput(message, value=call.new_session, field="new_session", hint="Omit one of them.")
 
 
-def check_mode(call: Call, program: str, modes: Collection[str], hint: str | None = None) -> None:
+def check_tool_call(
+    call: Call, program: str, modes: Collection[str], taken: Collection[str], mode_hint: str | None = None
+) -> None:
+    """Raise InvalidInput for a call that a tool with these permission modes does not accept. Matins itself passes the
+    options in `taken`."""
+    check_call(call)
+    _check_mode(call, program, modes, mode_hint)
+    _check_extra_args(call, program, taken)
+
+
+def _check_mode(call: Call, program: str, modes: Collection[str], hint: str | None) -> None:
     mode = call.permission_mode
     if mode is None or mode in modes:
         return
@@ -45,7 +55,7 @@ def check_mode(call: Call, program: str, modes: Collection[str], hint: str | Non
     )
 
 
-def check_extra_args(call: Call, program: str, taken: Collection[str]) -> None:
+def _check_extra_args(call: Call, program: str, taken: Collection[str]) -> None:
     """Raise InvalidInput for arguments that Matins passes itself, or that change the meaning of the others."""
     for argument in call.extra_args:
         name = argument.partition("=")[0]
@@ -75,24 +85,17 @@ def _check_prompt(prompt: str, blank: bool) -> None:
     if not blank and not prompt.strip():
         raise InvalidInput("The prompt is empty.", value=prompt, field="prompt", hint="Write what the agent should do.")
     if "\x00" in prompt:
-        at = prompt.index("\x00")
-        raise InvalidInput(
-            f"The prompt contains a NUL character at position {at}.",
-            value=reprlib.repr(prompt),
-            field="prompt",
-            hint="Remove it. It often comes from a binary file that was read as text.",
-        )
+        message = f"The prompt contains a NUL character at position {prompt.index(chr(0))}."
+        hint = "Remove it. It often comes from a binary file that was read as text."
+        raise InvalidInput(message, value=reprlib.repr(prompt), field="prompt", hint=hint)
     if not _encodable(prompt):
         message = "The prompt contains a lone surrogate, which UTF-8 cannot encode."
         raise InvalidInput(message, value=reprlib.repr(prompt), field="prompt", hint="Remove it.")
     if len(prompt) > MAX_PROMPT_LENGTH:
-        raise InvalidInput(
-            f"The prompt has {len(prompt):,} characters. At most {MAX_PROMPT_LENGTH:,} are allowed.",
-            value=reprlib.repr(prompt),
-            field="prompt",
-            allowed=f"up to {MAX_PROMPT_LENGTH:,} characters",
-            hint="Put the long part into a file in the workdir, and name the file in the prompt.",
-        )
+        message = f"The prompt has {len(prompt):,} characters. At most {MAX_PROMPT_LENGTH:,} are allowed."
+        allowed = f"up to {MAX_PROMPT_LENGTH:,} characters"
+        hint = "Put the long part into a file in the workdir, and name the file in the prompt."
+        raise InvalidInput(message, value=reprlib.repr(prompt), field="prompt", allowed=allowed, hint=hint)
 
 
 def _check_setting(name: str, value: str | None) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_session_id
+from matins.executors.runners.call_checks import check_session_id, check_tool_call
+from matins.executors.runners.command_line import given_options
 from matins.executors.runners.entries import amount, call, ended, note, problem, result, said, texts, thought
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
@@ -45,33 +46,25 @@ class Claude:
     )  # fmt: skip
 
     def check(self, call: Call) -> None:
-        check_call(call)
-        check_mode(call, self.program, MODES)
-        check_extra_args(call, self.program, _OWN)
+        check_tool_call(call, self.program, MODES, _OWN)
         check_session_id(call, self.program)
 
     def command(self, call: Call) -> Command:
-        argv = [self.program, "-p", "--output-format=stream-json", "--verbose"]
-        if call.model is not None:
-            argv.append(f"--model={call.model}")
-        if call.session is not None:
-            argv.append(f"--resume={call.session}")
-        if call.new_session is not None:
-            argv.append(f"--session-id={call.new_session}")
-        if call.permission_mode is not None:
-            argv.append(f"--permission-mode={call.permission_mode}")
-        tools = call.allowed_tools
-        if call.server is not None:
-            argv.append(f"--mcp-config={_mcp_config(call.server)}")
-            tools = (*tools, f"mcp__{call.server.name}")  # otherwise -p refuses its tools
-        if tools:
-            argv.append(f"--allowedTools={','.join(tools)}")
-        if call.max_turns is not None:
-            argv.append(f"--max-turns={call.max_turns}")
-        if call.max_cost_usd is not None:
-            argv.append(f"--max-budget-usd={call.max_cost_usd:.6f}".rstrip("0").rstrip("."))
+        tools, server, cost = call.allowed_tools, call.server, call.max_cost_usd
+        if server is not None:
+            tools = (*tools, f"mcp__{server.name}")  # otherwise -p refuses its tools
+        options = given_options(
+            model=call.model,
+            resume=call.session,
+            session_id=call.new_session,
+            permission_mode=call.permission_mode,
+            mcp_config=server and _mcp_config(server),
+            allowedTools=",".join(tools) or None,
+            max_turns=call.max_turns,
+            max_budget_usd=None if cost is None else f"{cost:.6f}".rstrip("0").rstrip("."),
+        )
         return Command(
-            (*argv, *call.extra_args),
+            (self.program, "-p", "--output-format=stream-json", "--verbose", *options, *call.extra_args),
             call.prompt.encode(),
             env_remove=_NESTED,
             finals=({"type": "result"},),

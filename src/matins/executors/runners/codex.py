@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.call_checks import check_tool_call, check_unused
+from matins.executors.runners.command_line import given_options
 from matins.executors.runners.entries import amount, call, ended, note, problem, result, said, texts, thought
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
-from matins.executors.runners.protocol import Call, Command, SessionLedger, SessionUsage
+from matins.executors.runners.protocol import Call, Command, MatinsServer, SessionLedger, SessionUsage
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, shorten
 from matins.model.transcript import Entry
@@ -38,9 +39,7 @@ class Codex:
     reports = ("tokens",)
 
     def check(self, call: Call) -> None:
-        check_call(call)
-        check_mode(call, self.program, MODES)
-        check_extra_args(call, self.program, _OWN)
+        check_tool_call(call, self.program, MODES, _OWN)
         hint = f"Use permission_mode: {', '.join(MODES)}."
         check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
         check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "Use a timeout.")
@@ -48,12 +47,9 @@ class Codex:
     def command(self, call: Call) -> Command:
         # Options precede `resume`: after it, codex does not accept them all.
         argv = [self.program, "exec", "--json", "--skip-git-repo-check"]
-        argv.append(f"--sandbox={call.permission_mode or 'workspace-write'}")
-        if call.model is not None:
-            argv.append(f"--model={call.model}")
+        argv += given_options(sandbox=call.permission_mode or "workspace-write", model=call.model)
         if call.server is not None:
-            words = 'bearer_token_env_var="MATINS_TOKEN",default_tools_approval_mode="approve"'
-            argv += ["-c", f'mcp_servers.{call.server.name}={{url="{call.server.url}",{words}}}']
+            argv += ["-c", _mcp_config(call.server)]
         argv.extend(call.extra_args)
         if call.session is not None:
             argv.extend(("resume", call.session))
@@ -74,6 +70,11 @@ class Codex:
         chosen = call.environment.get("CODEX_HOME")
         folder = (Path(chosen) if chosen else home_of(call.environment) / ".codex") / "sessions"
         return JsonLinesLedger(lambda thread: newest(folder, f"*/*/*/rollout-*-{thread}.jsonl"), CodexAccount)
+
+
+def _mcp_config(server: MatinsServer) -> str:
+    settings = 'bearer_token_env_var="MATINS_TOKEN",default_tools_approval_mode="approve"'
+    return f'mcp_servers.{server.name}={{url="{server.url}",{settings}}}'
 
 
 class CodexAccount:

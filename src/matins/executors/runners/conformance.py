@@ -106,7 +106,7 @@ class _Check:
         self._check_noise(lines, clean)
         for number, line in enumerate(lines):
             self._check_spoilt(lines, number, line)
-        self._check_flood(lines, clean)
+        self._check_flood(lines)
 
     def _check_cuts(self, transcript: bytes, before_final: int) -> None:
         """The output may end at any byte."""
@@ -135,7 +135,7 @@ class _Check:
         for wrong in spoilt(line):
             self._read([*lines[:number], wrong, *lines[number + 1 :]], 0)
 
-    def _check_flood(self, lines: list[bytes], clean: RunnerResult) -> None:
+    def _check_flood(self, lines: list[bytes]) -> None:
         long = [line for line in map(padded, lines) if not self._is_final(line)] or [b"x" * PADDING + b"\n"]
         tracemalloc.start()
         try:

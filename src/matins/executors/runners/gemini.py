@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.call_checks import check_tool_call, check_unused
+from matins.executors.runners.command_line import given_options
 from matins.executors.runners.entries import amount, call, ended, note, problem, result, said
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
@@ -59,23 +60,19 @@ class Gemini:
     reports = ("tokens", "model")
 
     def check(self, call: Call) -> None:
-        check_call(call)
-        check_mode(call, self.program, MODES)
-        check_extra_args(call, self.program, _OWN)
+        check_tool_call(call, self.program, MODES, _OWN)
         hint = "Set model.maxSessionTurns in its settings.json, or use a timeout."
         check_unused("max_turns", call.max_turns, self.program, "has no option for a limit of turns", hint)
 
     def command(self, call: Call) -> Command:
-        argv = [self.program, "--output-format=stream-json"]
-        argv.append(f"--approval-mode={call.permission_mode or 'auto_edit'}")
-        if call.model is not None:
-            argv.append(f"--model={call.model}")
-        if call.session is not None:
-            argv.append(f"--resume={call.session}")
-        if call.allowed_tools:
-            argv.append(f"--allowed-tools={','.join(call.allowed_tools)}")
+        options = given_options(
+            approval_mode=call.permission_mode or "auto_edit",
+            model=call.model,
+            resume=call.session,
+            allowed_tools=",".join(call.allowed_tools) or None,
+        )
         return Command(
-            (*argv, *call.extra_args),
+            (self.program, "--output-format=stream-json", *options, *call.extra_args),
             call.prompt.encode(),
             # Headless, gemini refuses an untrusted folder; naming the workdir is the user's trust.
             env_add={"GEMINI_CLI_TRUST_WORKSPACE": "true"},

@@ -8,7 +8,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.call_checks import check_tool_call, check_unused
+from matins.executors.runners.command_line import given_options
 from matins.executors.runners.entries import amount, call, ended, note, problem, result, said, thought
 from matins.executors.runners.goose_sessions import GooseLedger
 from matins.executors.runners.needs import Needs, Permission
@@ -46,10 +47,9 @@ class Goose:
     reports = ("tokens",)
 
     def check(self, call: Call) -> None:
-        check_call(call)
         hint = "A scheduled run cannot ask a person. Use auto or chat."
-        check_mode(call, self.program, MODES, hint if call.permission_mode in ("approve", "smart_approve") else None)
-        check_extra_args(call, self.program, _OWN)
+        asks = call.permission_mode in ("approve", "smart_approve")
+        check_tool_call(call, self.program, MODES, _OWN, hint if asks else None)
         hint = 'Choose its extensions with extra_args: "--no-profile", "--with-builtin=developer".'
         check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
 
@@ -59,12 +59,8 @@ class Goose:
         argv.append("--no-session" if name is None else f"--name={name}")
         if call.session is not None:
             argv.append("--resume")
-        if call.model is not None:
-            argv.append(f"--model={call.model}")
-        if call.max_turns is not None:
-            argv.append(f"--max-turns={call.max_turns}")
-        if call.server is not None:  # goose sends no headers
-            argv.append(f"--with-extension={shlex.join(call.server.program)}")
+        extension = call.server and shlex.join(call.server.program)  # goose sends no headers
+        argv += given_options(model=call.model, max_turns=call.max_turns, with_extension=extension)
         mode = {} if call.permission_mode is None else {"GOOSE_MODE": call.permission_mode}
         return Command(
             (*argv, *call.extra_args),

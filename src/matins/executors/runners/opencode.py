@@ -11,7 +11,8 @@ import json
 import re
 
 from matins.errors import InvalidInput
-from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_unused
+from matins.executors.runners.call_checks import check_tool_call, check_unused
+from matins.executors.runners.command_line import given_options
 from matins.executors.runners.entries import call, note, problem, result, said, thought
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
@@ -48,9 +49,7 @@ class Opencode:
     )
 
     def check(self, call: Call) -> None:
-        check_call(call)
-        check_mode(call, self.program, MODES)
-        check_extra_args(call, self.program, _OWN)
+        check_tool_call(call, self.program, MODES, _OWN)
         hint = 'Set "permission" in its opencode.json.'
         check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
         check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "Use a timeout.")
@@ -68,13 +67,9 @@ class Opencode:
         argv = [self.program, "run", "--format=json", "--print-logs", "--log-level=ERROR"]
         if self._has(call, "--standalone"):
             argv.append("--standalone")
-        if call.model is not None:
-            argv.append(f"--model={call.model}")
-        if call.session is not None:
-            argv.append(f"--session={call.session}")
+        argv += given_options(model=call.model, session=call.session)
         if call.permission_mode == "auto":
-            skip = "--dangerously-skip-permissions"
-            argv.append(skip if self._has(call, skip) else "--auto")
+            argv.append(self._skipping_permissions(call))
         return Command(
             (*argv, *call.extra_args),
             call.prompt.encode(),
@@ -85,6 +80,10 @@ class Opencode:
             stdout_file=True,
             session_unknown=(b"Session not found",),
         )
+
+    def _skipping_permissions(self, call: Call) -> str:
+        older = "--dangerously-skip-permissions"
+        return older if self._has(call, older) else "--auto"
 
     def _has(self, call: Call, option: str) -> bool:
         return call.ask is not None and has_option(call.ask, self.program, ("run",), option, call.environment)

@@ -14,7 +14,7 @@ from the text, with its fence. No declaration turns a failure into a success.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
 from matins.executors.runners.error_lines import error_of
@@ -162,21 +162,13 @@ class EventReader(ABC):
 
 def conclude(notes: StreamNotes, program: str, provider: str, exit_code: int | None) -> RunnerResult:
     declared = declaration(notes.text.final_text())
-    fresh, out, cached = notes.spent()
     succeeded = notes.executed and not notes.failed
     problem = None if succeeded else notes.error or _unfinished(notes, program, exit_code)
     error = problem or _declared_error(declared)
-    return RunnerResult(
-        executed=notes.executed,
+    return replace(
+        notes.so_far(),
         succeeded=error is None,
-        session=notes.session,
         turns=notes.turns,
-        tokens_in=fresh,
-        tokens_out=out,
-        tokens_cached=cached,
-        cost_usd=notes.cost_usd,
-        cost_reported=notes.cost_usd is not None,
-        cost_invalid=notes.cost_invalid,
         text=declared.text,
         text_length=max(notes.text.final_length, len(declared.text)),
         structured=read_json(declared.text) if notes.structured is None else notes.structured,
@@ -186,8 +178,6 @@ def conclude(notes: StreamNotes, program: str, provider: str, exit_code: int | N
         declared=declared.outcome,
         reason=declared.reason,
         stopped_by=None if succeeded else notes.stopped_by,
-        cumulative=notes.cumulative,
-        model=notes.model,
         complaint=None if succeeded else notes.error or notes.complaint,
         all_denied=bool(notes.denials) and notes.actions <= len(notes.denials),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from matins.executors.runners.call_checks import check_call, check_extra_args, check_mode, check_session_id
+from matins.executors.runners.call_checks import check_session_id, check_tool_call
 from matins.executors.runners.claude import ClaudeReader
+from matins.executors.runners.command_line import given_options
 from matins.executors.runners.gemini import mcp_settings
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import Tokens, add_tokens
@@ -35,26 +36,20 @@ class Qwen:
     reports = ("tokens", "model")
 
     def check(self, call: Call) -> None:
-        check_call(call)
-        check_mode(call, self.program, MODES)
-        check_extra_args(call, self.program, _OWN)
+        check_tool_call(call, self.program, MODES, _OWN)
         check_session_id(call, self.program)
 
     def command(self, call: Call) -> Command:
-        argv = [self.program, "--output-format=stream-json"]
-        argv.append(f"--approval-mode={call.permission_mode or 'auto-edit'}")
-        if call.model is not None:
-            argv.append(f"--model={call.model}")
-        if call.session is not None:
-            argv.append(f"--resume={call.session}")
-        if call.new_session is not None:
-            argv.append(f"--session-id={call.new_session}")
-        if call.allowed_tools:
-            argv.append(f"--allowed-tools={','.join(call.allowed_tools)}")
-        if call.max_turns is not None:
-            argv.append(f"--max-session-turns={call.max_turns}")
+        options = given_options(
+            approval_mode=call.permission_mode or "auto-edit",
+            model=call.model,
+            resume=call.session,
+            session_id=call.new_session,
+            allowed_tools=",".join(call.allowed_tools) or None,
+            max_session_turns=call.max_turns,
+        )
         return Command(
-            (*argv, *call.extra_args),
+            (self.program, "--output-format=stream-json", *options, *call.extra_args),
             call.prompt.encode(),
             env_add={"QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"},
             env_remove=("QWEN_CODE",),

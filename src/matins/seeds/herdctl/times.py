@@ -30,13 +30,9 @@ def parse_interval(interval: str) -> int:
         error.value = interval
         raise
     unit = interval.strip().lstrip("+0123456789 ")  # a duration that only Matins understands
-    raise IntervalParseError(
-        f'Invalid time unit "{unit}". Valid units are: s, m, h, d',
-        value=interval,
-        field="interval",
-        allowed="{number}{s|m|h|d}",
-        hint="Use one number and one unit: 90m for 1h30m.",
-    )
+    message = f'Invalid time unit "{unit}". Valid units are: s, m, h, d'
+    hint = "Use one number and one unit: 90m for 1h30m."
+    raise IntervalParseError(message, value=interval, field="interval", allowed="{number}{s|m|h|d}", hint=hint)
 
 
 def parse_cron_expression(expression: str, *, timezone: str = "local") -> Trigger:

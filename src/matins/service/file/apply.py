@@ -133,13 +133,10 @@ class File:
             kind = kinds_by_name()[change.kind]
             users = users_of(kind.noun, change.name, schedules)
             if users:
-                raise Conflict(
-                    f'{plan.path} drops the {kind.one} "{change.name}" (line {change.line} before), '
-                    f"which {', '.join(users[:5])} needs.",
-                    value=change.name,
-                    field=change.kind,
-                    hint="Change those schedules first: they are not in the file.",
-                )
+                dropped = f'the {kind.one} "{change.name}" (line {change.line} before)'
+                message = f"{plan.path} drops {dropped}, which {', '.join(users[:5])} needs."
+                hint = "Change those schedules first: they are not in the file."
+                raise Conflict(message, value=change.name, field=change.kind, hint=hint)
 
     def apply_content(
         self, principal: Principal, file: ConfigFile, content: Content, before_commit: Callable[[], Any] = lambda: None

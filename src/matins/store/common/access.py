@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import orjson
 
 from matins.model.access import BrowserSession, IdempotentRequest, Token
+from matins.model.audit import StoredEvent
 from matins.model.file import FileEntry
-from matins.model.rows import RunRow, StoredEvent
+from matins.model.rows import RunRow
 from matins.store.common.statements import Statements
 
 R = TypeVar("R", Token, BrowserSession)

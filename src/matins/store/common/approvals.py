@@ -29,8 +29,9 @@ class ApprovalQueries(Statements):
         self._all("lock_approval", id=approval_id)
         return self.approval(approval_id)
 
-    def approvals_in(self, state: str, after: int, limit: int) -> list[Approval]:
-        return self._approvals("approvals_in", state=state, after=after, limit=limit)
+    def approvals_in(self, state: str, after: int, limit: int, *, newest: bool = False) -> list[Approval]:
+        query = "newest_approvals_in" if newest else "approvals_in"
+        return self._approvals(query, state=state, after=after, limit=limit)
 
     def approvals_before(self, requested_before: int) -> list[Approval]:
         return self._approvals("approvals_before", before=requested_before)
@@ -73,12 +74,17 @@ class ApprovalQueries(Statements):
         self._all("set_run_revision", run_id=run_id, rev=rev)
 
     def _approvals(self, query: str, /, **values: Any) -> list[Approval]:
-        return [self._completed(Approval(*row)) for row in self._all(query, **values)]
+        rows = [Approval(*row) for row in self._all(query, **values)]
+        votes: dict[int, list[Vote]] = {row.id: [] for row in rows}
+        for approval_id, *vote in self._all("votes", ids=self._integers(votes)) if rows else ():
+            votes[approval_id].append(Vote(*vote))
+        return [_completed(row, votes[row.id]) for row in rows]
 
-    def _completed(self, row: Approval) -> Approval:
-        raw: Any = row
-        approvers, request = tuple(orjson.loads(raw.approvers)), orjson.loads(raw.request)
-        return row._replace(approvers=approvers, request=request, votes=tuple(self._rows(Vote, "votes", id=row.id)))
+
+def _completed(row: Approval, votes: list[Vote]) -> Approval:
+    raw: Any = row
+    approvers, request = tuple(orjson.loads(raw.approvers)), orjson.loads(raw.request)
+    return row._replace(approvers=approvers, request=request, votes=tuple(votes))
 
 
 _INSERTED = ("kind", "schedule_id", "run_id", "rev", "digest", "policy", "needed", "requested_by", "requester_role",

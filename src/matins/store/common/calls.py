@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from matins.model.call import Call, CallOutcome, CallRow, Listener
-from matins.model.rows import RunRow
+from matins.model.call import Call, CalledRun, CallOutcome, CallRow, Listener
 from matins.store.common.statements import Statements
 
 
@@ -34,8 +33,8 @@ class CallQueries(Statements):
     def is_called(self, run_id: int) -> bool:
         return bool(self._all("is_called", run_id=run_id))
 
-    def runs_of_call(self, call_id: int) -> list[RunRow]:
-        return self._rows(RunRow, "runs_of_call", id=call_id)
+    def runs_of_calls(self, call_ids: Iterable[int]) -> list[CalledRun]:
+        return self._rows(CalledRun, "runs_of_calls", ids=self._integers(call_ids))
 
     def link_call(self, call_id: int, run_id: int, grouped: str | None) -> None:
         self._all("link_call", call_id=call_id, run_id=run_id, grouped=grouped)

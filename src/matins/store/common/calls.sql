@@ -24,13 +24,6 @@ WHERE l.run_id = coalesce((SELECT parent FROM runs WHERE id = :run_id), :run_id)
 -- is_called: whether a call started the run
 SELECT 1 FROM call_runs WHERE run_id = :run_id LIMIT 1;
 
--- runs_of_call: the runs of a call
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
-  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of
-FROM call_runs l JOIN runs r ON r.id = l.run_id JOIN schedules s ON s.id = r.schedule_id
-WHERE l.call_id = :id ORDER BY r.id;
-
 -- link_call: let a run stand for a call
 INSERT INTO call_runs (call_id, run_id, grouped) VALUES (:call_id, :run_id, :grouped) ON CONFLICT DO NOTHING;
 

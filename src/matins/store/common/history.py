@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import orjson
 
-from matins.model.rows import AttemptRow, BoundRun, ChainHead, EventLink, SealRow, StoredEvent, WriterRow
+from matins.model.audit import BoundRun, ChainHead, EventLink, SealRow, StoredEvent, WriterRow
+from matins.model.rows import AttemptRow
 from matins.store.common.statements import Statements
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from matins.model.audit import StoredEvent
 from matins.model.incident import HeldNotice, IncidentRow
-from matins.model.rows import StoredEvent
 from matins.store.common.statements import Statements
 
 

@@ -106,6 +106,12 @@ SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.diges
 FROM approvals a JOIN schedules s ON s.id = a.schedule_id
 WHERE a.state = :state AND a.id > :after ORDER BY a.id LIMIT :limit;
 
+-- newest_approvals_in: the same, the newest first
+SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
+  a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
+FROM approvals a JOIN schedules s ON s.id = a.schedule_id
+WHERE a.state = :state AND a.id > :after ORDER BY a.id DESC LIMIT :limit;
+
 -- approvals_of_run: requests for a run, the newest first
 SELECT a.id, a.kind, a.schedule_id, s.name AS schedule, a.run_id, a.rev, a.digest, a.policy, a.approvers, a.needed,
   a.unanswered AS "default", a.requested_by, a.requester_role, a.requested_at, a.expires_at, a.state, a.decided_at, a.request
@@ -141,9 +147,6 @@ UPDATE approvals SET state = :state, decided_at = CASE WHEN :state = 'used' THEN
 INSERT INTO votes (approval_id, voter, vote, at, note, digest) VALUES (:id, :voter, :vote, :now, :note, :digest)
 ON CONFLICT (approval_id, voter) DO UPDATE SET vote = excluded.vote, at = excluded.at, note = excluded.note,
   digest = excluded.digest;
-
--- votes: the votes on a request
-SELECT voter, vote, at, note, digest FROM votes WHERE approval_id = :id ORDER BY at, voter;
 
 -- prune_approvals: delete old decided requests without a run; the newest is kept, so that ids stay unique, and so is the
 -- last that was approved of each schedule: it says what may run

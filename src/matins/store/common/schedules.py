@@ -27,6 +27,9 @@ class ScheduleQueries(Statements):
     def schedule(self, schedule_id: int) -> ScheduleRow | None:
         return self._row(ScheduleRow, "schedule", id=schedule_id)
 
+    def schedules_with(self, schedule_ids: Iterable[int]) -> list[ScheduleRow]:
+        return self._rows(ScheduleRow, "schedules_with", ids=self._integers(schedule_ids))
+
     def schedules(self, after: int, agent: str | None, limit: int) -> list[ScheduleRow]:
         return self._rows(ScheduleRow, "schedules", after=after, agent=agent, limit=limit)
 

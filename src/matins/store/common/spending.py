@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from matins.model.budget import BudgetUsage
-from matins.model.rows import SpendingRow
+from matins.model.budget import BudgetUsage, SpendingRow
 from matins.model.run import Usage
 from matins.store.common.statements import Statements
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from matins.model.rows import StoredEvent
+from matins.model.audit import StoredEvent
 from matins.model.subscription import Delivery, DeliveryState, Subscription, SubscriptionState
 from matins.store.common.statements import Statements
 
@@ -89,6 +89,9 @@ class SubscriptionQueries(Statements):
 
     def deliveries(self, name: str, state: DeliveryState, after: int, limit: int) -> list[Delivery]:
         return self._rows(Delivery, "deliveries", name=name, state=state, after=after, limit=limit)
+
+    def given_up(self) -> list[Delivery]:
+        return self._rows(Delivery, "given_up")
 
     def redeliver(self, name: str, event: StoredEvent, now: int) -> None:
         queue = {"name": name, "schedule_id": event.schedule_id or 0, "now": now}

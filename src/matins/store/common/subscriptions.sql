@@ -81,6 +81,11 @@ UPDATE deliveries SET next_at = :now WHERE subscription = :name AND state = 'ret
 SELECT subscription, event_id, schedule_id, attempts, next_at, last_error, state FROM deliveries
 WHERE subscription = :name AND state = :state AND event_id > :after ORDER BY event_id LIMIT :limit;
 
+-- given_up: the first delivery that each subscription has given up
+SELECT subscription, event_id, schedule_id, attempts, next_at, last_error, state FROM deliveries d
+WHERE state = 'discarded' AND event_id = (
+  SELECT min(event_id) FROM deliveries WHERE subscription = d.subscription AND state = 'discarded');
+
 -- redeliver: deliver an event again, with no attempts counted
 INSERT INTO deliveries (subscription, event_id, schedule_id, attempts, next_at, state)
 VALUES (:name, :event_id, :schedule_id, 0, :now, 'retrying')

@@ -61,7 +61,7 @@ class CallersTransaction(PostgresTransaction):
 @contextmanager
 def callers_session(connection: Any, name: str, schema: str, store_id: str) -> Generator[Session]:
     """The connection as a session of Matins, in a savepoint. Afterwards it is as it was before."""
-    _check(connection, name)
+    _check(connection)
     if connection.info.transaction_status == TransactionStatus.IDLE:
         connection.execute("SELECT 1")  # it begins the transaction that the caller will commit
     with translated_refusals(name), connection.transaction():
@@ -94,7 +94,7 @@ def _enter(session: Session, name: str, schema: str, store_id: str) -> str:
     return before
 
 
-def _check(connection: Any, name: str) -> None:
+def _check(connection: Any) -> None:
     if isinstance(connection, psycopg.AsyncConnection):
         raise InvalidInput(
             "An AsyncConnection cannot be used here.",

@@ -368,9 +368,24 @@ FROM unnest(%(ids)b) j (id) CROSS JOIN LATERAL (
   UNION ALL SELECT money, tokens FROM spend WHERE run_id IN (SELECT id FROM runs WHERE parent = j.id)) p
 GROUP BY j.id;
 
--- run_places: the agents of runs, and the processes that run them
-SELECT r.id, s.agent, w.identity AS worker FROM runs r JOIN schedules s ON s.id = r.schedule_id
-LEFT JOIN workers w ON w.id = r.owner WHERE r.id = ANY(%(ids)b);
+-- run_places: the agents of runs, the processes that run them, and those that started their present attempts
+SELECT r.id, s.agent, w.identity AS worker, b.identity AS starter FROM runs r JOIN schedules s ON s.id = r.schedule_id
+LEFT JOIN workers w ON w.id = r.owner LEFT JOIN attempts a ON a.run_id = r.id AND a.epoch = r.epoch
+LEFT JOIN workers b ON b.id = a.owner WHERE r.id = ANY(%(ids)b);
+
+-- schedules_with: schedules by their ids
+SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
+  d.executions, d.failures, d.failed_at, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
+  s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state {live}) AS has_live_runs
+FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
+WHERE s.id = ANY(%(ids)b);
+
+-- votes: the votes on requests
+SELECT approval_id, voter, vote, at, note, digest FROM votes WHERE approval_id = ANY(%(ids)b) ORDER BY at, voter;
+
+-- runs_of_calls: the runs of calls
+SELECT l.call_id, r.id, s.name AS schedule, r.state, r.reason FROM call_runs l JOIN runs r ON r.id = l.run_id
+JOIN schedules s ON s.id = r.schedule_id WHERE l.call_id = ANY(%(ids)b) ORDER BY r.id;
 
 -- incident_events: events that may change incidents, and the successes of schedules that have one
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > %(after)b AND id <= %(upto)b AND (

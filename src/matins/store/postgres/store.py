@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from matins.errors import Conflict, StoreError, StoreUnavailable, StoreVersionError
-from matins.model.rows import ChainHead, WorkerRow
+from matins.model.audit import ChainHead
+from matins.model.rows import WorkerRow
 from matins.ports import Clock
 from matins.store.joining import JoiningStore
 from matins.store.migrations import Migration, check_known, load_migrations

@@ -285,9 +285,25 @@ SELECT j.value AS run_id, CAST(sum(p.money) AS bigint) AS money, CAST(sum(p.toke
 FROM json_each(:ids) j JOIN spend p ON p.run_id = j.value OR p.run_id IN (SELECT id FROM runs WHERE parent = j.value)
 GROUP BY j.value;
 
--- run_places: the agents of runs, and the processes that run them
-SELECT r.id, s.agent, w.identity AS worker FROM json_each(:ids) j JOIN runs r ON r.id = j.value
-JOIN schedules s ON s.id = r.schedule_id LEFT JOIN workers w ON w.id = r.owner;
+-- run_places: the agents of runs, the processes that run them, and those that started their present attempts
+SELECT r.id, s.agent, w.identity AS worker, b.identity AS starter FROM json_each(:ids) j JOIN runs r ON r.id = j.value
+JOIN schedules s ON s.id = r.schedule_id LEFT JOIN workers w ON w.id = r.owner
+LEFT JOIN attempts a ON a.run_id = r.id AND a.epoch = r.epoch LEFT JOIN workers b ON b.id = a.owner;
+
+-- schedules_with: schedules by their ids
+SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paused_at, d.next_slot, d.due_at,
+  d.executions, d.failures, d.failed_at, s.created_at, s.updated_at, s.paused_until, s.created_by, s.creator_role, s.creator_run,
+  s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state {live}) AS has_live_runs
+FROM json_each(:ids) j JOIN schedules s ON s.id = j.value
+JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id;
+
+-- votes: the votes on requests
+SELECT v.approval_id, v.voter, v.vote, v.at, v.note, v.digest FROM json_each(:ids) j JOIN votes v ON v.approval_id = j.value
+ORDER BY v.at, v.voter;
+
+-- runs_of_calls: the runs of calls
+SELECT l.call_id, r.id, s.name AS schedule, r.state, r.reason FROM json_each(:ids) j JOIN call_runs l ON l.call_id = j.value
+JOIN runs r ON r.id = l.run_id JOIN schedules s ON s.id = r.schedule_id ORDER BY r.id;
 
 -- incident_events: events that may change incidents, and the successes of schedules that have one
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > :after AND id <= :upto AND (

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from typing import Any
 import apsw
 
 from matins.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
-from matins.model.rows import ChainHead, WorkerRow
+from matins.model.audit import ChainHead
+from matins.model.rows import WorkerRow
 from matins.ports import Clock
 from matins.store.chain import Chain
 from matins.store.forking import after_fork, keep_forever
@@ -329,28 +330,36 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         return bool(self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
 
 
+_TRANSLATIONS: Sequence[tuple[tuple[type[apsw.Error], ...], type[StoreError], str, str]] = (
+    (
+        (apsw.NotADBError, apsw.CorruptError), StoreCorrupt, "{path} is damaged: {error}.",
+        "Restore a backup, or try `sqlite3 FILE .recover`. Nothing was changed.",
+    ),
+    (
+        (apsw.FullError,), StoreUnavailable, "There is no disk space left for {path}.",
+        "Free disk space. Matins retries; no data is lost.",
+    ),
+    (
+        (apsw.BusyError, apsw.IOError, apsw.ProtocolError),  # the last: a process stopped while it recovers
+        StoreUnavailable, "{path} does not answer: {error}.",
+        "Check the disk, and other programs that use the file. Matins retries.",
+    ),
+    (
+        (apsw.CantOpenError,), StoreError, "{path} cannot be opened: {error}.",
+        "Check the directory and its permissions.",
+    ),
+    ((apsw.ReadOnlyError,), StoreError, "{path} cannot be written: {error}.", "Check the file's permissions."),
+)  # fmt: skip
+"""Errors of SQLite, the error of Matins that each becomes, its message and its hint."""
+
+
 @contextmanager
 def translated_errors(path: Path | None) -> Generator[None]:
     """Translate SQLite's errors to those of Matins."""
     try:
         yield
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise StoreCorrupt(
-            f"{path} is damaged: {error}.",
-            hint="Restore a backup, or try `sqlite3 FILE .recover`. Nothing was changed.",
-        ) from error
-    except apsw.FullError as error:
-        raise StoreUnavailable(
-            f"There is no disk space left for {path}.", hint="Free disk space. Matins retries; no data is lost."
-        ) from error
-    except (apsw.BusyError, apsw.IOError, apsw.ProtocolError) as error:  # the last: a process stopped while it recovers
-        raise StoreUnavailable(
-            f"{path} does not answer: {error}.",
-            hint="Check the disk, and other programs that use the file. Matins retries.",
-        ) from error
-    except apsw.CantOpenError as error:
-        raise StoreError(
-            f"{path} cannot be opened: {error}.", hint="Check the directory and its permissions."
-        ) from error
-    except apsw.ReadOnlyError as error:
-        raise StoreError(f"{path} cannot be written: {error}.", hint="Check the file's permissions.") from error
+    except apsw.Error as error:
+        for kinds, translated, message, hint in _TRANSLATIONS:
+            if isinstance(error, kinds):
+                raise translated(message.format(path=path, error=error), hint=hint) from error
+        raise

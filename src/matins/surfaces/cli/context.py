@@ -112,6 +112,10 @@ class CliContext:
         """Print a note to stderr, beside the result."""
         click.echo(block(text), err=True)
 
+    def note_all(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.note(text)
+
     def note_if_not_running(self) -> bool:
         """Print a note if no engine is running, since no run starts without one. Returns whether one is."""
         running = bool(self.call("system.stats")["running"])

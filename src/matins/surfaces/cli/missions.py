@@ -72,8 +72,7 @@ def make(context: CliContext, name: str, agent: str | None, steps: tuple[str, ..
     settings = given_settings(SCHEDULE, options) | given_steps(steps)
     own_zone = context.zone_for(settings.get("when"), settings)
     item = context.call("missions.make", name=name, agent=agent, create_agent=True, **settings, **own_zone)
-    for note in item["notes"]:
-        context.note(note)
+    context.note_all(item["notes"])
     context.show(item, lambda: _summary(context, "Made", item))
     if item["status"] == "draft":
         quoted = shlex.quote(name)

@@ -71,27 +71,17 @@ def add(
     matins add --on "webhook prs" --agent claude "Review {{call.body.title}}"
     matins add "0 2 * * *" --step "Build @coder: Build" --step "Ship @ops: Ship"
     """
-    if more:
-        given = " ".join([str(when), str(prompt), *more])
-        hint = f"Put each in quotes: {EXAMPLE}"
-        raise InvalidInput(f"WHEN and PROMPT are two arguments, not more: {given}", field="when", hint=hint)
-    settings = given_settings(SCHEDULE, options) | given_steps(steps)
-    if "on" in settings and not settings.keys() & {"job", "steps"} and prompt is None:
-        when, prompt = None, when  # calls alone start it
-    settings = without_none(prompt=read_prompt(prompt)) | settings
-    if when is None and not settings.keys() & {"on", "steps"}:
-        raise InvalidInput("WHEN is missing.", field="when", hint=f"For example: {EXAMPLE}")
+    when, settings = _when_and_settings([when, prompt, *more], given_settings(SCHEDULE, options) | given_steps(steps))
     own_zone = context.zone_for(when, settings)
     agent = agent or (os.environ.get("MATINS_AGENT") if os.environ.get("MATINS_IN_RUN") else None)
     _check_complete(context, settings, agent)
     agent, new = new_agent(context, agent, workdir, permission, ask=not dry_run)
-    given = without_none(name=name, when=when, agent=agent) | {"create_agent": True} | settings | own_zone
+    given = without_none(name=name, when=when, agent=agent) | {"create_agent": True, **settings, **own_zone}
     if dry_run:
         found = context.send("schedules.preview_new", given)
         return context.show(found, lambda: _previewed(context, found))
     document = context.send("schedules.add", given | ({"new_agent": new} if new else {}))
-    for note in document["notes"]:
-        context.note(note)
+    context.note_all(document["notes"])
     context.show(document, lambda: summary(context, "Added", document))
     if own_zone:
         note_zone(context, document, str(when))
@@ -99,6 +89,23 @@ def add(
     if not noted and context.note_if_not_running() and _tries(context, document, try_now):
         run_once(context, document)
     return None
+
+
+def _when_and_settings(
+    arguments: Sequence[str | None], settings: Mapping[str, Any]
+) -> tuple[str | None, Mapping[str, Any]]:
+    """WHEN, if there is one, and the settings with the PROMPT."""
+    when, prompt, *more = arguments
+    if more:
+        given = " ".join(map(str, arguments))
+        hint = f"Put each in quotes: {EXAMPLE}"
+        raise InvalidInput(f"WHEN and PROMPT are two arguments, not more: {given}", field="when", hint=hint)
+    if "on" in settings and not settings.keys() & {"job", "steps"} and prompt is None:
+        when, prompt = None, when  # calls alone start it
+    settings = {**without_none(prompt=read_prompt(prompt)), **settings}
+    if when is None and not settings.keys() & {"on", "steps"}:
+        raise InvalidInput("WHEN is missing.", field="when", hint=f"For example: {EXAMPLE}")
+    return when, settings
 
 
 def _tries(context: CliContext, schedule: Document, try_now: bool) -> bool:
@@ -177,8 +184,7 @@ def edit(
         context.show(forecast, lambda: [*(_changes(forecast) or [_SAME]), "Dry run: nothing was changed."])
         return
     item = context.send("schedules.edit", arguments)
-    for note in item["notes"]:
-        context.note(note)
+    context.note_all(item["notes"])
     verb = "Changed" if forecast["settings"] else "Unchanged"
     context.show(item, lambda: [*_changes(forecast), summary(context, verb, item)])
     _note_job(context, item["job"], settings)

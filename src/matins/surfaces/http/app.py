@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -104,28 +103,16 @@ def build_app(
     stream = Stream(caller, authenticator, pool, settings.max_streams_per_token, heartbeat_s=heartbeat_s)
     responses: Counter[tuple[str, str, int]] = Counter()
     metrics = Metrics(caller, responses)
+    turns = Turns(needed=not tokens.reads_wait)
     body_timeout_s = settings.body_timeout_ms / 1000
-    context = EndpointContext(
-        caller,
-        authenticator,
-        idempotency,
-        pool,
-        stream.feed.wake,
-        threading.Lock(),
-        body_timeout_s,
-        Turns(needed=not tokens.reads_wait),
-    )
+    context = EndpointContext(caller, authenticator, idempotency, pool, stream.feed.wake, body_timeout_s, turns)
     server_routes = ServerRoutes(authenticator, pool, health, metrics, sessions, pages)
     routes = [Route("GET", "/v1/events/stream", stream), *server_routes.routes()]
     routes += [Route(use_case.method, use_case.path, Endpoint(use_case, context)) for use_case in USE_CASES.values()]
-    if pages is not None:
-        routes += pages.routes(context, stream)
-    if mcp is not None:
-        routes += mcp.routes(context)
-    if inbound is not None:
-        routes.append(Route("POST", PATH, InboundEndpoints(inbound, pool)))
-    if chat is not None:
-        routes.append(Route("POST", CHAT_PATH, ChatEndpoint(chat, pool)))
+    routes += [] if pages is None else pages.routes(context, stream)
+    routes += [] if mcp is None else mcp.routes(context)
+    routes += [] if inbound is None else [Route("POST", PATH, InboundEndpoints(inbound, pool))]
+    routes += [] if chat is None else [Route("POST", CHAT_PATH, ChatEndpoint(chat, pool))]
     router = Router(routes, server_routes.unknown)
     check = HostCheck(router, hosts, origins, responses, SecureTransport(settings))
     return HttpApp(check, routes, stream, metrics, pool)

@@ -7,6 +7,7 @@ import hashlib
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote, urlencode
 
@@ -30,14 +31,14 @@ from matins.surfaces.http.connections import ARRIVED
 from matins.surfaces.http.problems import HttpError, problem
 from matins.surfaces.http.turns import Turns
 
-DEFAULT_MAX_BYTES = 1 << 20
 _READ_ON = 4 << 20
 _JSON = "application/json"
 _CLOSE = {"Connection": "close"}
 """Closes the connection: the rest of a body would be read as the next request."""
 
 
-class EndpointContext(NamedTuple):
+@dataclass(frozen=True)
+class EndpointContext:
     """The objects that every endpoint needs."""
 
     caller: Caller
@@ -46,10 +47,10 @@ class EndpointContext(NamedTuple):
     pool: Executor
     changed: Callable[[], None]
     """Called after a request that may have changed something."""
-    changing: threading.Lock
-    """One lock for all endpoints: one may replace what another edits."""
     body_timeout_s: float
     turns: Turns
+    changing: threading.Lock = field(default_factory=threading.Lock)
+    """One lock for all endpoints: one may replace what another edits."""
 
 
 class EndpointRequest(NamedTuple):

@@ -26,30 +26,21 @@ _PROBLEM: Schema = {
     "description": "What is wrong, and how to fix it.",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
-_KEY: Schema = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
-    "description": "The same key and request within 24 hours: the same response, done once.",
-}
-_IF_MATCH: Schema = {
-    "name": "If-Match",
-    "in": "header",
-    "schema": {"type": "string"},
-    "description": "The ETag of what you read, or *.",
-}
-_IF_NONE_MATCH: Schema = {
-    "name": "If-None-Match",
-    "in": "header",
-    "schema": {"type": "string"},
-    "description": "* creates a new record, or fails.",
-}
-_IF_CHANGED: Schema = {
-    "name": "If-None-Match",
-    "in": "header",
-    "schema": {"type": "string"},
-    "description": "The ETag of what you have: 304 while it is unchanged.",
-}
+
+
+def _header(name: str, description: str, **schema: Any) -> Schema:
+    return {"name": name, "in": "header", "schema": {"type": "string", **schema}, "description": description}
+
+
+_KEY = _header(
+    "Idempotency-Key",
+    "The same key and request within 24 hours: the same response, done once.",
+    minLength=1,
+    maxLength=200,
+)
+_IF_MATCH = _header("If-Match", "The ETag of what you read, or *.")
+_IF_NONE_MATCH = _header("If-None-Match", "* creates a new record, or fails.")
+_IF_CHANGED = _header("If-None-Match", "The ETag of what you have: 304 while it is unchanged.")
 _CURSOR: Schema = {
     "name": "cursor",
     "in": "query",

@@ -23,6 +23,8 @@ _BACKLOG = 128
 _LEAVE_S = 5
 _MAX_HEAD_BYTES = 1 << 16
 _LINGER_S = 5.0
+_UNREAD_S = 20.0
+"""A client that reads nothing of a response for this long, while more waits to be sent, is disconnected."""
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -104,7 +106,8 @@ class Server:
 
 class _Protocol(HttpToolsProtocol):
     """Sends the head of a response with its body: one packet less, and one wait less for the interpreter's lock. The
-    head of a request has a maximum size; the head and the rest of a body that nobody reads have a timeout."""
+    head of a request has a maximum size; the head, the rest of a body that nobody reads, and a response that the client
+    does not read have a timeout."""
 
     def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -121,14 +124,24 @@ class _Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._address = transport.get_extra_info("peername")[0]
-        super().connection_made(cast("asyncio.Transport", _BufferedTransport(transport, self.loop)))
+        self._buffered = _BufferedTransport(transport, self.loop)
+        super().connection_made(cast("asyncio.Transport", self._buffered))
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._buffered.unwatch()
         self._finish()
         self._connections.close(self._address)
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._buffered.watch()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._buffered.unwatch()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -213,6 +226,7 @@ class _BufferedTransport:
         self._transport = transport
         self._loop = loop
         self._parts: list[bytes] = []
+        self._watcher: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes) -> None:
         if not self._parts:
@@ -222,6 +236,21 @@ class _BufferedTransport:
     def close(self) -> None:
         self._flush()
         self._transport.close()
+        self.watch()
+
+    def watch(self, before: int | None = None) -> None:
+        """Disconnect a client that has read nothing since the last look: what it was sent would be kept forever."""
+        self.unwatch()
+        left = self._transport.get_write_buffer_size()
+        if left and left == before:
+            self._transport.abort()
+        elif left:
+            self._watcher = self._loop.call_later(_UNREAD_S, self.watch, left)
+
+    def unwatch(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
 
     def _flush(self) -> None:
         if self._parts and not self._transport.is_closing():

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
-from matins.errors import Conflict, InvalidInput
+from matins.errors import InvalidInput
 from matins.surfaces.mcp.answers import MAX_OUTPUT_BYTES, fit, quoted
+from matins.surfaces.mcp.cursors import as_cursor, cursor_of
 from matins.surfaces.mcp.principal_calls import (
     Document,
     PrincipalCalls,
-    brief,
     count,
     local,
     outcome_of,
     run_brief,
-    whole,
 )
-from matins.surfaces.mcp.tool import Tool, WrongArguments
+from matins.surfaces.mcp.schedule_tools import (
+    create_schedule,
+    delete_schedule,
+    get_schedule,
+    list_schedules,
+    update_schedule,
+)
+from matins.surfaces.mcp.tool import Tool
 from matins.surfaces.transcript_text import TranscriptText
 
 MAX_WAIT_S = 50
-_PAGE = 200
 _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
-_MAX_ERRORS = 5
 _PIECE = MAX_OUTPUT_BYTES // 2
 """Of output, in one answer: writing out hidden characters makes it longer."""
 _EVENTS = 65_536
@@ -57,183 +60,6 @@ def _status(calls: PrincipalCalls, given: Document) -> Document:
         "next": [{"schedule": item["schedule"], "at": local(item["at"], item["timezone"])} for item in found["next"]],
         "spend_today": found["spend_today"],
     }
-
-
-def _list_schedules(calls: PrincipalCalls, given: Document) -> Document:
-    limit, after = given.get("limit", 20), _cursor(given)
-    found: list[Document] = []
-    more = False
-    while len(found) < limit:
-        page = calls.call(
-            "schedules.list", agent=given.get("agent"), state=given.get("state"), after=after, limit=_PAGE
-        )
-        for item in page:
-            if len(found) == limit:
-                more = True
-                break
-            after = item["id"]
-            if _matches(calls, item, given):
-                found.append(item)
-        if len(page) < _PAGE or more:
-            break
-    answer = fit(
-        {"summary": count(len(found), "schedule") + ".", "schedules": [brief(item) for item in found]}, "schedules"
-    )
-    kept = len(answer["schedules"])
-    if more or kept < len(found):
-        answer["next_cursor"] = _as_cursor(found[kept - 1]["id"] if kept else after)
-    return answer
-
-
-def _matches(calls: PrincipalCalls, item: Document, given: Document) -> bool:
-    query = given.get("query", "").lower()
-    text = f"{item['agent']}/{item['name']} {item['trigger_text']} {item['prompt'] or ''}".lower()
-    mine = item["created_by"] == calls.principal.name or item["agent"] == calls.principal.name
-    return query in text and (mine or not given.get("mine"))
-
-
-def _get_schedule(calls: PrincipalCalls, given: Document) -> Document:
-    item = calls.call("schedules.get", name=given["name"])
-    name = f"{item['agent']}/{item['name']}" if item["agent"] else item["name"]
-    coming = calls.call("schedules.preview", name=name)
-    runs = calls.call("runs.list", schedule=name, limit=5)
-    summary = f"{item['name']}: {item['trigger_text']} ({item['timezone']}), {item['state']}. {coming['standing']}"
-    answer: Document = {
-        "summary": summary,
-        "schedule": whole(item),
-        "next": [_slot(slot) for slot in coming["slots"]],
-        "last": [run_brief(run, item["timezone"]) for run in runs],
-        "cost_per_day": coming["cost_per_day"],
-    }
-    approval = calls.approval_of(item)
-    return {**answer, "approval": approval} if approval else answer
-
-
-def _slot(slot: Document) -> Document:
-    return {"at": slot["local"], "verdict": slot["verdict"], "reason": slot["sentence"]}
-
-
-def _wanted(calls: PrincipalCalls, given: Document) -> Document:
-    """The arguments of `add`."""
-    plain = ("when", "prompt", "name", "agent", "timezone", "target", "ends_at", "max_cost")
-    wanted = {name: given[name] for name in plain if name in given}
-    if "agent" not in wanted and calls.principal.role == "agent":
-        wanted["agent"] = calls.principal.name
-    return {**given.get("settings", {}), **wanted}
-
-
-def create_schedule(calls: PrincipalCalls, given: Document) -> Document:
-    wanted = _wanted(calls, given)
-    if given.get("dry_run"):
-        plan = _all_errors(calls, "schedules.preview_new", wanted)
-        forecast = plan["forecast"]
-        asks = " A person would have to approve it." if plan["needs_approval"] else ""
-        summary = f"Dry run, nothing was written: {forecast['schedule']}, {forecast['trigger_text']}.{asks}"
-        return {
-            "summary": summary,
-            "created": False,
-            "needs_approval": plan["needs_approval"],
-            "next": [_slot(slot) for slot in forecast["slots"]],
-            "cost_per_day": forecast["cost_per_day"],
-        }
-    try:
-        item, created = _all_errors(calls, "schedules.add", wanted), True
-    except Conflict as conflict:
-        if conflict.field != "name" or "name" not in wanted:
-            raise
-        item, created = _same(calls, wanted, conflict), False
-    return _made(calls, item, created=created)
-
-
-def _same(calls: PrincipalCalls, wanted: Document, conflict: Conflict) -> Document:
-    """The schedule that has the name, if it is what is wanted. Otherwise a conflict that names the tool."""
-    rest = {name: value for name, value in wanted.items() if name not in ("name", "agent")}
-    named = {"name": wanted["name"], **({"agent": wanted["agent"]} if wanted.get("agent") else {})}
-    changes = calls.send("schedules.preview_edit", {**named, **rest})["settings"]
-    differing = [change["setting"] for change in changes if change["setting"] in rest]
-    if differing:
-        hint = f"To change {', '.join(differing)}, call update_schedule."
-        raise Conflict(conflict.message, value=wanted["name"], field="name", hint=hint) from None
-    return calls.send("schedules.get", named)
-
-
-def _made(calls: PrincipalCalls, item: Document, *, created: bool) -> Document:
-    name = f"{item['agent']}/{item['name']}" if item["agent"] else item["name"]
-    coming, approval = calls.call("schedules.preview", name=name, count=3), calls.approval_of(item)
-    verb = "Created" if created else "There is already"
-    summary = f"{verb} {item['name']}: {item['trigger_text']} ({item['timezone']})."
-    if approval is not None:
-        summary += f" It waits for a person and does not run before. Give the person this link: {approval['url']}"
-    answer: Document = {"summary": summary, "created": created, "schedule": brief(item)}
-    answer |= {"next": [_slot(slot) for slot in coming["slots"]], "cost_per_day": coming["cost_per_day"]}
-    return {**answer, "approval": approval} if approval else answer
-
-
-def _all_errors(calls: PrincipalCalls, use_case: str, wanted: Document) -> Document:
-    """The result. If several settings are wrong, one error names all of them."""
-    try:
-        return calls.send(use_case, wanted)
-    except InvalidInput as first:
-        errors, rest = [first], dict(wanted)
-        while len(errors) < _MAX_ERRORS and errors[-1].field in rest:
-            del rest[str(errors[-1].field)]
-            error = _error_of(calls, {**({"when": "1h"} if "when" not in rest else {}), **rest})
-            if error is None or error.field not in rest:
-                break
-            errors.append(error)
-        raise (first if len(errors) == 1 else WrongArguments(errors)) from None
-
-
-def _error_of(calls: PrincipalCalls, wanted: Document) -> InvalidInput | None:
-    try:
-        calls.send("schedules.preview_new", wanted)
-    except InvalidInput as error:
-        return error
-    return None
-
-
-def update_schedule(calls: PrincipalCalls, given: Document) -> Document:
-    name = given["name"]
-    edits = {**given.get("settings", {}), **{key: given[key] for key in ("when", "prompt") if key in given}}
-    before = calls.call("schedules.get", name=name)
-    if not edits and "paused" not in given:
-        raise InvalidInput("There is nothing to change.", field="name", hint="Give when, prompt, paused or settings.")
-    plan = calls.send("schedules.preview_edit", {"name": name, **edits}) if edits else None
-    changes = (
-        [{"setting": one["setting"], "before": one["before"], "after": one["after"]} for one in plan["settings"]]
-        if plan
-        else []
-    )
-    if given.get("dry_run"):
-        coming = plan["after"] if plan else calls.call("schedules.preview", name=name)
-        summary = f"Dry run, nothing was written: {count(len(changes), 'setting')} of {before['name']} would change."
-        return {"summary": summary, "changes": changes, "next": [_slot(slot) for slot in coming["slots"]]}
-    if edits:
-        calls.send(
-            "schedules.edit", {"name": name, **({"if_rev": given["if_rev"]} if "if_rev" in given else {}), **edits}
-        )
-    if given.get("paused") is True:
-        calls.call("schedules.pause", name=name, until=given.get("until"), note=given.get("note"))
-        changes.append({"setting": "paused", "before": before["state"] == "paused", "after": True})
-    elif given.get("paused") is False:
-        calls.call("schedules.resume", name=name)
-        changes.append({"setting": "paused", "before": before["state"] == "paused", "after": False})
-    item = calls.call("schedules.get", name=name)
-    return {**_made(calls, item, created=False), "summary": _updated(calls, item, changes), "changes": changes}
-
-
-def _updated(calls: PrincipalCalls, item: Document, changes: list[Document]) -> str:
-    names = ", ".join(change["setting"] for change in changes) or "nothing"
-    waits = " The change waits for a person." if item["state"] == "pending" else ""
-    return f"Changed {names} of {item['name']}: {item['trigger_text']}, {item['state']}.{waits}"
-
-
-def delete_schedule(calls: PrincipalCalls, given: Document) -> Document:
-    item = calls.call("schedules.get", name=given["name"])
-    if given.get("dry_run"):
-        return {"summary": f"Dry run: {item['name']} would be deleted. Its history is kept.", "removed": False}
-    removed = bool(calls.call("schedules.delete", name=given["name"]))
-    return {"summary": f"Deleted {item['name']}. Its history is kept.", "removed": removed}
 
 
 def run_schedule(calls: PrincipalCalls, given: Document) -> Document:
@@ -269,14 +95,14 @@ def _gates(reports: list[Document]) -> list[Document]:
 def _list_runs(calls: PrincipalCalls, given: Document) -> Document:
     limit = given.get("limit", 20)
     runs = calls.call(
-        "runs.list", schedule=given.get("schedule"), state=given.get("state"), before=_cursor(given), limit=limit
+        "runs.list", schedule=given.get("schedule"), state=given.get("state"), before=cursor_of(given), limit=limit
     )
     since = datetime.fromisoformat(given["since"]) if "since" in given else None
     kept = [run for run in runs if since is None or datetime.fromisoformat(run["planned_at"]) >= _aware(since)]
     answer = fit({"summary": count(len(kept), "run") + ".", "runs": [run_brief(run) for run in kept]}, "runs")
     shown = len(answer["runs"])
     if shown and (shown < len(kept) or len(runs) == limit):
-        answer["next_cursor"] = _as_cursor(kept[shown - 1]["id"])
+        answer["next_cursor"] = as_cursor(kept[shown - 1]["id"])
     return answer
 
 
@@ -346,20 +172,6 @@ def _report_outcome(calls: PrincipalCalls, given: Document) -> Document:
     return {"summary": f"Reported: {given['outcome']}. It counts when the run ends."}
 
 
-def _cursor(given: Document) -> str | None:
-    if "cursor" not in given:
-        return None
-    try:
-        return base64.urlsafe_b64decode(given["cursor"].encode()).decode("ascii")
-    except ValueError:
-        hint = "Give next_cursor of the last answer, unchanged."
-        raise InvalidInput('"cursor" cannot be read.', field="cursor", hint=hint) from None
-
-
-def _as_cursor(number: str | None) -> str:
-    return base64.urlsafe_b64encode(str(number or 0).encode()).decode("ascii")
-
-
 WHEN = _text('English, cron, a duration or an ISO instant: "every weekday at 9am", "0 2 * * *", "in 2h".')
 _TOOLS = (
     Tool("context", "Where you are: schedule, slot, attempt, conversation, and what this run may still spend.", {},
@@ -370,9 +182,9 @@ _TOOLS = (
     Tool("status", "What needs a person, what runs, what comes next, and whether schedules fire at all.", {}, _status),
     Tool("list_schedules", "List schedules with next and last run. Look here before you create one.",
          {"query": _text("Words of name, agent or prompt."), "agent": _text(), "state": {"enum": list(_STATES)},
-          "mine": {"type": "boolean"}, "limit": LIMIT, "cursor": CURSOR}, _list_schedules, in_run=True),
+          "mine": {"type": "boolean"}, "limit": LIMIT, "cursor": CURSOR}, list_schedules, in_run=True),
     Tool("get_schedule", "One schedule: settings, the next slots with verdicts, the last runs, cost per day.",
-         {"name": NAME}, _get_schedule, required=("name",)),
+         {"name": NAME}, get_schedule, required=("name",)),
     Tool("create_schedule",
          "Schedule a prompt for an agent. Each run begins without memory: the prompt must stand alone. What an agent "
          "creates waits for a person; pass the link on.",

@@ -23,8 +23,8 @@ from matins import errors
 from matins.api import codec
 from matins.api.use_case import USE_CASES, Caller, UseCase
 from matins.engine.when.triggers import Trigger
-from matins.errors import Example, InvalidInput, MatinsError, StoreError, StoreUnavailable
-from matins.model.access import OWNER
+from matins.errors import Example, InvalidInput, MatinsError, NotAllowed, StoreBusy, StoreError, StoreUnavailable
+from matins.model.access import OWNER, Principal
 from matins.net.peer import peer_uid, shared_by
 from matins.surfaces.transports.in_process import follow
 
@@ -53,6 +53,7 @@ class OwnerSocketServer:
         stopper = threading.Thread(target=self._server.shutdown)
         stopper.start()
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as waker:
+            waker.setblocking(False)  # behind callers that are no longer accepted it would wait forever
             waker.connect(str(self._path))  # the server checks for a shutdown after a connection, or twice a second
         stopper.join()
         self._server.server_close()
@@ -68,6 +69,17 @@ def answers(path: Path) -> bool:
         except OSError:
             return False
         return peer_uid(caller) in (os.getuid(), 0)
+
+
+def call_owner(path: Path | None, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+    """The result of a call to the engine that owns a file, at its socket. None: its process does not listen."""
+    if path is None:
+        hint = "Stop it, or try again."
+        raise StoreBusy("Another process holds the store and does not release it.", hint=hint)
+    if principal != OWNER:
+        hint = "Use a token and the API of that process: matins tokens create NAME"
+        raise NotAllowed("Only the owner can act beside the engine of another process.", field="principal", hint=hint)
+    return OwnerSocket(path).call(use_case, arguments)
 
 
 class _Server(socketserver.ThreadingUnixStreamServer):

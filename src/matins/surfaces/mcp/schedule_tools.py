@@ -1,0 +1,187 @@
+"""The tools of schedules: list, get, create, update, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from matins.errors import Conflict, InvalidInput
+from matins.surfaces.mcp.answers import fit
+from matins.surfaces.mcp.cursors import as_cursor, cursor_of
+from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls, brief, count, run_brief, whole
+from matins.surfaces.mcp.tool import WrongArguments
+
+_PAGE = 200
+_MAX_ERRORS = 5
+
+
+def list_schedules(calls: PrincipalCalls, given: Document) -> Document:
+    limit = given.get("limit", 20)
+    matching = list(islice(_matching(calls, given), limit + 1))
+    found = matching[:limit]
+    answer = fit(
+        {"summary": count(len(found), "schedule") + ".", "schedules": [brief(item) for item in found]}, "schedules"
+    )
+    kept = len(answer["schedules"])
+    if kept < len(matching):
+        answer["next_cursor"] = as_cursor(found[kept - 1]["id"])
+    return answer
+
+
+def _matching(calls: PrincipalCalls, given: Document) -> Iterator[Document]:
+    wanted, after = {"agent": given.get("agent"), "state": given.get("state")}, cursor_of(given)
+    while page := calls.call("schedules.list", after=after, limit=_PAGE, **wanted):
+        yield from (item for item in page if _matches(calls, item, given))
+        after = page[-1]["id"]
+
+
+def _matches(calls: PrincipalCalls, item: Document, given: Document) -> bool:
+    query = given.get("query", "").lower()
+    text = f"{item['agent']}/{item['name']} {item['trigger_text']} {item['prompt'] or ''}".lower()
+    mine = item["created_by"] == calls.principal.name or item["agent"] == calls.principal.name
+    return query in text and (mine or not given.get("mine"))
+
+
+def get_schedule(calls: PrincipalCalls, given: Document) -> Document:
+    item = calls.call("schedules.get", name=given["name"])
+    name = f"{item['agent']}/{item['name']}" if item["agent"] else item["name"]
+    coming = calls.call("schedules.preview", name=name)
+    runs = calls.call("runs.list", schedule=name, limit=5)
+    summary = f"{item['name']}: {item['trigger_text']} ({item['timezone']}), {item['state']}. {coming['standing']}"
+    answer: Document = {
+        "summary": summary,
+        "schedule": whole(item),
+        "next": [_slot(slot) for slot in coming["slots"]],
+        "last": [run_brief(run, item["timezone"]) for run in runs],
+        "cost_per_day": coming["cost_per_day"],
+    }
+    approval = calls.approval_of(item)
+    return {**answer, "approval": approval} if approval else answer
+
+
+def _slot(slot: Document) -> Document:
+    return {"at": slot["local"], "verdict": slot["verdict"], "reason": slot["sentence"]}
+
+
+def _wanted(calls: PrincipalCalls, given: Document) -> Document:
+    """The arguments of `add`."""
+    plain = ("when", "prompt", "name", "agent", "timezone", "target", "ends_at", "max_cost")
+    wanted = {name: given[name] for name in plain if name in given}
+    if "agent" not in wanted and calls.principal.role == "agent":
+        wanted["agent"] = calls.principal.name
+    return {**given.get("settings", {}), **wanted}
+
+
+def create_schedule(calls: PrincipalCalls, given: Document) -> Document:
+    wanted = _wanted(calls, given)
+    if given.get("dry_run"):
+        plan = _all_errors(calls, "schedules.preview_new", wanted)
+        forecast = plan["forecast"]
+        asks = " A person would have to approve it." if plan["needs_approval"] else ""
+        summary = f"Dry run, nothing was written: {forecast['schedule']}, {forecast['trigger_text']}.{asks}"
+        return {
+            "summary": summary,
+            "created": False,
+            "needs_approval": plan["needs_approval"],
+            "next": [_slot(slot) for slot in forecast["slots"]],
+            "cost_per_day": forecast["cost_per_day"],
+        }
+    try:
+        item, created = _all_errors(calls, "schedules.add", wanted), True
+    except Conflict as conflict:
+        if conflict.field != "name" or "name" not in wanted:
+            raise
+        item, created = _same(calls, wanted, conflict), False
+    return _made(calls, item, created=created)
+
+
+def _same(calls: PrincipalCalls, wanted: Document, conflict: Conflict) -> Document:
+    """The schedule that has the name, if it is what is wanted. Otherwise a conflict that names the tool."""
+    rest = {name: value for name, value in wanted.items() if name not in ("name", "agent")}
+    named = {"name": wanted["name"], **({"agent": wanted["agent"]} if wanted.get("agent") else {})}
+    changes = calls.send("schedules.preview_edit", {**named, **rest})["settings"]
+    differing = [change["setting"] for change in changes if change["setting"] in rest]
+    if differing:
+        hint = f"To change {', '.join(differing)}, call update_schedule."
+        raise Conflict(conflict.message, value=wanted["name"], field="name", hint=hint) from None
+    return calls.send("schedules.get", named)
+
+
+def _made(calls: PrincipalCalls, item: Document, *, created: bool) -> Document:
+    name = f"{item['agent']}/{item['name']}" if item["agent"] else item["name"]
+    coming, approval = calls.call("schedules.preview", name=name, count=3), calls.approval_of(item)
+    verb = "Created" if created else "There is already"
+    summary = f"{verb} {item['name']}: {item['trigger_text']} ({item['timezone']})."
+    if approval is not None:
+        summary += f" It waits for a person and does not run before. Give the person this link: {approval['url']}"
+    answer: Document = {"summary": summary, "created": created, "schedule": brief(item)}
+    answer |= {"next": [_slot(slot) for slot in coming["slots"]], "cost_per_day": coming["cost_per_day"]}
+    return {**answer, "approval": approval} if approval else answer
+
+
+def _all_errors(calls: PrincipalCalls, use_case: str, wanted: Document) -> Document:
+    """The result. If several settings are wrong, one error names all of them."""
+    try:
+        return calls.send(use_case, wanted)
+    except InvalidInput as first:
+        errors, rest = [first], dict(wanted)
+        while len(errors) < _MAX_ERRORS and errors[-1].field in rest:
+            del rest[str(errors[-1].field)]
+            error = _error_of(calls, {**({"when": "1h"} if "when" not in rest else {}), **rest})
+            if error is None or error.field not in rest:
+                break
+            errors.append(error)
+        raise (first if len(errors) == 1 else WrongArguments(errors)) from None
+
+
+def _error_of(calls: PrincipalCalls, wanted: Document) -> InvalidInput | None:
+    try:
+        calls.send("schedules.preview_new", wanted)
+    except InvalidInput as error:
+        return error
+    return None
+
+
+def update_schedule(calls: PrincipalCalls, given: Document) -> Document:
+    name = given["name"]
+    edits = {**given.get("settings", {}), **{key: given[key] for key in ("when", "prompt") if key in given}}
+    before = calls.call("schedules.get", name=name)
+    if not edits and "paused" not in given:
+        raise InvalidInput("There is nothing to change.", field="name", hint="Give when, prompt, paused or settings.")
+    plan = calls.send("schedules.preview_edit", {"name": name, **edits}) if edits else None
+    changed: list[Document] = plan["settings"] if plan else []
+    changes = [{"setting": one["setting"], "before": one["before"], "after": one["after"]} for one in changed]
+    if given.get("dry_run"):
+        coming = plan["after"] if plan else calls.call("schedules.preview", name=name)
+        summary = f"Dry run, nothing was written: {count(len(changes), 'setting')} of {before['name']} would change."
+        return {"summary": summary, "changes": changes, "next": [_slot(slot) for slot in coming["slots"]]}
+    if edits:
+        known = {"if_rev": given["if_rev"]} if "if_rev" in given else {}
+        calls.send("schedules.edit", {"name": name, **known, **edits})
+    if "paused" in given:
+        changes.append(_set_paused(calls, given, before))
+    item = calls.call("schedules.get", name=name)
+    return {**_made(calls, item, created=False), "summary": _updated(item, changes), "changes": changes}
+
+
+def _set_paused(calls: PrincipalCalls, given: Document, before: Document) -> Document:
+    """Pause or resume the schedule. Returns the change."""
+    if given["paused"]:
+        calls.call("schedules.pause", name=given["name"], until=given.get("until"), note=given.get("note"))
+    else:
+        calls.call("schedules.resume", name=given["name"])
+    return {"setting": "paused", "before": before["state"] == "paused", "after": given["paused"]}
+
+
+def _updated(item: Document, changes: list[Document]) -> str:
+    names = ", ".join(change["setting"] for change in changes) or "nothing"
+    waits = " The change waits for a person." if item["state"] == "pending" else ""
+    return f"Changed {names} of {item['name']}: {item['trigger_text']}, {item['state']}.{waits}"
+
+
+def delete_schedule(calls: PrincipalCalls, given: Document) -> Document:
+    item = calls.call("schedules.get", name=given["name"])
+    if given.get("dry_run"):
+        return {"summary": f"Dry run: {item['name']} would be deleted. Its history is kept.", "removed": False}
+    removed = bool(calls.call("schedules.delete", name=given["name"]))
+    return {"summary": f"Deleted {item['name']}. Its history is kept.", "removed": removed}
