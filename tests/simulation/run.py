@@ -36,7 +36,8 @@ def report(results: list[Result], seconds: float) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=100, help="how many seeds, from 1 on")
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds")
+    parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--bug", choices=sorted(BUGS), help="with a bug planted")
@@ -65,7 +66,7 @@ def simulated(options: argparse.Namespace) -> Iterator[Result]:
         return
     with ProcessPoolExecutor(options.jobs) as pool:
         work = partial(one, steps=options.steps, bug=options.bug)
-        yield from pool.map(work, range(1, options.seeds + 1), chunksize=4)
+        yield from pool.map(work, range(options.first, options.first + options.seeds), chunksize=4)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ class CursorRules:
     def __init__(self, reader: Reader, in_force: InForce) -> None:
         self._reader = reader
         self._in_force = in_force
+        self.lead_ms = 0
+        """How long before its instant a slot may be planned."""
         self._covered: dict[int, list[tuple[int, int]]] = defaultdict(list)
         """(first, last) of every record there ever was, by schedule, in order."""
         self._window: Counter[int] = Counter()
@@ -55,23 +57,38 @@ class CursorRules:
             return
         rule = self._reader.timetable(old.schedule_id, old.rev)
         births = sorted(births, key=lambda run: run.first)
+        due = [run for run in births if run.planned_at <= now]
+        ahead = births[len(due) :]
         changing = bool(kinds & {"schedule.updated", "schedule.paused"})
         # Before a change a slot is planned even when its jitter is not over: afterwards there is no later.
         early = (changing and old.due_at is not None) or "schedule.resumed" in kinds  # a one-shot keeps its time
         comes = old.next_slot if early else old.due_at
         was_due = comes is not None and comes <= now
-        require(2, was_due or not births, f"planned before its time, or while paused: {old} at {now}: {births}")
+        require(2, was_due or not due, f"planned before its time, or while paused: {old} at {now}: {due}")
+        if ahead:
+            self._check_ahead(old, due, ahead, now)
         if old.next_slot is None:  # it had ended, and goes on: what it missed then is another window
             self._window[old.schedule_id] = 0
-        following = self._check_births(old, births, rule)
+        first = old.next_slot
+        if ahead and not due and old.due_at is None:  # it was resumed, or goes on, in the same transaction
+            first = ahead[0].first if counts_from_runs(rule) else rule.trigger.next_ms(now)
+        following = self._check_births(old, first, births, rule)
         self._check_quiet(births, rule)
-        self._check_cap(births, rule, now)
+        self._check_cap(due, rule, now)
+        if ahead:
+            now = ahead[0].planned_at
+            self._check_cap(ahead, rule, now)
         ends_at = rule.definition.ends_at
         if changing and (ends_at is None or old.next_slot is None or old.next_slot <= ends_at):
             require(1, bool(births) or not was_due, f"changed before what was due was planned: {old} became {new}")
         if new.state in _AT_AN_END:
             require(1, new.next_slot is None, f"it is {new.state}, but goes on: {new}")
-        elif not births and old.next_slot is not None and (last := self._recorded(old.schedule_id, old.next_slot)):
+        elif (
+            not births
+            and "schedule.replanned" not in kinds
+            and old.next_slot is not None
+            and (last := self._recorded(old.schedule_id, old.next_slot))
+        ):
             following = rule.trigger.next_ms(last)
             require(
                 3, new.next_slot in (old.next_slot, following), f"a recorded slot is passed over: {old} became {new}"
@@ -81,6 +98,17 @@ class CursorRules:
             _check_moved(old, new, births, ended, following, rule, now, taken=taken)
         elif new.due_at is not None:
             self._check_replaced(old, new, kinds, following, now, events)
+
+    def _check_ahead(self, old: CursorRow, due: list[RunRow], ahead: list[RunRow], now: int) -> None:
+        """One run that may start, for an instant that comes within the lead, and starts then."""
+        require(2, len(ahead) == 1, f"more than one slot was planned ahead: {old} at {now}: {ahead}")
+        (run,) = ahead
+        may_start = run.state in (RunState.READY, RunState.STARTING) and run.planned_at <= now + self.lead_ms
+        require(2, may_start, f"planned before its time, or does not start: {old} at {now}: {run}")
+        instants = {run.planned_at, run.started_at if run.started_at is not None else run.not_before}
+        require(2, len(instants) == 1, f"it starts at another instant than it was planned for: {run}")
+        moved = bool(due) or old.due_at is None  # in the same transaction: it was due, resumed, or goes on
+        require(2, moved or old.due_at == run.planned_at, f"planned for another instant: {old} at {now}: {run}")
 
     def check_no_slot_twice(self) -> None:
         for schedule_id, spans in self._covered.items():
@@ -99,7 +127,7 @@ class CursorRules:
             first = since + interval.every_ms if interval else rule.trigger.next_ms(since)
             while first is not None and (last := self._recorded(cursor.schedule_id, first)):
                 first = last + interval.every_ms if interval else rule.trigger.next_ms(last)
-            passed = first is not None and cursor.next_slot > first
+            passed = first is not None and cursor.next_slot > first + (self.lead_ms if interval else 0)
             require(11, not passed, f"slot {first} is to come, but the cursor is beyond it: {cursor}")
 
     def check_nobody_stands_still(self, cursors: Iterable[CursorRow]) -> None:
@@ -142,16 +170,18 @@ class CursorRules:
         assert run.slot is not None
         return run.reason == "quiet_hours" and self._in_force.skips(rule.definition, run.slot)
 
-    def _check_births(self, old: CursorRow, births: list[RunRow], rule: Timetable) -> int | None:
-        """New records follow each other from the cursor on without a gap; the slot that comes after them."""
-        expected = old.next_slot
+    def _check_births(self, old: CursorRow, first: int | None, births: list[RunRow], rule: Timetable) -> int | None:
+        """New records follow each other from the first slot on without a gap; the slot that comes after them."""
+        expected = first
         for run in births:
             assert run.slot is not None
             expected = self._uncovered(old.schedule_id, expected, rule)
             require(1, run.first == expected, f"the next slot is {expected}, the record covers {run.first}: {run}")
             require(2, run.rev == old.rev, f"planned under another revision than {old.rev}: {run}")
-            if counts_from_runs(rule):
-                require(2, run.slots == 1 and len(births) == 1, f"an interval has one slot at a time: {births}")
+            if interval := counts_from_runs(rule):
+                at_once = {one.planned_at for one in births}  # one that is due, and one ahead
+                require(2, run.slots == 1 and len(at_once) == len(births), f"one slot at a time: {births}")
+                expected = run.slot + interval.every_ms
             else:
                 slots = rule.trigger.count(run.first, run.slot + 1)
                 real = rule.trigger.count(run.slot, run.slot + 1) == 1

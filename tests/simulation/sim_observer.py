@@ -16,7 +16,7 @@ from sim_steps import StepRules
 from sim_violation import require
 
 from matins.engine.steps import WAITING_FOR_STEP
-from matins.model.rows import AuditRows, SealRow, StoredEvent, WriterRow
+from matins.model.audit import AuditRows, SealRow, StoredEvent, WriterRow
 from matins.model.run import GatesPassed, RunState
 from matins.runtime.attempt import Attempt
 from matins.store.chain import chain_problems as chain_faults
@@ -219,6 +219,9 @@ class Observer:
             require(9, len(fresh) <= size, f"{len(of)} runs of {scope} are live, its limit is {size}: {of}")
 
     # -- what the executors do
+
+    def allow_lead(self, lead_ms: int) -> None:
+        self._rules.lead_ms = lead_ms
 
     def dispatched(self, worker: int, work: Attempt) -> None:
         self.dispatches += 1

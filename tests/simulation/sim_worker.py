@@ -51,6 +51,7 @@ class SimulatedExecutor:
         self._jobs: dict[tuple[int, int], Job] = {}
         self.spending = False
         """Whether jobs cost something, and providers refuse them now and then."""
+        self.lead_ms = 0
         self.calm = False
 
     def start(self) -> None: ...
@@ -113,10 +114,14 @@ class SimulatedExecutor:
     def _begin(self) -> None:
         running = sum(job.begun is not None for job in self._jobs.values())
         for job in list(self._jobs.values()):
-            if job.begun is None and running < PLACES:
+            if job.begun is None and running < PLACES and not self._waits(job):
                 running += 1
                 job.begun = self._clock.boot_ms()
                 self._decide(job)
+
+    def _waits(self, job: Job) -> bool:
+        """For its instant, if it was planned ahead; not if the clock was set back meanwhile."""
+        return 0 < job.attempt.started_at - self._clock.now_ms() <= self.lead_ms
 
     def _decide(self, job: Job) -> None:
         chance = 1.0 if self.calm else self._rng.random()
@@ -188,12 +193,14 @@ class WorkerSettings(NamedTuple):
     """Whether this world has gates."""
     guarded: bool
     """Whether every run must pass a guard."""
+    lead_ms: int = 0
+    """How long before their slots runs are planned."""
 
 
 class Worker(Actor):
     def __init__(self, name: str, clock: ManualClock, rng: Random, faults: Faults, settings: WorkerSettings) -> None:
         super().__init__(name, clock)
-        self._settings, self._gates, self._guarded = settings
+        self._settings, self._gates, self._guarded, self._lead_ms = settings
         self._rng = rng
         self._faults = faults
         self.up = False
@@ -212,8 +219,10 @@ class Worker(Actor):
     def start(self, dispatched: Callable[[Worker, Attempt], None]) -> None:
         """As `Loop.start` does it, without its threads."""
         self.engine = Engine(self.store, self.clock, Catalog(), self._settings)
+        self.engine.lead_ms = self._lead_ms
         self.executor = SimulatedExecutor(self.clock, self._rng, self._faults, lambda work: dispatched(self, work))
         self.executor.spending = self._gates
+        self.executor.lead_ms = self._lead_ms
         self.checks = SimulatedChecks(self.clock, self._rng, self._faults, guarded=self._guarded)
         self.up, self.stalled = True, False
         self.engine.open(self.executor, {"name": self.name}, self.checks)

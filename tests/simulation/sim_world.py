@@ -23,7 +23,7 @@ from sim_worker import Actor, Worker, WorkerSettings
 
 from matins.errors import StoreUnavailable
 from matins.model.access import OWNER
-from matins.runtime.attempt import Attempt
+from matins.runtime.attempt import MAX_LEAD_MS, Attempt
 from matins.runtime.engine import EngineOptions
 from matins.service.audit import Audit
 from matins.service.core import Core
@@ -34,6 +34,8 @@ START = "2026-03-28T23:58:30Z"
 HOUR_MS = 3_600_000
 YEAR_MS = 365 * 86_400_000
 STEPS = 220
+LEADS_MS = (0, MAX_LEAD_MS, 700)
+"""How long before their slots runs are planned: not at all, as engines do, and so long that much happens meanwhile."""
 PAIRS = ("leap+crash", "leap+stop", "disk_full+crash", "disk_full+stop", "lost_commit+crash", "lost_commit+stop")
 """Two faults at once: the one happens to a worker while it deals with the other."""
 FAULTS = (
@@ -92,7 +94,9 @@ class World:
         gates = gated(seed)
         guarded = self.observer.gates.guarded = gates and self.rng.random() < 0.2
         engine = EngineOptions(history_days=None, history_runs=self.rng.choice((None, None, 6)))
-        settings = WorkerSettings(engine, gates, guarded)
+        lead_ms = Random(f"{seed} lead").choice(LEADS_MS)
+        self.observer.allow_lead(lead_ms)
+        settings = WorkerSettings(engine, gates, guarded, lead_ms)
         self.workers = [Worker(f"w{n}", self._clock(), self.rng, self.faults, settings) for n in range(count)]
         self.users = (People if gates else Users)(self._clock(), self.rng)
         self._complaints = Complaints()

@@ -21,11 +21,15 @@ _LONG_S = 4.0
 _MILD = ("full", "long", "end", "chance", "chance", "point", "point", "point", "point")
 LIVES = ("stop", *_MILD)
 """Stopped in the middle of a job; with a full disk; long; asked to stop; killed by chance; killed at a known point."""
+ON_A_FILE = ("unsound", *LIVES)
+"""On a disk that loses answers to commits, as the network before a server does."""
 MOSTLY_STOPS = ("stop", "stop", "stop", "long")
 WITHOUT_STOPS = _MILD
 WITH_AGENTS = ("long", "long", "end", "chance", "point", "point")
 """A full disk of an engine would be one of the agents that it starts, too."""
 _POWER_CUTS = 0.4
+_LEADS = 0.6
+"""How often a life is led that led to points at which nobody died."""
 
 
 @dataclass
@@ -140,21 +144,21 @@ class Director:
         if self.power is not None and rng.random() < _POWER_CUTS:
             self.power.cut()
         if kind == "long":
-            return self._start("engine", _LONG_S)
+            return self._start("engine", _LONG_S, life=kind)
         if kind == "stop":
-            process = self._start("engine", _LONG_S, hunts=self.theatre.refused > 0)
+            process = self._start("engine", _LONG_S, life=kind, hunts=self.theatre.refused > 0)
             self._to_stop[process.pid] = rng.uniform(0.1, 1.4)
             return process
-        if kind == "full":
-            return self._start("engine", rng.uniform(1.5, 2.5), full_disk=True)
+        if kind in ("full", "unsound"):
+            return self._start("engine", rng.uniform(1.5, 2.5), life=kind)
         if kind == "end":
-            process = self._start("engine", _LONG_S)
+            process = self._start("engine", _LONG_S, life=kind)
             self._to_end[process.pid] = rng.uniform(0.0, 0.9)
             return process
         if kind == "chance":
-            return self._start("engine", rng.uniform(0.02, 1.0), at_any_age=True)
+            return self._start("engine", rng.uniform(0.02, 1.0), life=kind)
         at = rng.choice(sorted(self._cover.died)) if self._cover.died else None
-        return self._start("engine", rng.uniform(0.8, 2.0), at=at)
+        return self._start("engine", rng.uniform(0.8, 2.0), life=kind, at=at)
 
     def _next_kind(self) -> str:
         """Every kind of life comes up again and again."""
@@ -163,6 +167,9 @@ class Director:
             return "long"
         if "stop" in self._lives and not self.theatre.refused and self._rng.random() < 0.3:
             return "stop"  # only who stood still writes what is old
+        leads = [life for life in self._cover.leads(self.stage.name) if life in self._lives]
+        if leads and self._rng.random() < _LEADS:
+            return self._rng.choice(leads)
         if not self._deck:
             self._deck = list(self._lives)
             self._rng.shuffle(self._deck)
@@ -173,19 +180,21 @@ class Director:
         role: str,
         seconds: float,
         *,
+        life: str = "",
         hunts: bool = True,
         at: str | None = None,
-        full_disk: bool = False,
-        at_any_age: bool = False,
     ) -> Process:
         """To die when its time is up, or before: at a point, or (if it hunts) wherever nobody has died yet. An engine's
-        time begins when it has started, unless it is to die `at_any_age`."""
+        time begins when it has started, unless it is killed by chance."""
         passage, seed = self._rng.choice((1, 1, 2, 3, 5)), str(self._rng.random())
         unless = self._cover.known() if hunts and not self.forget_epochs else None
         threads = self._rng.choice((2, 2, 8))  # with few of them runs have to wait, and are given back
         boot = None if self.power is None else self.power.boot
-        orders = Orders(role, seed, at, passage, unless, full_disk, self.forget_epochs, threads, boot=boot)
-        if role == "engine" and not at_any_age:
+        orders = Orders(
+            role, seed, at, passage, unless, life == "full", self.forget_epochs, threads,
+            boot=boot, unsound_disk=life == "unsound", life=life or role,
+        )  # fmt: skip
+        if role == "engine" and life != "chance":
             return self.theatre.start(orders, life=seconds)
         return self.theatre.start(orders, seconds * self.theatre.pace)
 

@@ -71,7 +71,9 @@ class Power:
     def _nonce(self) -> None:
         """Another folder at the same place."""
         self._lose_files()
-        (self._stage.state / "nonce").write_text(f"{secrets.token_hex(8)}\n")
+        nonce = self._stage.state / "nonce"
+        if nonce.exists():  # not before the first engine, nor on an empty disk
+            nonce.write_text(f"{secrets.token_hex(8)}\n")
 
     def _lose_files(self) -> None:
         runs = self._stage.state / "runs"

@@ -47,10 +47,10 @@ class Restorer:
         assert self.theatre.run(Orders("set_stage", "")).code == 0, self.theatre.findings
         self._save()
 
-    def live(self) -> None:
+    def live(self, scene: str = "") -> None:
         """An engine, killed when it has ended a few jobs, and has noted how far the store is."""
         theatre, before = self.theatre, self._witness()
-        process = self._present = theatre.start(Orders("engine", str(self._rng.random())))
+        process = self._present = theatre.start(Orders("engine", str(self._rng.random()), life=scene))
 
         def lived() -> bool:
             ends = sum(line["kind"] == "end" for line in process.diary.lines)
@@ -78,16 +78,19 @@ class Restorer:
         self._restore()
         self._restored += 1
 
-    def restore_and_kill(self) -> bool:
+    def restore_and_kill(self, scene: str) -> bool:
         """The engine that finds an older copy is killed over it; whether it was."""
-        self.live()
+        self.live(scene)
         if self._rng.random() < 0.4:
             self.save()
-            self.live()
+            self.live(scene)
         self.restore()
-        process = self.theatre.start(Orders("engine", str(self._rng.random()), unless=self.theatre.cover.known()))
-        self._present = process
-        self.theatre.until(process, lambda: False, self._rng.uniform(0.0, 0.6) * self.theatre.pace)
+        orders = Orders("engine", str(self._rng.random()), unless=self.theatre.cover.known(), life=scene)
+        process = self._present = self.theatre.start(orders)
+        theatre, beyond = self.theatre, self._rng.uniform(0.0, 0.6)
+        if theatre.cover.never():  # it dies where nobody has died yet, or is well when it has started
+            theatre.until(process, lambda: process.started is not None, _PATIENCE_S)
+        theatre.until(process, lambda: False, beyond * theatre.pace)
         self.kill_all()
         return process.code == -signal.SIGKILL
 

@@ -21,7 +21,7 @@ from random import Random
 
 from agent_ledger import RUNS, check_agents
 from clockwork import Clockwork
-from director import LIVES, MOSTLY_STOPS, WITH_AGENTS, WITHOUT_STOPS, Director
+from director import LIVES, MOSTLY_STOPS, ON_A_FILE, WITH_AGENTS, WITHOUT_STOPS, Director
 from ledger import Rows, Tally, reckon
 from power import LOSSES, Power
 from proxy import MODES, Network
@@ -32,7 +32,7 @@ from theatre import Cover, Theatre
 
 _LOOK_S = 0.004
 _MORE_LIVES = 400
-"""So many processes may start, beyond what was asked for, until every fault and every pair of them was reached."""
+"""So many processes may start, beyond what was asked for, where a rare point is not insisted on."""
 _MORE_S = 600
 """So long may it take, beyond one and a half of what was asked for: on a busy machine it ends with less, and tells."""
 _COUNTS = ("slots", "lost", "duplicated", "repeated", "stale_accepted", "unfinished", "held")
@@ -41,7 +41,7 @@ _STAGES = ("main", "clock", "memory", "agents")
 """All policies; a clock that steps; a history that is soon forgotten; agents whose journals are lost."""
 _RESTORED = "restored"
 """A stage of its own, since nothing that is true of the others is true of a store that goes back."""
-_LIVES = {"main": LIVES, "agents": WITH_AGENTS}
+_LIVES = {"agents": WITH_AGENTS}
 _RESTART_EVERY_S = 12
 _WEATHER_S = 1.2
 """How long the network stays as it is: longer than a lease."""
@@ -158,7 +158,12 @@ class Show:
 
     def _director(self, stage: Stage) -> Director:
         main = stage.name == "main"
-        lives = MOSTLY_STOPS if self._asked.forget_epochs else _LIVES.get(stage.name, WITHOUT_STOPS)
+        if self._asked.forget_epochs:
+            lives = MOSTLY_STOPS
+        elif main:
+            lives = ON_A_FILE if stage.sqlite else LIVES
+        else:
+            lives = _LIVES.get(stage.name, WITHOUT_STOPS)
         engines = 4 if main and not stage.sqlite else 1
         seed = f"{self._asked.seed} {stage.name}"
         director = Director(stage, self._cover, seed, engines=engines, clients=2 if main else 0, lives=lives)
@@ -177,9 +182,10 @@ class Show:
             if stage is not None:
                 stage.set_stage()
         self._took = [time.monotonic() - began]
+        for theatre in self._theatres():
+            theatre.meanwhile = partial(self._step, but=theatre.stage.name)
         while not self._over(began):
-            for director in self._directors.values():
-                director.step()
+            self._step()
             for faults in (self._clock, self._scenes):
                 if faults is not None:
                     faults.step()
@@ -190,10 +196,18 @@ class Show:
                 self.tell()
             time.sleep(_LOOK_S)
         self._took.append(time.monotonic() - began)
+        for theatre in self._theatres():
+            theatre.meanwhile = lambda: None
         if self._network is not None:
             self._network.turn("well")
         self._settled = {name: director.finish() for name, director in self._directors.items()}
         self._took.append(time.monotonic() - began)
+
+    def _step(self, but: str | None = None) -> None:
+        """Look after the engines of all stages, also while a scene is played on one of them."""
+        for name, director in self._directors.items():
+            if name != but:
+                director.step()
 
     def tell(self) -> None:
         """How far it is."""
@@ -209,7 +223,8 @@ class Show:
         if self._kills() < self._asked.kills or took < self._asked.seconds:
             self._lives_asked_for = lives
             return False
-        return lives - self._lives_asked_for > _MORE_LIVES or not self._missing()
+        insists = not self._asked.coarse and not self._asked.forget_epochs
+        return not self._missing() or (not insists and lives - self._lives_asked_for > _MORE_LIVES)
 
     def _pull_away(self, began: float) -> None:
         """Restart the server now and then, without a goodbye to anybody."""

@@ -15,10 +15,10 @@ from clockwork import Clockwork
 from director import Director
 from proxy import Network
 from restorer import Restorer
-from theatre import Process, Theatre
+from theatre import Cover, Process, Theatre
 
 _EVERY_S, _LATER_S = 0.5, 12.0
-"""How long one pair comes after another: while some were not reached, or points of them, and afterwards."""
+"""How long one pair comes after another: while some were not reached, or lead to the last points, and otherwise."""
 _PATIENCE_S = 90.0
 _TOGETHER_S = 0.4
 
@@ -41,8 +41,9 @@ class Scenes:
         self._at = places
         self._rng = Random(seed)
         self._deck: list[str] = []
+        self._name = ""
         self._next = 0.0
-        outside = {**_NETWORK, **_RESTART} if places.network is not None else {}
+        outside = {**_NETWORK, **_RESTART} if places.network is not None else _DISK
         self._pairs = {**_EVERYWHERE, **outside}
         self.reached: Counter[str] = Counter(dict.fromkeys(self._pairs, 0))
 
@@ -50,17 +51,25 @@ class Scenes:
         return [name for name, times in self.reached.items() if not times]
 
     def step(self) -> None:
-        """Play the next pair, when it is time: first those that were never reached."""
+        """Play the next pair, when it is time: first those that were never reached, then those that lead to points at
+        which nobody died."""
         if time.monotonic() < self._next:
             return
         if not self._deck:
-            self._deck = self.missing() or list(self._pairs)
+            self._deck = self.missing() or self._leads() or list(self._pairs)
             self._rng.shuffle(self._deck)
-        name = self._deck.pop()
-        self.reached[name] += self._pairs[name](self)
-        self._next = time.monotonic() + (
-            _EVERY_S if self.missing() or self._at.main.theatre.cover.never() else _LATER_S
-        )
+        self._name = self._deck.pop()
+        self.reached[self._name] += self._pairs[self._name](self)
+        self._next = time.monotonic() + (_EVERY_S if self.missing() or self._leads() else _LATER_S)
+
+    @property
+    def _cover(self) -> Cover:
+        return self._at.main.theatre.cover
+
+    def _leads(self) -> list[str]:
+        theatres = [self._at.main.theatre, self._at.clock.theatre, self._at.agents.theatre, self._at.restorer.theatre]
+        lives = {life for theatre in theatres for life in self._cover.leads(theatre.stage.name)}
+        return [name for name in self._pairs if name in lives]
 
     # -- full disk
 
@@ -139,6 +148,22 @@ class Scenes:
         network.turn("well")
         return self._finish(theatre, engine, number) and lost
 
+    # -- the disk of a file
+
+    def unwritten_and_killed(self) -> bool:
+        return self._on_an_unsound_disk(signal.SIGKILL)
+
+    def unwritten_and_ended(self) -> bool:
+        return self._on_an_unsound_disk(signal.SIGTERM)
+
+    def _on_an_unsound_disk(self, number: signal.Signals) -> bool:
+        theatre, engine = self._at.main.theatre, self._guest(self._at.main, unsound_disk=True)
+        if engine is None:
+            return False
+        lost = theatre.until(engine, lambda: self._told(engine, "unanswered"), _PATIENCE_S)
+        self._pause()
+        return self._finish(theatre, engine, number) and lost
+
     def _busy_engine(self) -> Process | None:
         """One that has begun to work."""
         theatre, engine = self._at.main.theatre, self._guest(self._at.main)
@@ -168,13 +193,13 @@ class Scenes:
         return self._finish(theatre, heir, signal.SIGKILL)
 
     def restored_and_killed(self) -> bool:
-        return self._at.restorer.restore_and_kill()
+        return self._at.restorer.restore_and_kill(self._name)
 
     # -- helpers
 
     def _guest(self, director: Director, **words: Any) -> Process | None:
         """While pairs are missing, none dies before it is in the midst of one."""
-        return director.guest(hunts=not self.missing(), **words)
+        return director.guest(hunts=not self.missing(), life=self._name, **words)
 
     def _told(self, process: Process, kind: str) -> bool:
         return any(line["kind"] == kind for line in process.diary.lines)
@@ -204,6 +229,10 @@ _EVERYWHERE: dict[str, Callable[[Scenes], bool]] = {
     "clock leap, stop": Scenes.leapt_and_ended,
     "lost journals, kill": Scenes.lost_journals_and_killed,
     "restore, kill": Scenes.restored_and_killed,
+}
+_DISK: dict[str, Callable[[Scenes], bool]] = {
+    "lost answer to commit, kill": Scenes.unwritten_and_killed,
+    "lost answer to commit, stop": Scenes.unwritten_and_ended,
 }
 _NETWORK: dict[str, Callable[[Scenes], bool]] = {
     "lost answer to commit, kill": Scenes.unanswered_and_killed,

@@ -68,8 +68,12 @@ class Server:
         package = self._package
         pgexec(name, arguments, bin_path=package.bin_path, user=package.system_user, timeout=_PATIENCE_S)
 
-    def close(self) -> None:
+    def stop(self) -> None:
         self._control("-m", "immediate", "stop")
+
+    def close(self) -> None:
+        """Stop it, and remove its folder."""
+        self.stop()
         shutil.rmtree(self._folder)
 
     def __enter__(self) -> Self:
@@ -78,7 +82,7 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self.stop()  # its folder is a part of one that may be kept
 
 
 def _prepared(folder: Path) -> Any:

@@ -71,6 +71,10 @@ class Orders:
     """Whether the disk is full until the end."""
     boot: str | None = None
     """Since when the machine is on, if not since it was."""
+    unsound_disk: bool = False
+    """Whether answers to commits are lost for a while."""
+    life: str = ""
+    """Which life it leads, or in which scene."""
 
 
 class SteppedClock(SystemClock):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +18,9 @@ _USUAL_START_S = 0.25
 _SLOWEST = 4.0
 _LONGEST_START_S = 90.0
 _LOOK_S = 0.004
+Path = tuple[str, str]
+"""A stage, and a life there or a scene."""
+_FEW = 60
 _RECKONED = ("begin", "end", "promised_run", "promised_schedule", "retired")
 """What the reckoning asks for; of the rest only the number is kept."""
 
@@ -67,18 +70,24 @@ class Process:
 
 @dataclass
 class Cover:
-    """Which points were passed, by how many processes, and at which of them somebody died."""
+    """Which points were passed, in which lives on which stages, and at which of them somebody died."""
 
-    passed: Counter[str] = field(default_factory=Counter[str])
+    passed: dict[str, set[Path]] = field(default_factory=lambda: defaultdict(set[Path]))
     died: Counter[str] = field(default_factory=Counter[str])
     coarse: bool = False
     """Whether one death on behalf of a function stands for all of its points."""
 
-    def hear(self, line: Line) -> None:
+    def hear(self, line: Line, path: Path) -> None:
         if line["kind"] == "passed":
-            self.passed[line["point"]] += 1
+            self.passed[line["point"]].add(path)
         elif line["kind"] == "died":
             self.died[line["point"]] += 1
+
+    def leads(self, stage: str) -> list[str]:
+        """The lives on this stage that lead to the last points at which nobody died: they come seldom by chance."""
+        left = self.never()
+        paths = set[Path]().union(*(self.passed[point] for point in left)) if len(left) <= _FEW else set[Path]()
+        return sorted(life for where, life in paths if where == stage)
 
     def never(self) -> list[str]:
         """Points that somebody came by and nobody died at."""
@@ -104,6 +113,8 @@ class Theatre:
     lines: list[Line] = field(default_factory=list[Line])
     findings: list[str] = field(default_factory=list[str])
     started: int = 0
+    meanwhile: Callable[[], None] = lambda: None
+    """What goes on elsewhere while something is waited for here."""
 
     def start(self, orders: Orders, kill_after: float | None = None, *, life: float | None = None) -> Process:
         """To be killed so many seconds from now, or when it has lived so long since it started."""
@@ -115,7 +126,7 @@ class Theatre:
 
     def hear(self, process: Process) -> None:
         for line in process.diary.news():
-            self.cover.hear(line)
+            self.cover.hear(line, (self.stage.name, process.orders.life))
             self.told[line["kind"]] += 1
             if line["kind"] in _RECKONED:
                 self.lines.append(line)
@@ -144,7 +155,7 @@ class Theatre:
         if process.code == -signal.SIGKILL:
             self.kills += 1
             if process.diary.lines and process.diary.lines[-1]["kind"] == "passed":
-                self.cover.hear({**process.diary.lines[-1], "kind": "died"})  # where it was killed, by chance
+                self.cover.died[process.diary.lines[-1]["point"]] += 1  # where it was killed, by chance
         elif process.code not in (0, -signal.SIGTERM, worker.BUSY, worker.UNAVAILABLE):
             self.findings.append(f"{process.orders.role} ended with {process.code}")
 
@@ -156,7 +167,9 @@ class Theatre:
     def run(self, orders: Orders) -> Process:
         """A process from beginning to end."""
         process = self.start(orders)
-        process.wait()
+        while not process.look():
+            self.meanwhile()
+            time.sleep(_LOOK_S)
         self.bury(process)
         return process
 
@@ -173,5 +186,6 @@ class Theatre:
             self.hear(process)
             if fine():
                 return True
+            self.meanwhile()
             time.sleep(_LOOK_S)
         return False

@@ -8,9 +8,12 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import apsw
+from diary import Diary
 from points import Points, Statements
 from stage import Stage
 
+from matins import Matins
 from matins.store.migrations import load_migrations
 from matins.store.sqlite.store import SqliteStore
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
@@ -55,6 +58,52 @@ def forget_epochs() -> None:
     checked = SQL["change_states"]
     SQL["change_states"] = checked.replace("AND epoch = ?2", "AND ?2 IS NOT NULL")
     assert SQL["change_states"] != checked
+
+
+def lose_answers(matins: Matins, diary: Diary) -> None:
+    """From now on the disk of this process is unsound, a few times."""
+    store: Any = matins._store
+    with store._lock:
+        store._connection = UnsoundDisk(store._connection, diary)
+
+
+class UnsoundDisk:
+    """Stands in for the connection that writes. The commit of a claim is written, and its answer is an error; the next
+    commit, which would have given the claim back, is refused."""
+
+    def __init__(self, connection: Any, diary: Diary, times: int = 3) -> None:
+        self._connection = connection
+        self._diary = diary
+        self._left = times
+        self._statements: set[str] = set()
+        """Of the present transaction."""
+        self._unanswered = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, sql: str, values: Any = None) -> Any:
+        if sql == "COMMIT":
+            return self._commit()
+        if sql.startswith("BEGIN"):
+            self._statements.clear()
+        self._statements.add(sql)
+        return self._connection.execute(sql, values)
+
+    def executemany(self, sql: str, rows: Any) -> Any:
+        self._statements.add(sql)
+        return self._connection.executemany(sql, rows)
+
+    def _commit(self) -> None:
+        if self._unanswered and SQL["release"] in self._statements:
+            self._unanswered = False
+            raise apsw.IOError("disk I/O error")
+        self._connection.execute("COMMIT")
+        if self._left and not self._unanswered and SQL["insert_attempt"] in self._statements:
+            self._left -= 1
+            self._unanswered = True
+            self._diary.tell("unanswered")
+            raise apsw.IOError("disk I/O error, after it was written")
 
 
 class FullDisk:

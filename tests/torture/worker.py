@@ -101,6 +101,8 @@ def engine(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: P
     with Signals((signal.SIGTERM,), lambda number: done.set()):
         if orders.full_disk or orders.stays_full:
             _full_disk(stage, Random(orders.seed), diary, done, stays=orders.stays_full)
+        if orders.unsound_disk:
+            _traced(stage).lose_answers(matins, diary)
         done.wait()
         matins.stop()
 
@@ -246,14 +248,12 @@ def _count_refusals(diary: Diary) -> None:
 
 
 def _report_errors(diary: Diary) -> None:
-    """What Matins logs as an error is a finding; its warnings are part of the story."""
+    """What Matins logs as an error is a finding, also while its store is away; its warnings are part of the story."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
-            # What fails because the server is away is tried again when it is back.
-            away = record.exc_info is not None and isinstance(record.exc_info[1], StoreUnavailable)
-            kind = "error" if record.levelno >= logging.ERROR and not away else "warning"
+            kind = "error" if record.levelno >= logging.ERROR else "warning"
             diary.tell(kind, text=record.getMessage()[:300], trace=trace[-3000:])
 
     logger = logging.getLogger("matins")
