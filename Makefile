@@ -9,7 +9,7 @@ SECONDS ?= 0
 SEED ?= 1
 SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test test-real record-real check torture torture-processes simulate pages pictures bench bench-cron bench-durable bench-processes bench-http clean
+.PHONY: help up test test-real record-real check style types torture torture-processes simulate pages pictures bench bench-cron bench-durable bench-processes bench-http clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -17,14 +17,22 @@ help:  ## what there is
 up: .venv/run  ## start Matins with a demonstration: an agent wakes, a run waits for you, one is skipped
 	@exec $(BIN)/matins --home $(DEMO) demo
 
-test: check .venv/browser  ## everything that must hold before a change lands
-	$(BIN)/pytest -n auto --dist worksteal
+# Beside tests that wait for much: pyright takes half a minute of one core. What it says follows the tests.
+test: style .venv/browser  ## everything that must hold before a change lands
+	@echo "$(BIN)/pytest -n auto --dist worksteal, and types and layers beside it"
+	@$(MAKE) --no-print-directory types > .venv/types.log 2>&1 & types=$$!; \
+	  $(BIN)/pytest -n auto --dist worksteal; tests=$$?; \
+	  wait $$types; types=$$?; cat .venv/types.log; exit $$((tests || types))
 
-check: .venv/test  ## style, types, layers
+check: style types  ## style, types, layers
+
+style: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pyright
+
+types: .venv/test
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/pyright
 
 torture: .venv/test  ## real processes, killed as often as KILLS=, SECONDS=, SEED= say; one JSON line per store
 	$(BIN)/python tests/torture/run.py --kills $(KILLS) --seconds $(SECONDS) --seed $(SEED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import threading
 from collections.abc import Iterator
 
@@ -16,6 +18,16 @@ _LEAVING_S = 60
 _OF_A_SHARED_SERVER = "matins-http_"
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Two more than there are cores: torture, browsers and daemons are mostly waited for."""
+    return (os.cpu_count() or 1) + 2
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first, so that no worker is left with them when the others have nothing more to do."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(autouse=True)
 def nobody_stays() -> Iterator[None]:
     """A thread that outlives its test goes on in the midst of another, with descriptors that are no longer its own."""
@@ -25,3 +37,12 @@ def nobody_stays() -> Iterator[None]:
     for thread in left:
         thread.join(_LEAVING_S)
     assert [thread.name for thread in left if thread.is_alive()] == []
+
+
+@pytest.fixture
+def undisturbed() -> Iterator[None]:
+    """For tests that parse Python. Garbage of an earlier test may end in a traceback, which is parsed as well: Python
+    3.11 gives up what it was parsing then."""
+    gc.disable()
+    yield
+    gc.enable()

@@ -43,14 +43,24 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
 
 @pytest.fixture
 def url() -> str:
-    """The store of tests about what every store does alike. `every_url` is for those about what a store does itself."""
+    """The store of tests about what every store does alike. `kept_url` is for those about what a store does itself."""
     return "sqlite://"
 
 
 @pytest.fixture(params=STORES)
 def every_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Races, locks, restarts, conformance, and a pass over all gates run on every store. A module or a folder takes it
-    as its `url`."""
+    """Conformance of stores. A folder takes it as its `url`."""
+    return _url(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite_file", "postgresql"])
+def kept_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that outlives its process. Races, locks, restarts and a pass over all gates run on both kinds; a file
+    runs the statements of a store in memory, and more. A module takes it as its `url`."""
+    return _url(request, tmp_path)
+
+
+def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgresql":
         return request.getfixturevalue("postgres_url")
     return "sqlite://" if request.param == "sqlite_memory" else f"sqlite:///{tmp_path}/matins.db"

@@ -10,6 +10,7 @@ import pytest
 
 import matins
 
+pytestmark = pytest.mark.usefixtures("undisturbed")
 SOURCE = Path(matins.__file__).parent
 READS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "clock_gettime",

@@ -198,10 +198,26 @@ def test_what_looks_like_a_number_or_a_time_is_what_the_setting_asks_for() -> No
     assert definition.max_tokens == 20
 
 
-def test_a_file_has_no_numbers_that_json_does_not_have() -> None:
-    """S7: what YAML calls NaN or an infinity is a text, and no payload holds one"""
-    found = entries("schedules: {s: {when: 5m, job: work, payload: [.nan, -.inf, .Inf, 1e999]}}")
-    assert found["schedule", "/s"].meant.definition.payload == [".nan", "-.inf", ".Inf", "1e999"]
+@pytest.mark.parametrize("number", [".nan", ".NaN", "-.inf", "+.Inf", ".INF", "1e999", "-1E999"])
+def test_a_file_has_no_numbers_that_json_does_not_have(number: str) -> None:
+    """S7: YAML has NaN and infinities, and no payload holds one. In quotes it is a text."""
+    text = f"""\
+        schedules:
+          s:
+            when: 5m
+            job: work
+            payload:
+              fine: [1e3, .5, "{number}", .nano, inf, nan]
+              limit: {{most: {number}}}
+        """
+    (problem,) = wrong(text)
+    assert problem == (
+        "matins.yaml, line 6, column 7: schedules.s.payload: "
+        f"must be a JSON value, and JSON has no {number} (line 7). "
+        f'(Use null, or quote it if it is a text: "{number}".)'
+    )
+    found = entries(text.replace(f"{{most: {number}}}", "null"))
+    assert found["schedule", "/s"].meant.definition.payload["fine"] == [1000.0, 0.5, number, ".nano", "inf", "nan"]
 
 
 def test_defaults_hold_where_a_schedule_does_not_set_it() -> None:

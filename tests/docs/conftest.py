@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from matins.executors.registry import runners
-
-STANDINS = Path(__file__).parents[1] / "standins"
+from standin_path import STANDINS, standin_path
 
 
 @pytest.fixture
@@ -20,7 +18,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """On PATH; their sessions are in a home of their own. An example may add a runner for itself."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     runners.cache_clear()
-    monkeypatch.setenv("PATH", f"{STANDINS}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", standin_path())
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GARDEN_SECRET", "")  # so that what an example sets is gone afterwards
     yield

@@ -1,6 +1,9 @@
 """docs/coverage.md tells the truth."""
 
+import pytest
 from row_coverage import PAGE, proofs, rendered, row_ids
+
+pytestmark = pytest.mark.usefixtures("undisturbed")
 
 
 def test_the_page_is_what_the_tests_say() -> None:

@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import matins
 
+pytestmark = pytest.mark.usefixtures("undisturbed")
 SOURCE = Path(matins.__file__).parent
 AVOIDED = re.compile(
     r"(?i:\b(?:somebody|nobody|everybody|anybody|whoever|mend(?:s|ed)?|anew|purses?|told|said)\b|at the most"

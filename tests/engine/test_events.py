@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,10 @@ from matins.engine.events import ALIASES, EVENTS, TERMINAL_EVENTS, canonical, ca
 from matins.engine.prompts import CALL_FIELDS
 from matins.engine.transitions import ALL, INITIAL_STATES, Transition
 from matins.errors import InvalidInput
-from matins.model.rows import StoredEvent
+from matins.model.audit import StoredEvent
 from matins.model.run import RunState
 
+pytestmark = pytest.mark.usefixtures("undisturbed")
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "matins"
 CORE = ("engine", "runtime", "executors", "records", "service", "store", "jobs")
@@ -34,10 +35,11 @@ NEVER_OF_STEPS = {"step.queued", "step.promoted", "step.checking", "step.blocked
 """Whole runs queue up, cover slots, and pass the guard, the pre-check and the hooks."""
 
 
-def trees() -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(path for layer in CORE for path in (SOURCE / layer).rglob("*.py")):
-        if path != SOURCE / "engine" / "events.py":
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def trees() -> list[tuple[Path, ast.Module]]:
+    paths = sorted(path for layer in CORE for path in (SOURCE / layer).rglob("*.py"))
+    catalogue = SOURCE / "engine" / "events.py"
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths if path != catalogue]
 
 
 def literals() -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ from matins.model.run import RunRecord, RunState
 from matins.runtime.step_changes import CARRIED_OVER
 from matins.testing import instant
 
+pytestmark = pytest.mark.usefixtures("undisturbed")
 SOURCE = Path(matins.__file__).parent
 FOLDERS = ("engine", "runtime", "service")
 CODE = re.compile("[a-z]+(_[a-z]+)*_?")
 NOT_OF_RUNS = {"engine/events.py", "service/events.py", "runtime/outbox.py", "engine/deliveries.py"}
 
 
+@cache
 def sources() -> list[ast.Module]:
     paths = [path for folder in FOLDERS for path in sorted((SOURCE / folder).rglob("*.py"))]
     paths = [path for path in paths if str(path.relative_to(SOURCE)) not in NOT_OF_RUNS]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from matins.testing import ManualClock, Sandbox
 postgres_server = postgres_fixtures.postgres_server
 postgres_url = postgres_fixtures.postgres_url
 url = postgres_fixtures.url
+kept_url = postgres_fixtures.kept_url
 
 Open = Callable[..., Sandbox]
 
@@ -51,14 +51,6 @@ def open_bench() -> Iterator[Open]:
 @pytest.fixture
 def bench(url: str, open_bench: Open) -> Sandbox:
     return open_bench(url)
-
-
-@pytest.fixture(params=["sqlite_file", "postgresql"])
-def kept_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that outlives its process."""
-    if request.param == "postgresql":
-        return request.getfixturevalue("postgres_url")
-    return f"sqlite:///{tmp_path}/matins.db"
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from matins.executors.python import JobContext
 from matins.model.run import RunState
 from matins.testing import Sandbox, instant, iso
 
-url = postgres_fixtures.every_url
+url = postgres_fixtures.kept_url
 NOW = instant(START)
 
 

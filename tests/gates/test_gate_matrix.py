@@ -17,7 +17,7 @@ from matins.executors.python import JobContext
 from matins.model.run import RunState
 from matins.testing import Sandbox, instant
 
-url = postgres_fixtures.every_url
+url = postgres_fixtures.kept_url
 TRIGGERS: dict[str, dict[str, Any]] = {
     "cron": {"when": "*/30 * * * *"},
     "completion": {"when": "30m", "anchor": "completion"},

@@ -74,6 +74,20 @@ def test_a_second_pause_says_anew_until_when(bench: Sandbox) -> None:
     assert (bench.get("s").state, bench.get("s").note, lines(bench)) == ("paused", "for good", [])
 
 
+def test_a_second_pause_keeps_the_first_note_and_instant(bench: Sandbox) -> None:
+    """C10 B8: why and since when it rests is what the first one said"""
+    bench.add("s", when=HOURLY, job="work")
+    bench.pause("s", note="the disk is full")
+    first = bench.get("s")
+    bench.clock.advance(60_000)
+    bench.pause("s")
+    bench.pause("s", note="again")
+    second = bench.get("s")
+    assert (second.note, second.paused_at, second.rev) == ("the disk is full", first.paused_at, first.rev)
+    assert first.paused_at is not None
+    assert len(bench.events.list(types=["schedule.paused"])) == 1
+
+
 def test_resumed_by_hand_before_its_time(bench: Sandbox) -> None:
     """C10: the old end of the pause ends nothing"""
     bench.add("s", when=HOURLY, job="work")

@@ -79,7 +79,7 @@ def test_v10_a_work_task_without_a_change_opens_nothing(m: Matins, forge: Forge,
 def test_v10_what_a_failed_work_task_did_is_kept_on_its_branch(m: Matins, forge: Forge, garden: Path) -> None:
     """Nothing is pushed; a retry continues there"""
     agent(m, garden, "cat >/dev/null; if [ -e half ]; then echo whole; else touch half; exit 3; fi")
-    run = fire(m, "work_task", {"description": "Try", "base_url": forge.url}, retries=1)
+    run = fire(m, "work_task", {"description": "Try", "base_url": forge.url}, retries=1, retry_delay="1s")
     assert run.state == "succeeded", run.outcome
     branch = (run.outcome or {})["result"]["job"]["branch"]
     subjects = git(garden, "log", "--format=%s", f"main..{branch}").splitlines()

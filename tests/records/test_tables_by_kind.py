@@ -22,7 +22,8 @@ from matins.api import generate, schema
 from matins.config import nodes
 from matins.config.sections import SCHEDULE, TOP
 from matins.engine import settings as engine
-from matins.engine.settings import ParseContext, format_setting, parse_setting
+from matins.engine.setting_values import ParseContext
+from matins.engine.settings import format_setting, parse_setting
 from matins.engine.when.durations import parse_duration
 from matins.errors import InvalidInput
 from matins.model import settings as kinds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from matins.testing import ManualClock
 postgres_server = postgres_fixtures.postgres_server
 postgres_url = postgres_fixtures.postgres_url
 url = postgres_fixtures.url
+kept_url = postgres_fixtures.kept_url
 
 
 @pytest.fixture
@@ -41,11 +41,3 @@ def bench(url: str, open_bench: Open) -> Watched:
 def memory(open_bench: Open) -> Watched:
     """For what does not touch the store's own ways."""
     return open_bench()
-
-
-@pytest.fixture(params=["sqlite_file", "postgresql"])
-def kept_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that outlives its process."""
-    if request.param == "postgresql":
-        return request.getfixturevalue("postgres_url")
-    return f"sqlite:///{tmp_path}/matins.db"

@@ -10,7 +10,7 @@ from security_cast import Open, Watched
 
 import postgres_fixtures
 
-url = postgres_fixtures.every_url
+url = postgres_fixtures.kept_url
 STEPS = 120
 WALK = {"check_interval_ms": 60_000}
 """Nothing is lost by looking once a minute: what happens is an answer, an edit, or a time."""

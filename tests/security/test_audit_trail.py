@@ -15,9 +15,9 @@ import postgres_fixtures
 from matins.api.use_case import USE_CASES
 from matins.errors import Conflict, InvalidInput
 from matins.model.access import BrowserSession, Token
-from matins.model.rows import StoredEvent
+from matins.model.audit import StoredEvent
 
-url = postgres_fixtures.every_url
+url = postgres_fixtures.kept_url
 
 
 def events(bench: Watched) -> list[StoredEvent]:

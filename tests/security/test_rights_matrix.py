@@ -355,13 +355,15 @@ def test_who_lacks_the_right_is_refused_and_nothing_is_written(bench: Watched) -
 @pytest.mark.parametrize("use_case", USE_CASES)
 def test_who_has_the_right_is_not_refused(use_case: str) -> None:
     """B7: the other half of the matrix, so that "deny all" would not pass."""
-    for role in ROLES:
-        for own in (True, False):
-            if allowed(use_case, role, own):
-                with closing(Watched()) as bench:
-                    error = ask(build(bench), ROLES[role], use_case, role, own)
-                    assert not isinstance(error, NotAllowed), f"{role} {use_case} own={own}: {error!r}"
-                    bench.settle()
+    asked = [(role, own) for role in ROLES for own in (True, False) if allowed(use_case, role, own)]
+    looks = USE_CASES[use_case].right == "read"  # and leaves the world as it was, as a test above says
+    for group in [asked] if looks else [[one] for one in asked]:
+        with closing(Watched()) as bench:
+            world = build(bench)
+            for role, own in group:
+                error = ask(world, ROLES[role], use_case, role, own)
+                assert not isinstance(error, NotAllowed), f"{role} {use_case} own={own}: {error!r}"
+            bench.settle()
 
 
 @pytest.mark.parametrize("role", ["root", "", "Owner", "OWNER", None, "system"])

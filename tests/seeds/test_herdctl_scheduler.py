@@ -533,8 +533,9 @@ def test_h9_nothing_to_do_is_skipped(made: Any, tmp_path: Path) -> None:
 
     scheduler = made(on_trigger)
     scheduler.start([agent(check_issues=ISSUES)])
-    until(lambda: scheduler._fleet.runs.list(schedule="check-issues")[0].state == "skipped")
-    assert scheduler._fleet.runs.list(schedule="check-issues")[0].reason == "no_work"
+    fleet = scheduler._fleet
+    until(lambda: [run.state for run in fleet.runs.list(schedule="check-issues")][:1] == ["skipped"])
+    assert fleet.runs.list(schedule="check-issues")[0].reason == "no_work"
     assert (results[0].success, results[0].skip_reason) == (False, "no_work")
 
 

@@ -13,7 +13,7 @@ from matins.testing import ManualClock, Sandbox
 
 postgres_server = postgres_fixtures.postgres_server
 postgres_url = postgres_fixtures.postgres_url
-url = postgres_fixtures.every_url
+url = postgres_fixtures.kept_url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -17,7 +17,7 @@ from matins.model.access import Principal
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
-url = postgres_fixtures.every_url
+url = postgres_fixtures.kept_url
 START = "2026-03-27T08:00:00Z"
 SCOUT = Principal("agent", "scout")
 

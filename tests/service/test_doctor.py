@@ -19,7 +19,7 @@ from matins.service import doctor, host
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
-url = postgres_fixtures.every_url
+url = postgres_fixtures.kept_url
 START = "2026-03-27T08:00:00Z"
 
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+import postgres_fixtures
 from matins import Matins
 from matins.api.results import Output
 from matins.errors import InvalidInput, NotFound, StoreError
 from matins.service.output import state_folder, whole_characters
 from matins.testing import Sandbox
 
+postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
 _TALK = 'printf "h\\303\\251llo 1\\n"; echo oops >&2; read go < "$FIFO"; echo "bye $SECRET"'
 
 
@@ -150,6 +152,20 @@ def test_what_cannot_be_asked(matins: Matins, arguments: dict[str, Any], field: 
     assert refused.value.field == field
     with pytest.raises(NotFound, match="There is no run 1"):
         matins.runs.output(1)
+
+
+def test_journals_are_never_in_the_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_url: str
+) -> None:
+    """S2, H8: they prove what ran, also after a restart of the machine. They may be where the owner says."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with closing(Matins(f"sqlite:///{tmp_path}/matins.db")) as m:
+        assert state_folder(m.store, None) == tmp_path / "matins.db.runs"
+        assert state_folder(m.store, str(tmp_path / "named")) == tmp_path / "named" / m.store.store_id
+    with closing(Matins(postgres_url)) as m:
+        assert state_folder(m.store, None) == tmp_path / "state" / "matins" / m.store.store_id
+        assert state_folder(m.store, str(tmp_path / "named")) == tmp_path / "named" / m.store.store_id
 
 
 @pytest.mark.parametrize("planted", ["open", "link", "file"])

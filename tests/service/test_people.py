@@ -16,7 +16,7 @@ from matins.service.sessions import SessionVerifier
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
-url = postgres_fixtures.every_url
+url = postgres_fixtures.kept_url
 ADA = Principal("operator", "ada")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from matins.model.rows import AuditRows, NewEvent, NewRun, NewSchedule, StateChange, StoredEvent
+from matins.model.audit import AuditRows, StoredEvent
+from matins.model.rows import NewEvent, NewRun, NewSchedule, StateChange
 from matins.model.run import RunState
 from matins.ports import Store, Transaction
 from matins.store.chain import chain_problems

@@ -71,7 +71,7 @@ def claim(store: PostgresStore) -> list[Attempt]:
 
 def record(store: PostgresStore, *ended: Attempt) -> None:
     with store.transaction(NOW) as transaction:
-        recorder.record(transaction, [AttemptEnd(one, Outcome(True)) for one in ended], NOW, limited=True)
+        recorder.record(transaction, [AttemptEnd(one, Outcome(True)) for one in ended], NOW)
 
 
 def ends(store: PostgresStore) -> Counter[str]:
@@ -86,7 +86,7 @@ def recorded_at_once(bench: Sandbox, stores: list[PostgresStore], url: str) -> R
     one, two = claim(stores[0])
     with ThreadPoolExecutor(1) as threads:
         with stores[0].transaction(NOW) as transaction:
-            recorder.record(transaction, [AttemptEnd(one, Outcome(True))], NOW, limited=True)
+            recorder.record(transaction, [AttemptEnd(one, Outcome(True))], NOW)
             other = threads.submit(record, stores[1], two)
             wait_for_lock(url, other)
         other.result()

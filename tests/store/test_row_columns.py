@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from store_records import NOW
 
-from matins.model import rows
+from matins.model import audit, rows
 from matins.model.listing import RunFilter, ScheduleFilter
 from matins.ports import Store, Transaction
 from matins.store.postgres.store import PostgresStore
@@ -115,7 +115,7 @@ def test_rows_of_all_kinds_are_compared() -> None:
     """What a store gives is among the methods above; what it takes has no columns."""
     compared = {row for method in METHODS for row in _row_types(method)}
     taken = {rows.Cursor, rows.NextSlot, rows.NewRun, rows.Claim, rows.Release, rows.StateChange, rows.NewEvent}
-    taken |= {rows.ChainHead, rows.NewSchedule, rows.NewStep, rows.AuditRows}
-    kinds = {kind for kind in vars(rows).values() if hasattr(kind, "_fields")}
+    taken |= {audit.ChainHead, rows.NewSchedule, rows.NewStep, audit.AuditRows}
+    kinds = {kind for module in (rows, audit) for kind in vars(module).values() if hasattr(kind, "_fields")}
     assert kinds - compared == taken
     assert {rows.ScheduleRow, rows.RunRow, rows.DefinitionRow, rows.CheckRow, rows.AttemptRow} <= compared

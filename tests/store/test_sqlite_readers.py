@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from store_records import NOW, add_schedules
@@ -98,3 +99,53 @@ def test_a_reader_of_a_closed_store_says_so(tmp_path: Path) -> None:
         store.close()
     with pytest.raises(Exception, match="closed"):
         names(store)
+
+
+class WatchedLock:
+    """The lock of the writer, which says when another thread asks for it."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self._writer = threading.get_ident()
+        self.asked = threading.Event()
+
+    def acquire(self, *arguments: Any, **options: Any) -> bool:
+        if threading.get_ident() != self._writer:
+            self.asked.set()
+        return self._real.acquire(*arguments, **options)
+
+    def release(self) -> None:
+        self._real.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+@pytest.fixture
+def lock(store: SqliteStore) -> WatchedLock:
+    store._lock = watched = WatchedLock(store._lock)  # type: ignore[assignment]
+    return watched
+
+
+def test_a_reader_lets_a_writer_pass(store: SqliteStore, lock: WatchedLock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads share the interpreter: a reader that comes while a transaction writes begins after its commit."""
+    monkeypatch.setattr(sqlite, "_PATIENCE_S", WAIT_S)
+    found: list[set[str]] = []
+    reader = threading.Thread(target=lambda: found.append(names(store)))
+    with store.transaction(NOW) as transaction:
+        transaction._connection.execute("UPDATE schedules SET name = 'renamed' WHERE id = 1")
+        reader.start()
+        assert lock.asked.wait(WAIT_S), "the reader does not wait"
+        assert found == []
+    reader.join(WAIT_S)
+    assert "renamed" in found[0]
+
+
+def test_a_reader_waits_for_nobody_where_nothing_is_written(store: SqliteStore, lock: WatchedLock) -> None:
+    reader = threading.Thread(target=names, args=(store,))
+    reader.start()
+    reader.join(WAIT_S)
+    assert not lock.asked.is_set()

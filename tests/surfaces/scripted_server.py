@@ -27,7 +27,8 @@ class Scripted:
             except OSError:
                 return  # close() woke it
             self.connections += 1
-            with connection, connection.makefile("rb") as file:
+            # A client that closes before it has read its answer resets the connection.
+            with suppress(ConnectionError), connection, connection.makefile("rb") as file:
                 while self._answers and self._take(file):
                     answer = self._answers.pop(0)
                     connection.sendall(answer)

@@ -9,6 +9,7 @@ import pytest
 from scripted_server import Scripted, said
 
 from matins import AsyncClient, StoreUnavailable
+from matins.surfaces.transports import async_http
 
 NOTHING = said(b'{"items": [], "next": null}')
 TRUE = said(b"true")
@@ -73,22 +74,38 @@ def test_b19_answers_of_proxies(scripted: Callable[..., Scripted], answer: bytes
     asyncio.run(main())
 
 
-def test_b19_a_cancelled_or_late_call_leaves_nothing_to_the_next(scripted: Callable[..., Scripted]) -> None:
+def test_b19_a_cancelled_or_late_call_leaves_nothing_to_the_next(
+    scripted: Callable[..., Scripted], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B19: what a server still answers does not reach another call"""
     half = b'HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{"items": ['
     server = scripted(half, half, NOTHING)
+    limits: list[asyncio.Timeout] = []
+
+    def limit(seconds: float) -> asyncio.Timeout:
+        assert seconds == 7
+        limits.append(asyncio.Timeout(None))
+        return limits[-1]
+
+    monkeypatch.setattr(async_http.asyncio, "timeout", limit)
 
     async def main() -> None:
-        async with AsyncClient(server.url, timeout=0.3) as m:
-            call = asyncio.create_task(m.list())
-            while not server.asked:
-                await asyncio.sleep(0)
-            call.cancel()
+        async with AsyncClient(server.url, timeout=7) as m:
+            cancelled = await asked(m, 1)
+            cancelled.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await call
+                await cancelled
+            late = await asked(m, 2)
+            limits[-1].reschedule(0)
             with pytest.raises(StoreUnavailable, match="TimeoutError"):
-                await m.list()
+                await late
             assert await m.list() == []
+
+    async def asked(m: AsyncClient, times: int) -> asyncio.Task[object]:
+        call = asyncio.create_task(m.list())
+        while len(server.asked) < times:
+            await asyncio.sleep(0)
+        return call
 
     asyncio.run(main())
     assert server.connections == 3

@@ -1,4 +1,4 @@
-"""`matins audit`, as a program that people run, on stores that others may be writing to."""
+"""`matins audit`, on stores that others may be writing to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 import psycopg
 import pytest
+from command import matins
 
 import postgres_fixtures
 from matins import Matins
@@ -23,12 +24,11 @@ from matins.testing import ManualClock, Sandbox
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
 
 
-def matins(*words: str, store: str | None = None) -> subprocess.CompletedProcess[str]:
+def program(*words: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, beside the one that has the store."""
     environment = {name: value for name, value in os.environ.items() if name != "MATINS_STORE"}
-    environment |= {"MATINS_HOME": "/nowhere"} if store is None else {"MATINS_STORE": store}
-    return subprocess.run(
-        [sys.executable, "-m", "matins", *words], capture_output=True, text=True, timeout=60, env=environment
-    )
+    command = [sys.executable, "-m", "matins", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -67,7 +67,7 @@ def sql(url: str, statement: str) -> list[tuple[Any, ...]]:
 def test_a_whole_audit(store: str) -> None:
     """B1: how much was looked at, and the newest seal"""
     result = matins("audit", "verify", "--store", store)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, "")
     ((events, chains),) = sql(store, "SELECT count(*), count(DISTINCT writer) FROM events")
     seal = matins("audit", "seal", "--store", store).stdout.strip()
     counted = "1 chain" if chains == 1 else f"{chains} chains"
@@ -98,7 +98,7 @@ def test_what_was_done_to_it_is_found_out(store: str, change: str, says: str) ->
     says = says.format(None, *(row[0] for row in rows), writer=rows[0][1])
     sql(store, change)
     result = matins("audit", "verify", "--store", store)
-    assert result.returncode == 1
+    assert result.exit_code == 1
     first, *faults = result.stdout.splitlines()
     assert first == "The event log has problems:"
     assert faults[0].startswith(f"  {says}")
@@ -107,16 +107,16 @@ def test_what_was_done_to_it_is_found_out(store: str, change: str, says: str) ->
 def test_a_history_that_was_cut_together_with_its_seals(store: str) -> None:
     """B1: only a seal that was noted down elsewhere tells"""
     noted = matins("audit", "seal", "--store", store).stdout.strip()
-    assert matins("audit", "verify", "--store", store, "--seal", noted).returncode == 0
+    assert matins("audit", "verify", "--store", store, "--seal", noted).exit_code == 0
     ((heads,),) = sql(store, "SELECT heads FROM seals ORDER BY id LIMIT 1")
     ((_, sealed, *_),) = json.loads(heads)
     sql(store, f"DELETE FROM events WHERE seq > {sealed}")
     sql(store, "DELETE FROM seals WHERE id > 1")
     for told in ("runs", "attempts"):  # they would speak of more
         sql(store, f"DELETE FROM {told}")
-    assert matins("audit", "verify", "--store", store).returncode == 0
+    assert matins("audit", "verify", "--store", store).exit_code == 0
     cut = matins("audit", "verify", "--store", store, "--seal", noted, "--json")
-    assert cut.returncode == 1
+    assert cut.exit_code == 1
     answer = json.loads(cut.stdout)
     number = noted.partition(":")[0]
     assert (answer["intact"], answer["problems"]) == (
@@ -134,7 +134,7 @@ def test_while_an_engine_runs(url: str) -> None:
         engine.add("s", when="1s", job="work")
         with engine:
             assert ran.wait(90)
-            results = [matins("audit", "verify", "--store", url) for _ in range(3)]
+            results = [program("audit", "verify", "--store", url) for _ in range(3)]
             assert [(result.returncode, result.stderr) for result in results] == [(0, "")] * 3
             assert engine.system.stats().running
     finally:
@@ -176,7 +176,7 @@ def write(store: SqliteStore, now: int) -> None:
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     """B1: a look makes nothing"""
     result = matins("audit", "verify", "--store", f"sqlite:///{tmp_path}/typo.db")
-    assert result.returncode == 2
+    assert result.exit_code == 2
     assert "There is no store" in result.stderr
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []
@@ -191,7 +191,7 @@ def test_no_seal_yet(tmp_path: Path) -> None:
         "The event log is intact: 0 events in 0 chains, no seal yet\n"
     )
     result = matins("audit", "seal", "--store", url)
-    assert result.returncode == 1
+    assert result.exit_code == 1
     assert "There is no seal yet" in result.stderr
 
 
@@ -208,7 +208,7 @@ def test_bad_input(tmp_path: Path, words: list[str], says: str) -> None:
     path = tmp_path / "matins.db"
     SqliteStore(path, 0).close()
     result = matins("audit", "verify", *words, store=f"sqlite:///{path}")
-    assert result.returncode == 2
+    assert result.exit_code == 2
     assert says in result.stderr
     assert "Hint: " in result.stderr
 
@@ -216,5 +216,5 @@ def test_bad_input(tmp_path: Path, words: list[str], says: str) -> None:
 def test_without_a_store() -> None:
     """B1: it would be the user's own; where there is none, none is made"""
     result = matins("audit", "verify")
-    assert (result.returncode, result.stdout) == (0, "The event log is intact: 0 events in 0 chains, no seal yet\n")
+    assert (result.exit_code, result.stdout) == (0, "The event log is intact: 0 events in 0 chains, no seal yet\n")
     assert not Path("/nowhere").exists()

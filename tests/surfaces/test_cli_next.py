@@ -1,24 +1,13 @@
-"""`matins next`, as a program that people run."""
+"""`matins next`."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
-
-
-def matins(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "MATINS_STORE"}
-    return subprocess.run(
-        [sys.executable, "-m", "matins", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment | {"MATINS_HOME": "/nowhere"},
-    )
+from command import matins
 
 
 def test_b3_json_has_the_fields_that_stay() -> None:
@@ -34,7 +23,7 @@ def test_b3_json_has_the_fields_that_stay() -> None:
         "5",
         "--json",
     )
-    assert result.returncode == 0
+    assert result.exit_code == 0
     assert result.stderr == ""
     answer = json.loads(result.stdout)
     fires = answer.pop("fires")
@@ -111,7 +100,7 @@ def test_b3_marks_both_passes_of_an_overlap() -> None:
 )
 def test_bad_text_is_exit_code_2_with_a_message(words: list[str], says: str) -> None:
     result = matins("next", *words)
-    assert result.returncode == 2
+    assert result.exit_code == 2
     assert result.stdout == ""
     assert says in result.stderr
     assert "Traceback" not in result.stderr
@@ -132,13 +121,17 @@ def test_a_note_is_told() -> None:
 
 def test_what_is_over_says_so() -> None:
     result = matins("next", "2020-01-01T00:00:00Z")
-    assert result.returncode == 0
+    assert result.exit_code == 0
     assert "It does not fire again." in result.stdout
 
 
 def test_version_and_help() -> None:
-    assert matins("--version").stdout.startswith("matins, version 0.")
-    help_text = matins("--help").stdout
+    """As a program that people run"""
+    version, help_text = (
+        subprocess.run([sys.executable, "-m", "matins", word], capture_output=True, text=True, timeout=60).stdout
+        for word in ("--version", "--help")
+    )
+    assert version.startswith("matins, version 0.")
     assert "next" in help_text
     assert all(len(line) <= 100 for line in help_text.splitlines())
 

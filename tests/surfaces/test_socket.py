@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,22 @@ def test_an_engine_that_died_is_not_waited_for(tmp_path: Path) -> None:
     with m:
         assert len(m.list()) == 2
     m.close()
+
+
+def test_a_stop_does_not_wait_behind_callers_that_nobody_accepts(beside: Beside, tmp_path: Path) -> None:
+    """S2: more of them come than the socket's queue holds, while the server ends. The engine would never stop."""
+    server = OwnerSocketServer(tmp_path / "m.sock", beside.owner._service)
+    server._server.shutdown()
+    callers = [socket.socket(socket.AF_UNIX) for _ in range(socket.SOMAXCONN)]
+    with ExitStack() as stack:
+        for caller in callers:
+            stack.enter_context(caller)
+            caller.setblocking(False)
+        assert errno.EAGAIN in (caller.connect_ex(str(tmp_path / "m.sock")) for caller in callers)
+        closing = threading.Thread(target=server.close, daemon=True)
+        closing.start()
+        closing.join(60)
+        assert not closing.is_alive()
 
 
 def test_only_its_owner_may_open_the_socket(beside: Beside) -> None:

@@ -39,8 +39,11 @@ def judged(questions: list[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def faults(questions: list[dict[str, object]]) -> list[str]:
+    return faulty(questions, judged(questions))
+
+
+def faulty(questions: list[dict[str, object]], verdicts: list[dict[str, object]]) -> list[str]:
     """Questions that ended in anything but a trigger or an error with words."""
-    verdicts = judged(questions)
     assert len(verdicts) == len(questions)
     return [
         f"{question} -> {verdict['outcome']}: {verdict['message']}"
@@ -60,21 +63,21 @@ def test_h7_nasty_texts_are_answered_in_strict_mode_and_another_zone() -> None:
 
 def test_s6_nasty_zones_are_refused() -> None:
     questions: list[dict[str, object]] = [{"text": "0 9 * * *", "timezone": zone} for zone in ZONES]
-    assert faults(questions) == []
-    assert Counter(verdict["outcome"] for verdict in judged(questions)) == {"refused": len(ZONES)}
+    verdicts = judged(questions)
+    assert faulty(questions, verdicts) == []
+    assert Counter(verdict["outcome"] for verdict in verdicts) == {"refused": len(ZONES)}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_b10_random_texts_are_answered(seed: int) -> None:
-    assert faults([{"text": text} for text in hostile_texts(seed, TEXTS_PER_SEED)]) == []
-
-
-def test_b10_the_random_texts_are_of_both_kinds() -> None:
-    """A source whose texts were all refused at the first letter would prove nothing."""
-    verdicts = judged([{"text": text} for text in hostile_texts(99, 300)])
+def test_b10_random_texts_are_answered() -> None:
+    """A source whose texts were all refused at the first letter would prove nothing: they are of both kinds."""
+    questions: list[dict[str, object]] = [
+        {"text": text} for seed in SEEDS for text in hostile_texts(seed, TEXTS_PER_SEED)
+    ]
+    verdicts = judged(questions)
+    assert faulty(questions, verdicts) == []
     outcomes = Counter(verdict["outcome"] for verdict in verdicts)
-    assert outcomes["trigger"] > 30
-    assert outcomes["refused"] > 100
+    assert outcomes["trigger"] > 60
+    assert outcomes["refused"] > 200
 
 
 def test_b10_honest_texts_are_understood() -> None:

@@ -194,4 +194,5 @@ def test_the_first_schedule_of_a_new_user(tmp_path: Path) -> None:
     again = subprocess.run(
         [*PROGRAM, "list", "--json"], capture_output=True, text=True, timeout=60, env=environment(home)
     )
+    assert again.returncode == 0, again.stderr
     assert [item["name"] for item in json.loads(again.stdout)] == ["summarise-my-open-prs"]

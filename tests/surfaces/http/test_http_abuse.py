@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -92,6 +93,72 @@ def test_a_body_that_does_not_come_is_not_waited_for(make_server: Callable[..., 
     server = make_server(settings=HttpSettings(body_timeout_ms=50))
     said = hung_up(server, head(server, f"Authorization: Bearer {server.token}", "Content-Length: 10", "") + b"{")
     assert (said.split(b" ")[1], b"body_timeout" in said) == (b"408", True)
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_what_comes_byte_by_byte_is_not_waited_for(make_server: Callable[..., HttpServer], part: str) -> None:
+    """The limits are for the whole of it: each byte does not begin them again."""
+    server = make_server(settings=HttpSettings(header_timeout_ms=200, body_timeout_ms=200))
+    with closing(socket.create_connection(("127.0.0.1", server.port), timeout=90)) as connection:
+        if part == "head":
+            connection.sendall(f"GET /livez HTTP/1.1\r\nHost: {server.host}\r\nX: ".encode())
+        else:
+            connection.sendall(
+                head(server, f"Authorization: Bearer {server.token}", "Content-Length: 99999", "") + b"{"
+            )
+        connection.settimeout(0.02)
+        deadline, answered = time.monotonic() + 60, False
+        with suppress(ConnectionError):
+            while time.monotonic() < deadline and not answered:
+                connection.sendall(b" ")
+                with suppress(TimeoutError):
+                    answered = connection.recv(65536)[:12] in (b"", b"HTTP/1.1 408")
+    assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+def test_a_client_that_reads_nothing_does_not_keep_its_connection(
+    make_server: Callable[..., HttpServer], monkeypatch: pytest.MonkeyPatch, connection: str
+) -> None:
+    """Neither while a response is sent, nor when it is complete and the connection is to be closed."""
+    monkeypatch.setattr("matins.surfaces.http.server._UNREAD_S", 0.1)
+    server = make_server()
+    server.server._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    lines = [f"GET /openapi.json HTTP/1.1\r\nHost: {server.host}", f"Authorization: Bearer {server.token}"]
+    text = "\r\n".join([*lines, f"Connection: {connection}", "", ""]).encode()
+    with closing(socket.socket()) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", server.port))
+        deaf.sendall(text * 3)
+        deadline = time.monotonic() + 60
+        while not server.connections._unfinished and not server.connections._count and time.monotonic() < deadline:
+            time.sleep(0.01)  # until it is accepted
+        while server.connections._count and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert time.monotonic() < deadline
+
+
+def test_a_client_that_reads_slowly_gets_everything(
+    make_server: Callable[..., HttpServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("matins.surfaces.http.server._UNREAD_S", 1.0)
+    server = make_server()
+    whole = server.ask("GET", "/openapi.json").body
+    server.server._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    text = head(server, f"Authorization: Bearer {server.token}", "Connection: close", "").replace(
+        b"POST /v1/schedules", b"GET /openapi.json"
+    )
+    said = b""
+    with closing(socket.socket()) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", server.port))
+        slow.sendall(text)
+        began = time.monotonic()
+        while part := slow.recv(65536):
+            said += part
+            if time.monotonic() - began < 3.0:  # longer than the limit
+                time.sleep(0.05)
+    assert said.endswith(whole)
 
 
 def test_the_token_is_looked_at_before_the_body_is_read(server: HttpServer) -> None:

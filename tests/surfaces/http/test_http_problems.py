@@ -9,8 +9,8 @@ import pytest
 from http_server import YEARLY, HttpServer
 
 from matins import StoreUnavailable
+from matins.api.use_case import UseCase
 from matins.errors import StoreBusy, StoreCorrupt
-from matins.surfaces.http.endpoint import DEFAULT_MAX_BYTES
 
 
 def added(server: HttpServer, **settings: Any) -> Any:
@@ -131,7 +131,7 @@ def test_a_body_nested_too_deep_is_refused(server: HttpServer) -> None:
 
 def test_too_large_a_body_is_413(server: HttpServer) -> None:
     """By its length before it is read, and by what comes where no length is said."""
-    large = b'{"name": "' + b"a" * DEFAULT_MAX_BYTES + b'"}'
+    large = b'{"name": "' + b"a" * UseCase.max_bytes + b'"}'
     assert server.ask("POST", "/v1/schedules", large, Content_Type="application/json").status == 413
 
     def parts() -> Any:
