@@ -69,6 +69,8 @@ class Director:
         self._to_end: dict[int, float] = {}
         self._stops: list[Stop] = []
         self._guest: Process | None = None
+        self._guest_waits = False
+        """Whether a guest is to come when nobody stands still, so that nobody else is stopped before."""
         self._heir = False
         self.power: Power | None = None
         """Of the machine that agents run on, if there are agents."""
@@ -123,7 +125,8 @@ class Director:
     def guest(self, *, hunts: bool, **words: Any) -> Process | None:
         """An engine in the first place that is told from outside what to do; None while somebody stands still. One that
         hunts dies where nobody has died yet, as the others do."""
-        if self._stops:
+        self._guest_waits = bool(self._stops)
+        if self._guest_waits:
             return None
         first = self._engines[0]
         if first is not None:
@@ -206,7 +209,7 @@ class Director:
             self.theatre.hear(process)
             attempts = process.diary.in_flight()
             enough_others = len(self._stops) < max(1, len(self._engines) // 2)
-            if attempts and enough_others and not process.look():
+            if attempts and enough_others and not self._guest_waits and not process.look():
                 self._stop(process, attempts)
                 return
             self._to_stop[process.pid] = process.age + self._rng.uniform(0.02, 0.1)
