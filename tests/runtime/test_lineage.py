@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 import postgres_fixtures
-from matins.errors import Conflict
+from matins.errors import Conflict, StoreUnavailable
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
@@ -99,6 +100,31 @@ def test_a_failover_is_noticed_while_engines_run(postgres_url: str) -> None:
             one.settle()
             two.settle()
         assert told(one) == ["older_copy"]
+
+
+def test_an_engine_enlists_in_an_older_copy_although_the_first_try_fails(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B8, S7: that the store is another one is noticed once"""
+    clock = ManualClock()
+    with closing(worked(Sandbox(postgres_url, clock=clock))) as sandbox:
+        worker, enlist = sandbox.engine.worker, sandbox.engine._enlist
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("DELETE FROM events WHERE id = (SELECT max(id) FROM events)")
+        tries: list[int] = []
+
+        def fails_at_first(now: int) -> None:
+            tries.append(now)
+            if len(tries) == 1:
+                raise StoreUnavailable("the server restarts")
+            enlist(now)
+
+        monkeypatch.setattr(sandbox.engine, "_enlist", fails_at_first)
+        clock.advance(1_000)
+        for _ in range(3):
+            sandbox.engine.run_once()
+        assert told(sandbox) == ["older_copy"]
+        assert (len(tries), sandbox.engine.worker != worker) == (2, True)
 
 
 def test_a_pruned_event_is_not_a_lost_one(tmp_path: Path, reopen: Callable[..., Any]) -> None:

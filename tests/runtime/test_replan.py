@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from matins.errors import StoreUnavailable
 from matins.testing import Sandbox, iso
 
 MINUTE, HOUR, YEAR = 60_000, 3_600_000, 365 * 86_400_000
@@ -244,3 +245,22 @@ def test_a_replan_that_was_cut_short_is_taken_up_by_the_next_engine(bench: Sandb
     assert lines(bench, "s") == ["09:00 succeeded", "10:00 succeeded"]
     with bench.store.reading() as transaction:
         assert not transaction.is_replanning()
+
+
+def test_a_step_back_while_the_store_is_away_is_not_forgotten(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H2 B1: the clock is compared once, and the turn that noticed the step failed"""
+    bench.add("s", when="0 9 * * *", job="work")
+    bench.settle()
+    bench.clock.advance(1_000)
+    bench.clock.step(-YEAR)
+    with monkeypatch.context() as away:
+        away.setattr(bench.store, "reading", _unavailable)
+        turns = bench.engine.turns
+        bench.engine.run_once()
+        assert bench.engine.turns == turns
+    bench.settle()
+    assert next_slot(bench) == "2025-03-27T09:00:00Z"
+
+
+def _unavailable() -> None:
+    raise StoreUnavailable("the server restarts")

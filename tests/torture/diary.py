@@ -25,15 +25,15 @@ class Reader:
     """The reading side: what was told, also while the process lives."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._read = 0
         self.lines: list[Line] = []
 
     def news(self) -> list[Line]:
         """What was told since the last time."""
-        if not self._path.exists():
+        if not self.path.exists():
             return []
-        with self._path.open("rb") as file:
+        with self.path.open("rb") as file:
             file.seek(self._read)
             text = file.read()
         text = text[: text.rfind(b"\n") + 1]  # a line that is being written waits for the next time

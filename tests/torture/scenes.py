@@ -215,7 +215,10 @@ class Scenes:
             process.send(number)
             theatre.until(process, lambda: False, _PATIENCE_S)
         if process.code is None:
-            theatre.findings.append(f"an engine did not end within {_PATIENCE_S} s of {number.name}")
+            doing = f"{process.diary.lines[-3:]}\n{process.stacks()}"
+            theatre.findings.append(
+                f"an engine did not end within {_PATIENCE_S} s of {number.name}: {self._name}: {doing}"
+            )
             process.send(signal.SIGKILL)
             process.wait()
         theatre.bury(process)

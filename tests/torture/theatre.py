@@ -18,6 +18,7 @@ _USUAL_START_S = 0.25
 _SLOWEST = 4.0
 _LONGEST_START_S = 90.0
 _LOOK_S = 0.004
+_STACKS_S = 1.0
 Path = tuple[str, str]
 """A stage, and a life there or a scene."""
 _FEW = 60
@@ -61,6 +62,12 @@ class Process:
     def send(self, number: signal.Signals) -> None:
         if self.code is None:
             os.kill(self.pid, number)  # not waited for yet, so the pid is its own
+
+    def stacks(self) -> str:
+        """What its threads are doing."""
+        self.send(signal.SIGUSR1)
+        time.sleep(_STACKS_S)
+        return self.diary.path.with_suffix(worker.STACKS).read_text()
 
     def wait(self) -> int:
         if self.code is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import importlib
 import logging
@@ -34,6 +35,8 @@ from matins.runtime.signals import Signals
 
 BUSY = 3
 UNAVAILABLE = 4
+STACKS = ".stacks"
+"""Where a process that gets SIGUSR1 writes what its threads are doing."""
 _STANDSTILL_S = 90
 """Nothing that was there has ended for so long: it never will."""
 _LOOK_S = 0.05
@@ -49,6 +52,7 @@ def fork(stage: Stage, orders: Orders, path: Path) -> int:
         return pid
     gc.freeze()  # what the parent knows is nothing to look through, page by page
     diary = Diary(path)
+    faulthandler.register(signal.SIGUSR1, path.with_suffix(STACKS).open("w"))
     try:
         code = _live(stage, orders, diary)
     except BaseException:

@@ -92,6 +92,7 @@ class Engine:
     _planning = False
     _failures = 0
     _clock_went_back = False
+    _store_changed = False
     _offers: frozenset[str] = frozenset()
 
     def __init__(
@@ -193,10 +194,12 @@ class Engine:
         verdict = self._clock_watch.check(now, boot)
         if verdict == "wait":
             return _RECHECK_MS
-        if self._lineage.turn(now, boot, at_once=self._failures > 0):
+        self._clock_went_back |= verdict == "back"  # first: it is told once, and what follows may fail
+        self._store_changed |= self._lineage.turn(now, boot, at_once=self._failures > 0)
+        if self._store_changed:
             self._catalog.clear()
             self._enlist(now)  # the worker of the store that was known before may be unknown in this one
-        self._clock_went_back |= verdict == "back"
+            self._store_changed = False
         if self._clock_went_back:
             replan(self.store, self._catalog, now)
             self._clock_went_back = False
