@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import sys
 import threading
+from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -16,6 +19,7 @@ from store_records import (
     say,
 )
 
+from matins import Matins
 from matins.errors import InvalidInput, StoreError, StoreUnavailable, StoreVersionError
 from matins.library import open_store
 from matins.model.rows import NewSchedule
@@ -55,8 +59,10 @@ def test_a_connection_that_cannot_be_set_up_is_closed(
 ) -> None:
     """H10: or a server that fails for a while would be left with a connection of each try"""
     made: list[psycopg.Connection] = []
-    connect = psycopg.connect
-    monkeypatch.setattr(psycopg, "connect", lambda *given, **words: made.append(connect(*given, **words)) or made[-1])
+    connect = session.Connection.connect
+    monkeypatch.setattr(
+        session.Connection, "connect", lambda *given, **words: made.append(connect(*given, **words)) or made[-1]
+    )
     sessions = SessionPool(postgres_url)
     if where == "session":
         monkeypatch.setitem(session.SQL, "session", b"SELECT 1/0")
@@ -64,6 +70,59 @@ def test_a_connection_that_cannot_be_set_up_is_closed(
         pass
     (connection,) = made
     assert connection.closed
+
+
+@contextlib.contextmanager
+def standing_still(url: str) -> Iterator[None]:
+    """The server keeps the connections of this test alive, and answers nothing."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        pids = [pid for (pid,) in connection.execute(f"SELECT pid FROM pg_stat_activity WHERE {MINE}").fetchall()]
+    assert pids
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_server_that_stands_still_is_given_up(
+    store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H10: in the middle of a transaction; the next one has a connection of its own"""
+    (schedule,) = add_schedules(store)
+    monkeypatch.setattr(session.Connection, "answer_s", 0.2)
+    with (
+        pytest.raises(StoreUnavailable, match="does not answer: wait timeout expired") as caught,
+        store.transaction(NOW) as transaction,
+        standing_still(postgres_url),
+    ):
+        transaction.due(NOW, 9)
+    assert caught.value.retryable
+    monkeypatch.undo()
+    with store.transaction(NOW) as transaction:
+        assert [row.schedule_id for row in transaction.due(NOW, 9)] == [schedule]
+
+
+def test_an_engine_stops_whose_connections_stand_still(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H10: it waited for an answer for ever"""
+    monkeypatch.setattr(session.Connection, "answer_s", 0.5)
+    with contextlib.closing(Matins(postgres_url)) as matins:
+        matins.start()
+        with standing_still(postgres_url), contextlib.suppress(StoreUnavailable):
+            matins.stop()
+
+
+def test_migrations_take_as_long_as_they_need(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H10: the limit of a statement is not theirs"""
+    monkeypatch.setattr(session.Connection, "answer_s", 0.2)
+    sessions = SessionPool(postgres_url)
+    with sessions.borrow(b"BEGIN") as borrowed, session.patient(borrowed):
+        assert borrowed.cursor.execute("SELECT 1 FROM pg_sleep(0.4)").fetchone() == (1,)
+    with pytest.raises(StoreUnavailable), sessions.borrow(b"BEGIN") as borrowed:
+        borrowed.cursor.execute("SELECT pg_sleep(0.4)")
+    sessions.close()
 
 
 def test_a_connection_lost_in_a_transaction_leaves_nothing_and_the_next_one_works(

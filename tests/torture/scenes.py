@@ -136,7 +136,6 @@ class Scenes:
     def _after_a_lost_answer(self, number: signal.Signals) -> bool:
         network = self._at.network
         assert network is not None
-        network.turn("well")
         engine, theatre = self._busy_engine(), self._at.main.theatre
         if engine is None:
             return False
@@ -198,7 +197,10 @@ class Scenes:
     # -- helpers
 
     def _guest(self, director: Director, **words: Any) -> Process | None:
-        """While pairs are missing, none dies before it is in the midst of one."""
+        """While pairs are missing, none dies before it is in the midst of one. Where nobody changes the weather
+        meanwhile, it must be well to begin with."""
+        if self._at.network is not None:
+            self._at.network.turn("well")
         return director.guest(hunts=not self.missing(), life=self._name, **words)
 
     def _told(self, process: Process, kind: str) -> bool:

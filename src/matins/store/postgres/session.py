@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
+from psycopg.abc import RV, PQGen
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
@@ -41,6 +42,17 @@ _SETTINGS: dict[str, Any] = {
     "application_name": "matins",
     "client_encoding": "utf8",
 }
+
+
+class Connection(psycopg.Connection[Any]):
+    """A connection that is given up when an answer is long overdue. The server ends statements itself; but one that
+    stands still, or a proxy before it, ends nothing, and keeps the connection alive."""
+
+    answer_s: float | None = 10.0
+    """More than twice the server's own limit for a statement."""
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        return super().wait(gen, interval, self.answer_s if timeout is None else timeout)
 
 
 class Session:
@@ -80,8 +92,8 @@ class SessionPool:
         self._idle = deque()
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
-    def connect(self) -> psycopg.Connection[Any]:
-        connection = psycopg.connect(self._url, autocommit=True, **self._settings)
+    def connect(self) -> Connection:
+        connection = Connection.connect(self._url, autocommit=True, **self._settings)
         with _closed_on_failure(connection):
             register(connection)
             connection.execute(SQL["session"])
@@ -135,6 +147,16 @@ def _begun(session: Session, begin: bytes) -> Session:
     with _closed_on_failure(session):
         session.cursor.execute(begin)
     return session
+
+
+@contextmanager
+def patient(session: Session) -> Generator[None]:
+    """Wait for answers as long as the server does: migrations of large tables take their time."""
+    connection = session.connection
+    assert isinstance(connection, Connection)
+    limit, connection.answer_s = connection.answer_s, None
+    yield
+    connection.answer_s = limit
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.postgres.callers import CallersTransaction, callers_session
 from matins.store.postgres.clock import DatabaseClock
 from matins.store.postgres.listener import Listener
-from matins.store.postgres.session import SQL, Session, SessionPool
+from matins.store.postgres.session import SQL, Session, SessionPool, patient
 from matins.store.postgres.transaction import PostgresTransaction
 
 log = logging.getLogger("matins")
@@ -162,7 +162,7 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
     def _open(self, now: int) -> tuple[str, str, str, str]:
         """Apply missing migrations. Returns the schema, the ids of the store and of its incarnation, and the key of run
         tokens."""
-        with self.pool.borrow(b"BEGIN") as session:
+        with self.pool.borrow(b"BEGIN") as session, patient(session):
             self._migrate(session, now)
             ((schema,),) = session.cursor.execute(SQL["schema"]).fetchall()
             ids = [_meta(session, key) for key in ("store_id", "incarnation", "run_key")]
