@@ -23,6 +23,17 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 2
 
 
+def pytest_configure() -> None:
+    """Nothing that collecting thousands of tests makes is garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Tests stay until the end: no collection of garbage need look at them."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The long ones first, so that no worker is left with them when the others have nothing more to do."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
