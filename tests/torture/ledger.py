@@ -14,6 +14,7 @@ from diary import Line
 from step_ledger import check_steps
 
 from matins import Matins
+from matins.engine.audit_runs import SHORTENED, WITHDRAWN
 from matins.engine.schedules import decode
 from matins.engine.steps import of_step
 from matins.model.run import RunState
@@ -181,7 +182,7 @@ def _check_slots(
         if record.slot is not None:
             by_schedule[record.schedule_id].append(record)
             tally.slots += 1
-    gone = _pauses(events)
+    gone, taken_back = _pauses(events), _taken_back(events)
     for schedule_id, name, state, definition, cursor, due_at, _ in schedules:
         beat = beat_of(decode(definition))
         mine = by_schedule[schedule_id]
@@ -197,7 +198,8 @@ def _check_slots(
             tally.add("duplicated", len(twice), f"{name}: {twice[:3]}")
         else:
             spans = [(0, since - 1), *gone[schedule_id]]
-            _check_row(tally, name, beat, mine, cursor if state == "active" else None, spans, retired.get(schedule_id))
+            end = min(ends.get(schedule_id, 1 << 62) for ends in (retired, taken_back))
+            _check_row(tally, name, beat, mine, cursor if state == "active" else None, spans, end)
 
 
 def _check_row(
@@ -207,7 +209,7 @@ def _check_row(
     records: list[Record],
     cursor: int | None,
     gone: list[tuple[int, int]],
-    retired: int | None,
+    retired: int,
 ) -> None:
     """Records do not touch each other or the cursor, and there is no gap before the cursor; some slots may be gone.
     Records beyond it are of a clock that was ahead: the slots between them are still to come."""
@@ -219,7 +221,7 @@ def _check_row(
             tally.wrong(f"{name}: {record} does not cover what it says")
         if cursor is not None and record.first > cursor and record.planned_at < record.first:
             tally.wrong(f"{name}: {record} was planned before its time")
-    end = cursor or retired or 1 << 62
+    end = cursor or retired
     here = [] if cursor is None else [(cursor, cursor - 1)]
     marks = sorted([*((record.first, record.slot or 0) for record in records), *here])
     for (first, last), (start, _) in pairwise(marks):
@@ -242,6 +244,20 @@ def _retired(lines: Sequence[Line]) -> dict[int, int]:
             now = line["at"]
             ends = {schedule: min(end, now) for schedule, end in ends.items()}
     return ends
+
+
+def _taken_back(events: Iterable[Any]) -> dict[int, int]:
+    """When the records of schedules that made none afterwards were last taken back. Engines may do that for a step of
+    the clock before the last one, just when a schedule is retired."""
+    back: dict[int, int] = {}
+    newest: Counter[int] = Counter()
+    for schedule_id, run_id, kind, at, _ in events:
+        if kind in (SHORTENED, WITHDRAWN):
+            back[schedule_id] = at
+        elif run_id is not None and run_id > newest[schedule_id]:
+            newest[schedule_id] = run_id
+            back.pop(schedule_id, None)
+    return back
 
 
 def _slots(beat: Beat, first: int, end: int) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from agent_ledger import RUNS, check_agents
 from cast import HOLDS, RETRIES
+from clockwork import YEAR_MS
 from diary import Diary, Reader
 from ledger import Rows, Tally, reckon
 from stage import Stage
@@ -189,6 +190,36 @@ def test_the_reckoning_sees_what_is_wrong(fault: str, tmp_path: Path) -> None:
     spoiled = reckon(url, lines, now)
     counts = {name: getattr(spoiled, name) for name in _SPOILED}
     assert counts == {name: int(name == fault) for name in _SPOILED}, spoiled.notes
+
+
+def test_the_reckoning_knows_that_records_were_taken_back_when_a_schedule_was_retired(tmp_path: Path) -> None:
+    """S2: its cursor was told, then an engine noticed an earlier step of the clock, then the schedule was deleted"""
+    url = f"sqlite:///{tmp_path / 'retired.db'}"
+    bench = Sandbox(url, clock=ManualClock("2026-01-01T00:00:00Z"))
+    bench.job("work")(lambda run: {"epoch": run._attempt.epoch})
+    made = bench.add("steady", when="* * * * *", job="work", overlap="allow")
+    bench.run_until("2026-01-01T00:03:00Z")
+    bench.clock.step(YEAR_MS)
+    for _ in range(3):
+        bench.clock.advance(61_000)
+        bench.settle()
+    ahead = bench.clock.now_ms()  # and so is its cursor
+    bench.clock.step(-YEAR_MS)
+    bench.settle()
+    bench.delete("steady")
+    now = bench.clock.now_ms()
+    bench.close()
+    rows = Rows(url)
+    lines = [
+        {"kind": kind, "at": 0, "run": run, "epoch": epoch, "key": run}
+        for kind in ("begin", "end")
+        for run, epoch in rows.all("SELECT id, epoch FROM runs WHERE epoch > 0")
+    ]
+    lines += [{"kind": "stepped", "at": ahead}, {"kind": "retired", "schedule": int(made.id), "cursor": ahead}]
+    assert reckon(url, lines, now).notes == []
+    rows.all(f"DELETE FROM runs {_FIRST} true) + 1")
+    rows.close()
+    assert reckon(url, lines, now).lost == 1
 
 
 _SPOILED_AGENTS = {  # the schedule, the words of its last run that are told again and those that are not, its row
