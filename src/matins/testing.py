@@ -23,7 +23,7 @@ from typing import Any
 
 from matins.api.results import Run
 from matins.engine.when.triggers import to_datetime, to_ms
-from matins.executors.check_executor import CheckExecutor, awaited, call_logged
+from matins.executors.check_executor import CheckExecutor, call_logged
 from matins.executors.python import PythonExecutor, run_job
 from matins.executors.registry import runners
 from matins.executors.runners.conformance import check_runner
@@ -130,9 +130,6 @@ class InlineChecks(CheckExecutor):
     def drain(self) -> list[CheckedRun]:
         results, self.results = self.results, []
         return results
-
-    def _called(self, function: Callable[[], Any]) -> Any:
-        return awaited(function())
 
     def _in_background(self, function: Callable[[], Any]) -> None:
         call_logged(function)

@@ -8,16 +8,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 import matins.config
 from matins.config.presets import PRESETS
-from matins.config.schema import SHIPPED, schema_text
+from matins.config.schema import schema
 from matins.config.sections import DEFAULTS, DEFAULTS_HELP, SCHEDULE, SCHEDULES, SCHEDULES_HELP, TOP, sections, singles
 from matins.engine.settings import format_setting
 from matins.model.settings import Choice, Declared
 from matins.records.kind import RecordKind
 
 PAGE = Path(__file__).parents[2] / "docs" / "file.md"
-SCHEMA = Path(matins.config.__file__).with_name(SHIPPED)
+SCHEMA = Path(matins.config.__file__).with_name("matins.schema.json")
 _MARK = re.compile(r"<!-- settings: (\w+) -->\n.*?<!-- end -->\n", re.DOTALL)
 _HEAD = "| setting | what it is | example |\n| --- | --- | --- |\n"
 Row = tuple[str, str, object]
@@ -96,6 +98,10 @@ def _presets() -> str:
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def schema_text() -> str:
+    return orjson.dumps(schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 
 if __name__ == "__main__":

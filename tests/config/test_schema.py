@@ -9,11 +9,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from config_steps import EXAMPLES_KNOWN, interpreted
-from file_settings_page import PAGE, SCHEMA, rendered
+from file_settings_page import PAGE, SCHEMA, rendered, schema_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.config.schema import schema, schema_text, shipped
+from matins.config.schema import schema
 from matins.config.sections import SCHEDULE, SCHEDULES, TOP, sections, singles
 from matins.model.settings import Table
 from matins.texts.yaml_nodes import parse, to_python
@@ -30,7 +30,7 @@ def errors(text: str) -> list[str]:
 
 
 def test_what_is_shipped_is_current() -> None:
-    assert SCHEMA.read_text(encoding="utf-8") == schema_text() == shipped(), "run make pages"
+    assert SCHEMA.read_text(encoding="utf-8") == schema_text(), "run make pages"
 
 
 def test_the_page_says_what_the_declarations_say() -> None:

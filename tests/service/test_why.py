@@ -10,7 +10,7 @@ import every_store
 import pytest
 
 import postgres_fixtures
-from matins.api.codec import decode, encode
+from matins.api.codec import convert, to_document
 from matins.api.results import Explanation
 from matins.api.use_case import USE_CASES
 from matins.engine.gates import GATES
@@ -413,7 +413,7 @@ def test_the_answer_survives_the_wire(bench: Sandbox) -> None:
         ("audit.verify", bench.audit.verify()),
     ]
     for use_case, answer in answers:
-        assert decode(USE_CASES[use_case], encode(answer)) == answer
+        assert convert(USE_CASES[use_case], to_document(answer)) == answer
     record = bench.why("s").run
     assert record is not None
     assert record.run.state == "waiting"

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from sim_bugs import BUGS

@@ -16,10 +16,10 @@ from sim_steps import StepRules
 from sim_violation import require
 
 from matins.engine.steps import WAITING_FOR_STEP
-from matins.model.audit import AuditRows, SealRow, StoredEvent, WriterRow
+from matins.model.audit import SealRow, StoredEvent, WriterRow
 from matins.model.run import GatesPassed, RunState
 from matins.runtime.attempt import Attempt
-from matins.store.chain import chain_problems as chain_faults
+from whole_log import WholeLog, chain_problems
 
 STARTED = range(RunState.STARTING, RunState.HELD + 1)
 WAITING = range(RunState.WAITING, RunState.READY + 1)
@@ -257,10 +257,10 @@ class Observer:
         )
         writers = self.reader.query("SELECT id, pruned_seq, pruned_hash FROM writers ORDER BY id")
         seals = self.reader.query("SELECT id, at, heads, hash FROM seals ORDER BY id")
-        rows = AuditRows(
+        log = WholeLog(
             [*map(StoredEvent._make, events)], [*map(WriterRow._make, writers)], [*map(SealRow._make, seals)]
         )
-        wrong = list(chain_faults(rows))
+        wrong = chain_problems(log)
         require(12, not wrong, f"chains: {wrong}")
 
     def held(self) -> list[int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from matins.model.audit import AuditRows, StoredEvent
+from matins.model.audit import StoredEvent
 from matins.model.rows import NewEvent, NewRun, NewSchedule, StateChange
 from matins.model.run import RunState
 from matins.ports import Store, Transaction
-from matins.store.chain import chain_problems
+from whole_log import WholeLog, chain_problems
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000
@@ -80,6 +80,6 @@ def found_faults(store: Store) -> list[str]:
         return chain_problems(whole_log(transaction))
 
 
-def whole_log(transaction: Transaction) -> AuditRows:
+def whole_log(transaction: Transaction) -> WholeLog:
     events = sorted(transaction.logged(0, 10**9), key=lambda event: (event.writer, event.seq))
-    return AuditRows(events, transaction.writers(), transaction.seals(0, 10**9))
+    return WholeLog(events, transaction.writers(), transaction.seals(0, 10**9))

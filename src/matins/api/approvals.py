@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Approvals(Noun, noun="approvals"):
-    @use_case("read", "GET /v1/approvals", page=("after", "id"), tool="list_approvals")
+    @use_case("read", "GET /v1/approvals", page=("after", "id"))
     def list(
         self,
         *,

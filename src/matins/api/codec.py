@@ -24,11 +24,6 @@ def to_document(result: Any) -> Any:
     return msgspec.to_builtins(result)
 
 
-def decode(use_case: UseCase, body: bytes) -> Any:
-    """The typed result of a use case."""
-    return _decoder(use_case.returns).decode(body)
-
-
 def convert(use_case: UseCase, document: Any) -> Any:
     """The typed result of a use case, from JSON data."""
     try:
@@ -45,8 +40,3 @@ def result_type(use_case: UseCase) -> Any:
 @cache
 def _type(annotation: str) -> Any:
     return eval(annotation, {"builtins": builtins, **vars(results), **vars(_results)})
-
-
-@cache
-def _decoder(annotation: str) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(_type(annotation))

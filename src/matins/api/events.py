@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Events(Noun, noun="events"):
-    @use_case("read", "GET /v1/events", page=("after", "id"), tool="list_events")
+    @use_case("read", "GET /v1/events", page=("after", "id"))
     def list(
         self,
         *,

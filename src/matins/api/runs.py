@@ -30,7 +30,7 @@ _FIRST_LOOK_S, _SLOWEST_LOOK_S = 0.02, 0.5
 
 
 class Runs(Noun, noun="runs"):
-    @use_case("read", "GET /v1/runs", page=("before", "id"), tool="list_runs")
+    @use_case("read", "GET /v1/runs", page=("before", "id"))
     def list(
         self,
         *,
@@ -49,15 +49,15 @@ class Runs(Noun, noun="runs"):
     def live(self) -> builtins.list[LiveRun]:
         """List runs that have not ended, the newest first, each beside what its schedule usually takes."""
 
-    @use_case("read", "GET /v1/runs/{run_id:path}", tool="get_run")
+    @use_case("read", "GET /v1/runs/{run_id:path}")
     def get(self, run_id: RunId) -> Run:
         """Get a run."""
 
-    @use_case("run", "POST /v1/runs/{run_id:path}/cancel", tool="cancel_run")
+    @use_case("run", "POST /v1/runs/{run_id:path}/cancel")
     def cancel(self, run_id: RunId, *, reason: str = "cancelled") -> Run:
         """Cancel a run: at once when it has not started, else as soon as its worker has ended it."""
 
-    @use_case("run", "POST /v1/runs/{run_id:path}/retry", status=201, location="/v1/runs/{id}", tool="retry_run")
+    @use_case("run", "POST /v1/runs/{run_id:path}/retry", status=201, location="/v1/runs/{id}")
     def retry(self, run_id: RunId, *, from_step: str | None = None, key: str | None = None) -> Run:
         """Start a new run that repeats an ended one, with the settings of then, once per key.
 
@@ -93,7 +93,7 @@ class Runs(Noun, noun="runs"):
     def snapshot(self, run_id: RunId) -> Snapshot:
         """Get the settings of the schedule when this run was made."""
 
-    @use_case("read", "GET /v1/runs/{run_id:path}/output", tool="get_output")
+    @use_case("read", "GET /v1/runs/{run_id:path}/output")
     def output(
         self, run_id: RunId, *, offset: int = 0, limit: int = 65_536, stream: Literal["stdout", "stderr"] = "stdout"
     ) -> Output:

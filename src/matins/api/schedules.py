@@ -65,7 +65,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     system: System = noun()
 
     @use_case("change", "POST /v1/schedules", status=201, location="/v1/schedules/{agent}/{name}",
-              tool="create_schedule", settings="schedule")  # fmt: skip
+              settings="schedule")  # fmt: skip
     def add(
         self,
         name: str | None = None,
@@ -94,7 +94,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     def add_many(self, schedules: Sequence[Mapping[str, Any]]) -> builtins.list[str]:
         """Add many schedules with the arguments of `add`: all of them, or none when one is wrong."""
 
-    @use_case("read", "GET /v1/schedules", page=("after", "id"), tool="list_schedules")
+    @use_case("read", "GET /v1/schedules", page=("after", "id"))
     def list(
         self,
         *,
@@ -121,11 +121,11 @@ class Api(Noun, RecordNouns, noun="schedules"):
     def search(self, text: str, *, limit: Limit = 10) -> builtins.list[Found]:
         """Search schedules, agents and runs by name, text or number."""
 
-    @use_case("read", f"GET {_SCHEDULE}", tool="get_schedule", short=True)
+    @use_case("read", f"GET {_SCHEDULE}", short=True)
     def get(self, name: str, *, agent: str | None = None) -> Schedule:
         """Get a schedule: settings, state, last run."""
 
-    @use_case("change", f"PATCH {_SCHEDULE}", query=_AGENT, revision="if_rev", tool="update_schedule",
+    @use_case("change", f"PATCH {_SCHEDULE}", query=_AGENT, revision="if_rev",
               settings="schedule")  # fmt: skip
     def edit(
         self,
@@ -142,17 +142,17 @@ class Api(Noun, RecordNouns, noun="schedules"):
         `if_rev`: only if the schedule still has this revision.
         """
 
-    @use_case("change", f"DELETE {_SCHEDULE}", status=204, tool="delete_schedule")
+    @use_case("change", f"DELETE {_SCHEDULE}", status=204)
     def delete(self, name: str, *, agent: str | None = None) -> bool:
         """Delete a schedule. Its history is kept. False when there is none."""
 
-    @use_case("change", f"POST {_SCHEDULE}/pause", query=_AGENT, tool="pause_schedule")
+    @use_case("change", f"POST {_SCHEDULE}/pause", query=_AGENT)
     def pause(
         self, name: str, *, agent: str | None = None, note: str | None = None, until: Instant | None = None
     ) -> Schedule:
         """Pause a schedule. Running runs continue. `until`: when it resumes by itself."""
 
-    @use_case("change", f"POST {_SCHEDULE}/resume", query=_AGENT, tool="resume_schedule")
+    @use_case("change", f"POST {_SCHEDULE}/resume", query=_AGENT)
     def resume(self, name: str, *, agent: str | None = None) -> Schedule:
         """Resume a paused schedule: an interval from now, anything else at its next occurrence."""
 
@@ -175,7 +175,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     def resume_all(self, pause_id: str) -> Pause:
         """Resume what a pause of several schedules has paused, and nothing that somebody else paused or resumed."""
 
-    @use_case("run", f"POST {_SCHEDULE}/run", status=201, query=_AGENT, location="/v1/runs/{id}", tool="run_schedule")
+    @use_case("run", f"POST {_SCHEDULE}/run", status=201, query=_AGENT, location="/v1/runs/{id}")
     def run(self, name: str, *, key: str | None = None, agent: str | None = None) -> Run:
         """Start a run now, once per key: the same key gives the run that exists.
 
@@ -198,11 +198,11 @@ class Api(Noun, RecordNouns, noun="schedules"):
     def usual(self, name: str, *, agent: str | None = None) -> Usual:
         """Show what runs of a schedule usually take: duration, delay, cost and tokens of the last 100."""
 
-    @use_case("read", f"GET {_SCHEDULE}/why", tool="why")
+    @use_case("read", f"GET {_SCHEDULE}/why")
     def why(self, name: str, *, at: Instant | None = None, agent: str | None = None) -> Explanation:
         """Explain why a schedule ran or did not run at a slot (default: the last), and what each gate says now."""
 
-    @use_case("read", f"GET {_SCHEDULE}/preview", tool="preview_schedule")
+    @use_case("read", f"GET {_SCHEDULE}/preview")
     def preview(self, name: str, *, count: Count = 5, agent: str | None = None) -> Forecast:
         """Preview the next slots of a schedule, what each gate would say of them, and the cost of a day."""
 
@@ -255,7 +255,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     ) -> Calendar:
         """Count the slots of a schedule by day and state: of the last 365 days, or between two instants."""
 
-    @use_case("read", "GET /v1/triggers/next", tool="next_times")
+    @use_case("read", "GET /v1/triggers/next")
     def next_times(
         self,
         text: str,

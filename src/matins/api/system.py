@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class System(Noun, noun="system"):
-    @use_case("read", "GET /v1/stats", tool="stats")
+    @use_case("read", "GET /v1/stats")
     def stats(self) -> Stats:
         """Show counts of runs, queues and spending. Today is in the machine's own time zone."""
 
@@ -78,7 +78,7 @@ class System(Noun, noun="system"):
     def jobs(self) -> builtins.list[Job]:
         """List the jobs that schedules may name, with their inputs."""
 
-    @use_case("read", "GET /v1/whoami", tool="whoami")
+    @use_case("read", "GET /v1/whoami")
     def whoami(self) -> Whoami:
         """Show who the caller is, and which rights it has."""
 

@@ -66,8 +66,6 @@ class UseCase:
     max_bytes: int = 1 << 20
     engine: bool = False
     """Whether only the process of the engine can execute it."""
-    tool: str | None = None
-    """The name of the tool for agents."""
     settings: str | None = None
     """The kind of record whose settings are further arguments."""
     short: bool = False

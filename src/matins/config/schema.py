@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import Any
-
-import orjson
 
 from matins.api.schema import FILE_SCHEMA, Schema, file_property
 from matins.config.sections import DEFAULTS, DEFAULTS_HELP, SCHEDULE, SCHEDULES, SCHEDULES_HELP, TOP, sections, singles
@@ -13,7 +10,6 @@ from matins.engine.schedules import SETTINGS
 from matins.model.settings import Table
 from matins.records.kind import RecordKind
 
-SHIPPED = "matins.schema.json"
 _SCHEDULE: Schema = {"$ref": "#/$defs/schedule"}
 _NULLABLE_OBJECT = ["object", "null"]
 
@@ -47,15 +43,6 @@ def _schedule() -> Schema:
         "anyOf": [source, {"type": "object", "required": ["type", "repo"]}],
     }
     return found
-
-
-def shipped() -> str:
-    """The schema as a file of the package."""
-    return resources.files("matins.config").joinpath(SHIPPED).read_text(encoding="utf-8")
-
-
-def schema_text() -> str:
-    return orjson.dumps(schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 
 def _section(kind: RecordKind[Any]) -> Schema:

@@ -15,7 +15,6 @@ from matins.errors import Example, InvalidInput, TriggerError
 from matins.model.settings import Choice, Setting, Windows, Zone
 
 Mode = Literal["skip", "defer"]
-MODES: tuple[Mode, ...] = get_args(Mode)
 MAX_WINDOWS = 100
 _WINDOW_KEYS = ("days", "from", "to")
 _SHORT = tuple(day[:3].lower() for day in DAYS)

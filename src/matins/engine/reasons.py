@@ -81,7 +81,7 @@ def sentence(
     verbs = NOW if tense is PAST and state in (RunState.WAITING, RunState.QUEUED) else tense
     context = ReasonContext({"reason": reason, **(evidence or {})}, zone, at, verbs)
     code = RESOLVED if reason.startswith(RESOLVED) else reason
-    cause = _CAUSES[code](context) if code in _CAUSES else f'the reason is "{reason}"'
+    cause = CAUSES[code](context) if code in CAUSES else f'the reason is "{reason}"'
     if state is None or code in _WITH_STATE:
         return f"{cause[0].upper()}{cause[1:]}."
     many = _many(context) if state is RunState.SKIPPED else ""
@@ -280,7 +280,7 @@ def _cancelled(context: ReasonContext) -> str:
     return f"cancelled by {by}" if isinstance(by, str) else "cancelled"
 
 
-_CAUSES: dict[str, Callable[[ReasonContext], str]] = {
+CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "already_running": _already_running,
     "waiting_for": lambda context: f"{context.run()} must end first",
     "cancelling_other": _cancelling,
@@ -338,7 +338,6 @@ _CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "woken": lambda context: "the wait is over, and the gates are checked again",
     RESOLVED: lambda context: f"resolved by {context['reason'].removeprefix(RESOLVED)}{context.because('became')}",
 }
-CODES = frozenset(_CAUSES)
 _WITH_STATE = frozenset(["failed", "cancelled", RESOLVED])
 """Reasons whose sentence already starts with the state."""
 _RETRIED = frozenset(["guard", "pre_check", "hook", "target_busy", "waiting_for_target"])

@@ -41,14 +41,6 @@ class SealRow(NamedTuple):
     hash: bytes
 
 
-class AuditRows(NamedTuple):
-    """A whole log: events by chain, writers and seals."""
-
-    events: list[StoredEvent]
-    writers: list[WriterRow]
-    seals: list[SealRow]
-
-
 class EventLink(NamedTuple):
     """Where an event is in its chain."""
 

@@ -113,7 +113,7 @@ class Engine:
         self.dispatcher = Dispatcher(catalog, self.clearance, self.placement)
         self.timers = Timers(catalog)
         self.checks: Checks = NoChecks()
-        self.reaper = Reaper(store, clock, catalog, settings.lease_ms, settings.beat_ms)
+        self.reaper = Reaper(store, catalog, settings.lease_ms, settings.beat_ms)
         self.maintenance = Maintenance(store, settings.history_days, settings.history_runs)
         self._lineage = lineage or Lineage(store)
         self.turned_at = clock.boot_ms()

@@ -8,7 +8,7 @@ import orjson
 
 from matins.model.rows import NewEvent, StartedRun, WorkerRow
 from matins.model.run import RunState
-from matins.ports import Clock, Store, Transaction
+from matins.ports import Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, Executor, Mark
 from matins.runtime.catalog import Catalog, CompiledSchedule
@@ -20,9 +20,8 @@ class Reaper:
     """A worker is dead when its heartbeat has not changed for a lease, by the reaper's boot time. On a store with a
     single owner, every other worker is dead."""
 
-    def __init__(self, store: Store, clock: Clock, catalog: Catalog, lease_ms: int, every_ms: int) -> None:
+    def __init__(self, store: Store, catalog: Catalog, lease_ms: int, every_ms: int) -> None:
         self._store = store
-        self._clock = clock
         self._catalog = catalog
         self._lease = lease_ms
         self._every = every_ms
@@ -31,7 +30,6 @@ class Reaper:
         self._next = 0
         self._executor: Executor | None = None
         self._adopted: list[Attempt] = []
-        self.reaped = 0
 
     def open(self, worker: int, now: int, executor: Executor | None = None) -> None:
         self._worker = worker
@@ -100,7 +98,6 @@ class Reaper:
             mine = self._without_attempt(transaction.started(self._worker, mine=True), has)
             locked = {row.id for row in lost}
             lost = [row for row in mine + transaction.orphans() if row.id in locked]
-            self.reaped += len(lost)
             self._recover(transaction, lost, now)
 
     @staticmethod
@@ -119,9 +116,7 @@ class Reaper:
         for worker in sorted(dead):
             if not transaction.stop_worker(worker, now):
                 continue  # another reaper was faster
-            rows = transaction.started(worker, mine=True)
-            self.reaped += len(rows)
-            self._recover(transaction, rows, now, here=worker in here)
+            self._recover(transaction, transaction.started(worker, mine=True), now, here=worker in here)
 
     def _recover(self, transaction: Transaction, rows: list[StartedRun], now: int, *, here: bool = True) -> None:
         compiled = self._catalog.compiled(transaction, {row.key for row in rows})

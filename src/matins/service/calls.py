@@ -24,7 +24,6 @@ from matins.service.permissions import rights_of
 
 MAX_BODY_BYTES = 8 << 20
 _MAX_KEY_LENGTH = 150
-_MAX_TEXT_LENGTH = 64_000
 
 
 @dataclass(frozen=True)

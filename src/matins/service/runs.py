@@ -36,7 +36,6 @@ from matins.service.threads import thread_result
 from matins.work.sources import open_source
 
 _OUTCOMES = {"succeeded": SUCCEED, "failed": FAIL, "unknown": MARK_UNKNOWN, "retry": RETRY}
-_PAGE = 1_000
 _MAX_KEY_LENGTH = 200
 
 

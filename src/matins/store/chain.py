@@ -7,8 +7,7 @@ from hashlib import sha256
 
 import orjson
 
-from matins.engine.audit import PRUNED, pruning_of
-from matins.model.audit import AuditRows, ChainHead, EventLink, SealRow, StoredEvent, WriterRow
+from matins.model.audit import ChainHead, EventLink, SealRow, StoredEvent, WriterRow
 from matins.model.rows import NewEvent
 
 GENESIS = bytes(32)
@@ -115,16 +114,3 @@ class SealCheck:
 def name_of_seal(seal: SealRow) -> str:
     """The seal as people note it down."""
     return f"{seal.id}:{bytes(seal.hash).hex()}"
-
-
-def chain_problems(rows: AuditRows) -> list[str]:
-    """The problems of a whole log that is in memory: the first bad row of each chain, and the first bad seal."""
-    check = ChainCheck(rows.writers)
-    found = list(check.problems(rows.events))
-    pruned = max((event for event in rows.events if event.type == PRUNED), default=None)
-    seal, link = pruning_of(pruned).seal
-    links = {event.id: EventLink(event.id, event.writer, event.seq, event.hash) for event in rows.events}
-    problem = SealCheck(check.begins, (seal, bytes.fromhex(link))).problem(
-        rows.seals, lambda ids: [links[one] for one in ids if one in links]
-    )
-    return found + ([] if problem is None else [problem])

@@ -204,10 +204,6 @@ class SessionUsage(NamedTuple):
         cost = self.cost_usd - before.cost_usd
         return SessionUsage(tokens, self.cost_usd if cost < 0 else round(cost, 9))
 
-    def plus(self, other: SessionUsage) -> SessionUsage:
-        fresh, out, cached = (one + more for one, more in zip(self.tokens, other.tokens, strict=True))
-        return SessionUsage((fresh, out, cached), self.cost_usd + other.cost_usd)
-
 
 class Reader(Protocol):
     """Reads the output of one run. It never raises, for any bytes, and its memory is bounded."""

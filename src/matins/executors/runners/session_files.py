@@ -10,8 +10,6 @@ from typing import Protocol
 from matins.executors.runners.protocol import SessionUsage
 from matins.executors.runners.tool_events import Event, read_event
 
-_CHUNK = 1 << 20
-
 
 class SessionAccount(Protocol):
     """Adds up the events of a file."""

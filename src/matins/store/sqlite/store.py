@@ -80,7 +80,6 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
     def _leave_to_parent(self) -> None:
         """Leave the connection to the parent, in a forked child. The child opens the file again when it uses it."""
         self._lock = threading.RLock()  # a thread of the parent may have held it
-        self._thread = threading.local()
         self._writer = None
         if self.path is not None:
             self._readers.leave_to_parent()

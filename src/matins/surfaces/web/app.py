@@ -139,7 +139,6 @@ class Pages:
             zone=zone,
             zone_name=zone_name,
             theme=theme_of(cookies.get(THEME_COOKIE)),
-            htmx=header(scope, b"hx-request") is not None,
         )
 
     def _rendered(self, visit: Visit, page: Page, scope: Any) -> Response:

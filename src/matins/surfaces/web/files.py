@@ -38,10 +38,6 @@ class StaticFiles:
     def path(self, name: str) -> str:
         return f"/static/{self.hash}/{name}"
 
-    def packed_bytes(self) -> int:
-        """The size of the styles and scripts that a browser loads once."""
-        return sum(len(file.packed) for name, file in self._files.items() if not name.endswith(".svg"))
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._response(scope)(scope, receive, send)
 

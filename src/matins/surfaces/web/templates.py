@@ -18,7 +18,7 @@ from matins.model.counting import counted, runs_per_period
 from matins.records import record_kinds
 from matins.surfaces.web import sentences, states, times
 from matins.surfaces.web.files import StaticFiles
-from matins.surfaces.web.paths import full_name, schedule_path, why_path
+from matins.surfaces.web.paths import full_name, schedule_path
 from matins.surfaces.web.visit import Visit
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -61,7 +61,6 @@ def environment(files: StaticFiles) -> Environment:
         "schedule_look": states.of_schedule,
         "verdict_look": states.of_verdict,
         "schedule_path": schedule_path,
-        "why_path": why_path,
         "full_name": full_name,
         "example": example,
     }

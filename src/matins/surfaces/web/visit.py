@@ -36,7 +36,6 @@ class Visit:
     zone: tzinfo
     zone_name: str
     theme: str | None
-    htmx: bool
     form: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
