@@ -6,8 +6,8 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from queue import Empty, SimpleQueue
-from typing import NamedTuple, TypeVar
+from queue import SimpleQueue
+from typing import NamedTuple
 
 from matins.errors import StoreUnavailable
 from matins.executors.commands import Commands
@@ -27,8 +27,8 @@ from matins.net.outbound import HttpClient, Resolve
 from matins.ports import Clock
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
 from matins.runtime.run_context import ContextLoader
+from matins.runtime.thread_queue import drained
 
-T = TypeVar("T")
 log = logging.getLogger("matins")
 MAX_CONCURRENT = 64
 _THREADS = 4
@@ -146,14 +146,14 @@ class AgentExecutor:
             self._tasks.put(lambda attempt=attempt: self._adopt_one(attempt))
 
     def drain(self) -> list[AttemptEnd]:
-        for task in _drained(self._deferred):
+        for task in drained(self._deferred):
             self._tasks.put(task)
         supervisor = self._supervisor.started
         for run_id, epoch, process in supervisor.ended() if supervisor else ():
             started = self._started.pop((run_id, epoch), None)
             if started is not None:
                 self._tasks.put(lambda started=started, process=process: self._finish(started, process))
-        done = _drained(self._ended)
+        done = drained(self._ended)
         for item in done:
             self._active.pop(item.attempt.mark, None)
         self._admit()
@@ -180,7 +180,7 @@ class AgentExecutor:
         return self._offers
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
-        released = _drained(self._released)
+        released = drained(self._released)
         for attempt in released:
             self._active.pop(attempt.mark, None)
         for mark, (attempt, since) in list(self._waiting.items()):
@@ -338,12 +338,3 @@ class AgentExecutor:
         self._spending_watch.unwatch(attempt.mark)
         self._ended.put(AttemptEnd(attempt, outcome))
         self._wake()
-
-
-def _drained(queue: SimpleQueue[T]) -> list[T]:
-    drained: list[T] = []
-    try:
-        while True:
-            drained.append(queue.get_nowait())
-    except Empty:
-        return drained

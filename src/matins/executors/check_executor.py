@@ -9,12 +9,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from copy import deepcopy
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 from matins.executors.commands import CommandResult, Commands, hook_reply, storable_reason
 from matins.ports import Clock
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
+from matins.runtime.thread_queue import drained
 
 log = logging.getLogger("matins")
 Guard = Callable[[dict[str, Any]], Any]
@@ -61,12 +62,7 @@ class CheckExecutor:
             threading.Thread(target=self._run, args=(check,), name=f"matins-check-{check.run_id}", daemon=True).start()
 
     def drain(self) -> list[CheckedRun]:
-        results: list[CheckedRun] = []
-        try:
-            while True:
-                results.append(self._results.get_nowait())
-        except Empty:
-            return results
+        return drained(self._results)
 
     def stop(self) -> None:
         """End the running checks. The next engine runs them again."""

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import islice, zip_longest
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import NamedTuple, Protocol
 
 from matins.errors import StoreError
@@ -30,6 +30,7 @@ from matins.runtime.subscribers import (
     Turn,
     storable_text,
 )
+from matins.runtime.thread_queue import drained
 
 log = logging.getLogger("matins")
 MAX_QUEUES = 32
@@ -334,12 +335,7 @@ class ThreadWorkers:
         threading.Thread(target=self._deliver, args=(queue,), name="matins-delivery", daemon=True).start()
 
     def drain(self) -> list[QueueReport]:
-        reports: list[QueueReport] = []
-        try:
-            while True:
-                reports.append(self._reports.get_nowait())
-        except Empty:
-            return reports
+        return drained(self._reports)
 
     def _deliver(self, queue: DeliveryQueue) -> None:
         self._reports.put(deliver(queue, self._senders, self._stopped))

@@ -15,6 +15,7 @@ from driving import TOOLS
 from matins.errors import InvalidInput
 from matins.executors.runners.openai import OpenAI
 from matins.executors.runners.protocol import Call, MatinsServer, Runner
+from matins.executors.runners.session_files import folder_of
 from matins.executors.runners.shell import Shell
 from standin_path import STANDINS
 
@@ -279,3 +280,10 @@ def test_opencode_keeps_the_settings_that_the_agent_gives_inline() -> None:
         TOOLS["opencode"].command(call(server=SERVER, environment=own)).env_add["OPENCODE_CONFIG_CONTENT"]
     )
     assert (config["model"], sorted(config["mcp"])) == ("a/b", ["matins", "other"])
+
+
+def test_files_of_sessions_are_looked_for_where_the_agent_has_them() -> None:
+    """The folder that the variable names, or else the usual one in the home directory."""
+    home = {"HOME": "/home/ann"}
+    assert folder_of(home, "CODEX_HOME", ".codex") == Path("/home/ann/.codex")
+    assert folder_of({**home, "CODEX_HOME": "/srv/codex"}, "CODEX_HOME", ".codex") == Path("/srv/codex")

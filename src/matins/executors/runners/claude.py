@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from matins.executors.runners.call_checks import check_session_id, check_tool_call
 from matins.executors.runners.command_line import given_options
@@ -12,7 +11,7 @@ from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
 from matins.executors.runners.protocol import Call, Command, Limit, MatinsServer, SessionLedger, SessionUsage, StoppedBy
 from matins.executors.runners.provider_limits import instant, limit_of_status
-from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
+from matins.executors.runners.session_files import JsonLinesLedger, folder_of, newest
 from matins.executors.runners.tool_events import Event, action, shorten, storable
 from matins.model.transcript import Entry
 
@@ -77,8 +76,7 @@ class Claude:
 
     def ledger(self, call: Call) -> SessionLedger:
         """A transcript has the cost of its session whenever a run ends."""
-        chosen = call.environment.get("CLAUDE_CONFIG_DIR")
-        folder = (Path(chosen) if chosen else home_of(call.environment) / ".claude") / "projects"
+        folder = folder_of(call.environment, "CLAUDE_CONFIG_DIR", ".claude") / "projects"
         return JsonLinesLedger(lambda session: newest(folder, f"*/{session}.jsonl"), ClaudeAccount)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from matins.executors.runners.call_checks import check_tool_call, check_unused
 from matins.executors.runners.command_line import given_options
@@ -11,7 +10,7 @@ from matins.executors.runners.entries import amount, call, ended, note, problem,
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import Call, Command, MatinsServer, SessionLedger, SessionUsage
-from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
+from matins.executors.runners.session_files import JsonLinesLedger, folder_of, newest
 from matins.executors.runners.tool_events import Event, shorten
 from matins.model.transcript import Entry
 
@@ -67,8 +66,7 @@ class Codex:
 
     def ledger(self, call: Call) -> SessionLedger:
         """Codex records the tokens of a thread in its file after each answer."""
-        chosen = call.environment.get("CODEX_HOME")
-        folder = (Path(chosen) if chosen else home_of(call.environment) / ".codex") / "sessions"
+        folder = folder_of(call.environment, "CODEX_HOME", ".codex") / "sessions"
         return JsonLinesLedger(lambda thread: newest(folder, f"*/*/*/rollout-*-{thread}.jsonl"), CodexAccount)
 
 

@@ -70,6 +70,12 @@ def home_of(environment: Mapping[str, str]) -> Path:
     return Path(home) if home else Path.home()
 
 
+def folder_of(environment: Mapping[str, str], variable: str, usual: str) -> Path:
+    """The folder that a variable names, or else the usual one in the home directory."""
+    named = environment.get(variable)
+    return Path(named) if named else home_of(environment) / usual
+
+
 def newest(folder: Path, pattern: str) -> Path | None:
     """The newest file that matches."""
     try:

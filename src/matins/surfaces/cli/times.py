@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+from matins.surfaces.durations import SIZES, amounts
+
+_UNITS = ("d", "h", "m", "s")
 _TWO_DAYS, _WEEK_S, _SEASON_S = 172_800, 6 * 86_400, 270 * 86_400
 
 
@@ -29,7 +31,7 @@ def relative_time(text: str, at: datetime) -> str:
 def duration(seconds: float) -> str:
     """The duration in its largest unit; days only from two days on."""
     whole = round(seconds)
-    for size, unit in _UNITS:
+    for size, unit in zip(SIZES, _UNITS, strict=True):
         if whole >= (_TWO_DAYS if unit == "d" else size):
             return f"{whole // size}{unit}"
     return "0s"
@@ -44,12 +46,7 @@ def duration_text(milliseconds: int) -> str:
 
 def two_units(seconds: float) -> str:
     """For example: 3d 8h, 45s."""
-    left, parts = round(seconds), list[str]()
-    for size, unit in _UNITS:
-        amount, left = divmod(left, size)
-        if amount:
-            parts.append(f"{amount}{unit}")
-    return " ".join(parts[:2]) or "now"
+    return " ".join(amounts(seconds, _UNITS)[:2]) or "now"
 
 
 def local(text: str, at: datetime) -> str:

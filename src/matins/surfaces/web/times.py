@@ -6,7 +6,9 @@ from datetime import datetime, tzinfo
 
 from markupsafe import Markup, escape
 
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+from matins.surfaces.durations import amounts
+
+_UNITS = (" d", " h", " min", " s")
 _WEEK_S = 6 * 86_400
 
 
@@ -44,11 +46,7 @@ def relative(at: datetime, now: datetime) -> str:
 
 def length(seconds: float) -> str:
     """A duration in its largest units: 45 s, 7 min, 7 h 48 min, 3 d 8 h."""
-    left, parts = round(seconds), list[str]()
-    for size, unit in _UNITS:
-        amount, left = divmod(left, size)
-        if amount:
-            parts.append(f"{amount} {unit}")
+    parts = amounts(seconds, _UNITS)
     shown = parts[:2] if len(parts) > 1 and not parts[0].endswith("min") else parts[:1]
     return " ".join(shown) or "0 s"
 
