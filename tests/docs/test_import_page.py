@@ -37,7 +37,6 @@ def test_b11_the_commands_of_the_page(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     files(tmp_path, text)
     commands = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
-    assert len(commands) == 7
     summaries: list[str] = []
     for command in commands:
         words = [sys.executable, "-m", "matins", "--home", str(tmp_path / "home"), *shlex.split(command)[1:]]

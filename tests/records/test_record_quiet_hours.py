@@ -166,11 +166,3 @@ def test_an_unknown_zone(zone: str, hint: str) -> None:
     with pytest.raises(TimezoneError, match=f'Unknown time zone "{zone}"') as refused:
         quiet(NIGHT, timezone=zone)
     assert (refused.value.field, refused.value.hint) == ("timezone", f'Did you mean "{hint}"?')
-
-
-@pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\0b", None, 7])
-def test_a_name_that_cannot_be_shown(name: Any) -> None:
-    """S3"""
-    with pytest.raises(InvalidInput, match='"name" must be text of 1 to 200 printable characters') as refused:
-        QUIET_HOURS.parse(name, {"windows": NIGHT}, CONTEXT)
-    assert (refused.value.field, refused.value.hint) == ("name", f"For example: {QUIET_HOURS.example}")

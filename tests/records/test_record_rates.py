@@ -26,18 +26,11 @@ def test_b5_a_rate() -> None:
     assert rate("XAU", MAX_RATE).usd == MAX_RATE
 
 
-@pytest.mark.parametrize(
-    ("currency", "what"),
-    [
-        *((code, "is not a currency code other than USD") for code in ("EURO", "E1R", "eur", "USD", "usd", "$", "ſſſ")),
-        *((code, "must be text of 1 to 200 printable") for code in ("", "EU\n", "EUR\n", None, 5, ["EUR"])),
-    ],
-)
-def test_b5_a_rate_needs_a_code(currency: Any, what: str) -> None:
-    with pytest.raises(InvalidInput, match=what) as caught:
+@pytest.mark.parametrize("currency", ["EURO", "E1R", "eur", "USD", "usd", "$", "ſſſ"])
+def test_b5_a_rate_needs_a_code(currency: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a currency code other than USD") as caught:
         rate(currency, 1.1)
-    assert caught.value.field == "currency"
-    assert caught.value.hint in ("Use three capital letters, such as EUR.", f"For example: {RATES.example}")
+    assert (caught.value.field, caught.value.hint) == ("currency", "Use three capital letters, such as EUR.")
 
 
 @pytest.mark.parametrize("usd", [0, -1, math.nan, math.inf, "1.1", True, MAX_RATE + 1, HUGE], ids=range(8))

@@ -189,6 +189,16 @@ def is_json(value: Any) -> bool:
     return True
 
 
+@pytest.mark.parametrize("noun", [noun for noun, kind in record_kinds().items() if not kind.single])
+def test_a_record_needs_a_key_that_can_be_shown(noun: str) -> None:
+    kind = record_kinds()[noun]
+    wrong: tuple[Any, ...] = ("", " ", "a\nb", "a\0b", "\ud800", "x" * 201, None, 5, ["m"])
+    for key in wrong:
+        with pytest.raises(InvalidInput) as caught:
+            kind.check_key(key)
+        assert (caught.value.field, caught.value.hint) == (kind.key, f"For example: {kind.example}")
+
+
 @EVERY
 def test_the_hint_can_be_typed(declared: Declared) -> None:
     """P7: an example is one of the setting; a default is named where there is one to omit"""
