@@ -35,7 +35,7 @@ from matins.model.run import Outcome
 from matins.ports import Clock
 from matins.runtime.agent_folders import folder_of, is_own_folder, own_folder
 from matins.runtime.attempt import Attempt
-from matins.runtime.messages import prompt_context
+from matins.runtime.message_runs import prompt_context
 from matins.runtime.run_context import ContextLoader, RunContext
 from matins.work.sources import WorkSource, open_source
 

@@ -28,7 +28,7 @@ from matins.runtime.clock_watch import MAX_STEP_BACK_MS, ClockWatch
 from matins.runtime.dispatcher import Dispatcher, release
 from matins.runtime.lineage import Lineage
 from matins.runtime.maintenance import Maintenance
-from matins.runtime.messages import emit
+from matins.runtime.message_runs import emit
 from matins.runtime.placement import MissingEngines, Placement
 from matins.runtime.planner import Planner, mark_broken
 from matins.runtime.reaper import Reaper

@@ -14,7 +14,7 @@ from matins.errors import InvalidInput
 from matins.executors.runners.message import Message
 from matins.executors.runners.protocol import Call, EndpointConnection
 from matins.runtime.capacity import Capacity
-from matins.runtime.messages import emit
+from matins.runtime.message_runs import emit
 from matins.seeds import syris
 from matins.testing import ManualClock, Sandbox
 
