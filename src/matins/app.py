@@ -126,7 +126,7 @@ class App:
 
     def init(self, home: str | Path | None, folder: str | None, *, examples: bool = False) -> tuple[str, list[str]]:
         """Write a first configuration file into the home. Returns its path, and what was found."""
-        from matins.executors.tools import installed_tools
+        from matins.executors.agent_tools import installed_tools
         from matins.service.file.starter import Found, write_starter
         from matins.surfaces.home import Home, private_files
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from matins.engine.prices import Price, price_of
 from matins.errors import Example, InvalidInput
+from matins.executors.agent_tools import needs_of
 from matins.executors.preparation import check_workdir, find_program
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.protocol import AnyRunner, Call, EndpointRunner
 from matins.executors.secrets import environment_of, resolve
-from matins.executors.tools import needs_of
 from matins.model.agent import Agent
 from matins.net.outbound import check_url
 from matins.runtime.agent_folders import folder_of, is_own_folder

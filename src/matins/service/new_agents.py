@@ -13,8 +13,8 @@ from typing import Any, cast
 from matins.engine.jobs import AGENT_JOB
 from matins.errors import InvalidInput, NotFound
 from matins.executors.agent_checks import AgentProblem, agent_doubts, agent_problems
+from matins.executors.agent_tools import needs_of
 from matins.executors.registry import runners
-from matins.executors.tools import needs_of
 from matins.model.access import Principal
 from matins.model.agent import Agent
 from matins.ports import Transaction

@@ -14,9 +14,9 @@ from msgspec import structs
 
 from matins.api.results import Tool
 from matins.executors.agent_checks import credential_of
+from matins.executors.agent_tools import needs_of
 from matins.executors.registry import runners
 from matins.executors.secrets import inherited
-from matins.executors.tools import needs_of
 from matins.model.agent import Agent
 from matins.service.core import Core
 

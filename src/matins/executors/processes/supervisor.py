@@ -15,7 +15,7 @@ from matins.executors.processes.channel import Channel, Message, close_all, try_
 from matins.executors.processes.journal import name_of
 from matins.executors.processes.launch import EndedBy, Launch, ProcessOutcome, check_launch
 from matins.executors.processes.launch_message import LaunchMessage
-from matins.executors.processes.listening import ListeningThread
+from matins.executors.processes.listening_thread import ListeningThread
 from matins.executors.processes.run_files import RunFiles
 from matins.executors.processes.run_folder import LOG
 from matins.executors.processes.walls import Probe

@@ -7,7 +7,6 @@ from typing import Any
 
 from matins.executors.runners.call_checks import check_tool_call, check_unused
 from matins.executors.runners.command_line import given_options
-from matins.executors.runners.entries import amount, call, ended, note, problem, result, said
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
 from matins.executors.runners.protocol import (
@@ -21,6 +20,7 @@ from matins.executors.runners.protocol import (
 )
 from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
 from matins.executors.runners.tool_events import Event, action, shorten
+from matins.executors.runners.transcript_entries import amount, call, ended, note, problem, result, said
 from matins.model.transcript import Entry
 
 MODES = ("default", "auto_edit", "plan", "yolo")

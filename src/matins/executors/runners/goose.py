@@ -10,13 +10,13 @@ from pathlib import Path
 
 from matins.executors.runners.call_checks import check_tool_call, check_unused
 from matins.executors.runners.command_line import given_options
-from matins.executors.runners.entries import amount, call, ended, note, problem, result, said, thought
 from matins.executors.runners.goose_sessions import GooseLedger
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, StoppedBy
 from matins.executors.runners.session_files import home_of
 from matins.executors.runners.tool_events import Event, action, shorten
+from matins.executors.runners.transcript_entries import amount, call, ended, note, problem, result, said, thought
 from matins.model.transcript import Entry
 
 MODES = ("auto", "chat")

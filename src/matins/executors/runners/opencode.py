@@ -13,13 +13,13 @@ import re
 from matins.errors import InvalidInput
 from matins.executors.runners.call_checks import check_tool_call, check_unused
 from matins.executors.runners.command_line import given_options
-from matins.executors.runners.entries import call, note, problem, result, said, thought
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import Call, Command, RunnerResult
 from matins.executors.runners.provider_limits import LIMIT_STATUSES, limit_of_status, retry_after
 from matins.executors.runners.tool_events import Event, action, shorten
 from matins.executors.runners.tool_help import has_option
+from matins.executors.runners.transcript_entries import call, note, problem, result, said, thought
 from matins.model.transcript import Entry
 
 MODES = ("default", "auto")
