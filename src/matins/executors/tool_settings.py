@@ -14,7 +14,7 @@ from matins.executors.isolation import account_of
 from matins.executors.processes.launch import Account
 from matins.executors.runners.protocol import ToolSettings
 from matins.model.agent import Agent
-from matins.texts.entries import Jsonc
+from matins.texts.foreign_entry import Jsonc
 
 _SETTINGS = "settings.json"
 _KEPT = ("tmp", "history")

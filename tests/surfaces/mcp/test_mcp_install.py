@@ -20,7 +20,7 @@ from matins.surfaces.cli import cli
 from matins.surfaces.cli.mcp import INSTALLED
 from matins.surfaces.client import Client
 from matins.surfaces.mcp.clients import CLIENTS
-from matins.texts.entries import entry_in
+from matins.texts.foreign_entry import entry_in
 
 Install = Callable[..., Result]
 FILES = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from matins.texts.entries import Format, Jsonc, Toml, Yaml
+from matins.texts.foreign_entry import Format, Jsonc, Toml, Yaml
 
 NAME = "matins"
 TOKEN_VARIABLE = "MATINS_MCP_TOKEN"

@@ -16,7 +16,7 @@ from matins.errors import InvalidInput, MatinsError
 from matins.surfaces.mcp.bridge import Bridge
 from matins.surfaces.mcp.clients import Client, Entry
 from matins.texts import atomic_file
-from matins.texts.entries import edited, entry_in
+from matins.texts.foreign_entry import edited, entry_in
 
 BACKUP = ".before-matins"
 _PATIENCE_S = 60

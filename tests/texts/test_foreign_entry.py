@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from matins.errors import InvalidInput
-from matins.texts.entries import Format, Jsonc, Toml, Yaml, edited, entry_in
+from matins.texts.foreign_entry import Format, Jsonc, Toml, Yaml, edited, entry_in
 
 ENTRY = {"command": "/bin/matins", "args": ["mcp", "--client=x"]}
 AT = ("servers", "matins")
