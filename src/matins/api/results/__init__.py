@@ -3,6 +3,18 @@
 Ids are texts, instants are aware datetimes in UTC, amounts are texts with their currency.
 """
 
+from matins.api.results.events import (
+    Audit,
+    Call,
+    CallRun,
+    Delivery,
+    Event,
+    InboundTest,
+    Incident,
+    NewWebhook,
+    TestedDestination,
+    TestedSchedule,
+)
 from matins.api.results.forecasts import (
     AttemptSummary,
     CatchUp,
@@ -20,18 +32,6 @@ from matins.api.results.forecasts import (
     RunDetail,
     SettingChange,
     Slot,
-)
-from matins.api.results.messages import (
-    Audit,
-    Call,
-    CallRun,
-    Delivery,
-    Event,
-    InboundTest,
-    Incident,
-    NewWebhook,
-    TestedDestination,
-    TestedSchedule,
 )
 from matins.api.results.overview import (
     Absence,

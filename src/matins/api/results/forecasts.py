@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from matins.api.results.messages import Call
+from matins.api.results.events import Call
 from matins.api.results.runs import Run
 from matins.api.results.schedules import Approval
 from matins.model.schedule import ScheduleState
