@@ -22,7 +22,6 @@ from matins.service.events import Events
 from matins.service.explanations import Explanations
 from matins.service.file.apply import File
 from matins.service.file.write_back import FileWriter
-from matins.service.history import Calendars, History
 from matins.service.inbound import Inbound
 from matins.service.incidents import Destinations, Incidents
 from matins.service.jobs import KnownJobs
@@ -30,6 +29,7 @@ from matins.service.listing import RunLists, ScheduleLists
 from matins.service.missions import Missions
 from matins.service.new_agents import NewAgents
 from matins.service.output import Outputs
+from matins.service.past_days import Calendars, History
 from matins.service.pauses import Pauses
 from matins.service.permissions import check_right
 from matins.service.previews import Previews

@@ -15,10 +15,10 @@ from matins.errors import Conflict, InvalidInput
 from matins.model.access import Principal
 from matins.model.rows import NewEvent
 from matins.runtime.catalog import GLOBAL
+from matins.service.agent_tools import list_tools
 from matins.service.core import LEASE_MS, Core
 from matins.service.doctor import Doctor
 from matins.service.permissions import rights_of
-from matins.service.tools import list_tools
 
 
 @dataclass(frozen=True)
