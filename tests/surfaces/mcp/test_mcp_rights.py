@@ -12,11 +12,11 @@ from http_server import HttpServer
 
 from matins.model.access import OWNER, Principal
 from matins.runtime.run_tokens import run_token
-from matins.surfaces.mcp import protocol
+from matins.surfaces.mcp import json_rpc
 from matins.surfaces.mcp.cortex import CORTEX
 from matins.surfaces.mcp.polpo import POLPO
 from matins.surfaces.mcp.principal_calls import PrincipalCalls
-from matins.surfaces.mcp.server import ToolServer
+from matins.surfaces.mcp.tool_server import ToolServer
 from matins.surfaces.mcp.tools import TOOLS
 from matins.surfaces.mcp.toolsets import listed
 
@@ -47,7 +47,7 @@ def call(server: HttpServer, principal: Principal, toolset: str, tool: str, **gi
 
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": given}}
     calls = PrincipalCalls(server.matins, principal, "http://page.test")
-    answer = ToolServer(in_thread).answer(message, protocol.request_of(message), calls, toolset)
+    answer = ToolServer(in_thread).answer(message, json_rpc.request_of(message), calls, toolset)
     found: Any = asyncio.run(answer)
     return found["result"]
 
@@ -174,7 +174,7 @@ def check_fence(text: str | None) -> None:
 
 def test_b7_the_form_that_a_person_reads_shows_hidden_characters(server: HttpServer) -> None:
     """B7: a prompt cannot show the person something else than what is approved"""
-    from matins.surfaces.mcp.server import _asked  # pyright: ignore[reportPrivateUsage]
+    from matins.surfaces.mcp.tool_server import _asked  # pyright: ignore[reportPrivateUsage]
 
     request = {"prompt": f"Say hello{HIDDEN}", "name": TEXTS["json"]}
     found = _asked({"id": "1", "requested_by": "scout", "digest": "d", "request": request}, "approve")

@@ -13,10 +13,10 @@ from starlette.types import Receive, Scope, Send
 from matins.surfaces.http.endpoint import EndpointContext, headers_of, in_time, read_body
 from matins.surfaces.http.problems import problem
 from matins.surfaces.http.router import Route
-from matins.surfaces.mcp import protocol
+from matins.surfaces.mcp import json_rpc
+from matins.surfaces.mcp.json_rpc import Json, ProtocolError
 from matins.surfaces.mcp.principal_calls import PrincipalCalls
-from matins.surfaces.mcp.protocol import Json, ProtocolError
-from matins.surfaces.mcp.server import ToolServer
+from matins.surfaces.mcp.tool_server import ToolServer
 from matins.surfaces.mcp.toolsets import TOOLSETS
 
 PATH = "/mcp"
@@ -55,13 +55,13 @@ class _Endpoint:
         """Errors have a status of their own in the 2026-07-28 revision; before it, 200 as every other answer."""
         number, is_modern = None, True
         try:
-            message = protocol.read(body)
+            message = json_rpc.read(body)
             number = message.get("id")
-            request = protocol.request_of(message, headers)
+            request = json_rpc.request_of(message, headers)
             is_modern = request.is_modern
             answer = await self._server.answer(message, request, calls, self._toolset)
         except ProtocolError as error:
-            return _json(protocol.error_response(number, error), error.status if is_modern else 200)
+            return _json(json_rpc.error_response(number, error), error.status if is_modern else 200)
         return Response(status_code=202) if answer is None else _json(answer, 200)
 
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:

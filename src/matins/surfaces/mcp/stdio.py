@@ -11,10 +11,10 @@ import orjson
 
 from matins.api.use_case import Caller
 from matins.model.access import Principal
-from matins.surfaces.mcp import protocol
+from matins.surfaces.mcp import json_rpc
+from matins.surfaces.mcp.json_rpc import Json, ProtocolError
 from matins.surfaces.mcp.principal_calls import PrincipalCalls
-from matins.surfaces.mcp.protocol import Json, ProtocolError
-from matins.surfaces.mcp.server import ToolServer
+from matins.surfaces.mcp.tool_server import ToolServer
 
 NOT_RUNNING = "Note: no daemon is running, so nothing fires until `matins up`."
 
@@ -40,11 +40,11 @@ async def _serve(calls: PrincipalCalls, toolset: str) -> None:
 async def _answer(server: ToolServer, line: str, calls: PrincipalCalls, toolset: str) -> None:
     number = None
     try:
-        message = protocol.read(line)
+        message = json_rpc.read(line)
         number = message.get("id")
-        answer: Json | None = await server.answer(message, protocol.request_of(message), calls, toolset)
+        answer: Json | None = await server.answer(message, json_rpc.request_of(message), calls, toolset)
     except ProtocolError as error:
-        answer = protocol.error_response(number, error)
+        answer = json_rpc.error_response(number, error)
     if answer is not None:
         sys.stdout.write(orjson.dumps(answer).decode() + "\n")
         sys.stdout.flush()

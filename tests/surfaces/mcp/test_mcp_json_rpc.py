@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from http_server import HttpServer
 
-from matins.surfaces.mcp.protocol import HANDSHAKE, MODERN, ProtocolError, read, request_of
+from matins.surfaces.mcp.json_rpc import HANDSHAKE, MODERN, ProtocolError, read, request_of
 
 VERSION, CAPABILITIES = "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities"
 HEADERS = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}

@@ -11,10 +11,10 @@ import orjson
 
 from matins.errors import InvalidInput, MatinsError
 from matins.service.permissions import check_granted
-from matins.surfaces.mcp import protocol, texts
+from matins.surfaces.mcp import json_rpc, texts
 from matins.surfaces.mcp.answers import bounded, error_text, readable
+from matins.surfaces.mcp.json_rpc import Json, ProtocolError, Request
 from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
-from matins.surfaces.mcp.protocol import Json, ProtocolError, Request
 from matins.surfaces.mcp.tool import Tool, checked
 from matins.surfaces.mcp.tools import MAX_WAIT_S, shown_run
 from matins.surfaces.mcp.toolsets import find, listed
@@ -41,33 +41,33 @@ class ToolServer:
         """The response to a message; None for a notification."""
         if "id" not in message:
             return None
-        return protocol.response(request, await self._result(request, calls, toolset))
+        return json_rpc.response(request, await self._result(request, calls, toolset))
 
     async def _result(self, request: Request, calls: PrincipalCalls, toolset: str) -> Json:
         match request.method:
             case "server/discover" if request.is_modern:
-                return protocol.discovered(texts.INSTRUCTIONS)
+                return json_rpc.discovered(texts.INSTRUCTIONS)
             case "initialize" if not request.is_modern:
-                return protocol.initialized(request.params, texts.INSTRUCTIONS)
+                return json_rpc.initialized(request.params, texts.INSTRUCTIONS)
             case "ping" if not request.is_modern:
                 return {}
             case "tools/list":
                 tools = [_described(tool) for tool in listed(calls.principal, toolset)]
-                return {"tools": tools, **protocol.cached(_LIST_TTL_MS)}
+                return {"tools": tools, **json_rpc.cached(_LIST_TTL_MS)}
             case "tools/call":
                 return await self._call_tool(request, calls, toolset)
             case "resources/list":
-                return {"resources": [texts.PHRASES_RESOURCE], **protocol.cached()}
+                return {"resources": [texts.PHRASES_RESOURCE], **json_rpc.cached()}
             case "resources/templates/list":
-                return {"resourceTemplates": _templates(), **protocol.cached()}
+                return {"resourceTemplates": _templates(), **json_rpc.cached()}
             case "resources/read":
                 return await self._read_resource(request, calls)
             case "prompts/list":
-                return {"prompts": _prompts(), **protocol.cached()}
+                return {"prompts": _prompts(), **json_rpc.cached()}
             case "prompts/get":
                 return _prompt(request)
             case _:
-                raise ProtocolError(protocol.METHOD_NOT_FOUND, f'There is no method "{request.method}".')
+                raise ProtocolError(json_rpc.METHOD_NOT_FOUND, f'There is no method "{request.method}".')
 
     async def _call_tool(self, request: Request, calls: PrincipalCalls, toolset: str) -> Json:
         name, arguments = _text(request, "name"), _object(request, "arguments")
@@ -124,21 +124,21 @@ class ToolServer:
         try:
             text = await self._in_thread(texts.read_resource, calls, uri)
         except MatinsError as error:
-            raise ProtocolError(protocol.INVALID_PARAMS, error_text(error)) from None
-        return {"contents": [{"uri": uri, "text": text}], **protocol.cached()}
+            raise ProtocolError(json_rpc.INVALID_PARAMS, error_text(error)) from None
+        return {"contents": [{"uri": uri, "text": text}], **json_rpc.cached()}
 
 
 def _text(request: Request, name: str) -> str:
     value = request.params.get(name)
     if not isinstance(value, str):
-        raise ProtocolError(protocol.INVALID_PARAMS, f'"{name}" must be a text.')
+        raise ProtocolError(json_rpc.INVALID_PARAMS, f'"{name}" must be a text.')
     return value
 
 
 def _object(request: Request, name: str) -> Json:
     value = request.params.get(name)
     if not isinstance(value, dict | None):
-        raise ProtocolError(protocol.INVALID_PARAMS, f'"{name}" must be an object.')
+        raise ProtocolError(json_rpc.INVALID_PARAMS, f'"{name}" must be an object.')
     return cast("Json", value or {})
 
 
@@ -175,10 +175,10 @@ def _prompt(request: Request) -> Json:
     name, given = _text(request, "name"), _object(request, "arguments")
     prompt = texts.PROMPTS.get(name)
     if prompt is None:
-        raise ProtocolError(protocol.INVALID_PARAMS, f'There is no prompt "{name}".')
+        raise ProtocolError(json_rpc.INVALID_PARAMS, f'There is no prompt "{name}".')
     missing = [one for one in prompt.arguments if not isinstance(given.get(one), str)]
     if missing:
-        raise ProtocolError(protocol.INVALID_PARAMS, f"The prompt needs: {', '.join(missing)}.")
+        raise ProtocolError(json_rpc.INVALID_PARAMS, f"The prompt needs: {', '.join(missing)}.")
     text = prompt.text
     for one in prompt.arguments:
         text = text.replace(f"{{{one}}}", given[one])
