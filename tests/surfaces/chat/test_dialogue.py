@@ -6,7 +6,7 @@ import pytest
 
 from matins.errors import MatinsError
 from matins.surfaces.chat import drafts
-from matins.surfaces.chat.commands import Command, is_command, parse_command, without_prefix
+from matins.surfaces.chat.chat_commands import Command, is_command, parse_command, without_prefix
 from matins.surfaces.chat.drafts import Clock, Draft, answered, begin, instant_of, question
 from matins.surfaces.chat.messages import Button, Buttons, Code, Fields, Heading, Message, Text
 from matins.surfaces.chat.slack.payloads import heard, mentioned

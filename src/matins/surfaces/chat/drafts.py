@@ -14,7 +14,7 @@ from matins.engine.when.durations import parse_duration
 from matins.engine.when.parse import parse_trigger
 from matins.errors import InvalidInput, MatinsError
 from matins.model.trigger import Once
-from matins.surfaces.chat.commands import unquoted
+from matins.surfaces.chat.chat_commands import unquoted
 
 LIFETIME_MS = 900_000
 TYPES = ("interval", "daily", "weekly", "once")

@@ -15,7 +15,7 @@ from matins.model.chat import ChatApp
 from matins.service.chat import ChatPerson, ChatRecords
 from matins.surfaces.chat import drafts
 from matins.surfaces.chat.approval_cards import APPROVE, DENY, READ, subject_of
-from matins.surfaces.chat.commands import is_command, without_prefix
+from matins.surfaces.chat.chat_commands import is_command, without_prefix
 from matins.surfaces.chat.dialogue import CHANGE, CREATE, DROP, Dialogue, Incoming, Place, error_message
 from matins.surfaces.chat.messages import Message, text
 from matins.surfaces.chat.slack import forms
