@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matins.surfaces.web.files import StaticFiles
+from matins.surfaces.web.static_files import StaticFiles
 from matins.surfaces.web.templates import environment
 
 TEMPLATE = '<a title="{{ text }}">{{ text | shown }}</a><input value="{{ text | as_is }}">'

@@ -26,8 +26,8 @@ from matins.surfaces.http.router import Route
 from matins.surfaces.http.server_routes import login_code
 from matins.surfaces.http.stream import Stream
 from matins.surfaces.web import export
-from matins.surfaces.web.files import StaticFiles
 from matins.surfaces.web.live import LiveNames
+from matins.surfaces.web.static_files import StaticFiles
 from matins.surfaces.web.templates import environment, values_of
 from matins.surfaces.web.views import FRAGMENTS, VIEWS
 from matins.surfaces.web.visit import (

@@ -17,8 +17,8 @@ from matins.api.codec import to_document
 from matins.model.counting import counted, runs_per_period
 from matins.records import record_kinds
 from matins.surfaces.web import sentences, states, times
-from matins.surfaces.web.files import StaticFiles
 from matins.surfaces.web.paths import full_name, schedule_path
+from matins.surfaces.web.static_files import StaticFiles
 from matins.surfaces.web.visit import Visit
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
