@@ -13,7 +13,7 @@ from matins.api.paging import decode_cursor
 from matins.api.use_case import UseCase
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
-from matins.surfaces.http.problems import HttpError
+from matins.surfaces.http.problem_json import HttpError
 
 _MAX_DEPTH = 100
 _MAX_PAIRS = 200

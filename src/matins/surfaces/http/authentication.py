@@ -8,7 +8,7 @@ from typing import Any
 from matins.model.access import Principal
 from matins.service.sessions import SessionVerifier
 from matins.service.tokens import TokenVerifier
-from matins.surfaces.http.problems import HttpError
+from matins.surfaces.http.problem_json import HttpError
 
 COOKIE = "matins_session"
 CSRF = b"x-matins-csrf"

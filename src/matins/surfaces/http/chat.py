@@ -15,7 +15,7 @@ from matins.errors import MatinsError
 from matins.net.inbound import Delivery
 from matins.service.inbound import DeliveryRefusedError, parse_body
 from matins.surfaces.http.endpoint import headers_of, in_time, read_body
-from matins.surfaces.http.problems import HttpError, problem
+from matins.surfaces.http.problem_json import HttpError, problem
 
 PATH = "/chat/slack"
 MAX_BYTES = 1 << 20

@@ -28,7 +28,7 @@ from matins.surfaces.http import etags
 from matins.surfaces.http.arguments import read_request
 from matins.surfaces.http.authentication import Authenticator, header
 from matins.surfaces.http.connections import ARRIVED
-from matins.surfaces.http.problems import HttpError, problem
+from matins.surfaces.http.problem_json import HttpError, problem
 from matins.surfaces.http.turns import Turns
 
 _READ_ON = 4 << 20

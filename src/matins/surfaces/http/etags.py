@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from matins.surfaces.http.authentication import header
-from matins.surfaces.http.problems import HttpError
+from matins.surfaces.http.problem_json import HttpError
 
 _TAGS = re.compile(r'\s*(W/)?"([\x21\x23-\x7e]*)"\s*(?:,|$)')
 _REV = re.compile(r"[0-9]{1,15}")

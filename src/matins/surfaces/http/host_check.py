@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from matins.records.http_server import HttpServer
 from matins.surfaces.http.authentication import header
 from matins.surfaces.http.connections import proxy_test
-from matins.surfaces.http.problems import HttpError, problem
+from matins.surfaces.http.problem_json import HttpError, problem
 
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),

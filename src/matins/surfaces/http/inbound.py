@@ -17,7 +17,7 @@ from matins.service.inbound import DeliveryRefusedError, InboundReceiver, Receiv
 from matins.surfaces.http.chat import PATH as CHAT_PATH
 from matins.surfaces.http.chat import Chat, ChatEndpoint
 from matins.surfaces.http.endpoint import headers_of, in_time, read_body
-from matins.surfaces.http.problems import HttpError, problem
+from matins.surfaces.http.problem_json import HttpError, problem
 from matins.surfaces.http.router import Route, Router
 
 PATH = "/in/{name}"

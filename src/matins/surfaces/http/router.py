@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from matins.api.use_case import path_pattern
-from matins.surfaces.http.problems import HttpError
+from matins.surfaces.http.problem_json import HttpError
 
 Unknown = Callable[[HttpError, Scope, Receive, Send], Awaitable[None]]
 """Responds to a request that no route matches."""

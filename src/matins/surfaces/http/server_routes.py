@@ -21,7 +21,7 @@ from matins.surfaces.http.authentication import COOKIE, Authenticator, header, s
 from matins.surfaces.http.endpoint import EndpointContext, in_time, read_body
 from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.openapi import openapi
-from matins.surfaces.http.problems import HttpError, problem
+from matins.surfaces.http.problem_json import HttpError, problem
 from matins.surfaces.http.router import Route
 from matins.surfaces.http.stream import Stream
 

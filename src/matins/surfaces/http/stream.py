@@ -18,7 +18,7 @@ from matins.errors import InvalidInput
 from matins.model.access import OWNER, Principal
 from matins.surfaces.http.authentication import Authenticator, header
 from matins.surfaces.http.feed import EventFrame, Feed, Listener, Read
-from matins.surfaces.http.problems import HttpError, problem
+from matins.surfaces.http.problem_json import HttpError, problem
 
 HEARTBEAT_S = 15.0
 _SEND_TIMEOUT_S = 30.0

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from matins.surfaces.http.endpoint import EndpointContext, headers_of, in_time, read_body
-from matins.surfaces.http.problems import problem
+from matins.surfaces.http.problem_json import problem
 from matins.surfaces.http.router import Route
 from matins.surfaces.mcp import json_rpc
 from matins.surfaces.mcp.json_rpc import Json, ProtocolError

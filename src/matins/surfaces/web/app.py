@@ -21,7 +21,7 @@ from matins.ports import Clock
 from matins.surfaces.http.authentication import header
 from matins.surfaces.http.endpoint import EndpointContext
 from matins.surfaces.http.etags import is_unchanged
-from matins.surfaces.http.problems import HttpError, log, status_of
+from matins.surfaces.http.problem_json import HttpError, log, status_of
 from matins.surfaces.http.router import Route
 from matins.surfaces.http.server_routes import login_code
 from matins.surfaces.http.stream import Stream
