@@ -80,7 +80,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "sessions": Entry("sessions:sessions", "Manage browsers that are logged in."),
         "backup": Entry("daemon:backup", "Back up the store."),
         "service": Entry("daemon:service", "Install a systemd unit."),
-        "call": Entry("call:call", "Call any use case by name."),
+        "call": Entry("use_case_call:call", "Call any use case by name."),
         "completion": Entry("completion:completion", "Print a completion script."),
     },
     "More": {
