@@ -237,6 +237,39 @@ def test_what_a_day_will_cost(bench: Sandbox) -> None:
     assert (after.cost_per_day, after.tokens_per_day) == ("$2.40", 12_000)
 
 
+def test_b5_slots_are_over_budget_until_the_period_ends(bench: Sandbox) -> None:
+    """B3 B5 B13: as `why` says; and so it comes"""
+    bench.job("buy")(lambda run: run.spend("$0.60"))
+    bench.budgets.set("daily", period="day", max_cost="$1", timezone="UTC")
+    bench.add("s", when="0 */6 * * *", job="buy", max_cost="$0.60")
+    assert [slot.verdict for slot in bench.preview("s", count=3).slots] == ["runs"] * 3
+    bench.run_until("2026-03-27T13:00:00Z")
+    seen = bench.preview("s", count=3)
+    assert verdicts(seen) == [("03-27T18:00", "over_budget"), ("03-28T00:00", "runs"), ("03-28T06:00", "runs")]
+    assert seen.slots[0].sentence == (
+        'Will be over budget: budget "daily" will have $0.40 left of $1.00; this run will need $0.60. '
+        "It resets on 2026-03-28 00:00 UTC."
+    )
+    assert [gate.passes for gate in seen.slots[0].gates if gate.gate == "budget"] == [False]
+    assert seen.runs_per_day == 4  # a whole day is not told by what is left of this one
+    told = bench.why("s", at="2026-03-27T18:00:00Z")
+    assert told.summary == seen.slots[0].sentence
+    bench.run_until("2026-03-28T00:30:00Z")
+    ends = {run.slot: run.state for run in bench.runs.list(schedule="s") if run.slot}
+    assert [ends[slot.at] for slot in seen.slots[:2]] == ["over_budget", "succeeded"]
+
+
+def test_b5_a_one_shot_waits_for_the_next_period(bench: Sandbox) -> None:
+    """B3 B5: where that begins within its grace"""
+    bench.job("buy")(lambda run: run.spend("$0.60"))
+    bench.budgets.set("daily", period="day", max_cost="$1", timezone="UTC")
+    bench.add("s", when="0 9 * * *", job="buy", max_cost="$0.60")
+    bench.run_until("2026-03-27T10:00:00Z")
+    bench.add("late", when="2026-03-27T23:50:00Z", job="buy", max_cost="$0.60", grace="1h")
+    (slot,) = bench.preview("late").slots
+    assert (slot.verdict, iso(slot.until)) == ("deferred", "2026-03-28T00:00:00Z")
+
+
 @pytest.mark.parametrize("count", [0, -1, 1001, True, "5"])
 def test_a_bad_count_is_refused(in_memory: Sandbox, count: Any) -> None:
     """B3"""

@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from matins.engine.charges import BudgetShortage
 from matins.engine.gates import Candidate, Facts, Gate, Verdict, choose
+from matins.engine.gates.budget import BUDGET
 from matins.engine.planning import Timetable
 from matins.engine.policies import Policies
 from matins.model.run import RunState
 
 PREDICTABLE = tuple(gate for gate in choose("plan") if gate.predictable)
 """The gates that depend only on settings, policies and time."""
+_OVER_BUDGET = tuple(gate for gate in choose("plan") if gate.predictable or gate is BUDGET)
+"""A budget that is too small now stays so until its period ends. What is left of the next one is not known."""
 
 
 class ForecastSlot(NamedTuple):
@@ -33,7 +37,7 @@ class ForecastSlot(NamedTuple):
 
     @property
     def label(self) -> str:
-        """runs, deferred, coalesced, queued or skipped."""
+        """runs, deferred, coalesced, queued, skipped or over_budget."""
         if self.verdict is None:
             return "runs"
         if self.verdict.reason == "coalesced":
@@ -61,6 +65,8 @@ class ForecastStart(NamedTuple):
     waiting: Waiting = Waiting()
     failures: int = 0
     backs_off_until: int | None = None
+    shortage: BudgetShortage | None = None
+    """The budget that is too small for another run, as of now."""
 
 
 def forecast(timetable: Timetable, start: ForecastStart) -> Iterator[ForecastSlot]:
@@ -72,9 +78,10 @@ def forecast(timetable: Timetable, start: ForecastStart) -> Iterator[ForecastSlo
         at = max(due_at, start.now)
         waiting = waiting if at <= waiting.until else Waiting()  # a run still waits at `until` itself
         facts = Facts(waiting.runs, False, start.agent, start.policies, failures=start.failures)
-        facts = facts._replace(backs_off_until=start.backs_off_until)
+        short = start.shortage is not None and at < start.shortage.resets_at
+        facts = facts._replace(backs_off_until=start.backs_off_until, shortage=start.shortage if short else None)
         candidate = Candidate(timetable.definition, slot, facts, executions, False, at, due_at)
-        seen = _judged(candidate, slot, due_at)
+        seen = _judged(candidate, slot, due_at, _OVER_BUDGET if short else PREDICTABLE)
         yield seen
         if seen.verdict is not None and seen.verdict.reason == "end_date":
             return
@@ -84,8 +91,8 @@ def forecast(timetable: Timetable, start: ForecastStart) -> Iterator[ForecastSlo
         slot = _following(timetable, seen, at)
 
 
-def _judged(candidate: Candidate, slot: int, due_at: int) -> ForecastSlot:
-    verdicts = tuple((gate, gate.judge(candidate)) for gate in PREDICTABLE)
+def _judged(candidate: Candidate, slot: int, due_at: int, gates: tuple[Gate, ...]) -> ForecastSlot:
+    verdicts = tuple((gate, gate.judge(candidate)) for gate in gates)
     verdict = next((verdict for _, verdict in verdicts if verdict is not None), None)
     if verdict is None or verdict.state is not RunState.WAITING:
         return ForecastSlot(slot, due_at, candidate, verdicts, verdict, None)
@@ -95,7 +102,7 @@ def _judged(candidate: Candidate, slot: int, due_at: int) -> ForecastSlot:
 def _after_deferral(candidate: Candidate, deferred: Verdict) -> tuple[Verdict, int | None]:
     """The verdict and start of a deferred run, judged again at its time. The run is already counted as an execution."""
     definition = replace(candidate.definition, ends_at=None, max_executions=None)
-    facts = candidate.facts._replace(live=())
+    facts = candidate.facts._replace(live=(), shortage=None)
     verdict: Verdict | None = deferred
     until = candidate.now
     while verdict is not None and verdict.state is RunState.WAITING:

@@ -180,7 +180,7 @@ def _ahead(question: _Question, at: int) -> _Answer:
         stopped = state_report(question.schedule).sentence
         return _Answer("held_back", stopped) if stops else _Answer("due", _overdue(question, at))
     transaction, policies, schedule, compiled, now, _ = question
-    slot = slot_at(transaction, policies, schedule, compiled.timetable, at, now)
+    slot = slot_at(transaction, policies, schedule, compiled, at, now)
     return _Answer("to_come", _never(question) if slot is None else slot.sentence, slot=slot)
 
 

@@ -9,8 +9,11 @@ from typing import NamedTuple
 
 from matins.api.results import Forecast, ForecastStep, GateReport, Slot
 from matins.engine.budgets import MAX_PAST_RUNS, Spent, projected_per_day
+from matins.engine.charges import BudgetShortage
 from matins.engine.forecast import ForecastSlot, ForecastStart, Waiting, forecast
+from matins.engine.gates import BITS
 from matins.engine.gates.backing_off import Failures
+from matins.engine.gates.budget import BUDGET
 from matins.engine.money import format_money
 from matins.engine.planning import Timetable
 from matins.engine.policies import Policies
@@ -21,6 +24,8 @@ from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import RunRows, SpendingRows, Transaction
+from matins.runtime import spending
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.uncovered_slots import next_uncovered_slot
 from matins.service.gate_reports import gate_report, state_report
 
@@ -36,13 +41,20 @@ class _Start(NamedTuple):
 
 
 def forecast_result(
-    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, timetable: Timetable, count: int, now: int
+    transaction: Transaction,
+    policies: Policies,
+    schedule: ScheduleRecord,
+    timetable: Timetable,
+    count: int,
+    now: int,
+    shortage: BudgetShortage | None = None,
 ) -> Forecast:
+    """`shortage` is the budget that is too small for another run now."""
     zone = timetable.definition.trigger.timezone
     report = state_report(schedule)
     start = _start(transaction, policies, schedule, timetable, now)
     held = None if report.passes or schedule.paused_until is not None else report
-    seen = list(islice(forecast(timetable, start.forecast), count))
+    seen = list(islice(forecast(timetable, start.forecast._replace(shortage=shortage)), count))
     slots = [
         slot_of(timetable, item, held=held, earliest=timetable.from_completion and (n > 0 or start.waits))
         for n, item in enumerate(seen)
@@ -59,16 +71,30 @@ def forecast_result(
 
 
 def slot_at(
-    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, timetable: Timetable, at: int, now: int
+    transaction: Transaction,
+    policies: Policies,
+    schedule: ScheduleRecord,
+    compiled: CompiledSchedule,
+    at: int,
+    now: int,
 ) -> Slot | None:
     """The forecast of one future slot; None when the schedule has ended by then."""
+    timetable = compiled.timetable
     report = state_report(schedule)
     held = None if report.passes or schedule.paused_until is not None else report
     start = _nearer(timetable, _start(transaction, policies, schedule, timetable, now).forecast, at)
+    start = start._replace(shortage=budget_shortage(transaction, policies, compiled, now))
     for seen in forecast(timetable, start):
         if seen.slot >= at:
             return slot_of(timetable, seen, held=held) if seen.slot == at else None
     return None
+
+
+def budget_shortage(
+    transaction: Transaction, policies: Policies, compiled: CompiledSchedule, now: int
+) -> BudgetShortage | None:
+    """The budget that is too small for another run now. A run of steps reserves nothing: its steps do."""
+    return spending.forecast(transaction, policies, compiled, now) if BITS[BUDGET.name] & compiled.levels else None
 
 
 def _nearer(timetable: Timetable, start: ForecastStart, at: int) -> ForecastStart:

@@ -31,7 +31,7 @@ from matins.runtime.uncovered_slots import first_uncovered_slot
 from matins.service.additions import Additions
 from matins.service.core import Core
 from matins.service.drafts import Draft, changes_trigger, check_available
-from matins.service.forecasts import forecast_result
+from matins.service.forecasts import budget_shortage, forecast_result
 from matins.service.proposals import Proposals
 
 
@@ -74,10 +74,9 @@ class Previews:
         now = self.core.clock.now_ms()
         with self.core.store.reading() as transaction:
             schedule = self.core.find(transaction, name, agent)
-            timetable = self.core.compiled(transaction, schedule).timetable
-            return forecast_result(
-                transaction, self.core.catalog.policies(transaction), schedule, timetable, count, now
-            )
+            compiled, policies = self.core.compiled(transaction, schedule), self.core.catalog.policies(transaction)
+            shortage = budget_shortage(transaction, policies, compiled, now)
+            return forecast_result(transaction, policies, schedule, compiled.timetable, count, now, shortage)
 
     def preview_edit(
         self,

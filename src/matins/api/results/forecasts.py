@@ -59,7 +59,7 @@ class Slot(Struct, frozen=True):
     dst: str | None
     """What a change of the clocks did to it."""
     verdict: str
-    """runs, deferred, coalesced, queued or skipped; of a schedule that does not run, its state."""
+    """runs, deferred, coalesced, queued, skipped or over_budget; of a schedule that does not run, its state."""
     sentence: str
     until: datetime | None
     """When a deferred one continues."""

@@ -45,7 +45,15 @@ _UPCOMING = (
 _SLOTS = (Column("SLOT"), Column("IN"), Column("VERDICT"), Column("REASON", 20, wraps=True))
 _CATCH_UP = (Column("SLOT"), Column("SLOTS", right=True), Column("VERDICT"), Column("REASON", 20, wraps=True))
 _DEFAULT_COUNT = 5
-_MARKS = {"runs": "✓", "skipped": "↷", "deferred": "◌", "queued": "◌", "coalesced": "◌", "missed": "↷"}
+_MARKS = {
+    "runs": "✓",
+    "skipped": "↷",
+    "deferred": "◌",
+    "queued": "◌",
+    "coalesced": "◌",
+    "missed": "↷",
+    "over_budget": "↷",
+}
 _COLOURS = {"runs": "green", "skipped": "yellow", "deferred": "yellow"}
 _TEXT_SETTINGS = {name: SCHEDULE[name] for name in ("timezone", "dst_gap", "dst_overlap", "strict")}
 _PREVIEWED = {name: SCHEDULE[name] for name in ("timezone", "quiet_hours", "ends_at", "max_executions")}
