@@ -216,6 +216,19 @@ def test_events_go_on_after_the_last_one(scripted: Callable[..., Scripted]) -> N
     assert [headers.get("last-event-id") for _, headers, _ in server.asked] == [None, "7", "7", "8", "8"]
 
 
+def test_a_listener_that_takes_its_time_is_not_a_silent_daemon(
+    scripted: Callable[..., Scripted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S7: the daemon cuts off who does not read, who then goes on"""
+    head, now = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", [1_000.0]
+    monkeypatch.setattr("matins.surfaces.transports.http_client.time.monotonic", lambda: now[0])
+    server = scripted(head + frame(8), b"", head + frame(9))
+    with closing(Client(server.url, "t").events.follow()) as events:  # type: ignore[type-var]
+        assert next(events).id == "8"
+        now[0] += 600
+        assert next(events).id == "9"
+
+
 def test_the_token_is_not_shown() -> None:
     client = Client("http://127.0.0.1:9", "mtn_secret")
     assert "mtn_secret" not in repr(client) + client.url + repr(client._http) + client._http.described

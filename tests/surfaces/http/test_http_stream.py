@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from http_server import YEARLY, HttpServer
 
+from matins import AsyncClient
 from matins.errors import StoreUnavailable
 from matins.records.http_server import HttpServer as HttpSettings
 from matins.surfaces.client import Client
@@ -198,9 +199,8 @@ def test_the_client_gives_up_a_daemon_that_accepts_and_says_nothing(
     make_server: Callable[..., HttpServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A daemon that hangs, or another program on its port: not thirty times the silence of a heartbeat."""
-    module = "matins.surfaces.transports.http_client"
-    monkeypatch.setattr(f"{module}._SILENCE_S", 3.0)
-    monkeypatch.setattr(f"{module}._MAX_SILENCE_S", 5.0)
+    monkeypatch.setattr("matins.surfaces.transports.http_client.SILENCE_S", 3.0)
+    monkeypatch.setattr("matins.surfaces.transports.http_messages._MAX_SILENCE_S", 5.0)
     server = make_server(port=free_port(), heartbeat_s=0.05)
     port, client = server.port, Client(server.url, server.token)
     add(server, "a")
@@ -218,6 +218,31 @@ def test_the_client_gives_up_a_daemon_that_accepts_and_says_nothing(
         assert 1 <= len(accepted) <= 5
         for each in accepted:
             each.close()
+
+
+def test_followers_of_a_daemon_that_was_stopped_end_soon(
+    make_server: Callable[..., HttpServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S7: with and without an event loop"""
+    monkeypatch.setattr("matins.surfaces.transports.http_messages._MAX_ABSENCE_S", 0.5)
+    server = make_server(port=free_port())
+    add(server, "a")
+    with closing(Client(server.url, server.token)) as client:
+        events = client.events.follow(after="0", types="schedule.created")
+        assert next(events).schedule == "a"
+        server.close()
+        with pytest.raises(StoreUnavailable, match="has stopped"):
+            next(events)
+
+    async def follow(again: HttpServer) -> None:
+        async with AsyncClient(again.url, again.token) as client:
+            events = client.events.follow(after="0", types="schedule.created")
+            assert (await anext(events)).schedule == "a"
+            await asyncio.to_thread(again.close)
+            with pytest.raises(StoreUnavailable, match="has stopped"):
+                await anext(events)
+
+    asyncio.run(follow(make_server(port=free_port())))
 
 
 def test_a_hundred_listeners_cost_one_look(

@@ -18,12 +18,13 @@ from matins.surfaces.transports.http_messages import (
     ANSWERING_S,
     CUT_OFF,
     MAX_EVENT_BYTES,
-    MAX_RECONNECTS,
+    SILENCE_S,
     STILL_ANSWERING,
     TRIES,
     Daemon,
     Frame,
     FrameReader,
+    Patience,
     Request,
     Response,
     error_of,
@@ -38,7 +39,6 @@ from matins.surfaces.transports.http_messages import (
 
 MAX_CONNECTIONS = 16
 """More calls at once wait for one of these. Streams of events have their own."""
-_SILENCE_S = 45.0
 _READ_BYTES = 1 << 16
 _ERRORS = (*CUT_OFF, httptools.HttpParserError)
 
@@ -146,32 +146,33 @@ class AsyncHttp:
     # -- events
 
     async def follow(self, use_case: UseCase, arguments: Mapping[str, Any]) -> AsyncIterator[Any]:
-        """Live events, without an end. After a reconnect, events from the time without a connection follow."""
+        """Live events, until the daemon is gone. After a reconnect, events from the time without a connection
+        follow."""
         wanted = schedule_of(arguments)
         schedule = None if wanted is None else (await self._document(USE_CASES["schedules.get"], wanted))["id"]
         only = wanted_fields(arguments, schedule)
         at = None if arguments.get("after") is None else str(arguments["after"])
-        reconnects = MAX_RECONNECTS  # the first connection must succeed
+        patience, loop = Patience(self._daemon), asyncio.get_running_loop()
         while True:
+            failure: Exception | None = None
             try:
                 async with aclosing(self._frames(arguments, at)) as frames:
                     async for frame in frames:
-                        reconnects, at = 0, frame.at
+                        at = frame.at
                         event = wanted_event(frame, only)
                         if event is not None:
                             (item,) = codec.convert(use_case, [event])
                             yield item
+                        patience.heard(loop.time())
             except (*_ERRORS, StoreUnavailable) as error:
-                if reconnects >= MAX_RECONNECTS:
-                    raise self._daemon.unreachable(error) from error
-            reconnects += 1
-            await asyncio.sleep(min(reconnects, 5) * 0.2)
+                failure = error
+            await asyncio.sleep(patience.wait_s(failure, loop.time()))
 
     async def _frames(self, arguments: Mapping[str, Any], at: str | None) -> AsyncGenerator[Frame]:
-        async with asyncio.timeout(_SILENCE_S):
+        async with asyncio.timeout(SILENCE_S):
             connection = await self._open()
         try:
-            async with asyncio.timeout(_SILENCE_S):
+            async with asyncio.timeout(SILENCE_S):
                 answer = await connection.begin(self._daemon.stream(arguments, at))
                 if answer.status != 200:
                     raise error_of(await connection.rest_of(answer))
@@ -181,7 +182,7 @@ class AsyncHttp:
                     yield frame
                 if len(answer.body) > MAX_EVENT_BYTES:
                     raise ConnectionResetError("an event is too large")
-                async with asyncio.timeout(_SILENCE_S):  # not around `yield`: the caller may take its time
+                async with asyncio.timeout(SILENCE_S):  # not around `yield`: the caller may take its time
                     more = await connection.read_more(answer)
         finally:
             await connection.close()

@@ -16,12 +16,13 @@ from matins.surfaces.transports.http_messages import (
     ANSWERING_S,
     CUT_OFF,
     MAX_EVENT_BYTES,
-    MAX_RECONNECTS,
+    SILENCE_S,
     STILL_ANSWERING,
     TRIES,
     Daemon,
     Frame,
     FrameReader,
+    Patience,
     Request,
     Response,
     error_of,
@@ -33,11 +34,6 @@ from matins.surfaces.transports.http_messages import (
     wanted_event,
     wanted_fields,
 )
-
-_SILENCE_S = 45.0
-"""Three heartbeats."""
-_MAX_SILENCE_S = 60.0
-"""A daemon that says nothing for so long is given up, also when something accepts connections in its place."""
 
 
 class Http:
@@ -90,27 +86,28 @@ class Http:
                 yield from codec.convert(use_case, [event])
 
     def follow_documents(self, arguments: Mapping[str, Any]) -> Generator[dict[str, Any]]:
-        """Live events, without an end. After a reconnect, events from the time without a connection follow."""
+        """Live events, until the daemon is gone. After a reconnect, events from the time without a connection
+        follow."""
         wanted = schedule_of(arguments)
         schedule = None if wanted is None else self.document(USE_CASES["schedules.get"], wanted)["id"]
         only = wanted_fields(arguments, schedule)
         at = None if arguments.get("after") is None else str(arguments["after"])
-        reconnects, heard_at = MAX_RECONNECTS, time.monotonic()  # the first connection must succeed
+        patience = Patience(self._daemon)
         while True:
-            connection = self._open(_SILENCE_S)
+            failure: Exception | None = None
+            connection = self._open(SILENCE_S)
             try:
                 for frame in self._frames(connection, arguments, at):
-                    reconnects, heard_at, at = 0, time.monotonic(), frame.at
+                    at = frame.at
                     event = wanted_event(frame, only)
                     if event is not None:
                         yield event
+                    patience.heard(time.monotonic())  # after `yield`: the caller may take its time
             except (*CUT_OFF, StoreUnavailable) as error:
-                if reconnects >= MAX_RECONNECTS or time.monotonic() - heard_at >= _MAX_SILENCE_S:
-                    raise self._daemon.unreachable(error) from error
+                failure = error
             finally:
                 connection.close()
-            reconnects += 1
-            time.sleep(min(reconnects, 5) * 0.2)
+            time.sleep(patience.wait_s(failure, time.monotonic()))
 
     def _frames(
         self, connection: http.client.HTTPConnection, arguments: Mapping[str, Any], at: str | None

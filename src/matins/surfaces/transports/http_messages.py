@@ -24,7 +24,13 @@ ANSWERING = 50
 """How often a request is repeated whose first one is still being answered."""
 ANSWERING_S = 0.1
 STILL_ANSWERING: Any = object()
-MAX_RECONNECTS = 30
+SILENCE_S = 45.0
+"""Three heartbeats."""
+_MAX_RECONNECTS = 30
+_MAX_SILENCE_S = 60.0
+"""A daemon that says nothing for so long is given up, also when something accepts connections in its place."""
+_MAX_ABSENCE_S = 5.0
+"""A daemon is back within this time when it is restarted. Otherwise nobody listens because it was stopped."""
 MAX_EVENT_BYTES = 1 << 22
 
 
@@ -101,6 +107,45 @@ class Daemon:
     def unreachable(self, error: BaseException) -> StoreUnavailable:
         text = str(error) or type(error).__name__
         return StoreUnavailable(f"No daemon answers at {self.url}: {text}.", hint="Start it: matins up")
+
+    def stopped(self) -> StoreUnavailable:
+        return StoreUnavailable(f"The daemon at {self.url} has stopped.", hint="Start it: matins up")
+
+
+class Patience:
+    """How long a follower of events tries to reconnect. `now` is in seconds of a clock that is never set."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._tries = 0
+        self._heard_at: float | None = None
+        self._absent_since: float | None = None
+
+    def heard(self, now: float) -> None:
+        self._tries, self._heard_at, self._absent_since = 0, now, None
+
+    def wait_s(self, error: BaseException | None, now: float) -> float:
+        """Seconds until the next try, after a stream that ended or failed. Raises StoreUnavailable to give up."""
+        self._tries += 1
+        if self._heard_at is not None and self._is_absent(error, now):
+            raise self._daemon.stopped() from error
+        if error is not None and self._is_over(now):
+            raise self._daemon.unreachable(error) from error
+        return min(self._tries, 5) * 0.2
+
+    def _is_absent(self, error: BaseException | None, now: float) -> bool:
+        """Whether nobody has listened for too long."""
+        if not isinstance(error, ConnectionRefusedError):
+            self._absent_since = None
+            return False
+        if self._absent_since is None:
+            self._absent_since = now
+        return now - self._absent_since >= _MAX_ABSENCE_S
+
+    def _is_over(self, now: float) -> bool:
+        if self._heard_at is None:
+            return True  # the first connection must succeed
+        return self._tries > _MAX_RECONNECTS or now - self._heard_at >= _MAX_SILENCE_S
 
 
 def result_of(use_case: UseCase, request: Request, response: Response) -> Any:
