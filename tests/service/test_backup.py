@@ -10,10 +10,12 @@ import pytest
 
 import postgres_fixtures
 from matins import Matins
+from matins.api.use_case import USE_CASES
 from matins.errors import Conflict, InvalidInput, NotAllowed, StoreCorrupt, StoreError
 from matins.model.access import Principal
 from matins.testing import ManualClock, Sandbox
 
+DOCS = Path(__file__).parents[2] / "docs"
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
 
 
@@ -42,6 +44,28 @@ def test_a_copy_made_while_schedules_fire_is_whole(tmp_path: Path) -> None:
         assert copy.audit.verify().problems == []
         assert len(copy.list()) == 50
         assert copy.events.list(after=0, limit=1000)[: len(before)] == before
+
+
+def test_the_output_of_runs_is_not_in_a_copy(tmp_path: Path) -> None:
+    """S7: the answer is, which is a part of what the agent wrote. The documentation and the call say so."""
+    script = "echo answer; seq --format='line %g of the output' 5000; echo error $((40 + 2)) >&2"
+    with Matins(f"sqlite:///{tmp_path}/matins.db") as m:
+        m.agents.set("scout", runner="shell", command=["sh", "-c", script])
+        m.add("look", when="every 1000 days", agent="scout", prompt="Look.")
+        run = m.runs.wait(m.run("look").id, timeout=90)
+        written = m.runs.output(run.id, limit=1 << 20).text, m.runs.output(run.id, stream="stderr").text
+        m.system.backup(tmp_path / "copy.db")
+    m.close()
+    assert run.state == "succeeded"
+    assert ("line 2500 of the output" in written[0], written[1]) == (True, "error 42\n")
+    copied = (tmp_path / "copy.db").read_bytes()
+    assert (b"line 2500 of the output" in copied, b"error 42" in copied) == (False, False)
+    assert list(tmp_path.glob("copy*")) == [tmp_path / "copy.db"]
+    with closing(Matins(f"sqlite:///{tmp_path}/copy.db")) as copy:
+        assert copy.runs.get(run.id).outcome["result"]["text"].startswith("answer\n")
+        assert copy.runs.output(run.id).total == 0
+    assert "does not hold the output of runs" in (DOCS / "running.md").read_text(encoding="utf-8")
+    assert "without the output of runs" in USE_CASES["system.backup"].help
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

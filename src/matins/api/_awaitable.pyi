@@ -602,7 +602,7 @@ class AwaitableSystem(AwaitableNoun):
 
         Without `versions`, no tool is started to tell its own; only the owner can have them started."""
     async def backup(self, path: FilePath) -> Backup:
-        """Back up the store to a new file on the machine of the store, also while engines run."""
+        """Back up the database to a new file on its machine, also while engines run, without the output of runs."""
     async def jobs(self) -> builtins.list[Job]:
         """List the jobs that schedules may name, with their inputs."""
     async def whoami(self) -> Whoami:

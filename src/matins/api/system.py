@@ -72,7 +72,7 @@ class System(Noun, noun="system"):
 
     @use_case("govern", "POST /v1/backup")
     def backup(self, path: FilePath) -> Backup:
-        """Back up the store to a new file on the machine of the store, also while engines run."""
+        """Back up the database to a new file on its machine, also while engines run, without the output of runs."""
 
     @use_case("read", "GET /v1/jobs", engine=True)
     def jobs(self) -> builtins.list[Job]:

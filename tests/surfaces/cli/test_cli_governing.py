@@ -159,7 +159,10 @@ def test_backup(user: User, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     result = user.types("backup", str(copy))
     assert result.stdout == f"Backed up to {copy}: {copy.stat().st_size:,} bytes\n"
-    assert result.stderr == "Copying the store …\n"
+    copying, told = result.stderr.splitlines()
+    assert copying == "Copying the store …"
+    assert told == "The output of runs is not in it: that is in the folder beside the store (matins.db.runs)."
+    assert "output of runs (matins logs) is not in it" in " ".join(user.says("backup", "--help").split())
     there = Sandbox(f"sqlite:///{copy}")
     assert [schedule.name for schedule in there.list()] == ["s"]
     there.engine.close()

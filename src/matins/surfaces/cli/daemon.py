@@ -84,12 +84,16 @@ def _finding(context: CliContext, finding: Document) -> list[str]:
 @click.argument("path", type=click.Path(dir_okay=False))
 @pass_context
 def backup(context: CliContext, path: str) -> None:
-    """The copy at PATH is complete, also while an engine runs."""
+    """The copy at PATH has the whole database, also while an engine runs.
+
+    The output of runs (matins logs) is not in it: copy its folder too, if you need it.
+    """
     from pathlib import Path
 
     context.note("Copying the store …")
     found = context.call("system.backup", path=str(Path(path).absolute()))
     context.show(found, lambda: one_line(f"Backed up to {found['path']}: {found['bytes']:,} bytes"))
+    context.note("The output of runs is not in it: that is in the folder beside the store (matins.db.runs).")
 
 
 service = click.Group("service", help=help_of("service"))
