@@ -14,6 +14,14 @@ from calling import KEY, ask, asked
 from office import Office
 
 from matins.engine.when.triggers import to_datetime
+from matins.errors import StoreUnavailable
+from matins.executors import endpoint_calls
+from matins.executors.endpoint_calls import SpendingAllowance
+from matins.executors.runners.protocol import RunnerResult
+from matins.model.run import Usage
+from matins.runtime import run_context
+from matins.runtime.spending import SpendingLimit
+from matins.testing import ManualClock
 from standins.endpoint import Endpoint
 
 endpoint = calling.endpoint
@@ -63,6 +71,43 @@ def test_the_request_is_one_for_chat_completions(office: Office, endpoint: Endpo
             {"role": "user", "content": "[Scheduled Task] Hello"},
         ],
     }
+
+
+def test_b5_a_store_that_is_away_ends_no_call(
+    office: Office, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B5, S7: the limits are read again during the call; when they cannot be, it goes on"""
+    limits, reads = run_context.spending_limits, list[int]()
+
+    def read_once(*arguments: Any) -> list[SpendingLimit]:
+        reads.append(len(reads))
+        if len(reads) > 1:
+            raise StoreUnavailable("The server is away.")
+        return limits(*arguments)
+
+    monkeypatch.setattr(run_context, "spending_limits", read_once)
+    monkeypatch.setattr(endpoint_calls, "_REREAD_MS", 0)
+    run = asked(office, endpoint, "Hello", {"max_tokens": 1_000_000})
+    assert run.state == "succeeded", run.outcome
+    assert len(reads) > 1
+
+
+def test_b5_limits_that_were_read_last_hold_until_the_store_is_back() -> None:
+    """B5, S7: they are asked for again at the next look"""
+    clock, allowed = ManualClock(), [[SpendingLimit(None, 100, "allowed")]]
+
+    def bounds() -> list[SpendingLimit]:
+        if not allowed:
+            raise StoreUnavailable("The server is away.")
+        return allowed.pop()
+
+    allowance = SpendingAllowance(clock, bounds, lambda result: Usage(tokens=result.tokens_out))
+    few, many = (RunnerResult(True, True, tokens_out=tokens) for tokens in (50, 101))
+    clock.advance(1_000)
+    assert allowance.exceeded(few) is None
+    assert "more than the 100 allowed" in (allowance.exceeded(many) or "")
+    allowed.append([SpendingLimit(None, 40, "allowed")])
+    assert "more than the 40 allowed" in (allowance.exceeded(few) or "")
 
 
 def test_c4_a_conversation_goes_on(office: Office, endpoint: Endpoint) -> None:
