@@ -17,7 +17,8 @@ from matins import Matins
 from matins.errors import StoreBusy, StoreUnavailable
 from matins.store.sqlite import ownership
 from matins.store.sqlite.ownership import Ownership
-from matins.testing import Sandbox
+from matins.store.sqlite.store import SqliteStore
+from matins.testing import ManualClock, Sandbox
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -38,6 +39,105 @@ def test_a_file_that_is_gone_is_noticed(tmp_path: Path, replaced: bool) -> None:
         kept.rename(file)
         sandbox.engine.run_once()
         assert len(sandbox.runs.list()) == 1
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_backup_that_is_put_over_a_running_engine_is_noticed(tmp_path: Path, in_place: bool) -> None:
+    """S7, B1: nothing is started or written, and the next start finds the backup as it was made"""
+    file, copy = tmp_path / "matins.db", tmp_path / "copy.db"
+    with closing(backed_up(file, copy)) as sandbox:
+        if in_place:
+            shutil.copyfile(copy, file)
+        else:
+            shutil.copyfile(copy, tmp_path / "new.db")
+            (tmp_path / "new.db").replace(file)
+        sandbox.clock.advance(60_000)
+        assert sandbox.engine.run_once() > 0
+        with pytest.raises(StoreUnavailable, match=r"copied over|was deleted or replaced"):
+            sandbox.runs.list()
+        with pytest.raises(StoreUnavailable):
+            sandbox.store.checkpoint()
+        assert sandbox.started == 8
+    assert file.read_bytes() == copy.read_bytes()
+    assert_restored(file, sandbox.clock)
+
+
+def test_a_transaction_under_which_the_file_is_overwritten_is_not_committed(tmp_path: Path) -> None:
+    """S7, B1: what it has read may be of two files"""
+    file, copy = tmp_path / "matins.db", tmp_path / "copy.db"
+
+    def write(sandbox: Sandbox) -> None:
+        with sandbox.store.transaction(0) as transaction:
+            shutil.copyfile(copy, file)
+            transaction.insert_worker("{}", 0, "")
+
+    with closing(backed_up(file, copy)) as sandbox:
+        log = Path(f"{file}-wal").read_bytes()
+        with pytest.raises(StoreUnavailable, match="copied over"):
+            write(sandbox)
+    assert Path(f"{file}-wal").read_bytes() == log
+
+
+def test_a_log_that_was_left_beside_another_file_is_not_written_into_a_backup(tmp_path: Path) -> None:
+    """S7: an engine was killed, and the backup put in place without deleting the log. It is kept under another name."""
+    file, copy, log = tmp_path / "matins.db", tmp_path / "copy.db", Path(f"{tmp_path}/matins.db-wal")
+    with closing(backed_up(file, copy)) as sandbox:
+        left = log.read_bytes()
+    shutil.copyfile(copy, file)
+    log.write_bytes(left)
+    engine = Ownership(file)
+    assert engine.acquire()
+    engine.announce(tmp_path / "socket")
+    with pytest.raises(StoreUnavailable, match="was replaced while an engine runs on it"):
+        SqliteStore(file, 0)
+    engine.release()
+    assert_restored(file, sandbox.clock)
+    assert Path(f"{log}.replaced").read_bytes() == left
+
+
+def test_a_file_whose_log_another_program_writes_back_is_the_same(tmp_path: Path) -> None:
+    """S7: so do tools that copy a database as it changes; others only touch it"""
+    file = tmp_path / "matins.db"
+    with closing(backed_up(file, tmp_path / "copy.db")) as sandbox:
+        before = file.stat().st_mtime_ns
+        write_back = "import apsw, sys; print(apsw.Connection(sys.argv[1]).pragma('wal_checkpoint'))"
+        subprocess.run([sys.executable, "-c", write_back, str(file)], check=True, timeout=90)
+        assert file.stat().st_mtime_ns != before
+        sandbox.run_until(sandbox.clock.now_ms() + 60_000)
+        os.utime(file)
+        sandbox.run_until(sandbox.clock.now_ms() + 60_000)
+        assert sandbox.started == 10
+
+
+class Counting(Sandbox):
+    """Counts what it starts."""
+
+    started = 0
+
+    def count(self, run: Any) -> None:
+        self.started += 1
+
+
+def backed_up(file: Path, copy: Path) -> Counting:
+    """An engine that was backed up after 3 of 8 runs. A part of the rest is in its log only."""
+    sandbox = Counting(f"sqlite:///{file}")
+    sandbox.job("work")(sandbox.count)
+    sandbox.add("s", when="every 1 minute", job="work", anchor="grid")
+    sandbox.run_until(sandbox.clock.now_ms() + 180_000)
+    sandbox.system.backup(copy)
+    sandbox.run_until(sandbox.clock.now_ms() + 180_000)
+    sandbox.store.checkpoint()
+    sandbox.run_until(sandbox.clock.now_ms() + 120_000)
+    assert sandbox.started == 8
+    return sandbox
+
+
+def assert_restored(file: Path, clock: ManualClock) -> None:
+    with closing(Sandbox(f"sqlite:///{file}", clock=clock)) as restored:
+        assert [event.data["reason"] for event in restored.events.list(types=["store.restored"])] == ["backup"]
+        assert len([run for run in restored.all_runs("s") if run.state == "succeeded"]) == 3
+        assert restored.audit.verify().problems == []
+        assert restored.store.integrity_problems() == []
 
 
 def test_a_deleted_lock_lets_no_second_engine_in(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+import apsw
+
 from matins.store.forking import keep_forever
 
 _KEPT = 4
@@ -51,6 +53,8 @@ class Readers:
         except IndexError:
             connection = self._connect()
             connection.execute(_PRAGMAS).fetchall()
+            # The writer writes the log back when it is closed, and knows whether it may.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._open.append(connection)
             return connection
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
@@ -22,6 +21,7 @@ from matins.store.forking import after_fork, keep_forever
 from matins.store.joining import JoiningStore
 from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.sqlite.backup import integrity_problems, write_backup
+from matins.store.sqlite.opened_file import OpenedFile, set_foreign_log_aside
 from matins.store.sqlite.ownership import Ownership, check_filesystem
 from matins.store.sqlite.readers import Readers
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
@@ -63,10 +63,12 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         self._log_pages = 0
         self._readers = Readers(self._connect)
         with translated_errors(path):
+            if path is not None:
+                set_foreign_log_aside(path, self.ownership)
             self._connection: Any = self._connect()  # apsw's types of bindings need Python 3.12
             try:
                 self._open_waiting(now)
-                self._inode = self._inode_now()
+                self._file = OpenedFile(path)
                 self.store_id, self.incarnation = self._meta("store_id"), self._meta("incarnation")
                 self.run_key = self._meta("run_key")
             except BaseException:
@@ -95,6 +97,8 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         self._readers.close()
         with self._lock:
             if not self._forked:
+                if not self._file.is_intact:  # the log belongs to the file before
+                    self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 self._connection.close()
         self.ownership.release()
 
@@ -109,6 +113,7 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
                 transaction = SqliteTransaction(self._connection, chain, self._run_ids)
                 yield transaction
                 transaction.link_events()
+                self._file.check()  # again: what was read since may be of two files
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -202,12 +207,13 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
     def checkpoint(self) -> None:
         """Write the log back into the database file."""
         with self._lock, translated_errors(self.path):
+            self._file.check()
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _committed(self, connection: Any, name: str, pages: int) -> int:
         """Called by SQLite after each commit, with the length of the log. It is written back as far as it is unread."""
         self._log_pages = pages
-        if pages >= _CHECKPOINT_PAGES:
+        if pages >= _CHECKPOINT_PAGES and self._file.is_intact:
             with suppress(apsw.Error):  # the commit has succeeded; the next one tries again
                 connection.wal_checkpoint(name, apsw.SQLITE_CHECKPOINT_PASSIVE)
         return apsw.SQLITE_OK
@@ -240,15 +246,6 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection
 
-    def _inode_now(self) -> tuple[int, int] | None:
-        if self.path is None:
-            return None
-        try:
-            status = os.stat(self.path)  # noqa: PTH116 - half the time of Path.stat, before every transaction
-        except FileNotFoundError:
-            return 0, 0
-        return status.st_dev, status.st_ino
-
     def _check_file(self) -> None:
         """Raise StoreUnavailable when the file, or the lock beside it, is no longer the one that was opened: what is
         written to it would be lost, or another engine may run."""
@@ -256,11 +253,7 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
             with self._lock:
                 if self._forked:
                     self._reopen()
-        if self._inode_now() != self._inode:
-            raise StoreUnavailable(
-                f"{self.path} was deleted or replaced while it was open.",
-                hint="Put it back, or restart the process. Nothing is started until then.",
-            )
+        self._file.check()
         if not self.ownership.renew():
             raise StoreUnavailable(
                 f"The lock of {self.path} was deleted, and another process has taken it.", hint="Stop one of the two."
