@@ -240,3 +240,21 @@ def test_connections_are_counted_in_all_and_by_address(make_server: Callable[...
     counted = Connections(settings)
     assert [counted.admit("10.1.1.1") for _ in range(5)] == [True] * 4 + [False]
     assert counted.admit("10.1.1.2")
+
+
+def test_the_addresses_of_one_ipv6_network_count_as_one() -> None:
+    """H8: one machine has 2**64 of them"""
+    counted = Connections(HttpSettings(max_connections_per_address=2))
+    assert [counted.admit(f"2001:db8:0:1::{n}") for n in (1, 2, 3)] == [True, True, False]
+    assert counted.admit("2001:db8:0:2::1")
+    counted.complete("2001:db8:0:1:ffff::1")
+    counted.close("2001:db8:0:1:ffff::1")
+    assert counted.admit("2001:db8:0:1::9%eth0")
+
+
+def test_an_ipv4_address_is_the_same_on_a_listener_for_ipv6() -> None:
+    """H8: addresses of IPv4 do not count together, and proxies are known"""
+    counted = Connections(HttpSettings(max_connections_per_address=1, trusted_proxies=("10.0.0.0/8",)))
+    admitted = [counted.admit(address) for address in ("192.0.2.1", "::ffff:192.0.2.2", "::ffff:192.0.2.1")]
+    assert admitted == [True, True, False]
+    assert [counted.admit("::ffff:10.0.0.1") for _ in range(2)] == [True, True]

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
 from matins.records.http_server import HttpServer
@@ -40,31 +40,32 @@ class Connections:
 
     def admit(self, address: str) -> bool:
         """Count a new connection, which owes a request. False when it is above a limit."""
+        key = _counted_as(address)
         with self._lock:
-            if self._count >= self._max or (self._is_full(address) and not self._is_proxy(address)):
+            if self._count >= self._max or (self._is_full(key) and not self._is_proxy(address)):
                 return False
             self._count += 1
-            self._open[address] += 1
-            self._unfinished[address] += 1
+            self._open[key] += 1
+            self._unfinished[key] += 1
             return True
 
     def begin(self, address: str) -> None:
         """Count another request that has not arrived completely."""
         with self._lock:
-            self._unfinished[address] += 1
+            self._unfinished[_counted_as(address)] += 1
 
     def complete(self, address: str) -> None:
         with self._lock:
-            _decrease(self._unfinished, address)
+            _decrease(self._unfinished, _counted_as(address))
 
     def close(self, address: str) -> None:
         with self._lock:
             self._count -= 1
-            _decrease(self._open, address)
+            _decrease(self._open, _counted_as(address))
 
-    def _is_full(self, address: str) -> bool:
-        unfinished = self._unfinished[address]
-        return self._open[address] >= self._max_per_address or unfinished >= self.settings.max_unfinished_per_address
+    def _is_full(self, key: str) -> bool:
+        unfinished = self._unfinished[key]
+        return self._open[key] >= self._max_per_address or unfinished >= self.settings.max_unfinished_per_address
 
 
 class LimitedListener(socket.socket):
@@ -94,9 +95,21 @@ def proxy_test(settings: HttpServer) -> Callable[[str], bool]:
     networks = [ip_network(proxy, strict=False) for proxy in settings.trusted_proxies]
 
     def is_proxy(address: str) -> bool:
-        return bool(networks) and any(ip_address(address.partition("%")[0]) in network for network in networks)
+        return bool(networks) and any(_plain(address) in network for network in networks)
 
     return is_proxy
+
+
+def _counted_as(address: str) -> str:
+    """What an address is counted as: every machine has a whole /64 of IPv6, so all addresses of one count together."""
+    found = _plain(address)
+    return found.packed[:8].hex() if isinstance(found, IPv6Address) else str(found)
+
+
+def _plain(address: str) -> IPv4Address | IPv6Address:
+    """The address without its zone. A listener for IPv6 sees addresses of IPv4 as a part of IPv6."""
+    found = ip_address(address.partition("%")[0])
+    return found.ipv4_mapped or found if isinstance(found, IPv6Address) else found
 
 
 def _descriptors() -> int:
