@@ -91,6 +91,60 @@ def test_a_mission_is_a_graph_and_the_same_as_a_table(page: Page) -> None:
     page.wait_for_url("**/runs/*")
 
 
+_SHOWS = """(picture, mark) => {
+    const box = picture.getBoundingClientRect(), at = picture.querySelector(mark).getBoundingClientRect();
+    return picture.scrollWidth > picture.clientWidth && at.left > box.left + 8 && at.right < box.right - 8; }"""
+"""Whether a picture scrolls, and shows this part of it."""
+
+
+@pytest.mark.parametrize(
+    ("path", "picture", "mark"),
+    [
+        ("/", ".tls", ".nowl"),
+        ("/schedules/demo/quiet", ".hw", ".heat rect.h:last-of-type"),
+        ("/missions/release", ".gw", ".nd rect"),
+    ],
+)
+def test_b12_on_a_phone_a_picture_that_scrolls_begins_at_now(page: Page, path: str, picture: str, mark: str) -> None:
+    """B12: it begins where one looks first, keys reach it and move it, and its edge shows that it goes on."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(path)
+    wide = page.locator(picture)
+    assert wide.evaluate(_SHOWS, mark)
+    before = wide.evaluate("wide => wide.scrollLeft")
+    wide.focus()
+    expect(wide).to_be_focused()
+    page.keyboard.press("ArrowLeft" if picture == ".hw" else "ArrowRight")
+    moved = "([name, before]) => document.querySelector(name).scrollLeft !== before"
+    page.wait_for_function(moved, arg=[picture, before])
+    assert "local" in wide.evaluate("wide => getComputedStyle(wide).backgroundAttachment")
+
+
+def test_b12_a_timeline_stays_where_it_was_scrolled_to(server: PageServer, page: Page) -> None:
+    """B12: news are drawn into it, and do not move it."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/")
+    timeline = page.locator(".tls")
+    timeline.evaluate("wide => { wide.scrollLeft = 300; }")
+    marks = timeline.locator("[data-lane] a").count()
+    server.matins.runs.wait(server.matins.run("nightly").id, timeout=60)
+    expect(timeline.locator("[data-lane] a")).not_to_have_count(marks)
+    assert timeline.evaluate("wide => wide.scrollLeft") == 300
+
+
+def test_b12_on_a_phone_the_steps_stand_before_their_graph(page: Page) -> None:
+    """B12: they need no scrolling. What the tab key reaches follows the same order."""
+    page.goto("/missions/release")
+    steps, graph = page.get_by_role("region", name="Steps"), page.locator(".gw")
+    top = "part => part.getBoundingClientRect().top"
+    assert steps.evaluate(top) > graph.evaluate(top)
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert steps.evaluate(top) < graph.evaluate(top)
+    steps.get_by_role("link").last.focus()
+    page.keyboard.press("Tab")
+    expect(graph).to_be_focused()
+
+
 def test_a_run_of_steps_is_not_waiting_while_they_run(server: PageServer, page: Page) -> None:
     (run,) = server.matins.runs.list(schedule="release")
     page.goto(f"/runs/{run.id}")
@@ -134,3 +188,19 @@ def test_a_catch_up_is_previewed_since_a_time_of_the_viewers_zone(page: Page) ->
     page.get_by_role("button", name="Preview").click()
     page.wait_for_url("**since=**")
     expect(page.get_by_role("row", name="nightly")).to_contain_text("since 2026-01-05 08:00 CET")
+
+
+def test_an_address_of_nothing_leads_back_and_not_to_the_api(server: PageServer, page: Page) -> None:
+    answer = page.request.get(f"{server.url}/nothing", headers={"Accept": "text/html"})
+    assert answer.status == 404
+    assert "<h1>Not found</h1>" in answer.text()
+    assert "openapi" not in answer.text()
+    assert "Try again" not in answer.text()
+
+
+def test_a_run_that_was_called_is_not_said_to_be_started_by_hand(page: Page) -> None:
+    page.goto("/runs?schedule=called")
+    called = page.locator("tbody tr").first
+    expect(called.locator("small")).to_have_text("no slot")
+    called.get_by_role("link").first.click()
+    expect(page.locator(".kv.cols3")).to_contain_text("by a call")

@@ -48,7 +48,7 @@ _POLICY = (
 )
 _HEADERS = {"Content-Security-Policy": _POLICY, "Vary": "Cookie, HX-Request"}
 _BOUNCED = "b"
-_TITLES = {500: "Something failed", 503: "Not available at the moment"}
+_TITLES = {404: "Not found", 500: "Something failed", 503: "Not available at the moment"}
 _RELATIVE = re.compile(r"(<time [^>]*data-rel>)[^<]*")
 """The text of a relative time changes by itself, and is no reason to send a page again."""
 
@@ -198,5 +198,6 @@ def _known(error: Exception, scope: Any) -> HttpError | MatinsError:
 def _error_page(error: HttpError | MatinsError) -> Page:
     status = error.status if isinstance(error, HttpError) else status_of(error)
     message = error.detail if isinstance(error, HttpError) else error.message
-    values = {"message": message, "hint": error.hint, "status": status, "value": None}
+    hint = None if status == 404 and isinstance(error, HttpError) else error.hint  # that one is for callers of the API
+    values = {"message": message, "hint": hint, "status": status, "value": None}
     return Page("error.html", _TITLES.get(status) or HTTPStatus(status).phrase, values, status=status)

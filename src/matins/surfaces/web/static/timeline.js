@@ -2,14 +2,14 @@
 import { $, $$, on, swapped } from './dom.js';
 
 const lanes = () => $$('.t [data-lane]').map((lane) => $$('a', lane)).filter((marks) => marks.length);
-let chosen;
+let chosen, placed;
 
 function ready() {
   const all = lanes().flat();
   const one = all.find((mark) => mark.id === chosen) ?? all.find((mark) => mark.dataset.future) ?? all[0];
   all.forEach((mark) => mark.setAttribute('tabindex', mark === one ? '0' : '-1'));
   const scroller = $('.tls');
-  if (scroller && !scroller.dataset.placed) { scroller.dataset.placed = '1'; scroller.scrollLeft = scroller.scrollWidth * 0.22 - scroller.clientWidth * 0.2; }
+  if (scroller && scroller !== placed) { placed = scroller; scroller.scrollLeft = $('.nowl').getBoundingClientRect().x - scroller.getBoundingClientRect().x - scroller.clientWidth * 0.4; }
 }
 swapped(ready);
 
