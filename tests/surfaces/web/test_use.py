@@ -401,3 +401,16 @@ def test_b3_all_is_paused_with_a_note_and_just_that_is_resumed(
     page.get_by_role("button", name="Resume just those").click()
     expect(page.get_by_text("2 schedules are paused")).to_have_count(0)
     assert {each.name: each.state for each in m.list()} == {"one": "active", "two": "active", "asleep": "paused"}
+
+
+def test_b4_a_run_that_wrote_to_stderr_only_shows_that(server: PageServer, browse: Callable[..., Browsing]) -> None:
+    """B4: a failing command mostly writes nowhere else."""
+    m = server.matins
+    m.agents.set("failing", runner="shell", command=["sh", "-c", "echo 'no such table' >&2; exit 1"])
+    m.add("report", when="every 1 day", agent="failing", prompt="x")
+    run = m.runs.wait(m.run("report").id, timeout=60)
+    page = browse().sign_in().page()
+    page.goto(f"/runs/{run.id}")
+    expect(page.get_by_role("log")).to_have_text("no such table")
+    page.get_by_role("link", name="Output").click()
+    expect(page.get_by_text("It wrote nothing to stdout.")).to_be_visible()

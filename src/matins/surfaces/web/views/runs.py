@@ -15,7 +15,7 @@ from matins.surfaces.web.waterfall import waterfall
 _PAGE = 50
 _OUTPUT_BYTES = 65_536
 _FAR_BEHIND = 1 << 20
-_TABS = ("output", "raw", "conversation", "definition", "difference")
+_TABS = ("output", "raw", "stderr", "conversation", "definition", "difference")
 
 
 def index(visit: Visit) -> Page:
@@ -41,7 +41,7 @@ def show(visit: Visit) -> Page:
     api = visit.api
     facts = api.runs.facts(visit.params["run_id"])
     run = facts.run
-    tab = visit.query.get("tab", "output")
+    tab, output = _chosen_tab(visit, run)
     snapshot = api.runs.snapshot(run.id)
     values: dict[str, Any] = {
         "run": run,
@@ -53,15 +53,13 @@ def show(visit: Visit) -> Page:
         "waterfall": waterfall(facts, visit.now, visit.zone),
         "reported": _reported(run),
         "worker": _worker(facts.worker),
-        "tab": tab if tab in _TABS else "output",
+        "tab": tab,
         "tabs": _TABS,
-        "output": None,
+        "output": output,
         "messages": None,
         "difference": None,
     }
     match values["tab"]:
-        case "output" | "raw":
-            values["output"] = _output(visit, run.id, values["tab"])
         case "conversation":
             thread = api.runs.thread(run.id)
             messages = api.threads.messages(thread.thread.id, limit=500) if thread else []
@@ -90,11 +88,31 @@ def _reported(run: Run) -> dict[str, Any]:
             return {}
 
 
+def _chosen_tab(visit: Visit, run: Run) -> tuple[str, Any]:
+    """The tab, with the output that it shows. Unless one is chosen, a run that wrote to stderr only shows that."""
+    asked = visit.query.get("tab")
+    tab = asked if asked in _TABS else "output"
+    output = _output(visit, run.id, tab)
+    if asked is None and not run.live and getattr(output, "total", None) == 0:
+        written = _output(visit, run.id, "stderr")
+        return ("stderr", written) if getattr(written, "total", 0) else (tab, output)
+    return tab, output
+
+
 def _output(visit: Visit, run_id: str, tab: str) -> Any:
     """The end of the output, as people read it or as it was written; the error if it is not on this machine."""
     runs = visit.api.runs
+    part = {"offset": -_OUTPUT_BYTES, "limit": _OUTPUT_BYTES}
     try:
-        return (runs.output if tab == "raw" else runs.transcript)(run_id, offset=-_OUTPUT_BYTES, limit=_OUTPUT_BYTES)
+        match tab:
+            case "output":
+                return runs.transcript(run_id, **part)
+            case "raw":
+                return runs.output(run_id, **part)
+            case "stderr":
+                return runs.output(run_id, stream="stderr", **part)
+            case _:
+                return None
     except MatinsError as error:
         return error
 
