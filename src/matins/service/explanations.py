@@ -23,6 +23,7 @@ from matins.service.approvals import approval_result
 from matins.service.calls import call_results
 from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
+from matins.service.gate_records import gate_records
 from matins.service.gate_reports import gate_reports, state_report
 from matins.service.run_results import check_results, whole_result
 
@@ -97,9 +98,11 @@ class Explanations:
             yield GateReport("engine", False, text, {"needs": sorted(missing)})
 
     def _detail(self, transaction: Transaction, run: RunRecord, zone: str) -> RunDetail:
+        compiled = self.core.catalog.find(transaction, (run.schedule_id, run.rev, run.step))
+        sentence = run_summary(run, zone)
         return RunDetail(
             run=whole_result(transaction, self.core.catalog, run),
-            sentence=run_summary(run, zone),
+            sentence=sentence,
             attempts=[
                 AttemptSummary(row.epoch, str(row.owner), to_datetime(row.started_at))
                 for row in transaction.attempts(run.id)
@@ -107,6 +110,7 @@ class Explanations:
             checks=check_results(transaction, run.id),
             approvals=[approval_result(approval) for approval in transaction.approvals_of_run(run.id)],
             calls=call_results(transaction, transaction.calls_of_run(run.id, _MAX_CALLS)),
+            gates=gate_records(compiled, run, sentence) if isinstance(compiled, CompiledSchedule) else [],
         )
 
     def _about(self, question: _Question, at: int) -> _Answer:

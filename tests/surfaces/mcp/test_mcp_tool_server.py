@@ -75,7 +75,8 @@ def test_c13_an_agent_lists_proposes_is_told_that_it_waits_and_asks_why(server: 
         seen = await use(client, "list_schedules", mine=True, query=name)
         assert [item["name"] for item in seen.found["schedules"]] == [name]
         why = await use(client, "why", name=name)
-        assert "needs approval" in str(why.found["gates"])
+        assert "needs approval" in str(why.found["gates_if_due_now"])
+        assert "gates" not in why.found  # nothing was due yet
         changed = await use(client, "update_schedule", name=name, prompt="Look well")
         assert [change["setting"] for change in changed.found["changes"]] == ["prompt"]
         gone = await use(client, "delete_schedule", name=name)

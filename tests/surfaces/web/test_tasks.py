@@ -48,8 +48,15 @@ def test_why_a_slot_was_skipped_is_told_gate_by_gate(server: PageServer, page: P
     page.goto("/schedules/demo/quiet")
     why = page.get_by_role("region", name="Why")
     expect(why.get_by_role("heading")).to_contain_text("skipped?")
-    expect(why.locator(".stop")).to_contain_text("Quiet hours")
-    expect(why.locator("ol li")).to_have_count(12)
+    expect(why.locator(".lbl")).to_have_text("Gate by gate, as recorded then")
+    then = why.locator("ol").first
+    expect(then.locator("li")).to_have_count(12)
+    expect(then.locator(".stop")).to_contain_text('Skipped: quiet hours "always" were active until')
+    expect(then.locator("li").last).to_contain_text("Not reached.")
+    now = why.locator("#why-now")
+    expect(now.locator("li").first).to_be_hidden()
+    now.get_by_text("As of now: if it were due again").click()
+    expect(now.locator(".stop")).to_contain_text("Would be skipped")
     choice = why.get_by_label("Slot", exact=True)
     coming = choice.locator("option").last
     expect(coming).to_contain_text("to come")

@@ -43,9 +43,11 @@ class RunDetail(Struct, frozen=True):
     attempts: list[AttemptSummary]
     checks: list[Check]
     approvals: list[Approval]
+    """Requests about this run, with their votes; the newest first."""
     calls: list[Call]
     """The calls that the run stands for, the newest first."""
-    """Requests about this run, with their votes; the newest first."""
+    gates: list[GateReport]
+    """Gate by gate, what the record says was decided; none where no gate was asked."""
 
 
 class Slot(Struct, frozen=True):

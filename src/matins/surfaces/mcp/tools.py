@@ -82,7 +82,8 @@ def _why(calls: PrincipalCalls, given: Document) -> Document:
         "status": found["status"],
         "timezone": zone,
         "run": run_brief(detail["run"], zone) if detail else None,
-        "gates": _gates(found["now"]),
+        "gates": _gates(detail["gates"]) if detail else [],
+        "gates_if_due_now": _gates(found["now"]),
         "nearest": [local(at, zone) for at in found["nearest"]],
     }
     return {name: value for name, value in answer.items() if value not in (None, [])}

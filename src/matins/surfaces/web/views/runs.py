@@ -102,15 +102,15 @@ def _chosen_tab(visit: Visit, run: Run) -> tuple[str, Any]:
 def _output(visit: Visit, run_id: str, tab: str) -> Any:
     """The end of the output, as people read it or as it was written; the error if it is not on this machine."""
     runs = visit.api.runs
-    part = {"offset": -_OUTPUT_BYTES, "limit": _OUTPUT_BYTES}
+    start, size = -_OUTPUT_BYTES, _OUTPUT_BYTES
     try:
         match tab:
             case "output":
-                return runs.transcript(run_id, **part)
+                return runs.transcript(run_id, offset=start, limit=size)
             case "raw":
-                return runs.output(run_id, **part)
+                return runs.output(run_id, offset=start, limit=size)
             case "stderr":
-                return runs.output(run_id, stream="stderr", **part)
+                return runs.output(run_id, offset=start, limit=size, stream="stderr")
             case _:
                 return None
     except MatinsError as error:

@@ -72,7 +72,6 @@ def show(visit: Visit) -> Page:
         "heat": heat(api.calendar(schedule.name, agent=schedule.agent)),
     }
     values["coming"] = _coming(schedule, values["forecast"].slots)
-    values["gates"] = _gates(values["why"])
     values["answer"] = _said(values["why"])
     return Page("schedule.html", schedule.name, values, (f"schedule-{schedule.id}",))
 
@@ -92,11 +91,6 @@ def _said(why: Explanation) -> str:
     if why.run is None or why.run.run.slot is None:
         return why.summary
     return beside(why.run.run.state, why.summary.partition(": ")[2])
-
-
-def _gates(why: Explanation) -> list[Any]:
-    """The gates for the requested slot; otherwise as they are now."""
-    return list(why.slot.gates) if why.slot is not None else list(why.now)
 
 
 def new(visit: Visit) -> Page:

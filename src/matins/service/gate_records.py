@@ -1,0 +1,56 @@
+"""What the gates decided about a run, by its record: which one stopped it, and which it had passed by then."""
+
+from __future__ import annotations
+
+from matins.api.results import GateReport
+from matins.engine.gates import BITS, GATES, Gate
+from matins.model.run import GatesPassed, RunRecord
+from matins.runtime.catalog import CompiledSchedule
+
+_GATE_OF = {
+    "schedule_paused": "paused", "paused": "paused", "end_date": "ended", "max_executions": "ended",
+    "already_running": "overlap", "waiting_for": "overlap", "cancelling_other": "overlap", "queue_full": "overlap",
+    "throttled": "throttle", "over_budget": "budget", "at_capacity": "capacity", "awaiting_approval": "approval",
+    "approval_expired": "approval", "denied": "approval",
+}  # fmt: skip
+"""By the reason of a record; most gates have the name of their reason."""
+_BY_NAME = {gate.name: gate for gate in GATES if gate.explained}
+_CHECKS = ("guard", "pre_check", "hook")
+
+
+def gate_records(compiled: CompiledSchedule, run: RunRecord, sentence: str) -> list[GateReport]:
+    """One report for each gate, in order; none where no gate was asked, as for a missed slot."""
+    gates = [gate for gate in GATES if gate.explained and BITS[gate.name] & compiled.levels]
+    stopped_by = _stopped_by(run)
+    if stopped_by is None:
+        return [GateReport(gate.name, True, "It passed.") for gate in gates] if run.started_at is not None else []
+    return [_record(gate, stopped_by, run, sentence) for gate in gates]
+
+
+def _record(gate: Gate, stopped_by: Gate, run: RunRecord, sentence: str) -> GateReport:
+    if gate is stopped_by:
+        return GateReport(gate.name, False, sentence, run.evidence)
+    if _passed(gate, stopped_by, run):
+        return GateReport(gate.name, True, "It passed.")
+    return GateReport(gate.name, None, "Not reached yet." if run.state.live else "Not reached.")
+
+
+def _stopped_by(run: RunRecord) -> Gate | None:
+    """The gate of the run's reason. A run that reached its own limit was not stopped by the gate of budgets."""
+    evidence = run.evidence or {}
+    if run.reason is None or (run.reason == "over_budget" and "budget" not in evidence):
+        return None
+    reason = str(evidence.get("for")) if run.reason == "coalesced" else run.reason
+    return _BY_NAME.get(_GATE_OF.get(reason, reason))
+
+
+def _passed(gate: Gate, stopped_by: Gate, run: RunRecord) -> bool:
+    """Whether the run had passed a gate. What stops a run in the plan ends it there, or lets it wait."""
+    if gate.name in _CHECKS and run.cleared & GatesPassed.CHECKED:
+        return True
+    if gate.name == "approval" and run.cleared & GatesPassed.APPROVED:
+        return True
+    planned = "plan" in stopped_by.stages and (run.state.live or run.ended_at == run.planned_at)
+    if planned:
+        return "plan" in gate.stages and gate.order < stopped_by.order
+    return "plan" in gate.stages or "claim" in stopped_by.stages or gate.order < stopped_by.order
