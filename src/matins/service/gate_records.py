@@ -7,14 +7,7 @@ from matins.engine.gates import BITS, GATES, Gate
 from matins.model.run import GatesPassed, RunRecord
 from matins.runtime.catalog import CompiledSchedule
 
-_GATE_OF = {
-    "schedule_paused": "paused", "paused": "paused", "end_date": "ended", "max_executions": "ended",
-    "already_running": "overlap", "waiting_for": "overlap", "cancelling_other": "overlap", "queue_full": "overlap",
-    "throttled": "throttle", "over_budget": "budget", "at_capacity": "capacity", "awaiting_approval": "approval",
-    "approval_expired": "approval", "denied": "approval",
-}  # fmt: skip
-"""By the reason of a record; most gates have the name of their reason."""
-_BY_NAME = {gate.name: gate for gate in GATES if gate.explained}
+_BY_REASON = {reason: gate for gate in GATES if gate.explained for reason in (gate.name, *gate.reasons)}
 _CHECKS = ("guard", "pre_check", "hook")
 
 
@@ -41,7 +34,7 @@ def _stopped_by(run: RunRecord) -> Gate | None:
     if run.reason is None or (run.reason == "over_budget" and "budget" not in evidence):
         return None
     reason = str(evidence.get("for")) if run.reason == "coalesced" else run.reason
-    return _BY_NAME.get(_GATE_OF.get(reason, reason))
+    return _BY_REASON.get(reason)
 
 
 def _passed(gate: Gate, stopped_by: Gate, run: RunRecord) -> bool:

@@ -27,6 +27,7 @@ APPROVAL = Gate(
     level="step",
     settings="`approval`, `approvers`, …",
     refusal="The run waits. It may end as `denied` or `expired`.",
+    reasons=("awaiting_approval", "approval_expired", "denied"),
     applies=lambda definition: definition.approval != "auto",
     judge=lambda candidate: _ASK if needs_approval(candidate.definition) else None,
     asks=True,

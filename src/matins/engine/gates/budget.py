@@ -50,6 +50,7 @@ BUDGET = Gate(
     level="step",
     settings="`m.budgets.set`; `max_cost`, `max_tokens` of one run",
     refusal="The run is `over_budget`.",
+    reasons=("over_budget",),
     active=lambda surroundings: bool(surroundings.policies.budgets),
     touched=lambda facts: facts.shortage is not None,
     judge=_judge,

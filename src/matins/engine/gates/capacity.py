@@ -31,6 +31,7 @@ CAPACITY = Gate(
     level="step",
     settings="`m.limits.set`; `at_capacity`: `wait` or `skip`",
     refusal="The run waits for capacity, or is `skipped`.",
+    reasons=("at_capacity",),
     touched=lambda facts: facts.full,
     judge=_judge,
     predictable=False,

@@ -34,6 +34,7 @@ ENDED = Gate(
     stages=("plan",),
     settings="`ends_at`, `max_executions`",
     refusal="One slot is `skipped`, and the schedule is `expired`; or it is `completed`.",
+    reasons=("end_date", "max_executions"),
     applies=lambda definition: definition.ends_at is not None or definition.max_executions is not None,
     judge=_judge,
     sentence=_sentence,

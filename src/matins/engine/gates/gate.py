@@ -123,6 +123,8 @@ class Gate:
     """The settings and calls of the gate, for the documentation."""
     refusal: str
     """The effect when the gate does not pass, for the documentation."""
+    reasons: tuple[str, ...] = ()
+    """The reasons of records that it stopped, where they are not its name."""
     applies: Callable[[ScheduleDefinition], bool] = never
     """Whether these settings may stop a run; called once per revision."""
     active: Callable[[Surroundings], bool] = never

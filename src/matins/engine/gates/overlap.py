@@ -37,6 +37,7 @@ OVERLAP = Gate(
     stages=("plan",),
     settings="`overlap`: `skip`, `queue`, `cancel_other`, `allow`",
     refusal="The slot is `skipped`, or the run waits its turn.",
+    reasons=("already_running", "waiting_for", "cancelling_other", "queue_full"),
     touched=lambda facts: bool(facts.live),
     judge=_judge,
     sentence=_sentence,

@@ -57,6 +57,7 @@ PAUSED = Gate(
     stages=("plan",),
     settings="`m.pause(name, note=…, until=…)`; `pause_after_failures`",
     refusal="No slot is due. Waiting runs are suspended.",
+    reasons=("schedule_paused",),
     touched=lambda facts: facts.paused,
     judge=lambda candidate: _SKIP if candidate.facts.paused else None,
     predictable=False,

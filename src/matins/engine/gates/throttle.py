@@ -27,6 +27,7 @@ THROTTLE = Gate(
     level="step",
     settings="`provider`",
     refusal="The run is deferred until the provider serves again.",
+    reasons=("throttled",),
     applies=lambda definition: definition.provider is not None,
     active=lambda surroundings: bool(surroundings.policies.throttles),
     judge=_judge,
