@@ -35,8 +35,8 @@ def one_round(folder: Path) -> None:
     from matins import Matins
     from matins.api.use_case import Caller
     from matins.model.access import OWNER
-    from matins.surfaces.mcp.principal_calls import PrincipalCalls
     from matins.surfaces.mcp.json_rpc import read, request_of
+    from matins.surfaces.mcp.principal_calls import PrincipalCalls
     from matins.surfaces.mcp.tool_server import ToolServer
 
     late: list[float] = []
