@@ -258,3 +258,39 @@ def test_an_ipv4_address_is_the_same_on_a_listener_for_ipv6() -> None:
     admitted = [counted.admit(address) for address in ("192.0.2.1", "::ffff:192.0.2.2", "::ffff:192.0.2.1")]
     assert admitted == [True, True, False]
     assert [counted.admit("::ffff:10.0.0.1") for _ in range(2)] == [True, True]
+
+
+def chunked(server: HttpServer, token: str) -> bytes:
+    lines = [f"Authorization: Bearer {token}", "Content-Type: application/json", "Transfer-Encoding: chunked"]
+    return "\r\n".join([f"POST /v1/schedules HTTP/1.1\r\nHost: {server.host}", *lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize("role", ["owner", "viewer"])
+@pytest.mark.parametrize(
+    ("begin", "endless"),
+    [
+        (b"2\r\n{}\r\n0\r\n", b"X-Trailer: " + b"a" * 10_000 + b"\r\n"),
+        (b"2\r\n{}\r\n0\r\nX-Trailer: ", b"a" * 10_000),
+        (b"2;extension=", b"a" * 10_000),
+        (b"", b"1;extension=" + b"a" * 10_000 + b"\r\n \r\n"),
+    ],
+    ids=["trailers", "trailer", "extension", "extensions"],
+)
+def test_what_surrounds_a_body_has_an_end(server: HttpServer, role: str, begin: bytes, endless: bytes) -> None:
+    """H8: trailers would be kept in memory, also of who may not send the body"""
+    with closing(socket.create_connection(("127.0.0.1", server.port), timeout=90)) as connection:
+        connection.sendall(chunked(server, server.new_token(role)) + begin)
+        with pytest.raises(ConnectionError):
+            connection.sendall(endless * 10_000)
+
+
+def test_small_chunks_are_taken_and_trailers_are_not(server: HttpServer) -> None:
+    """H8: a trailer does not become a header after the headers were checked"""
+    body = b"".join(b"1\r\n%c\r\n" % byte for byte in b'{"name": "a", "when": "%b"}' % (b" " * 30_000))
+    trailers = b"0\r\nIdempotency-Key: one\r\n\r\n"
+    with closing(socket.create_connection(("127.0.0.1", server.port), timeout=90)) as connection:
+        for _ in range(2):
+            connection.sendall(chunked(server, server.token) + body + trailers)
+            said = connection.recv(65_536)
+            assert said.split(b" ")[1] == b"422"
+            assert b"idempotency-replayed" not in said.lower()

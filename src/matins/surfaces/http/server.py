@@ -25,6 +25,8 @@ _MAX_HEAD_BYTES = 1 << 16
 _LINGER_S = 5.0
 _UNREAD_S = 20.0
 """A client that reads nothing of a response for this long, while more waits to be sent, is disconnected."""
+_MAX_FRAMING = 8
+"""Bytes around each byte of a body: a chunk of one byte has 5. A head's worth more may be extensions and trailers."""
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -106,8 +108,8 @@ class Server:
 
 class _Protocol(HttpToolsProtocol):
     """Sends the head of a response with its body: one packet less, and one wait less for the interpreter's lock. The
-    head of a request has a maximum size; the head, the rest of a body that nobody reads, and a response that the client
-    does not read have a timeout."""
+    head of a request, and what surrounds its body, have a maximum size; the head, the rest of a body that nobody reads,
+    and a response that the client does not read have a timeout."""
 
     def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -119,6 +121,8 @@ class _Protocol(HttpToolsProtocol):
         """Whether a request is expected, or has not arrived completely."""
         self._head_bytes = 0
         """Bytes of the head as it was parsed."""
+        self._framing_left = 0
+        """Bytes that may arrive around the body: extensions of chunks, and trailers."""
         self._refused = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -148,8 +152,12 @@ class _Protocol(HttpToolsProtocol):
             return
         if self._head is not None:
             self._head += len(data)
+        else:
+            self._framing_left -= len(data)
         super().data_received(data)
-        if self._head is not None and self._head > _MAX_HEAD_BYTES:
+        if self._head is None and self._framing_left < 0:
+            self._refuse_framing()
+        elif self._head is not None and self._head > _MAX_HEAD_BYTES:
             self._refuse_head()
 
     def on_message_begin(self) -> None:
@@ -165,6 +173,8 @@ class _Protocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head is None:
+            return  # a trailer: it would look like a header that was there when the request was checked
         self._head_bytes += len(name) + len(value) + 4
         super().on_header(name, value)
 
@@ -173,11 +183,12 @@ class _Protocol(HttpToolsProtocol):
         if self._refused or self._head_bytes > _MAX_HEAD_BYTES:  # it may arrive at once
             self._refuse_head()
             return
-        self._head = None
+        self._head, self._framing_left = None, _MAX_HEAD_BYTES
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         if not self._refused:
+            self._framing_left += (1 + _MAX_FRAMING) * len(body)
             super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -208,6 +219,13 @@ class _Protocol(HttpToolsProtocol):
             self._refused = True
             self.transport.write(_HEAD_TOO_LARGE)
             self.transport.close()
+
+    def _refuse_framing(self) -> None:
+        if self.cycle.response_started:
+            self._refused = True
+            self.transport.close()
+        else:
+            self._refuse_head()
 
     def _start_timer(self, seconds: float) -> None:
         self._stop_timer()
