@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -34,7 +35,7 @@ class AfterFailure(ContextLoader):
 class Hall:
     """An executor, and the means to wait for what it says."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.clock = ManualClock(SLOT)
         self.jobs = JobRegistry()
         self.store = open_store("sqlite://", self.clock)
@@ -45,6 +46,7 @@ class Hall:
             self.said.release,
             AfterFailure(self.store, Catalog(), self.clock),
             threads=threads,
+            loop=loop,
         )
         self.executor.start()
 
@@ -266,6 +268,26 @@ def test_an_async_job_past_its_limit_is_ended(hall: Hall) -> None:
     assert hall.executor.overdue() == [], "it is ended, and need not be held"
     ((_, outcome),) = hall.wait()
     assert (outcome.succeeded, outcome.timed_out) == (False, True)
+
+
+def test_an_async_job_whose_loop_was_closed_ends_once() -> None:
+    """B19: its coroutine is thrown away, which is neither an error of the job nor a second end"""
+    loop = asyncio.new_event_loop()
+    hall = Hall(1, loop)
+
+    async def wait(run: JobContext) -> None:
+        loop.call_soon(loop.stop)
+        await asyncio.Event().wait()
+
+    hall.jobs["wait"] = wait
+    hall.submit("wait", 1)
+    loop.run_forever()
+    loop.close()
+    ended = hall.executor.drain()
+    gc.collect()
+    ended += hall.executor.drain()
+    hall.executor.stop()
+    assert [outcome.error for _, outcome in ended] == ["the event loop of the program has ended"]
 
 
 def test_cancel_ends_an_async_job(hall: Hall) -> None:

@@ -286,6 +286,8 @@ class PythonExecutor:
         except asyncio.CancelledError:
             asked = attempt.run_id in self._cancelled or attempt.mark in self._overdue
             outcome = Outcome(False, error="cancelled" if asked else _CANCELLED_BY_PROGRAM)
+        except GeneratorExit:
+            raise  # the loop is gone, and the coroutine is thrown away: `_give_up_tasks` ends the attempt
         except BaseException as error:
             outcome = _failed(error)
         self._tasks.pop(attempt.mark, None)
