@@ -194,7 +194,7 @@ class Engine:
         verdict = self._clock_watch.check(now, boot)
         if verdict == "wait":
             return _RECHECK_MS
-        self._clock_went_back |= verdict == "back"  # first: it is told once, and what follows may fail
+        self._clock_went_back |= verdict == "back"  # before anything that may fail: the watch reports a step once
         self._store_changed |= self._lineage.turn(now, boot, at_once=self._failures > 0)
         if self._store_changed:
             self._catalog.clear()

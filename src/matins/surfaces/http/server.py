@@ -108,7 +108,7 @@ class Server:
 
 class _Protocol(HttpToolsProtocol):
     """Sends the head of a response with its body: one packet less, and one wait less for the interpreter's lock. The
-    head of a request, and what surrounds its body, have a maximum size; the head, the rest of a body that nobody reads,
+    head of a request, and what surrounds its body, have a maximum size; the head, the rest of an unread body,
     and a response that the client does not read have a timeout."""
 
     def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
