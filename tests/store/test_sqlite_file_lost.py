@@ -41,6 +41,15 @@ def test_a_file_that_is_gone_is_noticed(tmp_path: Path, replaced: bool) -> None:
         assert len(sandbox.runs.list()) == 1
 
 
+def test_a_store_whose_file_is_gone_can_be_closed_twice(tmp_path: Path) -> None:
+    """S7"""
+    file = tmp_path / "matins.db"
+    matins = Matins(f"sqlite:///{file}")
+    file.unlink()
+    matins.close()
+    matins.close()
+
+
 @pytest.mark.parametrize("in_place", [True, False])
 def test_a_backup_that_is_put_over_a_running_engine_is_noticed(tmp_path: Path, in_place: bool) -> None:
     """S7, B1: nothing is started or written, and the next start finds the backup as it was made"""

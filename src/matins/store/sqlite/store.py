@@ -98,7 +98,8 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         with self._lock:
             if not self._forked:
                 if not self._file.is_intact:  # the log belongs to the file before
-                    self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                    with suppress(apsw.ConnectionClosedError):  # the second close of it does nothing
+                        self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 self._connection.close()
         self.ownership.release()
 
