@@ -259,6 +259,7 @@ class Show:
             missing += [f"a network: {mode}" for mode in MODES if not self._network.seen[mode]]
         reached = {
             "a stale write that is refused": self._refused(),
+            "a process that stands still": self._pauses(),
             "a full disk": self._full(),
             "a clock that steps four times": self._clock.steps >= 4,
             "a restart of the server": self._restart is None or self._restarts,
@@ -272,6 +273,9 @@ class Show:
 
     def _kills(self) -> int:
         return sum(theatre.kills for theatre in self._theatres())
+
+    def _pauses(self) -> int:
+        return sum(theatre.pauses for theatre in self._theatres())
 
     def _refused(self) -> int:
         return sum(theatre.refused for theatre in self._theatres())
@@ -293,8 +297,7 @@ class Show:
 
     def reckoning(self, store: str) -> tuple[dict[str, object], list[str]]:
         tallies = {name: self._reckoned(director) for name, director in self._directors.items()}
-        pauses = sum(theatre.pauses for theatre in self._theatres())
-        line: dict[str, object] = {"store": store, "kills": self._kills(), "pauses": pauses}
+        line: dict[str, object] = {"store": store, "kills": self._kills(), "pauses": self._pauses()}
         line |= {count: sum(getattr(tally, count) for tally in tallies.values()) for count in _COUNTS}
         line |= {"points": len(self._cover.died), "pairs": dict(self._scenes.reached) if self._scenes else {}}
         wrong = [f"{name}: {note}" for name, tally in tallies.items() for note in tally.notes]
