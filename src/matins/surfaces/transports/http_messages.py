@@ -30,7 +30,7 @@ _MAX_RECONNECTS = 30
 _MAX_SILENCE_S = 60.0
 """A daemon that says nothing for so long is given up, also when something accepts connections in its place."""
 _MAX_ABSENCE_S = 5.0
-"""A daemon is back within this time when it is restarted. Otherwise nobody listens because it was stopped."""
+"""A daemon is back within this time when it is restarted. After it, a refused connection means that it was stopped."""
 MAX_EVENT_BYTES = 1 << 22
 
 
@@ -134,7 +134,7 @@ class Patience:
         return min(self._tries, 5) * 0.2
 
     def _is_absent(self, error: BaseException | None, now: float) -> bool:
-        """Whether nobody has listened for too long."""
+        """Whether connections were refused for too long."""
         if not isinstance(error, ConnectionRefusedError):
             self._absent_since = None
             return False
