@@ -1,0 +1,190 @@
+"""A folder that an agent can write, used from outside its walls. Nothing else opens, lists or changes what is in it.
+
+Each path is walked from the descriptor of the folder, and no link is followed. Only regular files are read, and only so
+much of them; a file is written by a new one that takes its place. Standard library only: wardens use it too.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from matins.texts.beneath import FOLDER, SAFE_FILE, Identities, Refused, leads_into, open_beneath, read_regular
+
+MAX_BYTES = 1_000_000
+MAX_ENTRIES, MAX_DEPTH = 10_000, 16
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_LOCK = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class Entry(NamedTuple):
+    """A folder or a regular file."""
+
+    name: str
+    is_folder: bool
+    changed_ns: int
+    size: int
+
+
+class UntrustedFolder:
+    """Use it in `with`: it holds a descriptor."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], forbidden: Identities = frozenset(), owner: int | None = None
+    ) -> None:
+        """`path` is the owner's own: its links are followed. It must not lead into a folder of `forbidden`.
+
+        `owner` is the account of the agent, if it has one: only its files are used, and new ones are given to it.
+        """
+        self._owner = owner
+        self._fd = os.open(path, FOLDER)
+        try:
+            if owner is not None and os.fstat(self._fd).st_uid != owner:
+                raise Refused(os.fspath(path), "it belongs to another user")
+            if leads_into(self._fd, forbidden):
+                raise Refused(os.fspath(path), "it leads into the directory of Matins")
+        except OSError:
+            os.close(self._fd)
+            raise
+
+    def __enter__(self) -> UntrustedFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def read(self, name: str, limit: int = MAX_BYTES, offset: int = 0) -> bytes:
+        """At most `limit` bytes from `offset` on."""
+        with self._opened(name) as file:
+            return os.pread(file, limit, offset)
+
+    def read_whole(self, name: str, limit: int = MAX_BYTES) -> bytes:
+        """The whole file. One that is larger than the limit is refused."""
+        with self._opened(name) as file:
+            return read_regular(file, name, limit)
+
+    def status(self, name: str) -> os.stat_result:
+        """The status of a regular file."""
+        with self._opened(name) as file:
+            return os.fstat(file)
+
+    def replace(self, name: str, data: bytes, mode: int = 0o600) -> None:
+        """Write a new file, which takes the place of what is there: a link is replaced, not followed."""
+        with self._parent(name) as (folder, last):
+            new = f".{last[:200]}.{secrets.token_hex(8)}"
+            file = os.open(new, _NEW_FILE, 0o600, dir_fd=folder)
+            try:
+                try:
+                    self._give(file)
+                    os.fchmod(file, mode)
+                    view = memoryview(data)
+                    while view:
+                        view = view[os.write(file, view) :]
+                    os.fsync(file)
+                finally:
+                    os.close(file)
+                os.rename(new, last, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                with suppress(FileNotFoundError):
+                    os.unlink(new, dir_fd=folder)
+                raise
+            os.fsync(folder)
+
+    def make_folder(self, name: str) -> None:
+        """Create a folder and its missing parents, for its owner only."""
+        made = ""
+        for part in name.split("/"):
+            made = f"{made}/{part}" if made else part
+            with self._parent(made) as (folder, last):
+                try:
+                    os.mkdir(last, 0o700, dir_fd=folder)
+                except FileExistsError:
+                    os.close(open_beneath(folder, last, FOLDER | os.O_NOFOLLOW))
+                    continue
+                child = open_beneath(folder, last, FOLDER | os.O_NOFOLLOW)
+                try:
+                    self._give(child)
+                finally:
+                    os.close(child)
+
+    def entries(self, name: str = ".") -> list[Entry]:
+        """The folders and regular files of a folder. Links, pipes and the like are left out."""
+        folder = self._walk(name, FOLDER)
+        try:
+            found: list[Entry] = []
+            with os.scandir(folder) as listed:
+                for number, entry in enumerate(listed):
+                    if number >= MAX_ENTRIES:
+                        raise Refused(name, f"it has more than {MAX_ENTRIES:,} entries")
+                    with suppress(FileNotFoundError):
+                        status = entry.stat(follow_symlinks=False)
+                        is_folder = stat.S_ISDIR(status.st_mode)
+                        if is_folder or stat.S_ISREG(status.st_mode):
+                            found.append(Entry(entry.name, is_folder, status.st_mtime_ns, status.st_size))
+            return found
+        finally:
+            os.close(folder)
+
+    def walk(self, name: str = ".", depth: int = MAX_DEPTH) -> Iterator[Entry]:
+        """All files below a folder, by their paths from it. It is bounded, however deep and wide the folder is."""
+        ahead, seen = [("", depth)], 0
+        while ahead:
+            at, left = ahead.pop()
+            for entry in self.entries(f"{name}/{at}" if at else name):
+                seen += 1
+                if seen > MAX_ENTRIES:
+                    raise Refused(name, f"it has more than {MAX_ENTRIES:,} entries")
+                path = f"{at}/{entry.name}" if at else entry.name
+                if not entry.is_folder:
+                    yield entry._replace(name=path)
+                elif left > 1:
+                    ahead.append((path, left - 1))
+
+    def open_lock(self, name: str) -> int:
+        """A file to lock, created if it is missing. The caller closes it."""
+        with self._parent(name) as (folder, last):
+            file = os.open(last, _LOCK, 0o644, dir_fd=folder)
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise Refused(name, "it is not a regular file")
+        except OSError:
+            os.close(file)
+            raise
+        return file
+
+    # -- descriptors
+
+    @contextmanager
+    def _opened(self, name: str) -> Generator[int]:
+        file = self._walk(name, SAFE_FILE)
+        try:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
+                raise Refused(name, "it is not a regular file")
+            if self._owner is not None and (status.st_uid != self._owner or status.st_nlink > 1):
+                raise Refused(name, "it belongs to another user, or has a second name")
+            yield file
+        finally:
+            os.close(file)
+
+    def _give(self, file: int) -> None:
+        if self._owner is not None:
+            os.fchown(file, self._owner, -1)
+
+    @contextmanager
+    def _parent(self, name: str) -> Generator[tuple[int, str]]:
+        parent, _, last = name.rpartition("/")
+        if last in ("", ".", ".."):
+            raise Refused(name, "it names no file")
+        folder = self._walk(parent or ".", FOLDER)
+        try:
+            yield folder, last
+        finally:
+            os.close(folder)
+
+    def _walk(self, name: str, flags: int) -> int:
+        return open_beneath(self._fd, name, flags | os.O_NOFOLLOW)
