@@ -9,7 +9,7 @@ SECONDS ?= 0
 SEED ?= 1
 SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test test-real record-real check style types torture torture-processes simulate pages pictures bench bench-cron bench-durable bench-processes bench-http clean
+.PHONY: help up test test-real record-real check style types torture torture-processes simulate mutants pages pictures bench bench-cron bench-durable bench-processes bench-http clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -39,6 +39,9 @@ torture: .venv/test  ## real processes, killed as often as KILLS=, SECONDS=, SEE
 
 torture-processes: .venv/test  ## commands: ten thousand runs, a flood of 1 GB, and KILLS= engines, wardens and keepers
 	$(BIN)/python tests/executors/processes/process_torture.py --kills $(KILLS) --seed $(SEED)
+
+mutants: .venv/test  ## each promise of docs/security.md without its guard: its test must fail; ONLY= chooses
+	PYTHONPATH=tests/security $(BIN)/python tests/security/mutation.py $(ONLY:%=--only "%")
 
 simulate: .venv/test  ## the loops under a virtual clock and SEEDS= seeds of faults
 	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
