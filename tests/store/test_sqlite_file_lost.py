@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from matins import Matins
-from matins.errors import StoreBusy, StoreUnavailable
+from matins.errors import StoreBusy, StoreError, StoreUnavailable
 from matins.store.sqlite import ownership
 from matins.store.sqlite.ownership import Ownership
 from matins.store.sqlite.store import SqliteStore
@@ -39,6 +39,67 @@ def test_a_file_that_is_gone_is_noticed(tmp_path: Path, replaced: bool) -> None:
         kept.rename(file)
         sandbox.engine.run_once()
         assert len(sandbox.runs.list()) == 1
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+def test_a_log_that_is_gone_is_noticed_and_nothing_is_lost(tmp_path: Path, suffix: str, replaced: bool) -> None:
+    """S7, B1: its records are written into the file, nothing is started, and no slot runs again after the restart."""
+    file = tmp_path / "matins.db"
+    slots: list[int] = []
+    with closing(minutely(file, slots)) as sandbox:
+        sandbox.run_until(sandbox.clock.now_ms() + 300_000)
+        lost = Path(f"{file}{suffix}").rename(tmp_path / "kept")
+        if replaced:
+            shutil.copy(lost, f"{file}{suffix}")
+        sandbox.clock.advance(60_000)
+        assert sandbox.engine.run_once() > 0
+        with pytest.raises(StoreUnavailable, match=f"{suffix} was deleted or replaced"):
+            sandbox.runs.list()
+        assert len(slots) == 5
+    if replaced:
+        Path(f"{file}{suffix}").unlink(missing_ok=True)
+    with closing(minutely(file, slots, sandbox.clock)) as sandbox:
+        sandbox.run_until(sandbox.clock.now_ms() + 1)
+        assert len(sandbox.runs.list()) == len(slots) == len(set(slots)) == 6
+
+
+def minutely(file: Path, slots: list[int], clock: ManualClock | None = None) -> Sandbox:
+    sandbox = Sandbox(f"sqlite:///{file}", clock=clock or ManualClock("2026-03-27T08:00:00Z"))
+    sandbox.job("work")(lambda run: slots.append(run.slot))
+    if clock is None:
+        sandbox.add("s", when="every 1 minute", job="work", anchor="grid")
+    return sandbox
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_link_leads_to_the_same_lock(tmp_path: Path, folder: bool) -> None:
+    """S7, B1: an engine by the name of the file, another by a link to it, or through a linked folder."""
+    (tmp_path / "real").mkdir()
+    file = tmp_path / "real" / "matins.db"
+    if folder:
+        (tmp_path / "linked").symlink_to("real")
+        other = tmp_path / "linked" / "matins.db"
+    else:
+        other = tmp_path / "link.db"
+        other.symlink_to(file)
+    with closing(SqliteStore(file, 0)) as first, closing(SqliteStore(other, 0)) as second:
+        assert first.acquire()
+        assert not second.acquire()
+        first.release()
+        assert second.acquire()
+
+
+def test_a_second_name_of_the_file_is_refused(tmp_path: Path) -> None:
+    """S7: SQLite would keep another log for it."""
+    file = tmp_path / "matins.db"
+    SqliteStore(file, 0).close()
+    os.link(file, tmp_path / "second.db")
+    for name in ("matins.db", "second.db"):
+        with pytest.raises(StoreError, match="has a second name"):
+            SqliteStore(tmp_path / name, 0)
+    (tmp_path / "second.db").unlink()
+    SqliteStore(file, 0).close()
 
 
 def test_a_store_whose_file_is_gone_can_be_closed_twice(tmp_path: Path) -> None:

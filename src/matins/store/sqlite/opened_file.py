@@ -22,12 +22,18 @@ _BACKUP = b"\x01\x01"
 """The versions in the header of a backup, which has no log. A file that was opened has 2."""
 
 
+class LogLost(StoreUnavailable):
+    """The log of an open file is gone. This process still has it open, and no other one sees it."""
+
+
 class OpenedFile:
     """`path` is None for a database in memory."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._identity, self._written = self._look()
+        self._beside: dict[str, tuple[int, int]] = {}
+        """The log and its index, by their paths. SQLite makes them when it first needs them."""
 
     def check(self) -> None:
         """Raise StoreUnavailable when the file is no longer the one that was opened: what is written would be lost."""
@@ -46,6 +52,24 @@ class OpenedFile:
                     hint="Restart the process. Nothing is started until then.",
                 )
             self._written = written
+        for name in (f"{self._path}-wal", f"{self._path}-shm"):
+            self._check_beside(name)
+
+    def _check_beside(self, name: str) -> None:
+        """Raise LogLost when the file is not the one that was there first. SQLite replaces none while it is open."""
+        try:
+            status = os.stat(name)  # noqa: PTH116 - as below
+            found = status.st_dev, status.st_ino
+        except FileNotFoundError:
+            found = None
+        known = self._beside.get(name)
+        if known is None and found is not None:
+            self._beside[name] = found
+        elif known != found:
+            raise LogLost(
+                f"{name} was deleted or replaced while {self._path} was open.",
+                hint="Restart the process. Nothing is started until then.",
+            )
 
     @property
     def is_intact(self) -> bool:

@@ -12,7 +12,7 @@ import weakref
 from hashlib import sha256
 from pathlib import Path
 
-from matins.errors import NetworkFilesystem
+from matins.errors import NetworkFilesystem, StoreError
 
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "9p"}
 _NETWORK_FUSE = ("fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.glusterfs", "fuse.davfs")
@@ -185,6 +185,15 @@ def check_filesystem(path: Path) -> None:
                 f"{path} is on a network file system ({kind}), where SQLite's locks are not safe.",
                 hint="Use a local disk, or postgresql://.",
             )
+
+
+def check_names(path: Path) -> None:
+    """Raise StoreError for a file with a second name: SQLite keeps locks and the log by name, so each has its own."""
+    if path.exists() and path.stat().st_nlink > 1:
+        raise StoreError(
+            f"{path} has a second name (a hard link), and two engines could run on it.",
+            hint="Delete the other name, or make a copy: matins backup.",
+        )
 
 
 def network_filesystem(path: Path, mountinfo: str) -> str | None:

@@ -21,8 +21,8 @@ from matins.store.forking import after_fork, keep_forever
 from matins.store.joining import JoiningStore
 from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.sqlite.backup import integrity_problems, write_backup
-from matins.store.sqlite.opened_file import OpenedFile, set_foreign_log_aside
-from matins.store.sqlite.ownership import Ownership, check_filesystem
+from matins.store.sqlite.opened_file import LogLost, OpenedFile, set_foreign_log_aside
+from matins.store.sqlite.ownership import Ownership, check_filesystem, check_names
 from matins.store.sqlite.readers import Readers
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
 
@@ -52,9 +52,11 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
 
     def __init__(self, path: Path | None, now: int) -> None:
         super().__init__()
+        path = None if path is None else path.resolve()  # a link beside it would have a lock of its own
         self.path = path
         if path is not None:
             check_filesystem(path)
+            check_names(path)
         self.ownership = Ownership(path)
         self._lock = threading.RLock()
         self._run_ids = range(0)
@@ -254,11 +256,22 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
             with self._lock:
                 if self._forked:
                     self._reopen()
-        self._file.check()
+        try:
+            self._file.check()
+        except LogLost:
+            self._save_log()
+            raise
         if not self.ownership.renew():
             raise StoreUnavailable(
                 f"The lock of {self.path} was deleted, and another process has taken it.", hint="Stop one of the two."
             )
+
+    def _save_log(self) -> None:
+        """Write a log that only this process still has open into the file: the next process would not find it."""
+        with self._lock:
+            if not self._connection.in_transaction:
+                with suppress(apsw.Error):  # a reader may be in the way; each use of the store tries again
+                    self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _open_waiting(self, now: int) -> None:
         """Open the database, waiting for other processes that create it at the same time."""
