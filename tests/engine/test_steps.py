@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from matins.engine.jobs import retries_unknown
 from matins.engine.schedules import decode, encode, parse_schedule, schedule_settings
 from matins.engine.steps import StepState, advance, of_step, ordered, repeated, slug
 from matins.errors import InvalidInput
@@ -194,10 +195,25 @@ def test_a_step_has_the_schedules_settings_with_its_own_in_their_place() -> None
         timeout="1h", retries=3, payload={"a": 1}, max_executions=4,
     )  # fmt: skip
     first, second = of_step(definition, 1), of_step(definition, 2)
-    assert (first.job, first.prompt, first.on_unknown) == ("scheduled-task", "Run all tests", "hold")
+    assert (first.job, first.prompt, retries_unknown(first)) == ("scheduled-task", "Run all tests", False)
     assert (first.timeout_ms, first.retries, first.approval, first.max_executions) == (3_600_000, 0, "auto", None)
-    assert (second.job, second.prompt, second.on_unknown) == ("deploy", None, "retry")
+    assert (second.job, second.prompt, retries_unknown(second)) == ("deploy", None, True)
     assert (second.timeout_ms, second.approval, second.payload) == (300_000, "owner_approve", {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("of_schedule", "of_step_itself", "expected"),
+    [(None, None, (False, True)), ("hold", None, (False, False)), ("retry", None, (True, True)),
+     ("hold", "retry", (True, True)), ("retry", "hold", (False, False))],
+)  # fmt: skip
+def test_steps_follow_the_schedules_policy_for_unknown_outcomes(
+    of_schedule: str | None, of_step_itself: str | None, expected: tuple[bool, bool]
+) -> None:
+    own = {} if of_step_itself is None else {"on_unknown": of_step_itself}
+    common = {} if of_schedule is None else {"on_unknown": of_schedule}
+    definition = parsed({"title": "Ask", **own}, {"title": "Deploy", "job": "deploy", **own}, **common)
+    assert (retries_unknown(of_step(definition, 1)), retries_unknown(of_step(definition, 2))) == expected
+    assert schedule_settings(definition).get("on_unknown") == of_schedule
 
 
 def test_placeholders_use_the_titles_as_words() -> None:

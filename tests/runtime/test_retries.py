@@ -154,6 +154,22 @@ def test_an_interval_goes_on_when_its_run_is_lost(reopen: Callable[..., Sandbox]
     assert next_slot(theatre) == "2026-03-27T08:35:00Z"
 
 
+@pytest.mark.parametrize("policy", ["retry", "hold"])
+def test_a_lost_step_follows_the_policy_of_its_schedule(reopen: Callable[..., Sandbox], policy: str) -> None:
+    """H8 P2: a step without a policy of its own is held, or runs again, as a plain run of the schedule would."""
+    theatre = reopen()
+    steps = [
+        {"title": "Charge", "job": "work"},
+        {"title": "Send it", "job": "work", "after": ["Charge"]},
+    ]
+    theatre.add("s", when="5m", steps=steps, on_unknown=policy)
+    theatre.run_until("2026-03-27T08:05:00Z")
+    theatre = reopen()
+    theatre.run_until("2026-03-27T08:06:00Z")
+    run = theatre.runs.get(theatre.runs.list(schedule="s")[0].id)
+    assert run.steps[0].status == ("held" if policy == "hold" else "running")
+
+
 def test_the_first_run_can_be_at_once(bench: Sandbox, lines: Lines) -> None:
     """H3"""
     bench.add("s", when="5m", job="work", first="immediately")

@@ -35,6 +35,13 @@ def wakes_agent(definition: ScheduleDefinition) -> bool:
     return definition.job == AGENT_JOB or definition.job_prompt is not None
 
 
+def retries_unknown(definition: ScheduleDefinition) -> bool:
+    """Whether a run whose outcome is unknown is retried, not held. An agent's work is not repeated by default."""
+    if definition.on_unknown is None:
+        return not wakes_agent(definition)
+    return definition.on_unknown == "retry"
+
+
 def full_prompt(definition: ScheduleDefinition) -> str | None:
     """What the agent is told: the job's prompt, then the schedule's own."""
     parts = [part for part in (definition.job_prompt, definition.prompt) if part is not None]

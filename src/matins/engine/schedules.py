@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from matins.engine.calls import describe_on, follows_schedule
-from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, apply_job, full_prompt, wakes_agent
+from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, apply_job, full_prompt
 from matins.engine.prompts import check_fields
 from matins.engine.setting_values import DOLLARS, ParseContext
 from matins.engine.settings import (
@@ -81,8 +81,6 @@ def parse_schedule(
     definition = ScheduleDefinition(trigger=trigger.definition, **values)
     if jobs is not None:
         definition = apply_types(definition, jobs, context)
-    if wakes_agent(definition) and "on_unknown" not in values:  # an agent's work is not repeated blindly
-        definition = replace(definition, on_unknown="hold")
     check_texts(definition)
     _check_ping(definition.ping)
     return definition, trigger
@@ -203,13 +201,7 @@ def check_approval(definition: ScheduleDefinition) -> None:
 def schedule_settings(definition: ScheduleDefinition) -> dict[str, Any]:
     """The settings that differ from the default, as people write them."""
     settings = _when_settings(definition.trigger) | format_settings(OWN_SETTINGS, definition)
-    if definition.job == AGENT_JOB:
-        settings.pop("job")
-    if wakes_agent(definition):
-        settings["on_unknown"] = definition.on_unknown
-        if definition.on_unknown == "hold":  # the default of agents
-            settings.pop("on_unknown")
-    elif definition.steps:
+    if definition.job == AGENT_JOB or definition.steps:
         settings.pop("job")
     if definition.on and isinstance(definition.trigger.when, Never):
         settings["overlap"] = definition.overlap

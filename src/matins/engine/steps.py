@@ -195,7 +195,6 @@ def of_step(definition: ScheduleDefinition, number: int) -> ScheduleDefinition:
     step = definition.steps[number - 1]
     job = step.job or AGENT_JOB
     job_prompt, harmless = definition.step_jobs[number - 1] if definition.step_jobs else (None, False)
-    wakes_agent = job == AGENT_JOB or job_prompt is not None
     own: dict[str, Any] = {
         "job": job,
         "job_prompt": job_prompt,
@@ -204,7 +203,7 @@ def of_step(definition: ScheduleDefinition, number: int) -> ScheduleDefinition:
         "prompt": step.prompt or (step.title if job == AGENT_JOB else None),
         "work_source": step.work_source,
         "retries": step.retries,
-        "on_unknown": step.on_unknown or ("hold" if wakes_agent else "retry"),
+        "on_unknown": step.on_unknown or definition.on_unknown,
         "max_cost": step.max_cost,
         "max_tokens": None,
         "steps": (),

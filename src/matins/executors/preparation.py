@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from matins.engine.jobs import full_prompt, parse_inputs
+from matins.engine.jobs import full_prompt, parse_inputs, retries_unknown
 from matins.engine.prompts import build_prompt, fenced
 from matins.engine.setting_values import ParseContext
 from matins.errors import InvalidInput, MatinsError
@@ -194,7 +194,7 @@ class Preparation:
             command.stdout_file,
             layout=self._layout(agent, folder),
             account=account_of(agent),
-            durable=attempt.compiled.definition.on_unknown == "hold",
+            durable=not retries_unknown(attempt.compiled.definition),
         )
 
     def _ask(self, agent: Agent, folder: str, environment: Mapping[str, str], argv: tuple[str, ...]) -> str:

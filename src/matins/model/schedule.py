@@ -100,10 +100,10 @@ class ScheduleDefinition:
         Setting(Duration(), "Delay before the first retry; it doubles each time.", "30s", "retry_delay")] = 10_000
     max_retry_delay_ms: Annotated[int,
         Setting(Duration(), "Longest delay between retries.", "10m", "max_retry_delay")] = 3_600_000
-    on_unknown: Annotated[OnUnknown,
+    on_unknown: Annotated[OnUnknown | None,
         Setting(_choice(OnUnknown),
                 "What to do with a run whose outcome is unknown; default: hold for prompts, retry for jobs.",
-                "hold")] = "retry"
+                "hold")] = None
     timeout_ms: Annotated[int | None, Setting(Duration(), "Longest duration of an attempt.", "1h", "timeout")] = None
     jitter: Annotated[float,
         Setting(Decimal(0, 10, unit="percent"), "Random delay, as a percentage of the period.", 5)] = 0

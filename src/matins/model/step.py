@@ -36,7 +36,7 @@ class Step:
         Setting(Duration(), "Longest duration of an attempt of the step.", "1h", "timeout")] = None
     on_unknown: Annotated[OnUnknown | None,
         Setting(Choice(get_args(OnUnknown)),
-                "What to do with a step whose outcome is unknown; default: hold for prompts, retry for jobs.",
+                "What to do with a step whose outcome is unknown; default: as for the schedule.",
                 "hold")] = None
     max_cost: Annotated[int | None,
         Setting(Money(), "Cost at which the step is stopped.", "$2", owner_only=True)] = None

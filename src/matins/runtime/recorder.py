@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from matins.engine.jobs import retries_unknown
 from matins.engine.retry import next_attempt_at
 from matins.engine.transitions import (
     CANCEL,
@@ -82,7 +83,7 @@ def mark_unknown(transaction: Transaction, rows: Sequence[tuple[StartedRun, Comp
     for row, compiled in rows:
         if row.cancelling:
             transition = CANCEL
-        elif compiled.definition.on_unknown == "retry":
+        elif retries_unknown(compiled.definition):
             transition = RETRY
         elif row.state < RunState.HELD:
             transition = HOLD
@@ -147,7 +148,7 @@ def _unsuccessful(change: RunChange, number: int, outcome: Outcome, deferrals: i
 
 
 def _lost(change: RunChange) -> RunChange:
-    if change.compiled.definition.on_unknown == "retry":
+    if retries_unknown(change.compiled.definition):
         return change._replace(transition=RETRY, not_before=change.at, reason="unknown")
     return change._replace(transition=HOLD, reason="unknown")
 
