@@ -72,6 +72,36 @@ def minutely(file: Path, slots: list[int], clock: ManualClock | None = None) -> 
     return sandbox
 
 
+@pytest.mark.parametrize("kind", ["slot", "manual", "step"])
+def test_a_job_knows_its_key_while_the_store_is_away(tmp_path: Path, kind: str) -> None:
+    """B9: the key is known at the claim. A store that is away for a moment fails no healthy run."""
+    file = tmp_path / "matins.db"
+    with closing(Sandbox(f"sqlite:///{file}", clock=ManualClock("2026-03-27T08:00:00Z"))) as sandbox:
+        keys: list[str] = []
+
+        @sandbox.job("work")
+        def work(run: Any) -> None:
+            kept = file.rename(tmp_path / "kept.db")
+            try:
+                keys.append(run.key)
+                with pytest.raises(StoreUnavailable):  # control: it is away
+                    sandbox.runs.list()
+            finally:
+                kept.rename(file)
+
+        settings = {"steps": [{"title": "One", "job": "work"}]} if kind == "step" else {"job": "work"}
+        sandbox.add("s", when="every 1 minute", anchor="grid", **settings)
+        if kind == "manual":
+            sandbox.run("s")
+        sandbox.run_until(sandbox.clock.now_ms() + (1 if kind == "manual" else 60_000))
+        (run,) = sandbox.runs.list()
+        assert run.state == "succeeded"
+        slot = int(run.slot.timestamp() * 1000) if run.slot else ""
+        assert len(keys) == 1
+        assert keys[0].partition("-")[2].startswith(str(slot))
+        assert keys[0].endswith("-1") == (kind == "step")
+
+
 @pytest.mark.parametrize("folder", [False, True])
 def test_a_link_leads_to_the_same_lock(tmp_path: Path, folder: bool) -> None:
     """S7, B1: an engine by the name of the file, another by a link to it, or through a linked folder."""

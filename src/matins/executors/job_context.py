@@ -48,7 +48,7 @@ class JobContext:
     @property
     def key(self) -> str:
         """The same for every attempt of this run, and different for every other run."""
-        return self._executor.loader.run_key(self._attempt)
+        return self._attempt.key
 
     @property
     def attempt(self) -> int:

@@ -232,13 +232,13 @@ class Preparation:
 
     def _claim_item(self, attempt: Attempt, context: RunContext) -> HeldWorkItem | None:
         source = self._source(attempt, context)
-        return None if source is None else claim_item(source, self._loader.run_key(attempt), self._clock)
+        return None if source is None else claim_item(source, attempt.key, self._clock)
 
     def _find_held_item(self, attempt: Attempt, context: RunContext) -> HeldWorkItem | None:
         """The work item of the run, by its key. A missing item does not stop the run."""
         try:
             source = self._source(attempt, context)
-            return None if source is None else find_held(source, self._loader.run_key(attempt), self._clock)
+            return None if source is None else find_held(source, attempt.key, self._clock)
         except MatinsError as error:
             log.warning("run %s continues without its work item: %s", attempt.run_id, error)
             return None
@@ -250,9 +250,7 @@ class Preparation:
             return None
         inputs = parse_inputs(job, attempt.compiled.definition.payload, ParseContext(attempt.started_at))
         folder, own = folder_of(agent, self._workdir), str(Path(self._workdir, own_folder(agent.name)))
-        return job.errand(
-            inputs, ErrandPlace(self._loader.run_key(attempt), agent.name, folder, own, attempt.started_at)
-        )
+        return job.errand(inputs, ErrandPlace(attempt.key, agent.name, folder, own, attempt.started_at))
 
     def _brief(self, errand: Errand | None, agent: Agent, runner: AnyRunner) -> Brief:
         brief = Brief() if errand is None else errand.begin()
@@ -313,7 +311,7 @@ class Preparation:
                 compiled.name,
                 fire.slot,
                 attempt.number,
-                self._loader.run_key(attempt),
+                attempt.key,
             ),
             url=agent.url,
             allowed_hosts=context.policies.allowed_hosts,

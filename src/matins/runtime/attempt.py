@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from matins.engine.keys import run_key
 from matins.model.run import Outcome
 from matins.runtime.catalog import CompiledSchedule
 
@@ -28,6 +29,15 @@ class Attempt(NamedTuple):
     started_at: int
     """The executor waits for it when the run was planned ahead."""
     compiled: CompiledSchedule
+    stored_key: str | None = None
+    """The key of a manual run or of a step; None: it follows from the slot."""
+
+    @property
+    def key(self) -> str:
+        """A key that is the same for every attempt of a run, and for no other run."""
+        if self.stored_key is not None:
+            return self.stored_key
+        return run_key(self.compiled.uid, self.slot if self.first_slot is None else self.first_slot, None)
 
     @property
     def mark(self) -> Mark:

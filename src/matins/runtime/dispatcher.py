@@ -16,6 +16,7 @@ from matins.runtime.placement import Placement
 from matins.runtime.planner import mark_broken
 from matins.runtime.run_change import RunChange, event_type
 from matins.runtime.run_changes import apply, hold_with_schedule
+from matins.runtime.run_keys import key_at_claim
 from matins.runtime.step_changes import unfold
 
 _MAX_READ = 500
@@ -151,4 +152,5 @@ def _permitted(transaction: WorkerRows, row: ReadyRun, item: CompiledSchedule, c
 
 def _attempt(transaction: RunRows, row: ReadyRun, item: CompiledSchedule, now: int) -> Attempt:
     slot = transaction.nominal_slot(row.id) if item.step else row.slot
-    return Attempt(row.id, row.epoch + 1, row.attempt + 1, slot, row.slots, row.first_slot, now, item)
+    key = key_at_claim(transaction, item, row.id, row.slot)
+    return Attempt(row.id, row.epoch + 1, row.attempt + 1, slot, row.slots, row.first_slot, now, item, key)

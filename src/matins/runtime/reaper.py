@@ -14,6 +14,7 @@ from matins.runtime.attempt import Attempt, Executor, Mark
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.run_change import event_type
 from matins.runtime.run_changes import end_unreadable
+from matins.runtime.run_keys import key_at_claim
 
 
 class Reaper:
@@ -141,7 +142,8 @@ class Reaper:
             return False
         started_at = run.started_at or run.planned_at
         slot = transaction.nominal_slot(row.id) if item.step else row.slot
-        attempt = Attempt(row.id, row.epoch, row.attempt, slot, run.slots, run.first_slot, started_at, item)
+        key = key_at_claim(transaction, item, row.id, row.slot)
+        attempt = Attempt(row.id, row.epoch, row.attempt, slot, run.slots, run.first_slot, started_at, item, key)
         if not self._executor.adoptable(attempt) or not transaction.adopt(row.id, row.epoch, self._worker):
             return False
         transaction.events.append(

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.engine.events import EVENTS
-from matins.engine.keys import run_key
 from matins.engine.policies import Policies
 from matins.engine.prompts import CallContext
 from matins.engine.schedules import decode
@@ -25,7 +24,7 @@ from matins.ports import Clock, RunRows, Store, Transaction
 from matins.runtime.approval_requests import still_approved
 from matins.runtime.attempt import Attempt
 from matins.runtime.call_contexts import call_context
-from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.catalog import Catalog
 from matins.runtime.rows import run_record
 from matins.runtime.run_tokens import run_token
 from matins.runtime.spending import SpendingLimit, spending_limits
@@ -55,14 +54,6 @@ class ContextLoader:
         self._store = store
         self._catalog = catalog
         self._clock = clock
-
-    def run_key(self, attempt: Attempt) -> str:
-        """A key that is the same for every attempt of a run, and for no other run."""
-        compiled = attempt.compiled
-        if attempt.slot is not None and not compiled.step:
-            return run_key(compiled.uid, attempt.slot if attempt.first_slot is None else attempt.first_slot, None)
-        with self._store.reading() as transaction:
-            return stored_run_key(transaction, compiled, attempt.run_id)
 
     def worker_of(self, attempt: Attempt) -> dict[str, Any]:
         """The identity of the worker that started the attempt."""
@@ -140,16 +131,6 @@ class ContextLoader:
         with self._store.reading() as transaction:
             policies = self._catalog.policies(transaction)
             return spending_limits(transaction, policies, attempt.compiled, attempt.run_id, self._clock.now_ms())
-
-
-def stored_run_key(transaction: RunRows, compiled: CompiledSchedule, run_id: int) -> str:
-    """The key of a run. That of a step is the key of the whole run with the step's number."""
-    whole = next(iter(transaction.parents_of([run_id])), run_id) if compiled.step else run_id
-    run = transaction.run(whole)
-    if run is None:
-        return run_key(compiled.uid, None, None, compiled.step)
-    first = run.slot if run.first_slot is None else run.first_slot
-    return run_key(compiled.uid, first, run.request_key, compiled.step)
 
 
 def step_results(transaction: Transaction, attempt: Attempt) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from matins.runtime.planner import live_runs
 from matins.runtime.requested_runs import insert_requested_run
 from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply, end_runs
-from matins.runtime.run_context import stored_run_key
+from matins.runtime.run_keys import stored_run_key
 from matins.service.core import LEASE_MS, Core
 from matins.service.permissions import check_own
 from matins.service.run_results import check_results, whole_result
