@@ -48,6 +48,22 @@ def test_a_slow_subscriber_holds_up_nobody_else(live: Matins) -> None:
         go_on.set()
 
 
+def test_a_stop_is_heard_between_two_pages_of_a_backlog(live: Matins) -> None:
+    """V2 B8: the rest of the backlog waits for the next start; the cursor says where."""
+    seen: list[str] = []
+    live.subscribe(lambda event: seen.append(event["id"]), name="audit")
+    for number in range(15):
+        live.add_many([{"name": f"s{number}-{one}", "when": "0 0 1 1 *", "job": "work"} for one in range(100)])
+    outbox = live.outbox
+    outbox._stopping.set()
+    outbox.run_once(outbox._clock.now_ms(), outbox._stopping.is_set)
+    first = len(seen)
+    assert first < 1_500  # one turn, not the whole backlog
+    outbox._stopping.clear()
+    outbox.run_once(outbox._clock.now_ms())
+    assert len(seen) == len(set(seen)) >= 1_500
+
+
 def test_what_is_written_last_is_told_before_it_stops(live: Matins, recorder: Recorder) -> None:
     """V2"""
     live.subscribe(recorder)

@@ -21,7 +21,8 @@ from matins.ports import Transaction
 from matins.runtime.rows import schedule_record
 from matins.runtime.subscribers import DeliveryQueue, QueueResults, StoredSubscriber, Turn
 
-_PAGE = 500
+_PAGE, _WINDOW = 200, 5_000
+"""Events that one transaction takes up, and among which it looks for them: fires wait for it."""
 _SAVE_MS = 60_000
 """How often the cursor is saved although no incident changed."""
 _EVENTS: dict[Action, str] = {
@@ -48,9 +49,10 @@ class IncidentSubscriber(StoredSubscriber):
     def _read(self, turn: Turn) -> bool:
         """Read new events. True if there may be more, or some changed an incident."""
         transaction = turn.transaction
-        upto = transaction.event_horizon()
-        if upto <= self._seen:
+        horizon = transaction.event_horizon()
+        if horizon <= self._seen:
             return False
+        upto = min(horizon, self._seen + _WINDOW)
         events = transaction.incident_events(self._seen, upto, EVENT_TYPES, _PAGE)
         changed = [_take(turn, event) for event in events]
         full = len(events) == _PAGE
@@ -58,7 +60,7 @@ class IncidentSubscriber(StoredSubscriber):
         if any(changed) or abs(turn.now - self._saved_at) > _SAVE_MS:
             transaction.move_subscription(self.subscription.name, self._seen)
             self._saved_at = turn.now
-        return full or any(changed)
+        return self._seen < horizon or any(changed)
 
     def queues(self, turn: Turn, under_way: set[int]) -> list[DeliveryQueue]:
         return []

@@ -37,7 +37,8 @@ MAX_QUEUES = 32
 _POLL_MS, _POLL_SHARED_MS = 1_000, 250
 """Longest time between turns without a notification: other processes write events too."""
 _RETRY_S = 2.0
-_FLUSH_MS = 5_000
+_FLUSH_MS, _FLUSH_BACKLOG_MS = 5_000, 1_000
+"""At a stop: how long events that are being sent are waited for, and how long others are sent at all."""
 _SWEEP_MS = 3_600_000
 
 Send = Callable[[DeliveryQueue, EventDelivery], DeliveryResult]
@@ -117,8 +118,8 @@ class Outbox:
         if self._hurries or self._rev != policy_rev:
             self._soon.set()
 
-    def run_once(self, now: int) -> int | None:
-        """Do all work that is due, and return the time of the next retry."""
+    def run_once(self, now: int, enough: Callable[[], bool] = lambda: False) -> int | None:
+        """Do all work that is due, or until it is enough, and return the time of the next retry."""
         while True:
             self._done += self._workers.drain()
             try:
@@ -126,7 +127,7 @@ class Outbox:
             except BaseException:
                 self._rev = -1  # subscribers may be ahead of the store
                 raise
-            if not moved:
+            if not moved or enough():
                 return next_at
 
     @property
@@ -220,12 +221,13 @@ class Outbox:
 
     def _flush(self) -> None:
         deadline = self._clock.boot_ms() + _FLUSH_MS
+        backlog_deadline = self._clock.boot_ms() + _FLUSH_BACKLOG_MS
         once_more = (
             self._store.shared and self._has_subscribers
         )  # a transaction of another process may hide the last events
         while True:
             self._soon.clear()
-            self.run_once(self._clock.now_ms())
+            self.run_once(self._clock.now_ms(), lambda: self._clock.boot_ms() >= backlog_deadline)
             left = deadline - self._clock.boot_ms()
             if left <= 0 or not (self._under_way or once_more):
                 return
@@ -243,7 +245,7 @@ class Outbox:
         """Do a turn, and handle its errors. Returns the seconds until the next; None without subscribers."""
         now = self._clock.now_ms()
         try:
-            next_at = self.run_once(now)
+            next_at = self.run_once(now, self._stopping.is_set)
         except StoreError as error:
             log.warning("The outbox cannot use the store: %s", error)
         except Exception:
