@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import pass_context, root_command
@@ -17,7 +18,7 @@ _FAILED = (Column("FAILED", 20, middle=True), Column("WHEN"), Column("WHY", 16),
 _SCHEDULES = (Column("SCHEDULE", 16, middle=True), Column("NEXT RUN"), Column("LAST RUN", 12))
 _DEFAULT_WIDTH = 80
 _BARS, _SHOWN = 20, 8
-_DAY_S = 86_400
+_DAY = timedelta(days=1)
 
 
 @root_command("status")
@@ -51,8 +52,8 @@ def _needs(context: CliContext, item: Document) -> tuple[str, str, str]:
 
 def _failures(context: CliContext) -> Iterator[Sequence[str]]:
     """The last failure of each schedule that failed within a day."""
-    since = context.now.timestamp() - _DAY_S
-    runs = context.call("runs.list", state="failed", since=int(since * 1000), limit=100)
+    since = context.now - _DAY
+    runs = context.call("runs.list", state="failed", since=since.isoformat(), limit=100)
     last: dict[str, Document] = {}
     for run in runs:
         last.setdefault(run["schedule_id"], run)
