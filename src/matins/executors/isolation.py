@@ -125,10 +125,15 @@ def account_variables(agent: Agent) -> dict[str, str]:
 
 def hidden_folders(places: Places) -> list[str]:
     """The folders of Matins, and every other path to them."""
-    found = [places.home, places.runs, *_of_socket(places), *_of_store(places)]
-    paths = [_real(folder) for folder in found if folder is not None and folder.is_dir()]
+    paths = [_real(folder) for folder in own_folders(places)]
     mounts = _mounts()
     return _outermost([*paths, *(other for path in paths for other in _other_paths(path, mounts))])
+
+
+def own_folders(places: Places) -> list[Path]:
+    """The folders of Matins: its home, the runs, and those of socket and store when they hold nothing else."""
+    found = [places.home, places.runs, *_of_socket(places), *_of_store(places)]
+    return [folder for folder in found if folder is not None and folder.is_dir()]
 
 
 def open_files(places: Places) -> list[Path]:

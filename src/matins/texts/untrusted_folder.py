@@ -13,7 +13,16 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from matins.texts.beneath import FOLDER, SAFE_FILE, Identities, Refused, leads_into, open_beneath, read_regular
+from matins.texts.beneath import (
+    FOLDER,
+    INTO_HOME,
+    SAFE_FILE,
+    Identities,
+    Refused,
+    leads_into,
+    open_beneath,
+    read_regular,
+)
 
 MAX_BYTES = 1_000_000
 MAX_ENTRIES, MAX_DEPTH = 10_000, 16
@@ -34,19 +43,21 @@ class UntrustedFolder:
     """Use it in `with`: it holds a descriptor."""
 
     def __init__(
-        self, path: str | os.PathLike[str], forbidden: Identities = frozenset(), owner: int | None = None
+        self, path: str | os.PathLike[str] | int, forbidden: Identities = frozenset(), owner: int | None = None
     ) -> None:
         """`path` is the owner's own: its links are followed. It must not lead into a folder of `forbidden`.
+
+        It may be a descriptor, which the caller closes.
 
         `owner` is the account of the agent, if it has one: only its files are used, and new ones are given to it.
         """
         self._owner = owner
-        self._fd = os.open(path, FOLDER)
+        self._fd = os.dup(path) if isinstance(path, int) else os.open(path, FOLDER)
         try:
             if owner is not None and os.fstat(self._fd).st_uid != owner:
-                raise Refused(os.fspath(path), "it belongs to another user")
+                raise Refused(str(path), "it belongs to another user")
             if leads_into(self._fd, forbidden):
-                raise Refused(os.fspath(path), "it leads into the directory of Matins")
+                raise Refused(str(path), INTO_HOME)
         except OSError:
             os.close(self._fd)
             raise
