@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +41,37 @@ def test_b16_a_secret_does_not_become_the_owner_s_token(house: House) -> None:
     assert (run.state, output) == ("failed", "")
     error = f"S refers to file:{key}, but it leads into the directory of Matins."
     assert error in str(run.outcome), run.outcome
+
+
+VIEW = """
+import os, sys
+from matins.executors.processes.walls import Layout, Walls
+home, kept, scratch = sys.argv[1:]
+with Walls(scratch).entered(Layout((home,), (kept,))):
+    print(*sorted(os.listdir(kept)))
+"""
+
+
+def view(account: Ordinary, home: Path, kept: Path) -> subprocess.CompletedProcess[str]:
+    """What a command would see of a kept folder."""
+    scratch = account.home / "scratch"
+    scratch.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", VIEW, str(home), str(kept), str(scratch)]
+    return subprocess.run(command, capture_output=True, text=True, cwd="/", **account.process)
+
+
+def test_b16_a_kept_folder_is_not_another_agent_s(account: Ordinary) -> None:
+    """B16: a folder above a workdir is exchanged for a link after the run was prepared, before its view is made"""
+    home = account.home / "walls"
+    for name in ("other/below", "robin/proj/below"):
+        (home / "agents" / name).mkdir(parents=True)
+        (home / "agents" / name / name.partition("/")[0]).touch()
+    kept = home / "agents" / "robin" / "proj" / "below"
+    honest = view(account, home, kept)
+    assert (honest.stdout, honest.returncode) == ("robin\n", 0), honest.stderr
+    (home / "agents" / "robin" / "proj").rename(home / "agents" / "robin" / "moved")
+    (home / "agents" / "robin" / "proj").symlink_to("../other")
+    assert [path.name for path in kept.iterdir()] == ["other"]  # control: the path leads there
+    swapped = view(account, home, kept)
+    assert (swapped.stdout, swapped.returncode) == ("", 1)
+    assert "it is a link, or below one" in swapped.stderr
