@@ -75,3 +75,21 @@ def test_b16_a_kept_folder_is_not_another_agent_s(account: Ordinary) -> None:
     swapped = view(account, home, kept)
     assert (swapped.stdout, swapped.returncode) == ("", 1)
     assert "it is a link, or below one" in swapped.stderr
+
+
+def test_b16_a_workdir_does_not_become_another_agent_s(house: House) -> None:
+    """B16: a folder above the workdir is exchanged for a link before the next run is prepared"""
+    house.shell("other", "mkdir -p below; echo private > below/secret")
+    assert house.fire("other")[0].state == "succeeded"
+    (house.home / "agents" / "robin" / "proj" / "below").mkdir(parents=True)
+    for path in (house.home / "agents" / "robin", *(house.home / "agents" / "robin").rglob("*")):
+        os.chown(path, house.home.stat().st_uid, house.home.stat().st_gid)
+    script = "cat secret; cd ../..; [ -L proj ] || { mv proj moved && ln -s ../other proj && echo exchanged; }"
+    house.shell("robin", script, workdir="agents/robin/proj/below", isolation="required")
+    run, output = house.fire("robin")
+    assert output.splitlines()[-1] == "exchanged", (run.outcome, output)
+    secret = house.home / "agents" / "robin" / "proj" / "below" / "secret"
+    assert secret.read_text() == "private\n"  # control: the path leads there
+    run, output = house.fire("robin")
+    assert (run.state, output) == ("failed", "")
+    assert "is in the home of Matins" in str(run.outcome)

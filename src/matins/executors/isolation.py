@@ -79,7 +79,7 @@ class Isolation:
     def _is_agents(self, folder: str) -> bool:
         """Whether it is a folder below `agents` in the home or beside the store."""
         roots = [self._places.home, None if self._places.store is None else self._places.store.parent]
-        below = any(root is not None and is_below(_real(Path(folder)), _real(root / AGENTS)) for root in roots)
+        below = any(root is not None and _is_written_below(folder, root / AGENTS) for root in roots)
         return below and Path(folder).is_dir()
 
     def check_workdir(self, agent: Agent, workdir: str, *, isolated: bool) -> None:
@@ -173,6 +173,15 @@ def frozen_folders(workdir: str) -> Iterator[str]:
 
 def is_below(path: str, folder: str) -> bool:
     return path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _is_written_below(path: str, folder: Path) -> bool:
+    """Whether a path is written as one below the folder, and is one: a link on the way may lead to another agent."""
+    written, real = os.path.abspath(path), _real(folder)  # noqa: PTH100
+    for form in (os.path.abspath(folder), real):  # noqa: PTH100
+        if is_below(written, form):
+            return _real(Path(path)) == real + written[len(form) :]
+    return False
 
 
 def _real(path: Path) -> str:
