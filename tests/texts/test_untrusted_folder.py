@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,6 +114,31 @@ def test_folders_are_made_and_links_in_their_place_are_refused(place: Path) -> N
             folder.make_folder("linked")
     assert (place / "agent" / "a" / "b" / "c").is_dir()
     assert names(place / "home") == ["token"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_only_the_new_folder_is_given_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with UntrustedFolder(place / "agent") as folder:
+        folder.make_folder("agents/robin", 12345)
+        folder.make_folder("sub", 12345)
+        make = os.mkdir
+
+        def exchanged(name: str, *words: Any, dir_fd: int) -> None:
+            """Somebody puts another folder, or a link, in the place of a new one before it is opened."""
+            make(name, *words, dir_fd=dir_fd)
+            os.rmdir(name, dir_fd=dir_fd)
+            os.rename("full" if name == "a" else "link", name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+
+        (place / "agent" / "full").mkdir()
+        (place / "agent" / "full" / "secret").touch()
+        (place / "agent" / "link").symlink_to(place / "home")
+        monkeypatch.setattr(os, "mkdir", exchanged)
+        for name, reason in (("a", "another folder"), ("b", "link")):
+            with pytest.raises(Refused, match=reason):
+                folder.make_folder(name, 12345)
+    owners = {path.name: path.lstat().st_uid for path in (place / "agent").rglob("*")}
+    assert [name for name, owner in owners.items() if owner == 12345] == ["robin"]
+    assert (place / "home").stat().st_uid == os.getuid()
 
 
 def test_lists_only_files_and_folders(place: Path) -> None:

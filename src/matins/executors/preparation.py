@@ -27,13 +27,13 @@ from matins.executors.runners.protocol import AnyRunner, Call, Command, Endpoint
 from matins.executors.runners.tool_sessions import check_session
 from matins.executors.secrets import Environment, environment_of
 from matins.executors.session_meter import SessionMeter, session_meter
-from matins.executors.tool_settings import make_folder, settings_variables
+from matins.executors.tool_settings import settings_variables
 from matins.executors.work_items import HeldWorkItem, NoWork, claim_item, find_held
 from matins.model.agent import Agent
 from matins.model.job import Brief, Errand, ErrandPlace, JobType
 from matins.model.run import Outcome
 from matins.ports import Clock
-from matins.runtime.agent_folders import folder_of, is_own_folder, own_folder
+from matins.runtime.agent_folders import folder_of, is_own_folder, make_own_folder, own_folder
 from matins.runtime.attempt import Attempt
 from matins.runtime.message_runs import prompt_context
 from matins.runtime.run_context import ContextLoader, RunContext
@@ -154,7 +154,7 @@ class Preparation:
         limits = _limits(attempt, agent)
         folder = folder_of(agent, self._workdir)
         if is_own_folder(agent):
-            make_folder(Path(folder), account_of(agent))
+            self._make_own_folder(agent)
         check_workdir(folder)
         resolved = environment_of(agent.environment, {}, ())
         errand = self._errand(attempt, agent)
@@ -262,8 +262,12 @@ class Preparation:
             message = f"The job needs an agent that works in a folder, and {runner.name} does not."
             raise InvalidInput(message, value=agent.name, field="agent", hint="Name an agent of another runner.")
         if errand is not None and errand.folder is not None:
-            make_folder(Path(self._workdir, own_folder(agent.name)), account_of(agent))
+            self._make_own_folder(agent)
         return brief
+
+    def _make_own_folder(self, agent: Agent) -> None:
+        account = account_of(agent)
+        make_own_folder(agent.name, self._workdir, None if account is None else account.uid)
 
     def _job(self, attempt: Attempt) -> JobType | None:
         return self._jobs.get(attempt.compiled.definition.job)

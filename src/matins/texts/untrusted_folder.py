@@ -90,7 +90,7 @@ class UntrustedFolder:
             file = os.open(new, _NEW_FILE, 0o600, dir_fd=folder)
             try:
                 try:
-                    self._give(file)
+                    self._give(file, self._owner)
                     os.fchmod(file, mode)
                     view = memoryview(data)
                     while view:
@@ -105,8 +105,8 @@ class UntrustedFolder:
                 raise
             os.fsync(folder)
 
-    def make_folder(self, name: str) -> None:
-        """Create a folder and its missing parents, for its owner only."""
+    def make_folder(self, name: str, owner: int | None = None) -> None:
+        """Create a folder and its missing parents, for its owner only. `owner` gets the last one, if it is new."""
         made = ""
         for part in name.split("/"):
             made = f"{made}/{part}" if made else part
@@ -118,7 +118,10 @@ class UntrustedFolder:
                     continue
                 child = open_beneath(folder, last, FOLDER | os.O_NOFOLLOW)
                 try:
-                    self._give(child)
+                    given_to = self._owner if owner is None or made != name else owner
+                    if given_to is not None and os.listdir(child):  # noqa: PTH208
+                        raise Refused(name, "another folder was put in its place")
+                    self._give(child, given_to)
                 finally:
                     os.close(child)
 
@@ -182,9 +185,9 @@ class UntrustedFolder:
         finally:
             os.close(file)
 
-    def _give(self, file: int) -> None:
-        if self._owner is not None:
-            os.fchown(file, self._owner, -1)
+    def _give(self, file: int, owner: int | None) -> None:
+        if owner is not None:
+            os.fchown(file, owner, -1)
 
     @contextmanager
     def _parent(self, name: str) -> Generator[tuple[int, str]]:
