@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from house import House, Ordinary, ordinary_account
+from matins import InvalidInput, Matins
+from matins.executors.runners.demo import Demo
+from matins.executors.runners.protocol import Call
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +98,24 @@ def test_b16_a_workdir_does_not_become_another_agent_s(house: House) -> None:
     run, output = house.fire("robin")
     assert (run.state, output) == ("failed", "")
     assert "is in the home of Matins" in str(run.outcome)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has agents of another account")
+def test_b16_records_of_a_session_are_looked_for_in_the_home_of_the_account(
+    account: Ordinary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B16: not in that of root, and only files of the account count"""
+    seen: list[tuple[str | None, int | None]] = []
+
+    def check(self: Demo, call: Call) -> None:
+        seen.append((call.environment.get("HOME"), call.owner))
+        raise InvalidInput("seen")
+
+    monkeypatch.setattr(Demo, "check", check)
+    with closing(Matins(f"sqlite:///{tmp_path}/matins.db")) as matins, matins:
+        for name, user in (("robin", account.name), ("own", None)):
+            matins.agents.set(name, runner="demo", user=user)
+            matins.add(name, when="every day at 09:00", agent=name, prompt="Hello")
+            matins.runs.wait(matins.run(name).id, timeout=60)
+    home = pwd.getpwnam(account.name).pw_dir
+    assert seen == [(home, account.uid), (os.environ["HOME"], None)]

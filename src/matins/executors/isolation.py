@@ -99,11 +99,7 @@ def account_of(agent: Agent) -> Account | None:
     """The account that the agent runs as; None for Matins' own."""
     if agent.user is None:
         return None
-    try:
-        found = pwd.getpwnam(agent.user)
-    except KeyError:
-        message = f'There is no user "{agent.user}".'
-        raise InvalidInput(message, value=agent.user, field="user", hint=f"useradd -m {agent.user}") from None
+    found = _entry_of(agent.user)
     if found.pw_uid == os.getuid():
         return None
     if os.getuid() != 0:
@@ -116,8 +112,16 @@ def account_variables(agent: Agent) -> dict[str, str]:
     """The variables that belong to the account."""
     if agent.user is None:
         return {}
-    found = pwd.getpwnam(agent.user)
+    found = _entry_of(agent.user)
     return {"HOME": found.pw_dir, "USER": agent.user, "LOGNAME": agent.user, "SHELL": found.pw_shell}
+
+
+def _entry_of(user: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(user)
+    except KeyError:
+        message = f'There is no user "{user}".'
+        raise InvalidInput(message, value=user, field="user", hint=f"useradd -m {user}") from None
 
 
 # -- folders

@@ -156,7 +156,7 @@ class Preparation:
         if is_own_folder(agent):
             self._make_own_folder(agent)
         check_workdir(folder)
-        resolved = environment_of(agent.environment, {}, ())
+        resolved = _with_account(environment_of(agent.environment, {}, ()), agent)
         errand = self._errand(attempt, agent)
         brief = self._brief(errand, agent, runner)
         call = _moved(self._call(attempt, agent, context, runner, held_item), errand, brief.material)
@@ -199,9 +199,8 @@ class Preparation:
 
     def _ask(self, agent: Agent, folder: str, environment: Mapping[str, str], argv: tuple[str, ...]) -> str:
         """What a command writes, started as the agent's runs are."""
-        variables = {**environment, **account_variables(agent)}
         told = self._commands.run(
-            argv, context={}, variables=variables, workdir=folder, limit_ms=_ASK_MS,
+            argv, context={}, variables=environment, workdir=folder, limit_ms=_ASK_MS,
             layout=self._layout(agent, folder), account=account_of(agent),
         )  # fmt: skip
         return f"{told.output}\n{told.errors}"
@@ -266,8 +265,7 @@ class Preparation:
         return brief
 
     def _make_own_folder(self, agent: Agent) -> None:
-        account = account_of(agent)
-        make_own_folder(agent.name, self._workdir, None if account is None else account.uid)
+        make_own_folder(agent.name, self._workdir, _owner(agent))
 
     def _job(self, attempt: Attempt) -> JobType | None:
         return self._jobs.get(attempt.compiled.definition.job)
@@ -320,6 +318,7 @@ class Preparation:
                 self._loader.run_key(attempt),
             ),
             url=agent.url,
+            owner=_owner(agent),
             allowed_hosts=context.policies.allowed_hosts,
             earlier=self._earlier(attempt, context) if isinstance(runner, EndpointRunner) else (),
         )
@@ -354,7 +353,17 @@ def _with_known_environment(call: Call, agent: Agent) -> Call:
         resolved = environment_of(agent.environment, {}, ())
     except InvalidInput:
         resolved = environment_of((), {}, ())
+    resolved = _with_account(resolved, agent)
     return replace(call, environment=resolved.values, secrets=resolved.secrets)
+
+
+def _with_account(environment: Environment, agent: Agent) -> Environment:
+    return environment._replace(values={**environment.values, **account_variables(agent)})
+
+
+def _owner(agent: Agent) -> int | None:
+    account = account_of(agent)
+    return None if account is None else account.uid
 
 
 def _limits(attempt: Attempt, agent: Agent) -> Limits:
