@@ -213,9 +213,7 @@ def test_a_named_path_follows_links_but_not_into_a_forbidden_folder(place: Path)
         read_named(str(place / "nothing" / "here"), 100)
 
 
-@pytest.mark.parametrize(
-    "target", ["/proc/self/environ", "/proc/self/cwd/x.sh", "/dev/fd/0", f"/proc/{os.getpid()}/environ"]
-)
+@pytest.mark.parametrize("target", ["/proc/self/environ", "/proc/self/cwd/x.sh", "/dev/fd/0", "/proc/1/environ"])
 def test_no_named_path_leads_through_proc(place: Path, target: str) -> None:
     (place / "key").symlink_to(target)
     for path in (str(place / "key"), target):

@@ -23,6 +23,7 @@ _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _OPENAT2, _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 437, 0x02, 0x04, 0x08
 _MAX_LINKS = 40
 INTO_HOME = "it leads into the directory of Matins"
+_OTHERS_LINK = "a link of another user leads there"
 
 
 class Refused(OSError):  # noqa: N818
@@ -92,10 +93,25 @@ def read_named(path: str, limit: int, forbidden: Identities = frozenset()) -> by
         os.close(with_name.folder)
     try:
         if os.geteuid() == 0 and with_name.linked_by and os.fstat(file).st_uid not in with_name.linked_by:
-            raise Refused(path, "a link of another user leads there")
+            raise Refused(path, _OTHERS_LINK)
         return read_regular(file, path, limit)
     finally:
         os.close(file)
+
+
+def open_named_folder(path: str) -> int:
+    """Open a folder that the owner named. Links are followed; as root, another user's only to folders of that user."""
+    if os.geteuid() != 0:
+        return os.open(path, FOLDER)
+    at = _resolved(f"{path}/.")
+    try:
+        folder = open_beneath(at.folder, at.name, FOLDER)
+    finally:
+        os.close(at.folder)
+    if at.linked_by and os.fstat(folder).st_uid not in at.linked_by:
+        os.close(folder)
+        raise Refused(path, _OTHERS_LINK)
+    return folder
 
 
 def _opened(at: _Resolved, path: str, forbidden: Identities) -> int:

@@ -60,9 +60,12 @@ def read_file(path: str | Path, limit: int) -> bytes:
         os.close(file)
 
 
-def open_folder(path: str | Path, owner: int | None = None) -> UntrustedFolder:
-    """A folder that the owner named and that an agent can write. Raises `Refused` if it leads into one of Matins."""
-    inside = _inside(path)
+def open_folder(path: str | Path, owner: int | None = None, within: str | Path | None = None) -> UntrustedFolder:
+    """A folder that the owner named and that an agent can write. Raises `Refused` if it leads into one of Matins.
+
+    A path inside those must be below `within`: there an agent names only what is its own.
+    """
+    inside = _inside(path) if within is None or _is_below(path, within) else None
     folder = None if inside is None else _opened(inside, FOLDER)
     if folder is None:
         return UntrustedFolder(path, forbidden(), owner)
@@ -77,10 +80,20 @@ class _Inside(NamedTuple):
     rest: str
 
 
+def _parts(path: str | Path) -> list[str]:
+    text = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
+    return [part for part in text.split("/") if part not in ("", ".")]
+
+
+def _is_below(path: str | Path, folder: str | Path) -> bool:
+    """Whether a path is written as the folder, or as one below it."""
+    base = _parts(folder)
+    return _parts(path)[: len(base)] == base
+
+
 def _inside(path: str | Path) -> _Inside | None:
     """The folder of Matins inside which a path is written, and the rest of it. Links play no part."""
-    text = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
-    parts = [part for part in text.split("/") if part not in ("", ".")]
+    parts = _parts(path)
     if ".." in parts:
         return None
     for folder in _folders():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from matins.texts.beneath import (
     Refused,
     leads_into,
     open_beneath,
+    open_named_folder,
     read_regular,
 )
 
@@ -52,7 +53,7 @@ class UntrustedFolder:
         `owner` is the account of the agent, if it has one: only its files are used, and new ones are given to it.
         """
         self._owner = owner
-        self._fd = os.dup(path) if isinstance(path, int) else os.open(path, FOLDER)
+        self._fd = os.dup(path) if isinstance(path, int) else open_named_folder(os.fspath(path))
         try:
             if owner is not None and os.fstat(self._fd).st_uid != owner:
                 raise Refused(str(path), "it belongs to another user")
@@ -67,6 +68,14 @@ class UntrustedFolder:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
+
+    def below(self, name: str) -> UntrustedFolder:
+        """A folder in it, no link. The caller closes it."""
+        folder = self._walk(name, FOLDER)
+        try:
+            return UntrustedFolder(folder, owner=self._owner)
+        finally:
+            os.close(folder)
 
     def read(self, name: str, limit: int = MAX_BYTES, offset: int = 0) -> bytes:
         """At most `limit` bytes from `offset` on."""
@@ -83,27 +92,48 @@ class UntrustedFolder:
         with self._opened(name) as file:
             return os.fstat(file)
 
-    def replace(self, name: str, data: bytes, mode: int = 0o600) -> None:
-        """Write a new file, which takes the place of what is there: a link is replaced, not followed."""
+    def replace(
+        self,
+        name: str,
+        data: bytes,
+        mode: int = 0o600,
+        ids: tuple[int, int] | None = None,
+        unless: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Write a new file, which takes the place of what is there: a link is replaced, not followed.
+
+        `ids` are the user and the group that the file belongs to, if they are not ours. If `unless` is true at the last
+        moment, nothing is replaced, and the result is False.
+        """
         with self._parent(name) as (folder, last):
             new = f".{last[:200]}.{secrets.token_hex(8)}"
             file = os.open(new, _NEW_FILE, 0o600, dir_fd=folder)
+            replaced = False
             try:
                 try:
-                    self._give(file, self._owner)
-                    os.fchmod(file, mode)
-                    view = memoryview(data)
-                    while view:
-                        view = view[os.write(file, view) :]
-                    os.fsync(file)
+                    self._write(file, data, mode, ids)
                 finally:
                     os.close(file)
-                os.rename(new, last, src_dir_fd=folder, dst_dir_fd=folder)
-            except OSError:
-                with suppress(FileNotFoundError):
-                    os.unlink(new, dir_fd=folder)
-                raise
+                if not unless():
+                    os.rename(new, last, src_dir_fd=folder, dst_dir_fd=folder)
+                    replaced = True
+            finally:
+                if not replaced:
+                    with suppress(FileNotFoundError):
+                        os.unlink(new, dir_fd=folder)
             os.fsync(folder)
+        return replaced
+
+    def _write(self, file: int, data: bytes, mode: int, ids: tuple[int, int] | None) -> None:
+        self._give(file, self._owner)
+        status = os.fstat(file)
+        if ids is not None and ids != (status.st_uid, status.st_gid):
+            os.fchown(file, *ids)
+        os.fchmod(file, mode)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+        os.fsync(file)
 
     def make_folder(self, name: str, owner: int | None = None) -> None:
         """Create a folder and its missing parents, for its owner only. `owner` gets the last one, if it is new."""
@@ -179,8 +209,10 @@ class UntrustedFolder:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
                 raise Refused(name, "it is not a regular file")
-            if self._owner is not None and (status.st_uid != self._owner or status.st_nlink > 1):
-                raise Refused(name, "it belongs to another user, or has a second name")
+            if self._owner is not None and status.st_uid != self._owner:
+                raise Refused(name, "it belongs to another user")
+            if status.st_nlink > 1 and (self._owner is not None or os.geteuid() == 0):
+                raise Refused(name, "it has a second name")  # it may be a file that its user cannot read
             yield file
         finally:
             os.close(file)
