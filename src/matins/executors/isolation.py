@@ -7,6 +7,7 @@ import pwd
 import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from matins.model.agent import Agent
 
 AGENTS = "agents"
 NOT_ISOLATED = "not isolated"
+_MAX_STORE_FILES = 1_000
+"""In the folder of a store; one with more is no folder of its own."""
 
 
 class Places(NamedTuple):
@@ -156,8 +159,9 @@ def _of_store(places: Places) -> Iterator[Path]:
     store = places.store
     if store is None or not store.parent.is_dir():
         return
-    names = {entry.name for entry in store.parent.iterdir()} - {AGENTS}
-    if all(name.startswith(store.name) for name in names):
+    with os.scandir(store.parent) as entries:  # an agent may have filled it, so it is not listed to its end
+        names = [entry.name for entry in islice(entries, _MAX_STORE_FILES + 1)]
+    if len(names) <= _MAX_STORE_FILES and all(name == AGENTS or name.startswith(store.name) for name in names):
         yield store.parent
 
 
