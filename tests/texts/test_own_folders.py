@@ -150,3 +150,22 @@ def test_a_folder_does_not_lead_into_the_home(place: Path) -> None:
     for path in (place / "user" / "sub", place / "home" / "agents" / "robin" / "memory"):
         with pytest.raises(Refused, match="directory of Matins"):
             open_folder(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root opens the folders of others")
+def test_as_root_a_folder_behind_another_user_s_link_must_be_that_user_s(place: Path) -> None:
+    """An account's link to another account's folder: its tasks would be in the prompt."""
+    for name in ("mine", "theirs"):
+        (place / name).mkdir(mode=0o700)
+        (place / name / "TASKS.yaml").touch()
+        (place / "user" / name).symlink_to(place / name)
+        os.chown(place / "user" / name, 12345, 12345, follow_symlinks=False)
+    os.chown(place / "mine", 12345, 12345)
+    os.chown(place / "theirs", 54321, 54321)
+    open_folder(place / "user" / "mine").__exit__()
+    open_folder(place / "theirs").__exit__()
+    with pytest.raises(Refused, match="a link of another user leads there"):
+        open_folder(place / "user" / "theirs")
+    os.link(place / "theirs" / "TASKS.yaml", place / "mine" / "hard")
+    with open_folder(place / "mine") as folder, pytest.raises(Refused, match="it has a second name"):
+        folder.read("hard")
