@@ -24,7 +24,7 @@ from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.commands import Commands
 from matins.executors.deliveries import senders
 from matins.executors.factory import ExecutorFactory
-from matins.executors.isolation import Isolation, Places
+from matins.executors.isolation import Isolation, Places, own_folders
 from matins.executors.processes.probing import probe_here
 from matins.executors.processes.recovery import evidence_in
 from matins.executors.processes.shared import SharedSupervisor
@@ -52,6 +52,7 @@ from matins.store.opening import open_store
 from matins.surfaces.in_transaction import TransactionApi
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocketServer, answers, call_owner
+from matins.texts.own_folders import OwnFolders
 
 if TYPE_CHECKING:
     from matins.api._awaitable import AwaitableApi
@@ -109,6 +110,7 @@ class Matins(TransactionApi):
         self._pid = os.getpid()
         self._owning = threading.Lock()
         self._control: OwnerSocketServer | None = None
+        self._own_folders = OwnFolders(lambda: own_folders(self.places()))
         super().__init__(InProcess(self))
 
     @property
@@ -315,6 +317,7 @@ class Matins(TransactionApi):
             self.stop()
             self._supervisor.close()
             self._store.close()
+            self._own_folders.close()
 
     @property
     def _is_elsewhere(self) -> bool:

@@ -359,4 +359,4 @@ def test_b4_a_folder_that_cannot_be_made(office: Office) -> None:
     m.run("s")
     run = office.wait("s")
     assert run.state == "failed"
-    assert "agents cannot be created: File exists" in run.outcome["error"]
+    assert "agents/ann cannot be created: Not a directory" in run.outcome["error"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from contextlib import closing
 from pathlib import Path
+from tempfile import mkstemp
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from matins import Matins
 from matins.api.use_case import USE_CASES
 from matins.errors import Conflict, InvalidInput, NotAllowed, StoreCorrupt, StoreError
 from matins.model.access import Principal
+from matins.store.sqlite import backup
 from matins.testing import ManualClock, Sandbox
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -133,3 +136,28 @@ def test_stores_that_are_copied_otherwise(postgres_url: str, tmp_path: Path) -> 
     assert f"pg_dump --format=custom --file={tmp_path}/copy.db" in told.value.hint
     with closing(Sandbox(clock=clock)) as bench, pytest.raises(StoreError, match="in memory"):
         bench.system.backup(tmp_path / "copy.db")
+
+
+def test_b16_a_link_in_the_place_of_the_new_copy_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B16: an agent that can write the folder would have the copy written over another database"""
+    (tmp_path / "backups").mkdir()
+    (tmp_path / "linked").symlink_to("backups")
+    with closing(Matins(f"sqlite:///{tmp_path}/other.db")) as other:
+        other.agents.set("kept", runner="demo")
+    before = (tmp_path / "other.db").read_bytes()
+    with closing(Matins(f"sqlite:///{tmp_path}/matins.db")) as m:
+        m.system.backup(tmp_path / "linked" / "honest.db")  # control: links of the owner's path count
+
+        def exchanged(*words: Any) -> tuple[int, str]:
+            file, name = mkstemp(*words)
+            Path(name).unlink()
+            Path(name).symlink_to(tmp_path / "other.db")
+            return file, name
+
+        monkeypatch.setattr(backup, "mkstemp", exchanged)
+        with pytest.raises(InvalidInput, match="another file was put in the place of the new one"):
+            m.system.backup(tmp_path / "backups" / "copy.db")
+    assert (tmp_path / "other.db").read_bytes() == before
+    assert sorted(path.name for path in (tmp_path / "backups").iterdir()) == ["honest.db"]

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,31 @@ def test_folders_are_made_and_links_in_their_place_are_refused(place: Path) -> N
     assert names(place / "home") == ["token"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_only_the_new_folder_is_given_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with UntrustedFolder(place / "agent") as folder:
+        folder.make_folder("agents/robin", 12345)
+        folder.make_folder("sub", 12345)
+        make = os.mkdir
+
+        def exchanged(name: str, *words: Any, dir_fd: int) -> None:
+            """Somebody puts another folder, or a link, in the place of a new one before it is opened."""
+            make(name, *words, dir_fd=dir_fd)
+            os.rmdir(name, dir_fd=dir_fd)
+            os.rename("full" if name == "a" else "link", name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+
+        (place / "agent" / "full").mkdir()
+        (place / "agent" / "full" / "secret").touch()
+        (place / "agent" / "link").symlink_to(place / "home")
+        monkeypatch.setattr(os, "mkdir", exchanged)
+        for name, reason in (("a", "another folder"), ("b", "link")):
+            with pytest.raises(Refused, match=reason):
+                folder.make_folder(name, 12345)
+    owners = {path.name: path.lstat().st_uid for path in (place / "agent").rglob("*")}
+    assert [name for name, owner in owners.items() if owner == 12345] == ["robin"]
+    assert (place / "home").stat().st_uid == os.getuid()
+
+
 def test_lists_only_files_and_folders(place: Path) -> None:
     (place / "agent" / "link").symlink_to(place / "home")
     os.mkfifo(place / "agent" / "pipe")
@@ -187,9 +213,7 @@ def test_a_named_path_follows_links_but_not_into_a_forbidden_folder(place: Path)
         read_named(str(place / "nothing" / "here"), 100)
 
 
-@pytest.mark.parametrize(
-    "target", ["/proc/self/environ", "/proc/self/cwd/x.sh", "/dev/fd/0", f"/proc/{os.getpid()}/environ"]
-)
+@pytest.mark.parametrize("target", ["/proc/self/environ", "/proc/self/cwd/x.sh", "/dev/fd/0", "/proc/1/environ"])
 def test_no_named_path_leads_through_proc(place: Path, target: str) -> None:
     (place / "key").symlink_to(target)
     for path in (str(place / "key"), target):

@@ -6,8 +6,9 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,10 @@ import tasks_desk
 from tasks_desk import LATER, NOW, claimed
 
 from matins.errors import InvalidInput
-from matins.texts import atomic_file
+from matins.model.work_source import WorkSourceDefinition
+from matins.texts.own_folders import OwnFolders
 from matins.work import tasks_file
-from matins.work.sources import WorkSourceUnavailable
+from matins.work.sources import WorkSourceUnavailable, open_source
 from matins.work.tasks_file import TasksFile
 from matins.work.tasks_yaml import read_tasks
 
@@ -37,38 +39,47 @@ def test_permissions_are_kept(path: Path) -> None:
     assert (status.st_uid, status.st_gid) == owner
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    """C3: what it leads to is changed"""
-    real = tmp_path / "real.yaml"
+def test_a_link_is_refused_and_the_file_itself_is_named(tmp_path: Path) -> None:
+    """C3: an agent that can write the folder could lead it to another list; a folder that is a link is the owner's"""
+    (tmp_path / "lists").mkdir()
+    real = tmp_path / "lists" / "TASKS.yaml"
     real.write_text("- title: a\n")
     link = tmp_path / "TASKS.yaml"
     link.symlink_to(real)
-    claimed(link)
-    assert link.is_symlink()
-    assert "claimed" in real.read_text()
+    for call in (lambda: claimed(link), lambda: TasksFile("tasks", link).held("run 1", NOW)):
+        with pytest.raises(InvalidInput) as refused:
+            call()
+        assert refused.value.message == "TASKS.yaml is a link."
+        assert refused.value.hint == f"Name the file itself: {real}."
+    assert real.read_text() == "- title: a\n"
+    (tmp_path / "folder").symlink_to("lists")
+    assert claimed(tmp_path / "folder" / "TASKS.yaml").title == "a"
 
 
 def test_what_a_crash_left_behind_is_no_hindrance(tmp_path: Path, path: Path) -> None:
     """H9: a process that died while it wrote"""
     path.write_text("- title: a\n")
-    (tmp_path / ".TASKS.yaml.new").write_text("half a fi")
+    (tmp_path / ".TASKS.yaml.0123456789abcdef").write_text("half a fi")
     claimed(path)
     assert "claimed" in path.read_text()
-    assert not (tmp_path / ".TASKS.yaml.new").exists()
+
+
+def save_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch, texts: Iterable[str]) -> None:
+    """Somebody saves the file whenever a new one is written, before that takes its place."""
+    sync, saved = os.fsync, iter(texts)
+
+    def saved_by_hand(file: int) -> None:
+        sync(file)
+        if stat.S_ISREG(os.fstat(file).st_mode) and (more := next(saved, None)) is not None:
+            path.write_text(path.read_text() + more)
+
+    monkeypatch.setattr(os, "fsync", saved_by_hand)
 
 
 def test_an_edit_by_hand_meanwhile_is_read_and_not_lost(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: somebody saves the file between our reading and our writing"""
     path.write_text("- title: a\n")
-    edits = iter(["- title: b\n  priority: high\n# mine\n"])
-
-    def saved_by_hand(new: Path, before: atomic_file.TextFile, text: str) -> None:
-        write(new, before, text)
-        for more in edits:
-            path.write_text(path.read_text() + more)
-
-    write = atomic_file._write
-    monkeypatch.setattr(atomic_file, "_write", saved_by_hand)
+    save_meanwhile(path, monkeypatch, ["- title: b\n  priority: high\n# mine\n"])
     assert claimed(path).title == "b"
     assert path.read_text().startswith("- title: a\n- title: b\n")
     assert path.read_text().endswith("priority: high\n# mine\n")
@@ -77,16 +88,12 @@ def test_an_edit_by_hand_meanwhile_is_read_and_not_lost(path: Path, monkeypatch:
 def test_a_file_that_never_rests_is_given_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """C3: retryable, and nothing written"""
     path.write_text("- title: a\n")
-
-    def saved_by_hand(new: Path, before: atomic_file.TextFile, text: str) -> None:
-        new.write_text(text)
-        path.write_text(path.read_text() + "#\n")
-
-    monkeypatch.setattr(atomic_file, "_write", saved_by_hand)
+    save_meanwhile(path, monkeypatch, repeat("#\n"))
     with pytest.raises(WorkSourceUnavailable, match="keeps changing") as refused:
         claimed(path)
     assert refused.value.retryable
     assert "claimed" not in path.read_text()
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["TASKS.yaml", "TASKS.yaml.lock"]
 
 
 @contextmanager
@@ -105,6 +112,40 @@ def test_the_lock_of_another_is_honoured(path: Path, monkeypatch: pytest.MonkeyP
     assert refused.value.retryable
     assert path.read_text() == "- title: a\n"
     assert claimed(path).title == "a"
+
+
+@pytest.mark.parametrize("how", ["../other/TASKS.yaml", "link", "linked", "absolute", "lock"])
+def test_b16_a_list_of_another_agent_is_not_read(tmp_path: Path, how: str) -> None:
+    """B16: its title would be in the prompt; by a payload that names it, and by links that the agent makes"""
+    home, robin = tmp_path / "home", tmp_path / "home" / "agents" / "robin"
+    for agent in ("robin", "other"):
+        (home / "agents" / agent).mkdir(parents=True)
+        (home / "agents" / agent / "TASKS.yaml").write_text(f"- title: of {agent}\n")
+    other = home / "agents" / "other" / "TASKS.yaml"
+    own = OwnFolders(lambda: [home])
+    name = {"link": "TASKS.yaml", "linked": "sub/TASKS.yaml", "absolute": str(other), "lock": "TASKS.yaml"}.get(
+        how, how
+    )
+    if how == "link":
+        (robin / "TASKS.yaml").unlink()
+        (robin / "TASKS.yaml").symlink_to("../other/TASKS.yaml")
+    elif how == "linked":
+        (robin / "sub").symlink_to("../other")
+    elif how == "lock":
+        (robin / "TASKS.yaml.lock").symlink_to("../other/new")
+    source = open_source(WorkSourceDefinition("tasks", "tasks", path=name), robin)
+    with pytest.raises(InvalidInput) as refused:
+        source.claim("run 1", NOW)
+    assert "of other" not in refused.value.message
+    assert sorted(entry.name for entry in other.parent.iterdir()) == ["TASKS.yaml"]
+    assert other.read_text() == "- title: of other\n"
+    if how in ("absolute", "../other/TASKS.yaml"):  # control: the owner names it, from the home on
+        found = open_source(WorkSourceDefinition("tasks", "tasks", path="agents/other/TASKS.yaml"), home).claim(
+            "1", NOW
+        )
+        assert found is not None
+        assert found.title == "of other"
+    own.close()
 
 
 def test_a_bad_file_is_named_and_left_alone(path: Path) -> None:
@@ -134,14 +175,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "circle").symlink_to("circle")
     (tmp_path / "latin").write_bytes(b"- title: a\n- title: \xe9\n")
     with (tmp_path / "large").open("wb") as large:
-        large.truncate(10_000_001)
+        large.truncate(900_000_000)
     for name, said in {
         "missing": "missing cannot be used: No such file or directory",
-        "folder": "folder cannot be used: it is not a file",
-        "pipe": "pipe cannot be used: it is not a file",
-        "circle": "circle cannot be used",
+        "folder": "folder cannot be used: it is not a regular file",
+        "pipe": "pipe cannot be used: it is not a regular file",
+        "circle": "circle is a link.",
         "latin": "latin, line 2, column 10: this is not UTF-8.",
-        "large": "large cannot be used: it is not a file of at most 10000000 bytes",
+        "large": "large cannot be used: it is larger than 1,000,000 bytes",
     }.items():
         with pytest.raises(InvalidInput) as refused:
             TasksFile("tasks", tmp_path / name).claim("run 1", NOW)

@@ -7,6 +7,7 @@ import pwd
 import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from matins.model.agent import Agent
 
 AGENTS = "agents"
 NOT_ISOLATED = "not isolated"
+_MAX_STORE_FILES = 1_000
+"""In the folder of a store; one with more is no folder of its own."""
 
 
 class Places(NamedTuple):
@@ -79,7 +82,7 @@ class Isolation:
     def _is_agents(self, folder: str) -> bool:
         """Whether it is a folder below `agents` in the home or beside the store."""
         roots = [self._places.home, None if self._places.store is None else self._places.store.parent]
-        below = any(root is not None and is_below(_real(Path(folder)), _real(root / AGENTS)) for root in roots)
+        below = any(root is not None and _is_written_below(folder, root / AGENTS) for root in roots)
         return below and Path(folder).is_dir()
 
     def check_workdir(self, agent: Agent, workdir: str, *, isolated: bool) -> None:
@@ -99,11 +102,7 @@ def account_of(agent: Agent) -> Account | None:
     """The account that the agent runs as; None for Matins' own."""
     if agent.user is None:
         return None
-    try:
-        found = pwd.getpwnam(agent.user)
-    except KeyError:
-        message = f'There is no user "{agent.user}".'
-        raise InvalidInput(message, value=agent.user, field="user", hint=f"useradd -m {agent.user}") from None
+    found = _entry_of(agent.user)
     if found.pw_uid == os.getuid():
         return None
     if os.getuid() != 0:
@@ -116,8 +115,16 @@ def account_variables(agent: Agent) -> dict[str, str]:
     """The variables that belong to the account."""
     if agent.user is None:
         return {}
-    found = pwd.getpwnam(agent.user)
+    found = _entry_of(agent.user)
     return {"HOME": found.pw_dir, "USER": agent.user, "LOGNAME": agent.user, "SHELL": found.pw_shell}
+
+
+def _entry_of(user: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(user)
+    except KeyError:
+        message = f'There is no user "{user}".'
+        raise InvalidInput(message, value=user, field="user", hint=f"useradd -m {user}") from None
 
 
 # -- folders
@@ -125,10 +132,15 @@ def account_variables(agent: Agent) -> dict[str, str]:
 
 def hidden_folders(places: Places) -> list[str]:
     """The folders of Matins, and every other path to them."""
-    found = [places.home, places.runs, *_of_socket(places), *_of_store(places)]
-    paths = [_real(folder) for folder in found if folder is not None and folder.is_dir()]
+    paths = [_real(folder) for folder in own_folders(places)]
     mounts = _mounts()
     return _outermost([*paths, *(other for path in paths for other in _other_paths(path, mounts))])
+
+
+def own_folders(places: Places) -> list[Path]:
+    """The folders of Matins: its home, the runs, and those of socket and store when they hold nothing else."""
+    found = [places.home, places.runs, *_of_socket(places), *_of_store(places)]
+    return [folder for folder in found if folder is not None and folder.is_dir()]
 
 
 def open_files(places: Places) -> list[Path]:
@@ -147,8 +159,9 @@ def _of_store(places: Places) -> Iterator[Path]:
     store = places.store
     if store is None or not store.parent.is_dir():
         return
-    names = {entry.name for entry in store.parent.iterdir()} - {AGENTS}
-    if all(name.startswith(store.name) for name in names):
+    with os.scandir(store.parent) as entries:  # an agent may have filled it, so it is not listed to its end
+        names = [entry.name for entry in islice(entries, _MAX_STORE_FILES + 1)]
+    if len(names) <= _MAX_STORE_FILES and all(name == AGENTS or name.startswith(store.name) for name in names):
         yield store.parent
 
 
@@ -168,6 +181,15 @@ def frozen_folders(workdir: str) -> Iterator[str]:
 
 def is_below(path: str, folder: str) -> bool:
     return path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _is_written_below(path: str, folder: Path) -> bool:
+    """Whether a path is written as one below the folder, and is one: a link on the way may lead to another agent."""
+    written, real = os.path.abspath(path), _real(folder)  # noqa: PTH100
+    for form in (os.path.abspath(folder), real):  # noqa: PTH100
+        if is_below(written, form):
+            return _real(Path(path)) == real + written[len(form) :]
+    return False
 
 
 def _real(path: Path) -> str:

@@ -27,13 +27,13 @@ from matins.executors.runners.protocol import AnyRunner, Call, Command, Endpoint
 from matins.executors.runners.tool_sessions import check_session
 from matins.executors.secrets import Environment, environment_of
 from matins.executors.session_meter import SessionMeter, session_meter
-from matins.executors.tool_settings import make_folder, settings_variables
+from matins.executors.tool_settings import settings_variables
 from matins.executors.work_items import HeldWorkItem, NoWork, claim_item, find_held
 from matins.model.agent import Agent
 from matins.model.job import Brief, Errand, ErrandPlace, JobType
 from matins.model.run import Outcome
 from matins.ports import Clock
-from matins.runtime.agent_folders import folder_of, is_own_folder, own_folder
+from matins.runtime.agent_folders import folder_of, is_own_folder, make_own_folder, own_folder
 from matins.runtime.attempt import Attempt
 from matins.runtime.message_runs import prompt_context
 from matins.runtime.run_context import ContextLoader, RunContext
@@ -154,9 +154,9 @@ class Preparation:
         limits = _limits(attempt, agent)
         folder = folder_of(agent, self._workdir)
         if is_own_folder(agent):
-            make_folder(Path(folder), account_of(agent))
+            self._make_own_folder(agent)
         check_workdir(folder)
-        resolved = environment_of(agent.environment, {}, ())
+        resolved = _with_account(environment_of(agent.environment, {}, ()), agent)
         errand = self._errand(attempt, agent)
         brief = self._brief(errand, agent, runner)
         call = _moved(self._call(attempt, agent, context, runner, held_item), errand, brief.material)
@@ -199,9 +199,8 @@ class Preparation:
 
     def _ask(self, agent: Agent, folder: str, environment: Mapping[str, str], argv: tuple[str, ...]) -> str:
         """What a command writes, started as the agent's runs are."""
-        variables = {**environment, **account_variables(agent)}
         told = self._commands.run(
-            argv, context={}, variables=variables, workdir=folder, limit_ms=_ASK_MS,
+            argv, context={}, variables=environment, workdir=folder, limit_ms=_ASK_MS,
             layout=self._layout(agent, folder), account=account_of(agent),
         )  # fmt: skip
         return f"{told.output}\n{told.errors}"
@@ -260,8 +259,11 @@ class Preparation:
             message = f"The job needs an agent that works in a folder, and {runner.name} does not."
             raise InvalidInput(message, value=agent.name, field="agent", hint="Name an agent of another runner.")
         if errand is not None and errand.folder is not None:
-            make_folder(Path(self._workdir, own_folder(agent.name)), account_of(agent))
+            self._make_own_folder(agent)
         return brief
+
+    def _make_own_folder(self, agent: Agent) -> None:
+        make_own_folder(agent.name, self._workdir, _owner(agent))
 
     def _job(self, attempt: Attempt) -> JobType | None:
         return self._jobs.get(attempt.compiled.definition.job)
@@ -314,6 +316,7 @@ class Preparation:
                 attempt.key,
             ),
             url=agent.url,
+            owner=_owner(agent),
             allowed_hosts=context.policies.allowed_hosts,
             earlier=self._earlier(attempt, context) if isinstance(runner, EndpointRunner) else (),
         )
@@ -348,7 +351,17 @@ def _with_known_environment(call: Call, agent: Agent) -> Call:
         resolved = environment_of(agent.environment, {}, ())
     except InvalidInput:
         resolved = environment_of((), {}, ())
+    resolved = _with_account(resolved, agent)
     return replace(call, environment=resolved.values, secrets=resolved.secrets)
+
+
+def _with_account(environment: Environment, agent: Agent) -> Environment:
+    return environment._replace(values={**environment.values, **account_variables(agent)})
+
+
+def _owner(agent: Agent) -> int | None:
+    account = account_of(agent)
+    return None if account is None else account.uid
 
 
 def _limits(attempt: Attempt, agent: Agent) -> Limits:

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matins.errors import InvalidInput
+from matins.texts.beneath import Refused
+from matins.texts.own_folders import read_file
 
+MAX_BYTES = 64_000
 _INHERITED = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL", "LOGNAME"})
 
 
@@ -50,15 +53,21 @@ def resolve(text: str, name: str, source: Mapping[str, str] = os.environ) -> str
             raise _unresolved(name, text, f"the environment has no {variable}", f"export {variable}=…")
         return source[variable]
     if text.startswith("file:"):
-        path = Path(text.removeprefix("file:")).expanduser()
-        try:
-            return path.read_text(encoding="utf-8").rstrip("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-            raise _unresolved(
-                name, text, f"{path} cannot be read: {reason}", "Check the path and its permissions."
-            ) from None
+        return _content(text, name)
     return text
+
+
+def _content(text: str, name: str) -> str:
+    path = Path(text.removeprefix("file:")).expanduser()
+    try:
+        return read_file(path, MAX_BYTES).decode().rstrip("\n")
+    except Refused as error:
+        raise _unresolved(name, text, error.reason, "Name the file itself.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise _unresolved(
+            name, text, f"{path} cannot be read: {reason}", "Check the path and its permissions."
+        ) from None
 
 
 def _unresolved(name: str, text: str, reason: str, hint: str) -> InvalidInput:

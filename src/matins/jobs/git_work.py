@@ -6,13 +6,14 @@ agent, and no more. Only the pull request is opened by Matins, whose token the a
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import NamedTuple
 
 from matins.model.job import ErrandPlace
+from matins.texts.own_folders import open_folder
 
 NOTHING = "nothing"
+_WORKTREES = "worktrees"
 _MAX_BYTES = 10_000
 _COMMON = r"""
 set -eu
@@ -95,10 +96,12 @@ class Branch(NamedTuple):
 
     name: str
     folder: str
+    own: str
+    """The agent's own folder, which holds it."""
 
     @classmethod
     def of(cls, place: ErrandPlace) -> Branch:
-        return cls(f"matins/{place.key}", str(Path(place.own, "worktrees", place.key)))
+        return cls(f"matins/{place.key}", str(Path(place.own, _WORKTREES, place.key)), place.own)
 
     def command(self, script: str, agent: str, *arguments: str) -> tuple[str, ...]:
         return ("/bin/sh", "-c", script, "matins", agent, self.folder, self.name, *arguments)
@@ -106,10 +109,11 @@ class Branch(NamedTuple):
     def outcome(self) -> list[str] | None:
         """What was pushed, as the script wrote it; None when it did not come so far."""
         try:
-            file = os.open(f"{self.folder}.outcome", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open_folder(self.own, within=self.own) as folder:
+                return (
+                    folder.read(f"{_WORKTREES}/{Path(self.folder).name}.outcome", _MAX_BYTES)
+                    .decode(errors="replace")
+                    .split()
+                )
         except OSError:
             return None
-        try:
-            return os.read(file, _MAX_BYTES).decode(errors="replace").split()
-        finally:
-            os.close(file)

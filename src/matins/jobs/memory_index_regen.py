@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from matins.jobs import JobContext, JobType, Setting, Text
-from matins.texts.atomic_file import read, replace
+from matins.jobs.memory_folder import MAX_NOTE_BYTES, open_memory
+from matins.texts.untrusted_folder import UntrustedFolder
 
 KINDS = ("experiments", "knowledge", "patterns")
 INDEX = "INDEX.md"
-_TITLE = re.compile(r"^\s*#\s+(.+?)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -24,35 +22,37 @@ class MemoryIndexRegen:
 
 def run(context: JobContext) -> dict[str, int]:
     inputs: MemoryIndexRegen = context.inputs
-    memory = Path(context.workdir) / inputs.folder
-    if not memory.is_dir():
-        raise FileNotFoundError(f"{memory} is not a folder.")
-    # The agent may write here, and not elsewhere: Matins follows no link that it made.
-    return {kind: write_index(memory / kind) for kind in KINDS if _is_own_folder(memory / kind)}
+    with open_memory(context.workdir, inputs.folder) as memory:
+        kinds = {entry.name for entry in memory.entries() if entry.is_folder}
+        return {kind: write_index(memory, kind) for kind in KINDS if kind in kinds}
 
 
-def write_index(folder: Path) -> int:
+def write_index(memory: UntrustedFolder, kind: str) -> int:
     """Write the index of a folder: every note below it, with its title. Returns the number of notes."""
-    notes = sorted(path for path in folder.rglob("*.md") if path.name != INDEX and not path.is_symlink())
-    lines = [f"- [{_title(path)}]({path.relative_to(folder).as_posix()})" for path in notes]
-    text = "\n".join([f"# {folder.name.capitalize()}", "", *(lines or ["Nothing yet."]), ""])
-    index = folder / INDEX
-    if index.is_symlink():
-        index.unlink()
-    index.touch()
-    before = read(index)
-    if before.text != text:
-        replace(index, before, text)
+    notes = sorted(entry.name for entry in memory.walk(kind) if is_note(entry.name))
+    lines = [f"- [{_title(memory.read(f'{kind}/{name}', MAX_NOTE_BYTES), name)}]({name})" for name in notes]
+    text = "\n".join([f"# {kind.capitalize()}", "", *(lines or ["Nothing yet."]), ""]).encode()
+    index = f"{kind}/{INDEX}"
+    try:
+        unchanged = memory.read(index, len(text) + 1) == text
+    except OSError:  # there is none, or a link in its place
+        unchanged = False
+    if not unchanged:
+        memory.replace(index, text, 0o644)
     return len(notes)
 
 
-def _is_own_folder(folder: Path) -> bool:
-    return folder.is_dir() and not folder.is_symlink()
+def is_note(name: str) -> bool:
+    return name.endswith(".md") and name.rpartition("/")[2] != INDEX
 
 
-def _title(path: Path) -> str:
-    found = _TITLE.search(path.read_text(encoding="utf-8", errors="replace")[:4_000])
-    return (found[1] if found else path.stem).replace("[", "(").replace("]", ")")
+def _title(start: bytes, name: str) -> str:
+    """The first heading, or else the name of the file."""
+    for line in start.decode(errors="replace").splitlines():
+        mark, _, title = line.strip().partition(" ")
+        if mark == "#" and title.strip():
+            return title.strip().replace("[", "(").replace("]", ")")
+    return name.rpartition("/")[2].removesuffix(".md").replace("[", "(").replace("]", ")")
 
 
 JOB = JobType(

@@ -7,11 +7,12 @@ afterwards Matins counts what it archived.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 from matins.jobs import Int, JobType, Setting, Text
+from matins.jobs.memory_folder import NoMemory, open_memory
 from matins.model.job import Brief, ErrandPlace
+from matins.texts.untrusted_folder import Entry, UntrustedFolder
 
 ARCHIVE = "archive"
 _DAY_MS = 86_400_000
@@ -39,30 +40,36 @@ class MaintenanceErrand:
     folder = None
 
     def __init__(self, inputs: MemoryMaintenance, place: ErrandPlace) -> None:
-        self._memory = Path(place.folder, inputs.folder)
-        self._before = (place.now - inputs.days * _DAY_MS) / 1000
+        self._memory = place.folder, inputs.folder
+        self._before = (place.now - inputs.days * _DAY_MS) * 1_000_000
 
     def begin(self) -> Brief | None:
-        notes = old_notes(self._memory, self._before)
+        try:
+            with open_memory(*self._memory) as memory:
+                notes = old_notes(memory, self._before)
+        except NoMemory:
+            return None
         left_out = len(notes) - _MAX_NOTES
         more = [f"and {left_out} more"] if left_out > 0 else []
         return Brief("\n".join([*notes[:_MAX_NOTES], *more])) if notes else None
 
     def finish(self, answer: str) -> dict[str, Any]:
-        return {
-            "left": len(old_notes(self._memory, self._before)),
-            "archived": sum(1 for _ in (self._memory / ARCHIVE).rglob("*.md")),
-        }
+        with open_memory(*self._memory) as memory:
+            return {"left": len(old_notes(memory, self._before)), "archived": sum(map(_is_archived, _notes(memory)))}
 
 
-def old_notes(memory: Path, before: float) -> list[str]:
+def old_notes(memory: UntrustedFolder, before_ns: int) -> list[str]:
     """Notes below the folder, without its archive, that did not change since an instant: the oldest first."""
-    found = [
-        (path.lstat().st_mtime, path.relative_to(memory).as_posix())
-        for path in memory.rglob("*.md")
-        if path.is_file() and not path.is_symlink() and path.relative_to(memory).parts[0] != ARCHIVE
-    ]
-    return [name for changed, name in sorted(found) if changed < before]
+    found = sorted((entry.changed_ns, entry.name) for entry in _notes(memory) if not _is_archived(entry))
+    return [name for changed, name in found if changed < before_ns]
+
+
+def _notes(memory: UntrustedFolder) -> list[Entry]:
+    return [entry for entry in memory.walk() if entry.name.endswith(".md")]
+
+
+def _is_archived(entry: Entry) -> bool:
+    return entry.name.startswith(f"{ARCHIVE}/")
 
 
 JOB = JobType(

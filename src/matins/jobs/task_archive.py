@@ -23,7 +23,7 @@ def run(context: JobContext) -> str:
     inputs: TaskArchive = context.inputs
     folder = Path(context.workdir)
     before = context.now - inputs.days * _DAY_MS
-    moved = archive_tasks(folder / inputs.path, folder / inputs.archive, before)
+    moved = archive_tasks(folder / inputs.path, folder / inputs.archive, before, folder)
     return f"Archived {len(moved)} tasks" if len(moved) != 1 else "Archived 1 task"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 from matins.errors import InvalidInput
@@ -13,10 +12,13 @@ from matins.jobs import JobType, Setting, Text
 from matins.jobs.git_work import NOTHING, WORKTREE, Branch
 from matins.jobs.github import Server, check_repo, github
 from matins.model.job import Brief, ErrandPlace
+from matins.texts.beneath import Refused
+from matins.texts.own_folders import open_folder
 
 UNAVAILABLE = SERVICES["work_tasks"]
 _MAX_TITLE = 72
 _MAX_BODY = 60_000
+_MAX_CONFIG_BYTES = 64_000
 _REPO = re.compile(r"([A-Za-z0-9-]+/[A-Za-z0-9._-]+?)(?:\.git)?/?")
 
 
@@ -86,12 +88,17 @@ class WorkTaskErrand:
 
 def repo_of(folder: str) -> str:
     """The repository on GitHub of a folder, by the address of its origin. The file is read, and nothing of it runs."""
-    config = Path(folder, ".git", "config")
-    if not config.is_file():
+    try:
+        with open_folder(folder) as place:
+            config = place.read_whole(".git/config", _MAX_CONFIG_BYTES)
+    except Refused as error:
+        message = f"{UNAVAILABLE}: .git/config of {folder} cannot be used: {error.reason}."
+        raise NoService(message, value=folder, field="workdir", hint="Set the input repo.") from None
+    except OSError:
         raise NoService(
             f"{UNAVAILABLE}: {folder} is no git repository.", value=folder, field="workdir", hint="Set the workdir."
-        )
-    url = _origin(config.read_text(encoding="utf-8", errors="replace"))
+        ) from None
+    url = _origin(config.decode(errors="replace"))
     named = _REPO.fullmatch("/".join(re.split("[/:]", url.removesuffix("/"))[-2:]))
     if named is None:
         raise NoService(f"{UNAVAILABLE}: {folder} has no origin on GitHub.", field="repo", hint="Set the input repo.")

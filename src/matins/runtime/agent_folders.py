@@ -6,7 +6,9 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
 
+from matins.errors import InvalidInput
 from matins.model.agent import Agent
+from matins.texts.own_folders import open_folder
 
 _MAX_LENGTH = 200
 
@@ -27,3 +29,17 @@ def own_folder(agent: str) -> str:
 def is_own_folder(agent: Agent) -> bool:
     """Whether Matins may create the folder. Any other missing folder may be a typing error."""
     return agent.workdir is None or agent.workdir == own_folder(agent.name)
+
+
+def make_own_folder(agent: str, workdir: str, owner: int | None) -> None:
+    """Create the folder that belongs to the agent alone, if it is missing. A new one is given to the user `owner`."""
+    name = own_folder(agent)
+    path = Path(workdir, name)
+    if path.is_dir():
+        return
+    try:
+        with open_folder(workdir) as folder:
+            folder.make_folder(name, owner)
+    except OSError as error:
+        message, hint = f"{path} cannot be created: {error.strerror}.", "Name another folder: workdir."
+        raise InvalidInput(message, value=str(path), field="workdir", hint=hint) from error

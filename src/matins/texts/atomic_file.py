@@ -36,15 +36,16 @@ def read(path: Path) -> TextFile:
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
                 raise file_error(path, f"it is not a file of at most {MAX_BYTES} bytes")
             with os.fdopen(file, "rb", closefd=False) as opened:
-                text = _decoded(path, opened.read(MAX_BYTES))
+                text = decoded(path, opened.read(MAX_BYTES))
         finally:
             os.close(file)
     except OSError as error:
         raise file_error(path, error.strerror or str(error)) from None
-    return TextFile(text, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid), _mark(status))
+    return TextFile(text, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid), mark_of(status))
 
 
-def _decoded(path: Path, data: bytes) -> str:
+def decoded(path: Path, data: bytes) -> str:
+    """The text of a file. The error names the line that is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -54,7 +55,8 @@ def _decoded(path: Path, data: bytes) -> str:
         raise InvalidInput(message, field="path", hint="Save the file as UTF-8.") from None
 
 
-def _mark(status: os.stat_result) -> tuple[int, int, int, int]:
+def mark_of(status: os.stat_result) -> tuple[int, int, int, int]:
+    """What changes when a file is saved."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -64,7 +66,7 @@ def replace(path: Path, before: TextFile, text: str) -> bool:
     new = path.with_name(f".{path.name}.new")
     try:
         _write(new, before, text)
-        if _mark(path.stat()) != before.mark:
+        if mark_of(path.stat()) != before.mark:
             new.unlink()
             return False
         new.replace(path)

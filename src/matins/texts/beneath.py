@@ -22,7 +22,8 @@ _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """For folders on the way: those that may only be searched can be passed, too."""
 _OPENAT2, _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 437, 0x02, 0x04, 0x08
 _MAX_LINKS = 40
-_INTO_HOME = "it leads into the directory of Matins"
+INTO_HOME = "it leads into the directory of Matins"
+_OTHERS_LINK = "a link of another user leads there"
 
 
 class Refused(OSError):  # noqa: N818
@@ -75,20 +76,51 @@ def open_named(path: str, forbidden: Identities = frozenset()) -> int:
     """
     with_name = _resolved(path)
     try:
-        if leads_into(with_name.folder, forbidden):
-            raise Refused(path, _INTO_HOME)
-        return open_beneath(with_name.folder, with_name.name, SAFE_FILE)
+        return _opened(with_name, path, forbidden)
     finally:
         os.close(with_name.folder)
 
 
 def read_named(path: str, limit: int, forbidden: Identities = frozenset()) -> bytes:
-    """The content of a regular file that the owner named, of at most `limit` bytes."""
-    file = open_named(path, forbidden)
+    """The content of a regular file that the owner named, of at most `limit` bytes.
+
+    As root, a link of another user leads only to files of that user.
+    """
+    with_name = _resolved(path)
     try:
+        file = _opened(with_name, path, forbidden)
+    finally:
+        os.close(with_name.folder)
+    try:
+        if os.geteuid() == 0 and with_name.linked_by and os.fstat(file).st_uid not in with_name.linked_by:
+            raise Refused(path, _OTHERS_LINK)
         return read_regular(file, path, limit)
     finally:
         os.close(file)
+
+
+def open_named_folder(path: str) -> int:
+    """Open a folder that the owner named. Links are followed; as root, another user's only to folders of that user."""
+    if os.geteuid() != 0:
+        return os.open(path, FOLDER)
+    at = _resolved(f"{path}/.")
+    try:
+        folder = open_beneath(at.folder, at.name, FOLDER)
+    finally:
+        os.close(at.folder)
+    if at.linked_by and os.fstat(folder).st_uid not in at.linked_by:
+        os.close(folder)
+        raise Refused(path, _OTHERS_LINK)
+    return folder
+
+
+def _opened(at: _Resolved, path: str, forbidden: Identities) -> int:
+    if leads_into(at.folder, forbidden):
+        raise Refused(path, INTO_HOME)
+    mode = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False).st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # to open one may do something
+        raise Refused(path, "it is a device")
+    return open_beneath(at.folder, at.name, SAFE_FILE)
 
 
 def read_regular(file: int, name: str, limit: int) -> bytes:
@@ -139,12 +171,16 @@ class _Resolved(NamedTuple):
     folder: int
     """A descriptor, which the caller closes."""
     name: str
+    linked_by: frozenset[int]
+    """The other users who made the links on the way. Root and this user are left out."""
 
 
 def _resolved(path: str) -> _Resolved:
     """The folder in which a path ends, and the name in it, which was no link when it was looked at."""
-    ahead, links = os.path.abspath(path).split("/")[:0:-1], 0  # noqa: PTH100
-    at = os.open("/", _STEP)
+    if not path.startswith("/"):
+        path = f"{os.getcwd()}/{path}"  # noqa: PTH109
+    ahead, links = path.split("/")[:0:-1], 0  # ".." counts from where a link leads, so it stays
+    at, linked_by = os.open("/", _STEP), set[int]()
     try:
         while True:
             part = ahead.pop() if ahead else "."
@@ -153,6 +189,7 @@ def _resolved(path: str) -> _Resolved:
             target = _link(at, part)
             if target is not None:
                 links += 1
+                linked_by.add(os.stat(part, dir_fd=at, follow_symlinks=False).st_uid)
                 if links > _MAX_LINKS:
                     raise Refused(path, "it leads through too many links")
                 ahead += reversed(target.split("/"))
@@ -160,7 +197,7 @@ def _resolved(path: str) -> _Resolved:
                     at, before = os.open("/", _STEP), at
                     os.close(before)
             elif not ahead:
-                return _Resolved(at, part)
+                return _Resolved(at, part, frozenset(linked_by - {0, os.geteuid()}))
             else:
                 at, before = os.open(part, _STEP | os.O_NOFOLLOW, dir_fd=at), at
                 os.close(before)

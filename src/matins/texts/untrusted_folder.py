@@ -9,11 +9,21 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from matins.texts.beneath import FOLDER, SAFE_FILE, Identities, Refused, leads_into, open_beneath, read_regular
+from matins.texts.beneath import (
+    FOLDER,
+    INTO_HOME,
+    SAFE_FILE,
+    Identities,
+    Refused,
+    leads_into,
+    open_beneath,
+    open_named_folder,
+    read_regular,
+)
 
 MAX_BYTES = 1_000_000
 MAX_ENTRIES, MAX_DEPTH = 10_000, 16
@@ -34,19 +44,21 @@ class UntrustedFolder:
     """Use it in `with`: it holds a descriptor."""
 
     def __init__(
-        self, path: str | os.PathLike[str], forbidden: Identities = frozenset(), owner: int | None = None
+        self, path: str | os.PathLike[str] | int, forbidden: Identities = frozenset(), owner: int | None = None
     ) -> None:
         """`path` is the owner's own: its links are followed. It must not lead into a folder of `forbidden`.
+
+        It may be a descriptor, which the caller closes.
 
         `owner` is the account of the agent, if it has one: only its files are used, and new ones are given to it.
         """
         self._owner = owner
-        self._fd = os.open(path, FOLDER)
+        self._fd = os.dup(path) if isinstance(path, int) else open_named_folder(os.fspath(path))
         try:
             if owner is not None and os.fstat(self._fd).st_uid != owner:
-                raise Refused(os.fspath(path), "it belongs to another user")
+                raise Refused(str(path), "it belongs to another user")
             if leads_into(self._fd, forbidden):
-                raise Refused(os.fspath(path), "it leads into the directory of Matins")
+                raise Refused(str(path), INTO_HOME)
         except OSError:
             os.close(self._fd)
             raise
@@ -56,6 +68,14 @@ class UntrustedFolder:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
+
+    def below(self, name: str) -> UntrustedFolder:
+        """A folder in it, no link. The caller closes it."""
+        folder = self._walk(name, FOLDER)
+        try:
+            return UntrustedFolder(folder, owner=self._owner)
+        finally:
+            os.close(folder)
 
     def read(self, name: str, limit: int = MAX_BYTES, offset: int = 0) -> bytes:
         """At most `limit` bytes from `offset` on."""
@@ -72,30 +92,51 @@ class UntrustedFolder:
         with self._opened(name) as file:
             return os.fstat(file)
 
-    def replace(self, name: str, data: bytes, mode: int = 0o600) -> None:
-        """Write a new file, which takes the place of what is there: a link is replaced, not followed."""
+    def replace(
+        self,
+        name: str,
+        data: bytes,
+        mode: int = 0o600,
+        ids: tuple[int, int] | None = None,
+        unless: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Write a new file, which takes the place of what is there: a link is replaced, not followed.
+
+        `ids` are the user and the group that the file belongs to, if they are not ours. If `unless` is true at the last
+        moment, nothing is replaced, and the result is False.
+        """
         with self._parent(name) as (folder, last):
             new = f".{last[:200]}.{secrets.token_hex(8)}"
             file = os.open(new, _NEW_FILE, 0o600, dir_fd=folder)
+            replaced = False
             try:
                 try:
-                    self._give(file)
-                    os.fchmod(file, mode)
-                    view = memoryview(data)
-                    while view:
-                        view = view[os.write(file, view) :]
-                    os.fsync(file)
+                    self._write(file, data, mode, ids)
                 finally:
                     os.close(file)
-                os.rename(new, last, src_dir_fd=folder, dst_dir_fd=folder)
-            except OSError:
-                with suppress(FileNotFoundError):
-                    os.unlink(new, dir_fd=folder)
-                raise
+                if not unless():
+                    os.rename(new, last, src_dir_fd=folder, dst_dir_fd=folder)
+                    replaced = True
+            finally:
+                if not replaced:
+                    with suppress(FileNotFoundError):
+                        os.unlink(new, dir_fd=folder)
             os.fsync(folder)
+        return replaced
 
-    def make_folder(self, name: str) -> None:
-        """Create a folder and its missing parents, for its owner only."""
+    def _write(self, file: int, data: bytes, mode: int, ids: tuple[int, int] | None) -> None:
+        self._give(file, self._owner)
+        status = os.fstat(file)
+        if ids is not None and ids != (status.st_uid, status.st_gid):
+            os.fchown(file, *ids)
+        os.fchmod(file, mode)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+        os.fsync(file)
+
+    def make_folder(self, name: str, owner: int | None = None) -> None:
+        """Create a folder and its missing parents, for its owner only. `owner` gets the last one, if it is new."""
         made = ""
         for part in name.split("/"):
             made = f"{made}/{part}" if made else part
@@ -107,7 +148,10 @@ class UntrustedFolder:
                     continue
                 child = open_beneath(folder, last, FOLDER | os.O_NOFOLLOW)
                 try:
-                    self._give(child)
+                    given_to = self._owner if owner is None or made != name else owner
+                    if given_to is not None and os.listdir(child):  # noqa: PTH208
+                        raise Refused(name, "another folder was put in its place")
+                    self._give(child, given_to)
                 finally:
                     os.close(child)
 
@@ -165,15 +209,17 @@ class UntrustedFolder:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
                 raise Refused(name, "it is not a regular file")
-            if self._owner is not None and (status.st_uid != self._owner or status.st_nlink > 1):
-                raise Refused(name, "it belongs to another user, or has a second name")
+            if self._owner is not None and status.st_uid != self._owner:
+                raise Refused(name, "it belongs to another user")
+            if status.st_nlink > 1 and (self._owner is not None or os.geteuid() == 0):
+                raise Refused(name, "it has a second name")  # it may be a file that its user cannot read
             yield file
         finally:
             os.close(file)
 
-    def _give(self, file: int) -> None:
-        if self._owner is not None:
-            os.fchown(file, self._owner, -1)
+    def _give(self, file: int, owner: int | None) -> None:
+        if owner is not None:
+            os.fchown(file, owner, -1)
 
     @contextmanager
     def _parent(self, name: str) -> Generator[tuple[int, str]]:

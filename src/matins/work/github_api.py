@@ -16,6 +16,8 @@ from urllib.parse import quote
 from matins.engine.when.triggers import EPOCH
 from matins.errors import InvalidInput, MatinsError, NotFound, RateLimited
 from matins.model.work_source import WorkSourceDefinition
+from matins.texts.beneath import Refused
+from matins.texts.own_folders import read_file
 from matins.work.sources import WorkSourceUnavailable, readable
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ _TIMEOUT_S = 15
 _TRUSTED = ("OWNER", "MEMBER", "COLLABORATOR")
 _LIMITED_MS = 60_000
 _MAX_TEXT_LENGTH = 100_000
+_MAX_TOKEN_BYTES = 64_000
 _SECONDS = re.compile(r"[0-9]{1,10}")
 
 
@@ -105,7 +108,10 @@ def read_token(reference: str, environment: Mapping[str, str] = os.environ) -> s
     """The value of the reference. Errors never contain it."""
     kind, _, location = reference.partition(":")
     try:
-        text = environment[location] if kind == "env" else Path(location).expanduser().read_text(encoding="utf-8")
+        text = environment[location] if kind == "env" else _file(location)
+    except Refused as error:
+        message = f"token refers to {reference}, but {error.reason}."
+        raise InvalidInput(message, value=reference, field="token", hint="Name the file itself.") from None
     except (KeyError, OSError, UnicodeDecodeError):
         text = ""
     token = text.strip()
@@ -113,6 +119,10 @@ def read_token(reference: str, environment: Mapping[str, str] = os.environ) -> s
         return token
     hint = f"export {location}=…" if kind == "env" else "Check the path and its permissions."
     raise InvalidInput(f"token refers to {reference}, which has no token.", value=reference, field="token", hint=hint)
+
+
+def _file(location: str) -> str:
+    return read_file(Path(location).expanduser(), _MAX_TOKEN_BYTES).decode()
 
 
 class Api:

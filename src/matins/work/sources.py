@@ -77,7 +77,8 @@ def open_source(definition: WorkSourceDefinition, workdir: str | Path | None) ->
     if definition.kind == "tasks":
         from matins.work.tasks_file import TasksFile
 
-        return TasksFile(definition.name, Path(workdir or ".") / Path(definition.path).expanduser())
+        base = Path(workdir or ".")
+        return TasksFile(definition.name, base / Path(definition.path).expanduser(), base)
     from matins.work.github_issues import GitHubIssues
 
     return GitHubIssues(definition)

@@ -9,7 +9,7 @@ from typing import Any
 
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
-from matins.texts.atomic_file import follow_link, read, replace
+from matins.texts.untrusted_text import UntrustedText, open_text
 from matins.texts.yaml_nodes import plain
 from matins.work.sources import WorkSourceUnavailable
 from matins.work.tasks_file import locked
@@ -18,20 +18,19 @@ from matins.work.tasks_yaml import Task, Tasks, read_tasks
 _TRIES = 100
 
 
-def archive_tasks(path: Path, archive: Path, before: int) -> list[str]:
+def archive_tasks(path: Path, archive: Path, before: int, within: str | Path | None = None) -> list[str]:
     """Move the tasks that were done before an instant, and return their ids. A crash between the two files leaves a
-    task in both; the next call removes it from the first."""
-    path = follow_link(path)
-    with locked(path):
+    task in both; the next call removes it from the first. For `within` see `TasksFile`."""
+    with open_text(path, within) as file, open_text(archive, within) as kept, locked(file):
         for _ in range(_TRIES):
-            file = read(path)
-            tasks = read_tasks(file.text)
+            content = file.read()
+            tasks = read_tasks(content.text)
             old = [task for task in tasks.tasks if task.status == "done" and _done_at(task) < before]
             if not old:
                 return []
             text = _without(tasks, old)
-            _append(archive, [_text_of(tasks, task) for task in old if task.id not in _ids(archive)])
-            if replace(path, file, text):
+            _append(kept, tasks, old)
+            if file.replace(content, text):
                 return [task.id for task in old]
     raise WorkSourceUnavailable(f"{path} changes all the time", hint="Wait until other programs have written it.")
 
@@ -102,17 +101,11 @@ def _text_of(tasks: Tasks, task: Task) -> str:
     return "".join(f"{line[indent:]}\n" for line in lines)
 
 
-def _ids(archive: Path) -> set[str]:
-    return {task.id for task in read_tasks(read(archive).text).tasks} if archive.exists() else set()
-
-
-def _append(archive: Path, items: Sequence[str]) -> None:
-    if not items:
-        return
-    if archive.is_symlink():  # the agent may have made it, to write elsewhere
-        message = f"{archive} is a link."
-        raise InvalidInput(message, value=str(archive), field="archive", hint="Name the file itself.")
-    archive.touch(mode=0o644)
-    file = read(archive)
-    if not replace(archive, file, file.text + "".join(items)):
-        raise WorkSourceUnavailable(f"{archive} was changed meanwhile", hint="Run the job again.")
+def _append(archive: UntrustedText, tasks: Tasks, old: Sequence[Task]) -> None:
+    """Append the tasks that the archive does not have yet."""
+    content = archive.read_if_there()
+    text = "" if content is None else content.text
+    archived = {task.id for task in read_tasks(text).tasks} if text else set[str]()
+    items = [_text_of(tasks, task) for task in old if task.id not in archived]
+    if items and not archive.replace(content, text + "".join(items)):
+        raise WorkSourceUnavailable(f"{archive.path} was changed meanwhile", hint="Run the job again.")

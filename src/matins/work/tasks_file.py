@@ -13,7 +13,8 @@ from matins.engine.prompts import WorkItem
 from matins.engine.validation import check_name
 from matins.engine.when.definitions import instant_text
 from matins.errors import Conflict, InvalidInput, NotFound
-from matins.texts.atomic_file import TextFile, file_error, follow_link, read, replace
+from matins.texts.atomic_file import TextFile
+from matins.texts.untrusted_text import UntrustedText, open_text
 from matins.work.sources import WorkSourceUnavailable, not_held, readable
 from matins.work.tasks_yaml import Task, Tasks, read_tasks, with_changes
 
@@ -28,9 +29,12 @@ _Choice = tuple[Task, Changes] | None
 class TasksFile:
     """Each change happens under a lock beside the file: the current content is read, and replaced atomically."""
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Path, within: str | Path | None = None) -> None:
+        """`within` is the folder in which relative paths start. Of the folders of Matins, only what is below it is
+        used."""
         self.name = name
         self._path = path
+        self._within = within
 
     def claim(self, run_key: str, now: int) -> WorkItem | None:
         check_name("run_key", run_key)
@@ -38,9 +42,10 @@ class TasksFile:
         return None if task is None else _item(self.name, task)
 
     def held(self, run_key: str, now: int) -> WorkItem | None:
-        path = follow_link(self._path)
-        with _named(path):
-            task = _held(read_tasks(read(path).text), run_key)
+        with open_text(self._path, self._within) as file:
+            text = file.read().text
+        with _named(self._path):
+            task = _held(read_tasks(text), run_key)
         return None if task is None else _item(self.name, task)
 
     def done(self, item: WorkItem, run_key: str, report: str, now: int) -> None:
@@ -63,17 +68,16 @@ class TasksFile:
 
     def _rewrite(self, choose: Callable[[Tasks], _Choice]) -> Task | None:
         """Apply the chosen change to one task. A concurrent save is read again, not overwritten."""
-        path = follow_link(self._path)
-        with locked(path):
+        with open_text(self._path, self._within) as file, locked(file):
             for _ in range(_TRIES):
-                file = read(path)
-                with _named(path):
-                    tasks = read_tasks(file.text)
+                before = file.read()
+                with _named(self._path):
+                    tasks = read_tasks(before.text)
                     choice = choose(tasks)
                     text = with_changes(tasks, *choice) if choice and choice[1] else None
-                if text is None or _replaced(path, file, text):
+                if text is None or _replaced(file, before, text):
                     return choice[0] if choice else None
-        raise WorkSourceUnavailable(f"{path} keeps changing.", hint="Wait until no other program writes it.")
+        raise WorkSourceUnavailable(f"{self._path} keeps changing.", hint="Wait until no other program writes it.")
 
 
 def _claimed(tasks: Tasks, run_key: str, now: int) -> _Choice:
@@ -124,27 +128,23 @@ def _item(source: str, task: Task) -> WorkItem:
 # the file
 
 
-def _replaced(path: Path, before: TextFile, text: str) -> bool:
+def _replaced(file: UntrustedText, before: TextFile, text: str) -> bool:
     try:
-        return replace(path, before, text)
+        return file.replace(before, text)
     except OSError as error:
         hint = "Check the free space and the permissions of its folder."
-        raise WorkSourceUnavailable(f"{path} cannot be written: {error.strerror or error}.", hint=hint) from error
+        raise WorkSourceUnavailable(f"{file.path} cannot be written: {error.strerror or error}.", hint=hint) from error
 
 
 @contextmanager
-def locked(path: Path) -> Generator[None]:
-    """Hold the lock. It is a file of its own, because the other one is replaced. It stays, so that all use the same."""
-    lock_path = Path(f"{path}.lock")
+def locked(file: UntrustedText) -> Generator[None]:
+    """Hold the lock of a file."""
+    lock = file.open_lock()
     try:
-        file = os.open(lock_path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    except OSError as error:
-        raise file_error(lock_path, error.strerror or str(error)) from None
-    try:
-        _acquire(file, path)
+        _acquire(lock, file.path)
         yield
     finally:
-        os.close(file)
+        os.close(lock)
 
 
 def _acquire(file: int, path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from matins.executors.processes import namespaces, ssh_config
 from matins.executors.processes.namespaces import NamespaceError
+from matins.texts.beneath import open_beneath
 
 _MAX_VIEWS = 16
 _COVER = namespaces.NOSUID | namespaces.NODEV | namespaces.NOEXEC
@@ -89,7 +90,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 def _make_view(layout: Layout) -> int:
     namespaces.unshare(namespaces.NEW_NS)
-    kept = [(path, os.open(path, _FOLDER)) for path in layout.kept]  # now: a source must be in this namespace
+    kept = [(path, _open_kept(path, layout.hidden)) for path in layout.kept]  # now: a source must be in this namespace
     try:
         for path in layout.hidden:
             namespaces.mount("matins", path, "tmpfs", _COVER, _COVER_OPTIONS)
@@ -106,9 +107,25 @@ def _make_view(layout: Layout) -> int:
     return namespaces.own_mounts()
 
 
+def _open_kept(path: str, hidden: Sequence[str]) -> int:
+    """Open a folder below a cover. An agent can write folders above it if they are kept for it too: no link counts."""
+    cover = _cover_of(path, hidden)
+    if cover is None:
+        return os.open(path, _FOLDER)
+    folder = os.open(cover, _FOLDER)
+    try:
+        return open_beneath(folder, path[len(cover) + 1 :], _FOLDER)
+    finally:
+        os.close(folder)
+
+
+def _cover_of(path: str, hidden: Sequence[str]) -> str | None:
+    return next((cover for cover in hidden if path.startswith(f"{cover}/")), None)
+
+
 def _make_parents(path: str, hidden: Sequence[str]) -> None:
     """Make the folder, and those between it and the cover."""
-    cover = next((cover for cover in hidden if path.startswith(f"{cover}/")), None)
+    cover = _cover_of(path, hidden)
     if cover is None:
         return  # it is not covered
     at = cover

@@ -10,7 +10,7 @@ from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
 from matins.executors.runners.protocol import Call, Command, Limit, MatinsServer, SessionLedger, SessionUsage, StoppedBy
 from matins.executors.runners.provider_limits import instant, limit_of_status
-from matins.executors.runners.session_files import JsonLinesLedger, folder_of, newest
+from matins.executors.runners.session_files import JsonLinesLedger, folder_of
 from matins.executors.runners.tool_events import Event, action, shorten, storable
 from matins.executors.runners.transcript_entries import amount, call, ended, note, problem, result, said, texts, thought
 from matins.model.transcript import Entry
@@ -77,7 +77,7 @@ class Claude:
     def ledger(self, call: Call) -> SessionLedger:
         """A transcript has the cost of its session whenever a run ends."""
         folder = folder_of(call.environment, "CLAUDE_CONFIG_DIR", ".claude") / "projects"
-        return JsonLinesLedger(lambda session: newest(folder, f"*/{session}.jsonl"), ClaudeAccount)
+        return JsonLinesLedger(folder, "*/{}.jsonl", ClaudeAccount, call.owner)
 
 
 def _mcp_config(server: MatinsServer) -> str:

@@ -9,7 +9,7 @@ from matins.executors.runners.command_line import given_options
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import Call, Command, MatinsServer, SessionLedger, SessionUsage
-from matins.executors.runners.session_files import JsonLinesLedger, folder_of, newest
+from matins.executors.runners.session_files import JsonLinesLedger, folder_of
 from matins.executors.runners.tool_events import Event, shorten
 from matins.executors.runners.transcript_entries import amount, call, ended, note, problem, result, said, texts, thought
 from matins.model.transcript import Entry
@@ -67,7 +67,7 @@ class Codex:
     def ledger(self, call: Call) -> SessionLedger:
         """Codex records the tokens of a thread in its file after each answer."""
         folder = folder_of(call.environment, "CODEX_HOME", ".codex") / "sessions"
-        return JsonLinesLedger(lambda thread: newest(folder, f"*/*/*/rollout-*-{thread}.jsonl"), CodexAccount)
+        return JsonLinesLedger(folder, "*/*/*/rollout-*-{}.jsonl", CodexAccount, call.owner)
 
 
 def _mcp_config(server: MatinsServer) -> str:

@@ -18,7 +18,7 @@ from matins.executors.runners.protocol import (
     SessionUsage,
     ToolSettings,
 )
-from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
+from matins.executors.runners.session_files import JsonLinesLedger, home_of
 from matins.executors.runners.tool_events import Event, action, shorten
 from matins.executors.runners.transcript_entries import amount, call, ended, note, problem, result, said
 from matins.model.transcript import Entry
@@ -91,7 +91,7 @@ class Gemini:
     def ledger(self, call: Call) -> SessionLedger:
         """Gemini records the tokens of each answer in the chat's file."""
         folder = home_of(call.environment) / ".gemini" / "tmp"
-        return JsonLinesLedger(lambda session: newest(folder, f"*/chats/session-*-{session[:8]}.jsonl"), GeminiAccount)
+        return JsonLinesLedger(folder, "*/chats/session-*-{:.8}.jsonl", GeminiAccount, call.owner)
 
 
 def mcp_settings(server: MatinsServer) -> dict[str, Any]:

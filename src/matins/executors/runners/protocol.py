@@ -59,6 +59,8 @@ class Call:
     """Variables of the agent, with references resolved."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Values of `environment` that were references."""
+    owner: int | None = None
+    """The user as whom the tool runs; None for Matins' own."""
     server: MatinsServer | None = None
     """The tools of Matins for this run; None when the agent has none."""
     earlier: tuple[tuple[str, str], ...] = ()

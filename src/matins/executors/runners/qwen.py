@@ -9,7 +9,7 @@ from matins.executors.runners.gemini import mcp_settings
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import Tokens, add_tokens
 from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, SessionUsage, ToolSettings
-from matins.executors.runners.session_files import JsonLinesLedger, home_of, newest
+from matins.executors.runners.session_files import JsonLinesLedger, home_of
 from matins.executors.runners.tool_events import Event, shorten
 
 MODES = ("plan", "default", "auto-edit", "auto", "yolo")
@@ -66,7 +66,7 @@ class Qwen:
     def ledger(self, call: Call) -> SessionLedger:
         """Qwen records each answer in the file of its chat, and each refusal, of which it says nothing elsewhere."""
         folder = home_of(call.environment) / ".qwen" / "projects"
-        return JsonLinesLedger(lambda session: newest(folder, f"*/chats/{session}.jsonl"), QwenAccount)
+        return JsonLinesLedger(folder, "*/chats/{}.jsonl", QwenAccount, call.owner)
 
 
 class QwenAccount:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from tempfile import mkstemp
@@ -12,12 +13,16 @@ import apsw
 from matins.errors import Conflict, InvalidInput, StoreCorrupt
 
 _MAX_SHOWN = 5
+_NO_LINK = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+"""An agent may write the folder: a link in the place of the new file would have the copy written elsewhere."""
 
 
 def write_backup(source: Path, target: Path) -> None:
     """Copy the database as of one moment. Writers do not wait. The copy is checked before it gets its name."""
     try:
-        file, name = mkstemp(".partial", f".{target.name}.", target.parent)  # a new private name
+        folder = target.parent.resolve(strict=True)
+        target = folder / target.name
+        file, name = mkstemp(".partial", f".{target.name}.", folder)  # a new private name
         os.close(file)
     except OSError as error:
         raise _unwritable(target, error) from error
@@ -39,7 +44,12 @@ def _unwritable(target: Path, error: OSError) -> InvalidInput:
 
 
 def _copy(source: Path, target: Path) -> None:
-    here, there = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY), apsw.Connection(str(target))
+    here = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        there = apsw.Connection(str(target), flags=_NO_LINK)
+    except apsw.CantOpenError as error:
+        here.close()
+        raise OSError(errno.EPERM, "another file was put in the place of the new one") from error
     try:
         here.set_busy_timeout(5_000)
         with there.backup("main", here, "main") as backup:
@@ -55,8 +65,11 @@ def _copy(source: Path, target: Path) -> None:
         raise StoreCorrupt(
             f"The copy of {source} is damaged: {problems[0]}.", hint="Run matins doctor. The copy was deleted."
         )
-    with target.open("rb") as file:
-        os.fsync(file.fileno())
+    file = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _mark_as_copy(connection: Any) -> None:
