@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import pwd
+import site
+import stat
 import sys
-from collections.abc import Callable, Iterator
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +20,7 @@ from matins.model.agent import Agent
 
 AGENTS = "agents"
 NOT_ISOLATED = "not isolated"
+_MAX_LINKS = 40
 
 
 class Places(NamedTuple):
@@ -65,7 +69,16 @@ class Isolation:
         hidden = tuple(_outermost([*self._hidden, *more]))
         kept = tuple(dict.fromkeys(_real(Path(path)) for path in (own, workdir) if self._is_agents(path)))
         kept = tuple(path for path in kept if any(is_below(path, cover) for cover in hidden))
-        return Layout(hidden, kept, tuple(frozen_folders(workdir)))
+        account = account_of(agent)
+        frozen = frozen_folders(account)
+        return Layout(hidden, kept, tuple(frozen), tuple(self._pinned([*hidden, *frozen], account)))
+
+    def _pinned(self, mounted: list[str], account: Account | None) -> list[str]:
+        """Also on the ways by which the next engine finds what is hidden and frozen: they may lead through links."""
+        places = self._places
+        own = [places.home, places.runs, None if places.store is None else places.store.parent]
+        ways = [str(path.absolute()) for path in (*own, *engine_paths()) if path is not None]
+        return pinned_steps([*mounted, *ways], mounted, account)
 
     def refusal(self, agent: Agent) -> str | None:
         """Why runs of this agent are not isolated; None when they are."""
@@ -158,12 +171,69 @@ def _of_socket(places: Places) -> Iterator[Path]:
         yield places.socket.parent
 
 
-def frozen_folders(workdir: str) -> Iterator[str]:
-    """The environment that Matins runs from: whoever changes it is the engine after the next start."""
-    prefix = _real(Path(sys.prefix))
-    folder = _real(Path(workdir))
-    if sys.prefix != sys.base_prefix and prefix != folder and not is_below(prefix, folder):
-        yield prefix
+def frozen_folders(account: Account | None) -> list[str]:
+    """What Matins runs from, where the account could change it: whoever does is the engine after the next start."""
+    return _outermost([_real(path) for path in engine_paths() if path.exists() and _may_change(path, account)])
+
+
+def engine_paths() -> list[Path]:
+    """The interpreter, its environment, and the folders that Matins and its libraries are imported from."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    folders = [Path(__file__).parents[2], *(Path(sysconfig.get_path(name)) for name in names)]
+    folders += [Path(site.getusersitepackages())] if site.ENABLE_USER_SITE else []
+    folders += [Path(sys.prefix)] if sys.prefix != sys.base_prefix else []  # otherwise it holds more than Python
+    return [*folders, *([Path(sys.executable)] if sys.executable else [])]
+
+
+def pinned_steps(ways: Sequence[str], mounted: Sequence[str], account: Account | None) -> list[str]:
+    """The folders and links that these paths lead through and that the account could replace, outermost first. What is
+    mounted upon cannot be renamed, and what is below that is hidden or frozen."""
+    steps = dict.fromkeys(step for way in ways for step in _steps(way))
+    found = [step for step in steps if not any(_is_at(step, path) for path in mounted)]
+    return sorted((step for step in found if _may_replace(step, account)), key=lambda step: step.count("/"))
+
+
+def _steps(path: str) -> Iterator[str]:
+    """Every folder and link that a path leads through. What is above a step is no link."""
+    at, names, links = "/", path.split("/"), 0
+    while names:
+        name = names.pop(0)
+        if name == "..":
+            at = str(Path(at).parent)
+        if name in ("", ".", ".."):
+            continue
+        step = Path(at, name)
+        yield str(step)
+        if step.is_symlink() and links < _MAX_LINKS:
+            links += 1
+            target = str(step.readlink())
+            names, at = [*target.split("/"), *names], "/" if target.startswith("/") else at
+        else:
+            at = str(step)
+
+
+def _may_replace(path: str, account: Account | None) -> bool:
+    """Whether the account could put something else in the place of this folder or link."""
+    step = Path(path)
+    try:
+        status, above = step.lstat(), step.parent.stat()
+    except OSError:
+        return False  # it is not there
+    if not _may_change(step.parent, account):
+        return False
+    uid = os.getuid() if account is None else account.uid
+    return not above.st_mode & stat.S_ISVTX or uid in (status.st_uid, above.st_uid)
+
+
+def _may_change(path: Path, account: Account | None) -> bool:
+    """Whether the account could write it, or give itself the right to."""
+    status = path.stat()
+    if account is None:
+        return status.st_uid == os.getuid() or os.access(path, os.W_OK)
+    if status.st_uid == account.uid:
+        return True
+    in_group = status.st_gid in (account.gid, *account.groups)
+    return bool(status.st_mode & (stat.S_IWGRP if in_group else stat.S_IWOTH))
 
 
 def is_below(path: str, folder: str) -> bool:
