@@ -1,5 +1,5 @@
-"""Nothing else can be put in the place of the home, or of what Matins runs from: each folder and link on the way to them
-is pinned. Every attack is first shown to succeed without pins."""
+"""Nothing else can be put in the place of the home, or of what Matins runs from: what leads there is pinned.
+Without pins the attacks succeed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ with walls.entered(layout):
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd="/")
 print(json.dumps([done.returncode, done.stdout, done.stderr]))
 """
+PINS = """
+import json, sys
+from matins.executors.isolation import pinned_steps
+print(json.dumps(pinned_steps(*json.loads(sys.argv[1]), None)))
+"""
+SECOND = """
+import json, sys
+from pathlib import Path
+from matins.executors.isolation import Places, hidden_folders, pinned_steps
+hidden = hidden_folders(Places(Path(sys.argv[1]), Path(sys.argv[1])))
+print(json.dumps([hidden, [], [], pinned_steps(hidden, hidden, None)]))
+"""
 REPLACED = "{way} {step} {step}.away && echo moved $(basename {step}) && mv {step}.away {step}"
 """A step is put away, and comes back."""
 
@@ -51,13 +63,12 @@ def inside(account: Ordinary, layout: Layout, script: str) -> tuple[int, str, st
 
 def pins(account: Ordinary, ways: Sequence[Path], hidden: Sequence[Path]) -> tuple[str, ...]:
     """As an engine of the account finds them."""
-    tell = "import json, sys; from matins.executors.isolation import pinned_steps; print(json.dumps(pinned_steps(*json.loads(sys.argv[1]), None)))"
     words = json.dumps([list(map(str, ways)), list(map(str, hidden))])
-    return tuple(json.loads(as_user(account, sys.executable, "-c", tell, words)))
+    return tuple(json.loads(as_user(account, sys.executable, "-c", PINS, words)))
 
 
 @pytest.fixture
-def deep(account: Ordinary) -> Iterator[Path]:
+def deep(account: Ordinary) -> Path:
     """A home below two folders, and a link that leads there."""
     made = Path(as_user(account, "mktemp", "-d", str(account.home / "deep.XXXX")).strip())
     as_user(
@@ -66,7 +77,7 @@ def deep(account: Ordinary) -> Iterator[Path]:
         "-c",
         f"mkdir -p {made}/share/apps/home; echo t > {made}/share/apps/home/token; ln -s share/apps {made}/link",
     )
-    yield made
+    return made
 
 
 @pytest.mark.parametrize("pinned", [False, True])
@@ -114,34 +125,18 @@ def test_b16_a_second_mount_of_a_parent_is_no_way_round(account: Ordinary, deep:
     """B16: the folder is the same one there, so it cannot be renamed under its other path either"""
     second = deep / "second"
     as_user(account, "mkdir", str(second))
-    tell = f"""
-import json, sys; from pathlib import Path
-from matins.executors.isolation import Places, hidden_folders, pinned_steps
-hidden = hidden_folders(Places(Path(sys.argv[1]), Path(sys.argv[1])))
-print(json.dumps([hidden, pinned_steps(hidden, hidden, None)]))
-"""
     home = deep / "share/apps/home"
     script = f"mv -T {second}/apps {second}/away && echo moved; mv -T {deep}/share/apps {deep}/share/away && echo moved"
     program = f"""
 mount --bind {deep}/share {second}
-found=$({sys.executable} -c '{tell}' {home})
+found=$({sys.executable} -c '{SECOND}' {home})
 echo "$found"
 exec {sys.executable} -c '{INSIDE}' "$found" '{script}'
 """
-    shown = as_user(
-        account,
-        "unshare",
-        "-Urm",
-        "sh",
-        "-c",
-        program.replace(
-            "Layout(*map(tuple, json.loads(sys.argv[1])))",
-            "Layout(*(lambda hidden, pinned: (tuple(hidden), (), (), tuple(pinned)))(*json.loads(sys.argv[1])))",
-        ),
-    )
+    shown = as_user(account, "unshare", "-Urm", "sh", "-c", program)
     first, last = map(json.loads, shown.splitlines())
     assert first[0] == [str(home), str(second / "apps/home")]
-    assert str(second / "apps") in first[1]
+    assert str(second / "apps") in first[3]
     assert last[1] == "", last
 
 
@@ -161,8 +156,8 @@ def test_b16_ordinary_work_goes_on_in_pinned_folders(account: Ordinary, deep: Pa
     assert (code, output.split()) == (0, ["one", "one", "empty", "linked"]), errors
 
 
-def test_b16_only_what_the_user_could_replace_is_pinned(account: Ordinary, deep: Path, tmp_path: Path) -> None:
-    """B16: another account by owner and mode; a folder of its own in a folder that everyone may write, but not others'"""
+def test_b16_only_what_the_user_could_replace_is_pinned(account: Ordinary, deep: Path) -> None:
+    """B16: by owner and mode; where the folder is sticky, an account replaces only its own"""
     home, elsewhere = deep / "share/apps/home", Account(60_000, 60_000, (60_000,))
     assert pinned_steps([str(home)], [str(home)], elsewhere) == []
     deep.chmod(0o777)
@@ -202,11 +197,11 @@ def started(account: Ordinary, environment: Path) -> House:
     return House(account.home / "data/link/home", program=program, user=account).up()
 
 
-PLANTED = "agents: {evil: {runner: shell, isolation: none, command: [sh, -c, 'cat token']}}"
+PLANTED = "agents: {evil: {runner: shell, isolation: none, command: [cat, token]}}"
 
 
 def test_b16_a_restart_finds_the_same_home_and_the_same_code(account: Ordinary, environment: Path) -> None:
-    """B16: an agent tries to put a home of its own, and code of its own, in their places; the next daemon has neither"""
+    """B16: an agent tries to put a home and code of its own in their places; the next daemon has neither"""
     base, checkout = account.home / "data", account.home / "checkout"
     as_user(account, "sh", "-c", f"mkdir -p {base}/real/home && ln -s real {base}/link && chmod 700 {base}/real/home")
     one = started(account, environment)
@@ -217,9 +212,8 @@ def test_b16_a_restart_finds_the_same_home_and_the_same_code(account: Ordinary, 
         tries.append(f"echo 'raise SystemExit(7)' > {checkout}/src/sitecustomize.py && echo written")
         tries.append(f"echo 'raise SystemExit(7)' >> {checkout}/src/matins/__init__.py && echo written")
         tries.append(f"touch {environment}/evil && echo written")
-        tries.append(
-            f'mv -T {base}/real {base}/old && mkdir -p {base}/real/home && echo "{PLANTED}" > {base}/real/home/matins.yaml'
-        )
+        home = f"{base}/real/home"
+        tries.append(f"mv -T {base}/real {base}/old && mkdir -p {home} && echo '{PLANTED}' > {home}/matins.yaml")
         tries.append(f"echo notes > {checkout}/notes && cat {checkout}/notes")
         one.shell("mover", "\n".join(tries), isolation="required", workdir=str(checkout))
         run, output = one.fire("mover")

@@ -9,7 +9,7 @@ import stat
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,8 +77,8 @@ class Isolation:
         """Also on the ways by which the next engine finds what is hidden and frozen: they may lead through links."""
         places = self._places
         own = [places.home, places.runs, None if places.store is None else places.store.parent]
-        ways = [str(path.absolute()) for path in (*own, *engine_paths()) if path is not None]
-        return pinned_steps([*mounted, *ways], mounted, account)
+        ways = [str(path.absolute()) for path in own if path is not None]
+        return pinned_steps([*mounted, *ways, *engine_paths()], mounted, account)
 
     def refusal(self, agent: Agent) -> str | None:
         """Why runs of this agent are not isolated; None when they are."""
@@ -173,61 +173,66 @@ def _of_socket(places: Places) -> Iterator[Path]:
 
 def frozen_folders(account: Account | None) -> list[str]:
     """What Matins runs from, where the account could change it: whoever does is the engine after the next start."""
-    return _outermost([_real(path) for path in engine_paths() if path.exists() and _may_change(path, account)])
+    return _outermost([os.path.realpath(path) for path in engine_paths() if _may_change(path, account)])
 
 
-def engine_paths() -> list[Path]:
+@cache
+def engine_paths() -> tuple[str, ...]:
     """The interpreter, its environment, and the folders that Matins and its libraries are imported from."""
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    folders = [Path(__file__).parents[2], *(Path(sysconfig.get_path(name)) for name in names)]
-    folders += [Path(site.getusersitepackages())] if site.ENABLE_USER_SITE else []
-    folders += [Path(sys.prefix)] if sys.prefix != sys.base_prefix else []  # otherwise it holds more than Python
-    return [*folders, *([Path(sys.executable)] if sys.executable else [])]
+    found = [str(Path(__file__).parents[2]), *map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))]
+    found += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    found += [sys.prefix] if sys.prefix != sys.base_prefix else []  # otherwise it holds more than Python
+    return tuple(dict.fromkeys([*found, *([sys.executable] if sys.executable else [])]))
 
 
 def pinned_steps(ways: Sequence[str], mounted: Sequence[str], account: Account | None) -> list[str]:
     """The folders and links that these paths lead through and that the account could replace, outermost first. What is
     mounted upon cannot be renamed, and what is below that is hidden or frozen."""
     steps = dict.fromkeys(step for way in ways for step in _steps(way))
-    found = [step for step in steps if not any(_is_at(step, path) for path in mounted)]
-    return sorted((step for step in found if _may_replace(step, account)), key=lambda step: step.count("/"))
+    found = [step for step in steps if not any(_is_at(step, path) for path in mounted) and _may_replace(step, account)]
+    return sorted(found, key=lambda step: step.count("/"))
 
 
 def _steps(path: str) -> Iterator[str]:
     """Every folder and link that a path leads through. What is above a step is no link."""
-    at, names, links = "/", path.split("/"), 0
+    at, names, links = "", path.split("/"), 0
     while names:
         name = names.pop(0)
         if name == "..":
-            at = str(Path(at).parent)
+            at = at.rpartition("/")[0]
         if name in ("", ".", ".."):
             continue
-        step = Path(at, name)
-        yield str(step)
-        if step.is_symlink() and links < _MAX_LINKS:
-            links += 1
-            target = str(step.readlink())
-            names, at = [*target.split("/"), *names], "/" if target.startswith("/") else at
+        yield (step := f"{at}/{name}")
+        target = _link(step)
+        if target is None or links == _MAX_LINKS:
+            at = step
         else:
-            at = str(step)
+            links += 1
+            names, at = [*target.split("/"), *names], "" if target.startswith("/") else at
+
+
+def _link(path: str) -> str | None:
+    return os.readlink(path) if os.path.islink(path) else None  # noqa: PTH114, PTH115 - before every run
 
 
 def _may_replace(path: str, account: Account | None) -> bool:
     """Whether the account could put something else in the place of this folder or link."""
-    step = Path(path)
+    above = path.rpartition("/")[0] or "/"
     try:
-        status, above = step.lstat(), step.parent.stat()
+        status, around = os.lstat(path), os.stat(above)  # noqa: PTH116 - before every run
     except OSError:
         return False  # it is not there
-    if not _may_change(step.parent, account):
-        return False
     uid = os.getuid() if account is None else account.uid
-    return not above.st_mode & stat.S_ISVTX or uid in (status.st_uid, above.st_uid)
+    kept = around.st_mode & stat.S_ISVTX and uid not in (status.st_uid, around.st_uid)
+    return not kept and _may_change(above, account)
 
 
-def _may_change(path: Path, account: Account | None) -> bool:
+def _may_change(path: str, account: Account | None) -> bool:
     """Whether the account could write it, or give itself the right to."""
-    status = path.stat()
+    try:
+        status = os.stat(path)  # noqa: PTH116 - before every run
+    except OSError:
+        return False  # it is not there
     if account is None:
         return status.st_uid == os.getuid() or os.access(path, os.W_OK)
     if status.st_uid == account.uid:
