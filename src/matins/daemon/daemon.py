@@ -166,7 +166,8 @@ class Daemon:
             raise NotFound(
                 f"There is no file {self._file}.", value=str(self._file), field="file", hint="Create it first."
             )
-        self._reloader = self._matins.watch_file(self._file)
+        folder = self._home.folder if self._file == self._home.file else None
+        self._reloader = self._matins.watch_file(self._file, folder)
         stack.callback(self._reloader.stop)
         self._reloader.start()
 
@@ -218,7 +219,7 @@ class Daemon:
         if Path(sys.argv[0]).name == "matins":
             program = "matins" if shutil.which("matins") else sys.argv[0]
         else:
-            program = f"{sys.executable} -m matins"
+            program = f"{sys.executable} -P -m matins"
         path = self._home.path
         return program if path == user_data_home() else f"{program} --home {shlex.quote(str(path))}"
 
