@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import site
 import stat
 import sys
@@ -16,10 +17,13 @@ from typing import NamedTuple
 from matins.errors import InvalidInput
 from matins.executors.processes.launch import Account
 from matins.executors.processes.walls import Layout, Probe
+from matins.executors.registry import runners
+from matins.executors.runners.protocol import EndpointRunner
 from matins.model.agent import Agent
 
 AGENTS = "agents"
 NOT_ISOLATED = "not isolated"
+ROOT = "Matins is root, and the agent has no user: it could change everything here."
 _MAX_LINKS = 40
 
 
@@ -57,6 +61,7 @@ class Isolation:
 
     def layout(self, agent: Agent, workdir: str, own: str) -> Layout | None:
         """The layout of a run; None when it is not isolated. `own` is the agent's own folder, always in view."""
+        check_account(agent)
         refusal = self.refusal(agent)
         if refusal is not None:
             if agent.isolation == "required":
@@ -84,7 +89,7 @@ class Isolation:
         """Why runs of this agent are not isolated; None when they are."""
         if agent.isolation == "none":
             return "the owner turned it off"
-        if os.getuid() == 0 and agent.user is None:
+        if _is_root(agent):
             return "Matins is root, and the agent has no user of its own"
         probe = self.probe()
         return None if probe.works else probe.problem
@@ -123,6 +128,36 @@ def account_of(agent: Agent) -> Account | None:
         message = f"Only root can start processes of {agent.user}."
         raise InvalidInput(message, value=agent.user, field="user", hint="Run Matins as root, or omit it.")
     return Account(found.pw_uid, found.pw_gid, tuple(os.getgrouplist(agent.user, found.pw_gid)))
+
+
+def check_account(agent: Agent, ways: str | None = None) -> None:
+    """Raise InvalidInput for an agent that would be root, unless the owner turned isolation off. `ways` says what to do
+    about it."""
+    if needs_account(agent):
+        edit = f"useradd -m robin && matins agents edit {shlex.quote(agent.name)} --user robin"
+        hint = f"{ways or edit}; or run Matins as an ordinary user{'' if ways else '; or set isolation: none'}."
+        raise InvalidInput(ROOT, value=agent.user, field="user", hint=hint)
+
+
+def needs_account(agent: Agent) -> bool:
+    """Whether the agent does not run before it has an account, because Matins is root."""
+    return agent.isolation != "none" and starts_process(agent.runner) and _is_root(agent)
+
+
+def starts_process(runner: str) -> bool:
+    """Whether this runner starts a program that does what a prompt says."""
+    found = runners().get(runner)
+    return not isinstance(found, EndpointRunner) and not getattr(found, "only_reports", False)
+
+
+def _is_root(agent: Agent) -> bool:
+    """Whether processes of the agent are root's."""
+    if os.getuid() != 0 or agent.user is None:
+        return os.getuid() == 0
+    try:
+        return pwd.getpwnam(agent.user).pw_uid == 0
+    except KeyError:
+        return False  # it cannot run at all
 
 
 def account_variables(agent: Agent) -> dict[str, str]:
