@@ -85,6 +85,10 @@ class Isolation:
         ways = [str(path.absolute()) for path in own if path is not None]
         return pinned_steps([*mounted, *ways, *engine_paths()], mounted, account)
 
+    def needs_account(self, agent: Agent) -> bool:
+        """Whether the agent does not run before it has an account, because Matins is root."""
+        return needs_account(agent)
+
     def refusal(self, agent: Agent) -> str | None:
         """Why runs of this agent are not isolated; None when they are."""
         if agent.isolation == "none":
@@ -140,7 +144,6 @@ def check_account(agent: Agent, ways: str | None = None) -> None:
 
 
 def needs_account(agent: Agent) -> bool:
-    """Whether the agent does not run before it has an account, because Matins is root."""
     return agent.isolation != "none" and starts_process(agent.runner) and _is_root(agent)
 
 

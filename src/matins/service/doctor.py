@@ -15,7 +15,7 @@ from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidFile, MatinsError, StoreCorrupt
 from matins.executors.agent_checks import agent_doubts, agent_problems
-from matins.executors.isolation import NOT_ISOLATED, ROOT, Isolation, fix_of, needs_account
+from matins.executors.isolation import NOT_ISOLATED, ROOT, Isolation, fix_of
 from matins.executors.processes.namespaces import SIGNAL_VERSION
 from matins.executors.registry import runners
 from matins.model.access import Principal
@@ -247,7 +247,7 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
         return
     probe = isolation.probe()
     for agent in policies.agents.values():
-        if needs_account(agent):
+        if isolation.needs_account(agent):
             ways = f"useradd -m robin && matins agents edit {shlex.quote(agent.name)} --user robin"
             fix = f"{ways}; or run Matins as an ordinary user; or set isolation: none"
             yield Finding("isolation", False, f"The agent {agent.name} does not run: {ROOT}", fix)
