@@ -98,6 +98,17 @@ class Isolation:
         probe = self.probe()
         return None if probe.works else probe.problem
 
+    def frozen_in(self, agent: Agent) -> list[str]:
+        """The folders in the agent's workdir, or around it, that its runs cannot change."""
+        if agent.workdir is None or not starts_process(agent.runner) or self.refusal(agent) is not None:
+            return []
+        folder = _real(Path(agent.workdir).expanduser())
+        try:
+            frozen = frozen_folders(account_of(agent))
+        except InvalidInput:
+            return []  # it cannot run at all, for another reason
+        return [path for path in frozen if _is_at(path, folder) or _is_at(folder, path)]
+
     def _is_agents(self, folder: str) -> bool:
         """Whether it is a folder below `agents` in the home or beside the store."""
         roots = [self._places.home, None if self._places.store is None else self._places.store.parent]

@@ -259,6 +259,10 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
     if probe.works and probe.landlock < SIGNAL_VERSION:
         sentence = "Agents can send signals to Matins: this kernel has no Landlock 6"
         yield Finding("isolation", None, sentence, "Use Linux 6.12 or later")
+    for agent in policies.agents.values():
+        for folder in isolation.frozen_in(agent):
+            fix = "Install Matins elsewhere: pipx install matins. Or give the agent another workdir"
+            yield Finding("isolation", None, f"The agent {agent.name} cannot change {folder}: Matins runs from it", fix)
     for path in isolation.open_files():
         fix = f"Move it to a directory of its own, or to the home: {path}"
         yield Finding("isolation", None, f"Agents see {path}, because it is among other files", fix)
