@@ -10,6 +10,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from matins.executors import isolation
+
+_NEEDS_ACCOUNT = isolation.needs_account
+
 # The same examples everywhere, and no limit on an example's time: other programs may have the cores.
 settings.register_profile("matins", deadline=None, derandomize=True)
 settings.load_profile("matins")
@@ -24,8 +28,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure() -> None:
-    """Nothing that collecting thousands of tests makes is garbage."""
+    """Nothing that collecting thousands of tests makes is garbage.
+
+    As root, agents of these tests run without an account, as if `isolation: none` were written for each. Daemons in
+    processes of their own know nothing of this; `House` writes it for them.
+    """
     gc.disable()
+    isolation.needs_account = lambda agent: False
 
 
 def pytest_collection_finish() -> None:
@@ -48,6 +57,12 @@ def nobody_stays() -> Iterator[None]:
     for thread in left:
         thread.join(_LEAVING_S)
     assert [thread.name for thread in left if thread.is_alive()] == []
+
+
+@pytest.fixture
+def accounts_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule that holds outside the tests: as root, an agent needs an account, or `isolation: none`."""
+    monkeypatch.setattr(isolation, "needs_account", _NEEDS_ACCOUNT)
 
 
 @pytest.fixture

@@ -132,7 +132,9 @@ class House:
     # -- asking it
 
     def ask(self, use_case: str, /, **arguments: Any) -> Any:
-        """Over HTTP: the quick way."""
+        """Over HTTP: the quick way. Where the daemon is root, an agent is as well, unless the test says otherwise."""
+        if use_case == "agents.set" and self.user is None and os.geteuid() == 0 and "user" not in arguments:
+            arguments = {"isolation": "none", **arguments}
         return self.client.document(use_case, **arguments)
 
     @property

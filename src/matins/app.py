@@ -124,8 +124,11 @@ class App:
 
         Daemon(home=home, port=port, demo=True).run()
 
-    def init(self, home: str | Path | None, folder: str | None, *, examples: bool = False) -> tuple[str, list[str]]:
-        """Write a first configuration file into the home. Returns its path, and what was found."""
+    def init(
+        self, home: str | Path | None, folder: str | None, account: Mapping[str, str], *, examples: bool = False
+    ) -> tuple[str, list[str]]:
+        """Write a first configuration file into the home. Returns its path, and what was found. `account` has `user` or
+        `isolation` of all agents, where Matins is root."""
         from matins.executors.agent_tools import installed_tools
         from matins.service.file.starter import Found, write_starter
         from matins.surfaces.home import Home, private_files
@@ -133,7 +136,8 @@ class App:
         at = Home(home)
         with private_files():
             at.make()
-            return write_starter(at.file, Found(installed_tools(), self.local_zone(), folder), examples=examples)
+            found = Found(installed_tools(), self.local_zone(), folder, account)
+            return write_starter(at.file, found, examples=examples)
 
     def serve_mcp(
         self,

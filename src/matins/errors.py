@@ -39,6 +39,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+MOVED = "Put it back. If you did not move it, an agent may have: look before you restart."
+"""The hint on a file or directory that is no longer where this process found it."""
+
 
 class Example(str):
     """A hint with settings, such as `For example: retries=2.` Each surface writes them in its own form."""

@@ -226,9 +226,12 @@ class Matins(TransactionApi):
                         store.release()
         return call_owner(store.owner_socket(), principal, use_case, arguments)
 
-    def watch_file(self, path: str | Path) -> Reloader:
-        """Use this file for `file.plan` and `file.apply`. The result, once started, applies it when it changes."""
-        file = self._service.local.file = ConfigFile(path)
+    def watch_file(self, path: str | Path, folder: int | None = None) -> Reloader:
+        """Use this file for `file.plan` and `file.apply`. The result, once started, applies it when it changes.
+
+        `folder` is a descriptor of its directory: a directory that is put in its place is then not read.
+        """
+        file = self._service.local.file = ConfigFile(path, folder)
         return Reloader(self, file, self._store, self.clock)
 
     # -- lifecycle

@@ -28,7 +28,8 @@ def read(text: str) -> dict[str, dict[str, str]]:
 def test_a_unit_of_the_user(tmp_path: Path) -> None:
     unit = read(systemd_unit(home=tmp_path, system=False))
     service = unit["Service"]
-    assert service["ExecStart"] == f"{sys.executable} -m matins --home {tmp_path} up"
+    assert service["ExecStart"] == f"{sys.executable} -P -m matins --home {tmp_path} up"
+    assert service["WorkingDirectory"] == f"-{tmp_path}"
     assert service["Type"] == "notify"
     assert service["Restart"] == "on-failure"
     assert service["KillMode"] == "process", "agents outlive the daemon, and the next one takes them up"
@@ -58,6 +59,17 @@ def test_a_password_is_in_no_unit(tmp_path: Path) -> None:
     text = systemd_unit("postgresql://me:hunter2@db/matins", home=tmp_path, system=False)
     assert "hunter2" not in text
     assert read(text)["Service"]["EnvironmentFile"] == f"{tmp_path}/environment"
+
+
+def test_b16_a_module_where_it_starts_is_not_the_daemon(tmp_path: Path) -> None:
+    """B16: an agent may write ~/matins.py, and a unit of the user starts there"""
+    (tmp_path / "matins.py").write_text("print('not Matins')")
+    start = read(systemd_unit(home=tmp_path / "home", system=False))["Service"]["ExecStart"].split()
+    assert start[-1] == "up"
+    for words, told in ((start[:-1], "matins, version"), ([sys.executable, *start[2:-1]], "not Matins")):
+        command = [*words, "--version"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+        assert told in done.stdout, done.stderr
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")

@@ -33,8 +33,9 @@ def test_a_file_that_is_gone_is_noticed(tmp_path: Path, replaced: bool) -> None:
             shutil.copy(kept, file)
         sandbox.clock.advance(60_000)
         assert sandbox.engine.run_once() > 0
-        with pytest.raises(StoreUnavailable, match="was deleted or replaced"):
+        with pytest.raises(StoreUnavailable, match="was deleted or replaced") as told:
             sandbox.runs.list()
+        assert told.value.hint == "Put it back. If you did not move it, an agent may have: look before you restart."
         file.unlink(missing_ok=True)
         kept.rename(file)
         sandbox.engine.run_once()

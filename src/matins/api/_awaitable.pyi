@@ -710,9 +710,9 @@ class AwaitableApi(AwaitableNoun):
         changes.
 
         Without a name, it gets one from its prompt or job, numbered where that is taken. `create_agent` creates an
-        agent that does not exist, where a runner has its name; `new_agent` has its `runner`, `workdir` and
-        `permission_mode`, where they are other than the usual ones. `context` says where the caller is, for targets
-        such as `current-thread`. A schedule that an agent adds waits for approval."""
+        agent that does not exist, where a runner has its name; `new_agent` has its `runner`, `workdir`,
+        `permission_mode`, `user` and `isolation`, where they are other than the usual ones. `context` says where the
+        caller is, for targets such as `current-thread`. A schedule that an agent adds waits for approval."""
     async def add_many(self, schedules: Sequence[Mapping[str, Any]]) -> builtins.list[str]:
         """Add many schedules with the arguments of `add`: all of them, or none when one is wrong."""
     async def list(

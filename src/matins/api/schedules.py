@@ -85,9 +85,9 @@ class Api(Noun, RecordNouns, noun="schedules"):
         changes.
 
         Without a name, it gets one from its prompt or job, numbered where that is taken. `create_agent` creates an
-        agent that does not exist, where a runner has its name; `new_agent` has its `runner`, `workdir` and
-        `permission_mode`, where they are other than the usual ones. `context` says where the caller is, for targets
-        such as `current-thread`. A schedule that an agent adds waits for approval.
+        agent that does not exist, where a runner has its name; `new_agent` has its `runner`, `workdir`,
+        `permission_mode`, `user` and `isolation`, where they are other than the usual ones. `context` says where the
+        caller is, for targets such as `current-thread`. A schedule that an agent adds waits for approval.
         """
 
     @use_case("change", "POST /v1/schedules/batch", status=201, max_bytes=64 << 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Literal, NamedTuple
 from matins.config import cortex, reader
 from matins.config.interpretation import Interpretation, interpret
 from matins.config.reader import ParsedFile
-from matins.errors import Conflict, InvalidInput, StoreUnavailable
+from matins.errors import MOVED, Conflict, InvalidInput, StoreUnavailable
 from matins.records.kind import RecordContext
 from matins.texts.atomic_file import TextFile, follow_link, other_writers, read, replace
 
@@ -35,8 +36,10 @@ class FileState(NamedTuple):
 
 
 class ConfigFile:
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, folder: int | None = None) -> None:
+        """`folder` is a descriptor of the directory in which the file is, wherever that is moved."""
         self.path = Path(path).expanduser().absolute()
+        self._folder = folder
         self.state = FileState("unread")
         self.written: str | None = None
         """The digest of the text that Matins wrote last, which is not a change."""
@@ -50,12 +53,12 @@ class ConfigFile:
     def read(self) -> Content:
         """The content of the file now; empty when there is no file."""
         try:
-            self.path.stat()
+            os.stat(self.path if self._folder is None else self.path.name, dir_fd=self._folder)
         except FileNotFoundError:
             return Content("", NOWHERE, None)
         except OSError:
             pass  # the read below raises the error
-        file = read(self.path)
+        file = read(self.path, self._folder)
         if why := other_writers(file.owner[0], file.mode):
             hint = f"Only its owner may write it: chown and chmod go-w {shlex.quote(str(self.path))}"
             raise InvalidInput(f"{self.path} is not used: {why}.", value=str(self.path), field="file", hint=hint)
@@ -74,6 +77,8 @@ class ConfigFile:
     def replace(self, before: Content, text: str) -> Content:
         """Write the text. Raises Conflict if the file was saved since it was read."""
         assert before.file is not None
+        if self._folder is not None and not _is_at(self._folder, self.path.parent):
+            raise StoreUnavailable(f"{self.path.parent} was moved or replaced.", hint=MOVED)
         try:
             done = replace(follow_link(self.path), before.file, text)
         except OSError as error:
@@ -95,3 +100,11 @@ class ConfigFile:
         except BaseException:
             self.written = None
             raise
+
+
+def _is_at(folder: int, path: Path) -> bool:
+    """Whether the directory of the descriptor is still at its path."""
+    try:
+        return os.path.samestat(os.fstat(folder), path.stat())
+    except FileNotFoundError:
+        return False

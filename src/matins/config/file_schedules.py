@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from matins.config.herdctl import conversation_of
 from matins.config.presets import PRESETS, Preset
 from matins.config.reader import FileItem, SettingsBlock
+from matins.config.sections import of_schedules
 from matins.engine.calls import follows_schedule
 from matins.engine.prompts import DEFAULT_PROMPT
 from matins.engine.schedules import OWN_SETTINGS, TRIGGER_SETTINGS, check_approval, parse_schedule
@@ -64,7 +65,7 @@ def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) 
     general = PRESETS[preset] if preset else Preset()
     special = PRESETS[own_preset] if own_preset else Preset()
     sample = None if when is None else _sample(when)
-    default_settings = {} if defaults is None else defaults.values
+    default_settings = {} if defaults is None else of_schedules(defaults.values)
     settings = {**general.settings_for(sample), **default_settings, **special.settings_for(sample), **own}
     agent = item.agent or item.block.values.get("agent") or ""
     if item.agent and item.block.values.get("agent") not in (None, item.agent):

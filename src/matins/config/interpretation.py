@@ -13,7 +13,7 @@ from matins.config.file_schedules import SPELLINGS, parse_file_schedule, resolve
 from matins.config.presets import PRESETS
 from matins.config.problems import Problem, in_file
 from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
-from matins.config.sections import SCHEDULES
+from matins.config.sections import SCHEDULES, of_agents
 from matins.engine.calls import follows_schedule, parse_on
 from matins.engine.idle_settings import idle_settings
 from matins.engine.jobs import AGENT_JOB
@@ -111,6 +111,8 @@ class _Interpreter:
         kind, settings = kinds_by_name()[item.kind], dict(item.block.values)
         if "timezone" in kind.table and settings.get("timezone") is None and self.parsed.defaults:
             settings["timezone"] = self.parsed.defaults.values.get("timezone")
+        if item.kind == "agent" and self.parsed.defaults:
+            settings = {**of_agents(self.parsed.defaults.values), **settings}
         settings = {**self._preset_of(item), **settings}
         settings = {name: value for name, value in settings.items() if value is not None}
         meant = self._try(item, settings, lambda given: kind.parse(item.name, given, self.context))

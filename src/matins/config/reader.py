@@ -8,9 +8,8 @@ from typing import Any, NamedTuple, cast
 from matins.config.herdctl import github_source
 from matins.config.nodes import read_node
 from matins.config.problems import Problem, in_file
-from matins.config.sections import DEFAULTS, SCHEDULE, SCHEDULES, TOP, sections, singles, top_level
+from matins.config.sections import DEFAULTS, SCHEDULE, SCHEDULES, TOP, default_settings, sections, singles, top_level
 from matins.config.structure import duplicate_keys, structure_problems
-from matins.engine.schedules import SETTINGS
 from matins.engine.settings import default_hint
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
@@ -92,7 +91,7 @@ class _Reader:
         self.problems += duplicate_keys(root)
         top = self._entries(root, "", top_level())
         simple = {name: self._value(top[name], TOP[name]) for name in TOP if name in top}
-        defaults = self._block(top[DEFAULTS], SETTINGS) if DEFAULTS in top else None
+        defaults = self._block(top[DEFAULTS], default_settings()) if DEFAULTS in top else None
         items = [item for name in top for item in self._items(name, top[name])]
         return ParsedFile(simple, defaults, tuple(items), tuple(self.problems), top=top)
 

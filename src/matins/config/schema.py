@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from matins.api.schema import FILE_SCHEMA, Schema, file_property
-from matins.config.sections import DEFAULTS, DEFAULTS_HELP, SCHEDULE, SCHEDULES, SCHEDULES_HELP, TOP, sections, singles
-from matins.engine.schedules import SETTINGS
+from matins.config.sections import (
+    DEFAULTS,
+    DEFAULTS_HELP,
+    SCHEDULE,
+    SCHEDULES,
+    SCHEDULES_HELP,
+    TOP,
+    default_settings,
+    sections,
+    singles,
+)
 from matins.model.settings import Table
 from matins.records.kind import RecordKind
 
@@ -19,7 +28,7 @@ def schema() -> dict[str, Any]:
     properties = {
         **{name: file_property(declared) for name, declared in TOP.items()},
         **{name: _single(kind) for name, kind in singles().items()},
-        DEFAULTS: _mapping(SETTINGS, DEFAULTS_HELP),
+        DEFAULTS: _mapping(default_settings(), DEFAULTS_HELP),
         SCHEDULES: _named(SCHEDULES_HELP, _SCHEDULE),
         **{name: _section(kind) for name, kind in sections().items()},
     }

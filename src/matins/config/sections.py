@@ -16,7 +16,7 @@ Edits = Literal["refuse", "write_back"]
 SCHEDULES = "schedules"
 SCHEDULES_HELP = "When which agent is woken for what, by name."
 DEFAULTS = "defaults"
-DEFAULTS_HELP = "Settings of all schedules that do not set them themselves."
+DEFAULTS_HELP = "Settings of all schedules that do not set them themselves; `isolation` and `user` of all such agents."
 
 
 def _declared(name: str, kind: Kind, text: str, example: Any) -> Declared:
@@ -41,6 +41,8 @@ _FILE_ONLY = (
 )  # fmt: skip
 SCHEDULE: Table = {**{declared.name: declared for declared in _FILE_ONLY}, **SETTINGS}
 """The settings of a schedule in the file."""
+OF_AGENTS = ("isolation", "user")
+"""The defaults that are settings of agents."""
 TOP: Table = {
     "preset": _declared("preset", Choice(tuple(PRESETS)), "System whose defaults apply to this file.", "herdctl"),
     "edits": _declared(
@@ -48,6 +50,13 @@ TOP: Table = {
         "Whether changes made elsewhere to what the file defines are refused, or written back into it.", "write_back",
     ),
 }  # fmt: skip
+
+
+@cache
+def default_settings() -> Table:
+    """The settings that `defaults` may have."""
+    agents = record_kinds()["agents"].table
+    return {**SETTINGS, **{name: agents[name] for name in OF_AGENTS}}
 
 
 @cache
@@ -65,3 +74,11 @@ def singles() -> Mapping[str, RecordKind[Any]]:
 @cache
 def top_level() -> tuple[str, ...]:
     return (*TOP, *singles(), DEFAULTS, SCHEDULES, *sections())
+
+
+def of_agents(defaults: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in defaults.items() if name in OF_AGENTS}
+
+
+def of_schedules(defaults: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in defaults.items() if name not in OF_AGENTS}

@@ -17,8 +17,8 @@ class Banner(NamedTuple):
     """Whether the default port is in use."""
     command: str
     """The command that reaches this daemon."""
-    isolation: str | None
-    """Why agents are not isolated; None if they are."""
+    agents: str | None
+    """How agents run; None if they are isolated, as they should be."""
     next_step: str
     """A command to try."""
 
@@ -33,7 +33,7 @@ def banner_text(at: Banner) -> str:
         ("API", f"{daemon.url}{port}"),
         ("in", f"{daemon.inbound}/in/NAME" if daemon.inbound else ""),
         ("link", f"{at.link}  (works once, for 10 minutes)" if at.link else "printed on a terminal only: matins login"),
-        ("agents", at.isolation or ""),
+        ("agents", at.agents or ""),
     ]
     lines = "\n".join(f"  {name:6} {text}" for name, text in rows if text)
     return f"""\

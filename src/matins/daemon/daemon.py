@@ -11,22 +11,21 @@ import socket
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from queue import SimpleQueue
 from urllib.parse import urlsplit
 
 from matins.daemon import log_format
+from matins.daemon.accounts import agents_text
 from matins.daemon.address import PORT, bind_address, host_in_url, url_of
 from matins.daemon.banner import Banner, banner_text
 from matins.daemon.chat import ChatHost
+from matins.daemon.demonstration import demo_file
 from matins.daemon.punctuality import favour_fires
 from matins.daemon.systemd import notify
 from matins.engine.reasons import rfc3339
 from matins.errors import NotFound, SchedulerShutdownError, StoreError
-from matins.executors.isolation import NOT_ISOLATED, fix_of
 from matins.executors.processes.namespaces import close_to_others
-from matins.executors.processes.probing import probe_here
 from matins.library import Matins
 from matins.model.access import OWNER
 from matins.records.http_server import HTTP_SERVER, HttpServer
@@ -141,7 +140,7 @@ class Daemon:
         self._home.make()
         self._home.lock()
         if self._demo and not self._home.file.exists():
-            self._home.file.write_text(demo_file(), encoding="utf-8")
+            self._home.file.write_text(demo_file(self._home.path), encoding="utf-8")
 
     def _start_server(
         self, stack: ExitStack, app: ServedApp, listener: socket.socket, connections: Connections
@@ -166,7 +165,8 @@ class Daemon:
             raise NotFound(
                 f"There is no file {self._file}.", value=str(self._file), field="file", hint="Create it first."
             )
-        self._reloader = self._matins.watch_file(self._file)
+        folder = self._home.folder if self._file == self._home.file else None
+        self._reloader = self._matins.watch_file(self._file, folder)
         stack.callback(self._reloader.stop)
         self._reloader.start()
 
@@ -209,7 +209,8 @@ class Daemon:
         # Logs are read by more programs than the terminal of the owner.
         link = f"{url}{self._matins.sessions.create().path}" if sys.stdout.isatty() else None
         step = _DEMO_NEXT if self._demo or self._matins.list(limit=1) else _NEXT
-        banner = Banner(running, str(self._home.path), link, moved, self._command(), _isolation_text(), step)
+        agents = agents_text(self._matins.agents.list())
+        banner = Banner(running, str(self._home.path), link, moved, self._command(), agents, step)
         sys.stdout.write(banner_text(banner) + "\n")
         sys.stdout.flush()
         notify("READY=1")
@@ -218,7 +219,7 @@ class Daemon:
         if Path(sys.argv[0]).name == "matins":
             program = "matins" if shutil.which("matins") else sys.argv[0]
         else:
-            program = f"{sys.executable} -m matins"
+            program = f"{sys.executable} -P -m matins"
         path = self._home.path
         return program if path == user_data_home() else f"{program} --home {shlex.quote(str(path))}"
 
@@ -250,19 +251,6 @@ def _http_settings(matins: Matins) -> HttpServer:
         held = HTTP_SERVER.storage.read(HTTP_SERVER, transaction, Catalog(cache=False).policies(transaction))
     settings = held.get(HTTP_SERVER.noun, HttpServer())
     return replace(settings, public_url=os.environ.get(PUBLIC) or settings.public_url)
-
-
-def _isolation_text() -> str | None:
-    """Why agents are not isolated; None if they are."""
-    probe = probe_here()
-    if not probe.works:
-        return f"{NOT_ISOLATED}: {probe.problem}. {fix_of(probe)}"
-    return f"{NOT_ISOLATED} as root. {fix_of(probe)}" if os.geteuid() == 0 else None
-
-
-def demo_file() -> str:
-    """The file of the demo: an agent that runs, a request for approval, and a slot that is skipped."""
-    return resources.files("matins").joinpath("demo/matins.yaml").read_text(encoding="utf-8")
 
 
 def _stopped(matins: Matins) -> None:

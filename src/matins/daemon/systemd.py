@@ -53,7 +53,8 @@ def systemd_unit(
     """A unit for the current user: agents need that user's keys and directories. For root, a unit with its own user."""
     system = os.geteuid() == 0 if system is None else system
     folder = str(Home(home).path) if home or not system else "/var/lib/matins"
-    argv = [sys.executable, "-m", "matins", "--home", folder, "up"]
+    # -P: otherwise matins.py in the working directory would be the daemon.
+    argv = [sys.executable, "-P", "-m", "matins", "--home", folder, "up"]
     secret = store is not None and redacted_url(store) != store
     argv += ["--store", absolute_url(store)] if store and not secret else []
     argv += ["--file", str(Path(file).absolute())] if file else []
@@ -72,6 +73,7 @@ After=network.target
 Type=notify
 ExecStart={" ".join(map(_quoted, argv))}
 ExecReload=/bin/kill -HUP $MAINPID
+WorkingDirectory=-{folder.replace("%", "%%")}
 Environment={_quoted(f"PATH={os.environ.get('PATH', os.defpath)}")}
 {_ENVIRONMENT.format(folder=folder) if secret else ""}{_SYSTEM_ONLY if system else ""}{_COMMON}
 [Install]

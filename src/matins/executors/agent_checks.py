@@ -11,6 +11,7 @@ from typing import NamedTuple
 from matins.engine.prices import Price, price_of
 from matins.errors import Example, InvalidInput
 from matins.executors.agent_tools import needs_of
+from matins.executors.isolation import account_of
 from matins.executors.preparation import check_workdir, find_program
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.protocol import AnyRunner, Call, EndpointRunner
@@ -43,6 +44,8 @@ def agent_problems(
     checks = list(_references(agent))
     if not is_own_folder(agent) or Path(folder).exists():
         checks.insert(0, lambda: check_workdir(folder))
+    if agent.user is not None:
+        checks.append(lambda: account_of(agent))
     if agent.url is not None:
         checks.append(lambda: check_url(agent.url or "", allowed_hosts))
     checks.append(lambda: _check_call(agent, runner, folder, tuple(allowed_hosts)))

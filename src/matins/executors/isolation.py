@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
+import site
+import stat
 import sys
-from collections.abc import Callable, Iterator
-from functools import cached_property
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -14,12 +18,16 @@ from typing import NamedTuple
 from matins.errors import InvalidInput
 from matins.executors.processes.launch import Account
 from matins.executors.processes.walls import Layout, Probe
+from matins.executors.registry import runners
+from matins.executors.runners.protocol import EndpointRunner
 from matins.model.agent import Agent
 
 AGENTS = "agents"
 NOT_ISOLATED = "not isolated"
 _MAX_STORE_FILES = 1_000
 """In the folder of a store; one with more is no folder of its own."""
+ROOT = "Matins is root, and the agent has no user: it could change everything here."
+_MAX_LINKS = 40
 
 
 class Places(NamedTuple):
@@ -56,6 +64,7 @@ class Isolation:
 
     def layout(self, agent: Agent, workdir: str, own: str) -> Layout | None:
         """The layout of a run; None when it is not isolated. `own` is the agent's own folder, always in view."""
+        check_account(agent)
         refusal = self.refusal(agent)
         if refusal is not None:
             if agent.isolation == "required":
@@ -68,16 +77,40 @@ class Isolation:
         hidden = tuple(_outermost([*self._hidden, *more]))
         kept = tuple(dict.fromkeys(_real(Path(path)) for path in (own, workdir) if self._is_agents(path)))
         kept = tuple(path for path in kept if any(is_below(path, cover) for cover in hidden))
-        return Layout(hidden, kept, tuple(frozen_folders(workdir)))
+        account = account_of(agent)
+        frozen = frozen_folders(account)
+        return Layout(hidden, kept, tuple(frozen), tuple(self._pinned([*hidden, *frozen], account)))
+
+    def _pinned(self, mounted: list[str], account: Account | None) -> list[str]:
+        """Also on the ways by which the next engine finds what is hidden and frozen: they may lead through links."""
+        places = self._places
+        own = [places.home, places.runs, None if places.store is None else places.store.parent]
+        ways = [str(path.absolute()) for path in own if path is not None]
+        return pinned_steps([*mounted, *ways, *engine_paths()], mounted, account)
+
+    def needs_account(self, agent: Agent) -> bool:
+        """Whether the agent does not run before it has an account, because Matins is root."""
+        return needs_account(agent)
 
     def refusal(self, agent: Agent) -> str | None:
         """Why runs of this agent are not isolated; None when they are."""
         if agent.isolation == "none":
             return "the owner turned it off"
-        if os.getuid() == 0 and agent.user is None:
+        if _is_root(agent):
             return "Matins is root, and the agent has no user of its own"
         probe = self.probe()
         return None if probe.works else probe.problem
+
+    def frozen_in(self, agent: Agent) -> list[str]:
+        """The folders in the agent's workdir, or around it, that its runs cannot change."""
+        if agent.workdir is None or not starts_process(agent.runner) or self.refusal(agent) is not None:
+            return []
+        folder = _real(Path(agent.workdir).expanduser())
+        try:
+            frozen = frozen_folders(account_of(agent))
+        except InvalidInput:
+            return []  # it cannot run at all, for another reason
+        return [path for path in frozen if _is_at(path, folder) or _is_at(folder, path)]
 
     def _is_agents(self, folder: str) -> bool:
         """Whether it is a folder below `agents` in the home or beside the store."""
@@ -109,6 +142,35 @@ def account_of(agent: Agent) -> Account | None:
         message = f"Only root can start processes of {agent.user}."
         raise InvalidInput(message, value=agent.user, field="user", hint="Run Matins as root, or omit it.")
     return Account(found.pw_uid, found.pw_gid, tuple(os.getgrouplist(agent.user, found.pw_gid)))
+
+
+def check_account(agent: Agent, ways: str | None = None) -> None:
+    """Raise InvalidInput for an agent that would be root, unless the owner turned isolation off. `ways` says what to do
+    about it."""
+    if needs_account(agent):
+        edit = f"useradd -m robin && matins agents edit {shlex.quote(agent.name)} --user robin"
+        hint = f"{ways or edit}; or run Matins as an ordinary user{'' if ways else '; or set isolation: none'}."
+        raise InvalidInput(ROOT, value=agent.user, field="user", hint=hint)
+
+
+def needs_account(agent: Agent) -> bool:
+    return agent.isolation != "none" and starts_process(agent.runner) and _is_root(agent)
+
+
+def starts_process(runner: str) -> bool:
+    """Whether this runner starts a program that does what a prompt says."""
+    found = runners().get(runner)
+    return not isinstance(found, EndpointRunner) and not getattr(found, "only_reports", False)
+
+
+def _is_root(agent: Agent) -> bool:
+    """Whether processes of the agent are root's."""
+    if os.getuid() != 0 or agent.user is None:
+        return os.getuid() == 0
+    try:
+        return pwd.getpwnam(agent.user).pw_uid == 0
+    except KeyError:
+        return False  # it cannot run at all
 
 
 def account_variables(agent: Agent) -> dict[str, str]:
@@ -171,12 +233,74 @@ def _of_socket(places: Places) -> Iterator[Path]:
         yield places.socket.parent
 
 
-def frozen_folders(workdir: str) -> Iterator[str]:
-    """The environment that Matins runs from: whoever changes it is the engine after the next start."""
-    prefix = _real(Path(sys.prefix))
-    folder = _real(Path(workdir))
-    if sys.prefix != sys.base_prefix and prefix != folder and not is_below(prefix, folder):
-        yield prefix
+def frozen_folders(account: Account | None) -> list[str]:
+    """What Matins runs from, where the account could change it: whoever does is the engine after the next start."""
+    return _outermost([os.path.realpath(path) for path in engine_paths() if _may_change(path, account)])
+
+
+@cache
+def engine_paths() -> tuple[str, ...]:
+    """The interpreter, its environment, and the folders that Matins and its libraries are imported from."""
+    found = [str(Path(__file__).parents[2]), *map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))]
+    found += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    found += [sys.prefix] if sys.prefix != sys.base_prefix else []  # otherwise it holds more than Python
+    return tuple(dict.fromkeys([*found, *([sys.executable] if sys.executable else [])]))
+
+
+def pinned_steps(ways: Sequence[str], mounted: Sequence[str], account: Account | None) -> list[str]:
+    """The folders and links that these paths lead through and that the account could replace, outermost first. What is
+    mounted upon cannot be renamed, and what is below that is hidden or frozen."""
+    steps = dict.fromkeys(step for way in ways for step in _steps(way))
+    found = [step for step in steps if not any(_is_at(step, path) for path in mounted) and _may_replace(step, account)]
+    return sorted(found, key=lambda step: step.count("/"))
+
+
+def _steps(path: str) -> Iterator[str]:
+    """Every folder and link that a path leads through. What is above a step is no link."""
+    at, names, links = "", path.split("/"), 0
+    while names:
+        name = names.pop(0)
+        if name == "..":
+            at = at.rpartition("/")[0]
+        if name in ("", ".", ".."):
+            continue
+        yield (step := f"{at}/{name}")
+        target = _link(step)
+        if target is None or links == _MAX_LINKS:
+            at = step
+        else:
+            links += 1
+            names, at = [*target.split("/"), *names], "" if target.startswith("/") else at
+
+
+def _link(path: str) -> str | None:
+    return os.readlink(path) if os.path.islink(path) else None  # noqa: PTH114, PTH115 - before every run
+
+
+def _may_replace(path: str, account: Account | None) -> bool:
+    """Whether the account could put something else in the place of this folder or link."""
+    above = path.rpartition("/")[0] or "/"
+    try:
+        status, around = os.lstat(path), os.stat(above)  # noqa: PTH116 - before every run
+    except OSError:
+        return False  # it is not there
+    uid = os.getuid() if account is None else account.uid
+    kept = around.st_mode & stat.S_ISVTX and uid not in (status.st_uid, around.st_uid)
+    return not kept and _may_change(above, account)
+
+
+def _may_change(path: str, account: Account | None) -> bool:
+    """Whether the account could write it, or give itself the right to."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - before every run
+    except OSError:
+        return False  # it is not there
+    if account is None:
+        return status.st_uid == os.getuid() or os.access(path, os.W_OK)
+    if status.st_uid == account.uid:
+        return True
+    in_group = status.st_gid in (account.gid, *account.groups)
+    return bool(status.st_mode & (stat.S_IWGRP if in_group else stat.S_IWOTH))
 
 
 def is_below(path: str, folder: str) -> bool:

@@ -11,11 +11,13 @@ from matins.records.kind import Column, Document, RecordChange, RecordContext, R
 from matins.records.limits import scope_of
 from matins.records.storage import POLICIES, resize
 
+_ACCOUNT = "useradd -m robin, and set user: robin; or set isolation: none"
 _SHELL_SIGNS = frozenset(["|", "||", "&&", "&", ";", "<", ">", ">>", "2>&1", "2>"])
 
 
 def _complete(agent: Agent, context: RecordContext) -> Agent:
     """The agent with its provider. Raises InvalidInput for an unknown runner."""
+    from matins.executors import isolation
     from matins.executors.registry import runners
 
     if agent.runner not in runners():
@@ -28,6 +30,7 @@ def _complete(agent: Agent, context: RecordContext) -> Agent:
             hint=nearest(agent.runner, known),
         )
     _check_no_shell(agent)
+    isolation.check_account(agent, _ACCOUNT)
     return replace(agent, provider=agent.provider or default_provider(agent))
 
 

@@ -15,7 +15,7 @@ from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidFile, MatinsError, StoreCorrupt
 from matins.executors.agent_checks import agent_doubts, agent_problems
-from matins.executors.isolation import NOT_ISOLATED, Isolation, fix_of
+from matins.executors.isolation import NOT_ISOLATED, ROOT, Isolation, fix_of
 from matins.executors.processes.namespaces import SIGNAL_VERSION
 from matins.executors.registry import runners
 from matins.model.access import Principal
@@ -247,7 +247,11 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
         return
     probe = isolation.probe()
     for agent in policies.agents.values():
-        if (refusal := isolation.refusal(agent)) is not None:
+        if isolation.needs_account(agent):
+            ways = f"useradd -m robin && matins agents edit {shlex.quote(agent.name)} --user robin"
+            fix = f"{ways}; or run Matins as an ordinary user; or set isolation: none"
+            yield Finding("isolation", False, f"The agent {agent.name} does not run: {ROOT}", fix)
+        elif (refusal := isolation.refusal(agent)) is not None:
             fix = f"matins agents edit {shlex.quote(agent.name)} --isolation auto"
             sentence = f"The agent {agent.name} is {NOT_ISOLATED}: {refusal}"
             bad = False if agent.isolation == "required" else None
@@ -255,6 +259,10 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
     if probe.works and probe.landlock < SIGNAL_VERSION:
         sentence = "Agents can send signals to Matins: this kernel has no Landlock 6"
         yield Finding("isolation", None, sentence, "Use Linux 6.12 or later")
+    for agent in policies.agents.values():
+        for folder in isolation.frozen_in(agent):
+            fix = "Install Matins elsewhere: pipx install matins. Or give the agent another workdir"
+            yield Finding("isolation", None, f"The agent {agent.name} cannot change {folder}: Matins runs from it", fix)
     for path in isolation.open_files():
         fix = f"Move it to a directory of its own, or to the home: {path}"
         yield Finding("isolation", None, f"Agents see {path}, because it is among other files", fix)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from matins.engine.jobs import AGENT_JOB
 from matins.errors import InvalidInput, NotFound
+from matins.executors import isolation
 from matins.executors.agent_checks import AgentProblem, agent_doubts, agent_problems
 from matins.executors.agent_tools import needs_of
 from matins.executors.registry import runners
@@ -53,6 +54,8 @@ class NewAgents:
                     runner=runner,
                     workdir=own.get("workdir") or own_folder(one),
                     permission_mode=own.get("permission_mode"),
+                    user=own.get("user"),
+                    isolation="none" if own.get("isolation") == "none" else "auto",
                     environment=_environment(runner),
                 )
             )
@@ -74,6 +77,8 @@ class NewAgents:
         transaction.lock_policies()
         if agent.name in self.core.catalog.policies(transaction).agents:
             return []
+        new = f"matins agents set {shlex.quote(agent.name)} --runner {agent.runner}"
+        isolation.check_account(agent, f"useradd -m robin && {new} --user robin; or {new} --isolation none")
         value = AGENTS.complete(agent, RecordContext(now, "UTC", {}))
         self.changes.set(transaction, principal, AGENTS, agent.name, value, now)
         return self._notes(agent)
@@ -96,7 +101,7 @@ class NewAgents:
         return notes + [f"{one.message} {one.fix}" for one in (*problems, *agent_doubts(agent, runner))]
 
 
-_SETTINGS = ("runner", "workdir", "permission_mode")
+_SETTINGS = ("runner", "workdir", "permission_mode", "user", "isolation")
 
 
 def _checked(given: Mapping[str, Any]) -> Mapping[str, str]:

@@ -66,6 +66,8 @@ class Home:
         self._description = self.path / "daemon.json"
         self.own_token = TokenFile(self.path / "token")
         self._lock_fd: int | None = None
+        self.folder: int | None = None
+        """A descriptor of the directory, for the daemon: what is put in its place later is another one."""
 
     def running(self) -> RunningDaemon | None:
         """The running daemon; None when there is none, or it does not answer yet."""
@@ -94,7 +96,8 @@ class Home:
         from matins.texts.atomic_file import other_writers  # commands do not need this import
 
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        status = self.path.stat()
+        self.folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        status = os.fstat(self.folder)
         if reason := other_writers(status.st_uid, status.st_mode):  # their link could make the daemon empty a file
             hint = f"Make it yours (chown, chmod go= {shlex.quote(str(self.path))}), or use another: --home DIR"
             raise StoreError(f"The directory {self.path} is not safe: {reason}.", hint=hint)
@@ -129,6 +132,9 @@ class Home:
             self._description.unlink(missing_ok=True)
             os.close(self._lock_fd)
             self._lock_fd = None
+        if self.folder is not None:
+            os.close(self.folder)
+            self.folder = None
 
     def _in_use(self) -> StoreBusy:
         daemon = self.running()

@@ -28,9 +28,11 @@ def follow_link(path: Path) -> Path:
         raise file_error(path, getattr(error, "strerror", None) or "its links form a loop") from None
 
 
-def read(path: Path) -> TextFile:
+def read(path: Path, folder: int | None = None) -> TextFile:
+    """The file; with a descriptor of its folder, that of its name in there."""
+    name, flags = path if folder is None else path.name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a pipe would block
+        file = os.open(name, flags, dir_fd=folder)  # opening a pipe would block
         try:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:

@@ -43,8 +43,10 @@ class OwnApp:
     def demo(self, **options: Any) -> None:
         self.asked.append(options)
 
-    def init(self, home: str | None, folder: str | None, *, examples: bool) -> tuple[str, list[str]]:
-        return App().init(home, folder, examples=examples)
+    def init(
+        self, home: str | None, folder: str | None, account: Mapping[str, str], *, examples: bool
+    ) -> tuple[str, list[str]]:
+        return App().init(home, folder, account, examples=examples)
 
     def systemd_unit(self, **options: Any) -> str:
         self.asked.append(options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from cli_user import User
 from matins.app import App
 from matins.errors import InvalidInput
 from matins.surfaces.home import Home, RunningDaemon
+
+ACCOUNT = ["--isolation", "none"] if os.geteuid() == 0 else []
+"""Root is asked for the account of agents."""
 
 
 @pytest.fixture
@@ -30,7 +34,7 @@ def test_b10_matins_alone_is_five_lines_with_the_next_step(user: User, home: Pat
     empty = user.says().splitlines()
     assert len(empty) == 5
     assert empty[1].split() == ["Next:", "matins", "init", "write", "a", "file", "for", "what", "is", "found", "here"]
-    user.says("init")
+    user.says("init", *ACCOUNT)
     assert user.says().splitlines()[1].split()[:3] == ["Next:", "matins", "up"]
     daemon = Home(home)
     daemon.lock()
@@ -53,7 +57,7 @@ def test_b10_init_writes_what_it_finds(user: User, home: Path, tmp_path: Path, m
     (repository / "src").mkdir()
     monkeypatch.chdir(repository / "src")
     monkeypatch.setenv("TZ", "Europe/London")
-    written = user.json("init")
+    written = user.json("init", *ACCOUNT)
     assert written["file"] == str(home / "matins.yaml")
     assert any(f"claude: {tmp_path}/bin/claude" in line for line in written["found"])
     assert (home / "matins.yaml").stat().st_mode & 0o777 == 0o600
@@ -62,10 +66,10 @@ def test_b10_init_writes_what_it_finds(user: User, home: Path, tmp_path: Path, m
     claude = user.json("agents", "show", "claude")
     assert (claude["workdir"], claude["permission_mode"]) == (str(repository), "acceptEdits")
     assert user.json("list") == []
-    said = user.complains("init", code=1)
+    said = user.complains("init", *ACCOUNT, code=1)
     assert "There is already a file" in said
     (home / "matins.yaml").unlink()
-    user.says("init", "--examples")
+    user.says("init", "--examples", *ACCOUNT)
     user.types("apply")
     assert {item["name"]: item["timezone"] for item in user.json("list")} == dict.fromkeys(
         ("morning", "tidy-up"), "Europe/London"
@@ -74,7 +78,7 @@ def test_b10_init_writes_what_it_finds(user: User, home: Path, tmp_path: Path, m
 
 @pytest.mark.usefixtures("home")
 def test_init_without_a_tool_has_the_built_in_agent(user: User) -> None:
-    assert "the file has the agent demo" in user.says("init")
+    assert "the file has the agent demo" in user.says("init", *ACCOUNT)
 
 
 def test_demo_is_a_command_of_the_package(user: User) -> None:

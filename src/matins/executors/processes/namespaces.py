@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import struct
 import sys
@@ -16,6 +17,10 @@ _DETACH = 2
 _LOCKED_FLAGS = {2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: 1024, 2048: 2048, 4096: 1 << 21}
 """Flags of a mount by those of statvfs: a remount inside a namespace must repeat them."""
 _SET_DUMPABLE = 4
+_OPEN_TREE, _MOVE_MOUNT, _AT_FDCWD = 428, 429, -100
+_CLONE_LINK = 1 | 0x100 | os.O_CLOEXEC if sys.platform == "linux" else 0
+"""A copy of the mount at a path whose last link is not followed."""
+_FROM_DESCRIPTOR = 4
 _LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 444, 446
 _LANDLOCK_VERSION, _SCOPE_SIGNAL = 1, 2
 SIGNAL_VERSION = 6
@@ -42,6 +47,25 @@ def enter(namespace: int) -> None:
 def mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
     arguments = (_text(source), _text(target), _text(kind), ctypes.c_ulong(flags), _text(options))
     _call("mount", *arguments, about=target)
+
+
+def pin(path: str) -> None:
+    """Mount a folder or a link onto itself. What is mounted upon cannot be renamed, deleted or replaced."""
+    if not os.path.islink(path):  # noqa: PTH114
+        mount(path, path, None, BIND | REC)
+        return
+    name, here, none = _text(path), ctypes.c_int(_AT_FDCWD), _text("")
+    try:
+        tree = _call("syscall", ctypes.c_long(_OPEN_TREE), here, name, ctypes.c_uint(_CLONE_LINK), about="open_tree")
+    except NamespaceError as error:
+        if error.errno == errno.ENOSYS:  # before Linux 5.2 nothing can be mounted upon a link
+            return
+        raise
+    try:
+        flags = ctypes.c_uint(_FROM_DESCRIPTOR)
+        _call("syscall", ctypes.c_long(_MOVE_MOUNT), ctypes.c_int(tree), none, here, name, flags, about="move_mount")
+    finally:
+        os.close(tree)
 
 
 def bind_read_only(path: str) -> None:

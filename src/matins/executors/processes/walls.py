@@ -30,6 +30,8 @@ class Layout(NamedTuple):
     hidden: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    """Folders and links above these that the run cannot rename, outermost first."""
 
 
 class Walls:
@@ -92,6 +94,8 @@ def _make_view(layout: Layout) -> int:
     namespaces.unshare(namespaces.NEW_NS)
     kept = [(path, _open_kept(path, layout.hidden)) for path in layout.kept]  # now: a source must be in this namespace
     try:
+        for path in layout.pinned:
+            namespaces.pin(path)
         for path in layout.hidden:
             namespaces.mount("matins", path, "tmpfs", _COVER, _COVER_OPTIONS)
         for path, folder in kept:
@@ -171,7 +175,7 @@ def _tried(folder: str) -> Probe:
         kept = f"{folder}/kept"
         namespaces.make_folder(kept, 0o700)
         walls = Walls(folder)
-        with walls.entered(Layout((folder,), (kept,), ("/usr",))):
+        with walls.entered(Layout((folder,), (kept,), ("/usr",), (os.path.dirname(folder),))):  # noqa: PTH120
             if os.listdir(folder) != ["kept"]:  # noqa: PTH208
                 return Probe(False, "a cover does not hold", "cover")
             pid = os.posix_spawn("/bin/sh", ["sh", "-c", ":"], {})

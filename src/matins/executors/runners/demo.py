@@ -16,6 +16,8 @@ class Demo:
     program = sys.executable
     provider = "demo"
     chooses_session = True
+    only_reports = True
+    """No prompt makes it change anything, so it needs no account of its own."""
 
     def check(self, call: Call) -> None:
         check_call(call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ _HEAD = """\
 # The configuration of Matins. Matins applies it when you save it, without a restart.
 # To check it first: matins plan. Every setting: docs/file.md, or matins schema.
 """
+_ACCOUNT = {"user": "the account of all agents", "isolation": "agents are root, and could change everything here"}
 _EXAMPLES = """\
   morning:
     agent: {agent}
@@ -34,6 +35,8 @@ class Found(NamedTuple):
     zone: str
     folder: str | None
     """The directory in which agents work; None for a directory of their own."""
+    account: Mapping[str, str] = {}
+    """`user` or `isolation` of all agents, where Matins is root."""
 
 
 def write_starter(path: Path, found: Found, *, examples: bool) -> tuple[str, list[str]]:
@@ -53,10 +56,11 @@ def starter_text(found: Found, *, examples: bool) -> str:
     example = _EXAMPLES.format(agent=found.tools[0].runner if found.tools else "demo")
     shown = example if examples else _commented(example)
     title = "schedules:\n" if examples else "schedules: # remove the marks to use an example\n"
+    account = "".join(f"  {name}: {json.dumps(value)} # {_ACCOUNT[name]}\n" for name, value in found.account.items())
     return f"""{_HEAD}
 defaults:
   timezone: {found.zone}
-
+{account}
 agents:
 {agents}
 {title}{shown}"""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import apsw
 
-from matins.errors import StoreUnavailable
+from matins.errors import MOVED, StoreUnavailable
 from matins.store.sqlite.ownership import Ownership
 
 log = logging.getLogger("matins")
@@ -43,7 +43,7 @@ class OpenedFile:
         if identity != self._identity:
             raise StoreUnavailable(
                 f"{self._path} was deleted or replaced while it was open.",
-                hint="Put it back, or restart the process. Nothing is started until then.",
+                hint=MOVED,
             )
         if written != self._written:  # mostly by this process, which writes the log back
             if _versions(self._path) in (None, _BACKUP):

@@ -42,7 +42,9 @@ class App(Protocol):
 
     def demo(self, home: str | None, port: int | None) -> None: ...
 
-    def init(self, home: str | None, folder: str | None, *, examples: bool) -> tuple[str, list[str]]: ...
+    def init(
+        self, home: str | None, folder: str | None, account: Mapping[str, str], *, examples: bool
+    ) -> tuple[str, list[str]]: ...
 
     def serve_mcp(
         self,

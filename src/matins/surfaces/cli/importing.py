@@ -14,7 +14,7 @@ from matins.errors import InvalidInput
 from matins.model.counting import counted
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
-from matins.surfaces.cli.framework import Command, NounGroup, pass_context
+from matins.surfaces.cli.framework import Command, NounGroup, pass_context, without_none
 from matins.surfaces.cli.terminal_text import one_line
 
 if TYPE_CHECKING:
@@ -54,18 +54,29 @@ def _command(source: str, text: str) -> click.Command:
     @click.argument("path", metavar="[TARGET]" if crontab else "PATH", required=not crontab)
     @click.option("--apply", "applies", is_flag=True, help="Add the schedules. A second time changes nothing.")
     @click.option("--timezone", "-z", metavar="ZONE", help="Time zone of the other system. Default: this machine's.")
+    @click.option("--user", metavar="ACCOUNT", help="Account of the agents, where Matins is root.")
+    @click.option("--isolation", type=click.Choice(["none"]), help="Let the agents be root, where Matins is.")
     @pass_context
-    def command(context: CliContext, path: str | None, applies: bool, timezone: str | None) -> None:
+    def command(
+        context: CliContext,
+        path: str | None,
+        applies: bool,
+        timezone: str | None,
+        user: str | None,
+        isolation: str | None,
+    ) -> None:
         from matins.importers import read_import
 
         found = read_import(source, path, timezone or context.app.local_zone())
+        found = _with_account(found, without_none(user=user, isolation=isolation))
         actions = _actions(context, found)
         refused: dict[tuple[str, str], str] = {}
         for entry in found.entries if applies else ():
             try:
                 _apply(context, entry, actions[entry.kind, entry.name])
             except InvalidInput as error:  # the others are imported
-                refused[entry.kind, entry.name] = error.message
+                way = " Import with --user ACCOUNT, or with --isolation none." if error.field == "user" else ""
+                refused[entry.kind, entry.name] = error.message + way
                 actions[entry.kind, entry.name] = "refused"
         document = _document(context, found, actions, refused, applied=applies)
         context.show(document, lambda: _lines(document))
@@ -76,6 +87,15 @@ def _command(source: str, text: str) -> click.Command:
 
 
 # -- what an import changes
+
+
+def _with_account(found: Imported, account: Mapping[str, str]) -> Imported:
+    """Agents with the account that they run as, where Matins is root."""
+    entries = (
+        entry._replace(settings={**entry.settings, **account}) if entry.kind == "agent" else entry
+        for entry in found.entries
+    )
+    return found._replace(entries=tuple(entries))
 
 
 def _actions(context: CliContext, found: Imported) -> dict[tuple[str, str], str]:

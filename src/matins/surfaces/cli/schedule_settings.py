@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from matins.errors import InvalidInput
+from matins.surfaces.cli.accounts import ask_account
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.forecasts import forecast_lines
 from matins.surfaces.cli.framework import agent_option, name_argument, pass_context, root_command, without_none
@@ -80,7 +81,7 @@ def add(
     if dry_run:
         found = context.send("schedules.preview_new", given)
         return context.show(found, lambda: _previewed(context, found))
-    document = context.send("schedules.add", given | ({"new_agent": new} if new else {}))
+    document = _added(context, given, new)
     context.note_all(document["notes"])
     context.show(document, lambda: summary(context, "Added", document))
     if own_zone:
@@ -89,6 +90,16 @@ def add(
     if not noted and context.note_if_not_running() and _tries(context, document, try_now):
         run_once(context, document)
     return None
+
+
+def _added(context: CliContext, given: Document, new: dict[str, str]) -> Document:
+    """The new schedule. A person at a terminal is asked for the account of its agent, where Matins is root."""
+    try:
+        return context.send("schedules.add", given | ({"new_agent": new} if new else {}))
+    except InvalidInput as error:
+        if error.field != "user" or not context.is_interactive:
+            raise
+    return context.send("schedules.add", given | {"new_agent": new | ask_account()})
 
 
 def _when_and_settings(

@@ -6,6 +6,7 @@ import os
 
 import click
 
+from matins.surfaces.cli.accounts import account_settings
 from matins.surfaces.cli.context import CliContext
 from matins.surfaces.cli.daemon import port_option
 from matins.surfaces.cli.folders import meant_folder
@@ -49,13 +50,16 @@ def _steps(*steps: tuple[str, str]) -> list[str]:
 
 @root_command("init")
 @click.option("--examples", is_flag=True, help="Two schedules in the file; otherwise they are comments.")
+@click.option("--user", metavar="ACCOUNT", help="Account of the agents, where Matins is root.")
+@click.option("--isolation", type=click.Choice(["none"]), help="Let the agents be root, where Matins is.")
 @pass_context
-def init(context: CliContext, examples: bool) -> None:
+def init(context: CliContext, examples: bool, user: str | None, isolation: str | None) -> None:
     """The file is matins.yaml in the home directory. It has the agents whose tools are on PATH, the repository of the
     current directory, and your time zone.
     """
     home = Home(context.location["home"])
-    path, found = context.app.init(context.location["home"], meant_folder(home.path), examples=examples)
+    account = account_settings(context, user, isolation)
+    path, found = context.app.init(context.location["home"], meant_folder(home.path), account, examples=examples)
     document = {"file": path, "found": found}
     context.show(document, lambda: [one_line(f"Wrote {path}"), *(f"  {one_line(line)}" for line in found)])
     context.note("The daemon applies it." if home.running() else "Next: matins up")

@@ -1,0 +1,47 @@
+"""The file of the demonstration."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+from matins.executors.processes.probing import probe_here
+
+_NOBODY = "nobody"
+_TIMEOUT_S = 20
+
+
+def demo_file(home: Path) -> str:
+    """An agent that runs, a request for approval, and a slot that is skipped. Where Matins is root, its agents are
+    nobody, because they need no login; if nobody can start here, they are root."""
+    text = resources.files("matins").joinpath("demo/matins.yaml").read_text(encoding="utf-8")
+    if os.geteuid() != 0:
+        return text
+    if nobody_can_run(home):
+        return f"{text}\ndefaults:\n  user: {_NOBODY} # the account of all agents, because Matins is root\n"
+    return f"{text}\ndefaults:\n  isolation: none # Matins is root, and so are these agents\n"
+
+
+def nobody_can_run(home: Path) -> bool:
+    """Whether agents of this home could run as nobody: that account reaches Python, Matins, and the directory. The home
+    itself is closed to it; only behind walls an agent sees its own folder in there."""
+    try:
+        nobody = pwd.getpwnam(_NOBODY)
+    except KeyError:
+        return False
+    if nobody.pw_uid == 0 or not probe_here().works:
+        return False
+    command = [sys.executable, "-P", "-c", "import os, matins.executors.demo; os.listdir()"]
+    variables = {"PATH": os.environ.get("PATH", os.defpath)}
+    try:
+        done = subprocess.run(
+            command, cwd=home.parent, env=variables, user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[],
+            capture_output=True, timeout=_TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
