@@ -21,8 +21,6 @@ from matins.executors.processes.walls import Layout, Walls
 _LINGER_MS = 200
 """Time for leftover processes to end by themselves before TERM."""
 _REPEAT_KILL_MS = 100
-_BUDGET_GRACE_MS = 1_000
-"""A tool that goes on after TERM goes on spending."""
 _FILE_MS = 100
 """How often a file is read; unlike a pipe, it does not say when there is more."""
 _IGNORED_BY_US = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGXCPU]
@@ -135,16 +133,20 @@ class ProcessTree:
             journal.append(self._journal, {"pid": [self._pid, proc.start_of(self._pid)]})
 
     def _spawn(self, program: str, argv: list[str], env: dict[str, str], files: list[int]) -> int:
-        if (account := self._launch["account"]) is not None:
+        if (account := self._launch["account"]) is not None:  # another user cannot signal its warden
             return spawn_as(account, program, argv, env, files, _IGNORED_BY_US)
-        return os.posix_spawn(
-            program,
-            argv,
-            env,
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)],
-            setsid=True,
-            setsigdef=_IGNORED_BY_US,
-        )
+
+        def spawn() -> int:
+            return os.posix_spawn(
+                program,
+                argv,
+                env,
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)],
+                setsid=True,
+                setsigdef=_IGNORED_BY_US,
+            )
+
+        return spawn() if self._walls is None else self._walls.spawn(spawn)
 
     @contextlib.contextmanager
     def _view(self) -> Generator[None]:
@@ -210,6 +212,15 @@ class ProcessTree:
             instants.append(self._watch.next_check)
         return min((at for at in instants if at is not None), default=None)
 
+    def remaining_ms(self, now: int) -> int | None:
+        """Until the timeout; None without one."""
+        timeout_ms: int | None = self._limits["timeout_ms"]
+        return None if timeout_ms is None else self._started_boot_ms + timeout_ms - now
+
+    @property
+    def grace_ms(self) -> int:
+        return self._limits["grace_ms"]
+
     def end(self, reason: str) -> None:
         """Send TERM to all processes, and KILL to the rest after the grace."""
         if self._kill_at is None:
@@ -232,8 +243,10 @@ class ProcessTree:
         return late[0] if late else self._watch.exceeded(now)
 
     def _terminate(self, now: int) -> None:
-        grace_ms: int = self._limits["grace_ms"]
-        self._kill_at = now + (min(grace_ms, _BUDGET_GRACE_MS) if self._ended_by == "budget" else grace_ms)
+        grace_ms = self.grace_ms
+        self._kill_at = now + (
+            min(grace_ms, resource_limits.BUDGET_GRACE_MS) if self._ended_by == "budget" else grace_ms
+        )
         tree = proc.descendants(os.getpid())
         self._others.update(process.pid for process in tree)
         proc.send(tree, signal.SIGTERM)

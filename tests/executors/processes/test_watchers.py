@@ -1,0 +1,276 @@
+"""A run that stops its supervisors: each of the three layers ends it alone, and an honest run is left alone."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from process_harness import PATIENCE, PYTHON, Gate, Harness, Held, Marks, gone, kill
+
+from matins.executors.processes import proc, recovery
+from matins.executors.processes.launch import Limits
+from matins.executors.processes.namespaces import SIGNAL_VERSION, landlock_version
+from matins.executors.processes.probing import probe_here
+from matins.executors.processes.walls import Layout
+from matins.executors.processes.watching import Deadline, SeenTime, Silence, Watching
+
+Desks = Callable[..., Harness]
+QUICK = Watching(turn_ms=20, heartbeat_ms=50, continue_ms=400, stopped_ms=1_200, silent_ms=60_000, late_ms=300)
+"""Seconds become tenths."""
+ENGINE_ONLY = QUICK._replace(prevent=False, max_stops=None)
+PATIENT = ENGINE_ONLY._replace(continue_ms=600_000, stopped_ms=600_000, silent_ms=600_000)
+"""Only deadlines count."""
+KEEPER_ONLY = QUICK._replace(prevent=False, take_over=False)
+NOBODY = KEEPER_ONLY._replace(max_stops=None)
+scoped = pytest.mark.skipif(landlock_version() < SIGNAL_VERSION, reason="this kernel cannot keep signals inside")
+SHORT = Limits(timeout_ms=600, grace_ms=200)
+STOPS_ITS_WARDEN = "import os, signal, time; os.kill(os.getppid(), signal.SIGSTOP); "
+SAYS = "open({said!r}, 'w').write('said\\n'); "
+LASTS = "time.sleep(1000)"
+LOOPS = "[os.kill(pid, signal.SIGSTOP) for pid in iter(os.getppid, None)]"
+
+
+class Told(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = threading.Condition()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self._changed:
+            self.lines.append(record.getMessage())
+            self._changed.notify_all()
+
+    def waits_for(self, line: str) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: line in self.lines, PATIENCE)
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    handler = Told()
+    logging.getLogger("matins").addHandler(handler)
+    yield handler
+    logging.getLogger("matins").removeHandler(handler)
+
+
+@pytest.fixture(params=["open", "walled"])
+def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Layout | None:
+    if request.param == "open":
+        return None
+    probe = probe_here()
+    if not probe.works:
+        pytest.skip(f"agents cannot be isolated here: {probe.problem}")
+    return _layout(tmp_path)
+
+
+def _layout(folder: Path) -> Layout:
+    hidden = folder / "hidden"
+    hidden.mkdir()
+    return Layout((str(hidden),), (), ())
+
+
+def _python(harness: Harness, script: str, **given: object) -> int:
+    return harness.start(*PYTHON, script, **{"limits": SHORT, **given})
+
+
+# -- each layer alone
+
+
+def test_without_any_layer_a_stopped_warden_lets_its_run_go_on(desks: Desks, said: Marks, held: Held) -> None:
+    """The control of all others: past timeout and grace, the run is there."""
+    harness = desks(watching=NOBODY)
+    script = f"import time; kept = open({str(held.path)!r}, 'w'); {STOPS_ITS_WARDEN}"
+    late = f"time.sleep(1.5); open({str(said.path)!r}, 'w').write('late\\n'); time.sleep(1000)"
+    run = _python(harness, script + late)
+    assert said.line() == "late"
+    assert held.is_held()
+    assert harness.supervisor.ended() == []
+    proc.send([harness.warden(run)], signal.SIGCONT)
+    assert harness.wait(run).ended_by == "timeout"
+
+
+@scoped
+def test_prevent_alone_an_isolated_command_cannot_signal_its_warden(desks: Desks, tmp_path: Path) -> None:
+    harness = desks(watching=NOBODY._replace(prevent=True))
+    tries = (
+        "import os, signal\n"
+        "for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGCONT, 0):\n"
+        "    try: os.kill(os.getppid(), number); print('reached', number)\n"
+        "    except PermissionError: print('refused')\n"
+    )
+    run = _python(harness, tries, layout=_layout(tmp_path), limits=Limits(timeout_ms=60_000))
+    assert harness.wait(run).exit_code == 0
+    assert harness.output(run).split() == [b"refused"] * 4
+
+
+@scoped
+def test_prevent_leaves_a_command_its_own_processes(desks: Desks, tmp_path: Path) -> None:
+    """`timeout`, jobs of a shell, and several runs after each other in one warden."""
+    harness = desks(watching=QUICK)
+    script = "sleep 1000 & kill $!; wait $!; echo $?; timeout 0.1 sleep 1000; echo $?; timeout -s STOP 5 true; echo $?"
+    layout = _layout(tmp_path)
+    for _ in range(3):
+        run = harness.sh(script, layout=layout)
+        assert harness.wait(run).exit_code == 0
+        assert harness.output(run).split() == [b"143", b"124", b"0"]
+    assert len(harness.wardens()) == 1
+
+
+def test_continue_alone_a_stopped_warden_goes_on_and_ends_its_run(desks: Desks, layout: Layout | None) -> None:
+    harness = desks(watching=KEEPER_ONLY)
+    run = _python(harness, STOPS_ITS_WARDEN + LASTS, layout=layout)
+    assert harness.wait(run)[:4] == ("finished", None, signal.SIGTERM, "timeout")
+
+
+def test_continue_alone_a_run_that_stops_its_warden_again_and_again_is_ended(
+    desks: Desks, layout: Layout | None, held: Held
+) -> None:
+    """The engine writes the last line, so the outcome is known."""
+    harness = desks(watching=KEEPER_ONLY)
+    script = f"import os, signal; kept = open({str(held.path)!r}, 'w'); {LOOPS}"
+    run = _python(harness, script, layout=layout, limits=Limits(timeout_ms=PATIENCE * 1_000))
+    outcome = harness.wait(run)
+    assert outcome[:4] == ("finished", None, signal.SIGKILL, "supervisor")
+    assert outcome.isolated is (layout is not None)
+    assert held.is_let_go()
+    assert harness.supervisor.reap(run, 1) == outcome
+    assert harness.run("true").exit_code == 0
+
+
+def test_a_warden_that_was_stopped_serves_no_other_run(desks: Desks, said: Marks, gate: Gate) -> None:
+    """So the keeper counts the stops of one run."""
+    harness = desks(watching=KEEPER_ONLY)
+    run = harness.sh(f"echo > {said.path}; read x < {gate.path}")
+    said.line()
+    warden = harness.warden(run)
+    for _ in range(3):
+        proc.send([warden], signal.SIGSTOP)
+        while proc.is_stopped(warden):
+            pass
+    gate()
+    assert harness.wait(run).exit_code == 0
+    assert gone(warden)
+    assert harness.run("true").exit_code == 0
+
+
+def test_take_over_alone_after_the_timeout(desks: Desks, layout: Layout | None, held: Held) -> None:
+    harness = desks(watching=PATIENT)
+    script = f"import time; kept = open({str(held.path)!r}, 'w'); print('begun', flush=True); "
+    run = _python(harness, script + STOPS_ITS_WARDEN + LASTS, layout=layout)
+    outcome = harness.wait(run)
+    assert outcome[:4] == ("finished", None, signal.SIGKILL, "timeout")
+    assert held.is_let_go()
+    assert harness.supervisor.reap(run, 1) == outcome
+    assert (outcome.isolated, outcome.stdout_bytes) == (layout is not None, 6)
+
+
+def test_take_over_alone_after_silence(desks: Desks, layout: Layout | None, held: Held, told: Told) -> None:
+    """In a loop, so that the warden is stopped again after it was continued."""
+    harness = desks(watching=ENGINE_ONLY)
+    script = f"import os, signal; kept = open({str(held.path)!r}, 'w'); {LOOPS}"
+    run = _python(harness, script, layout=layout, limits=Limits())
+    outcome = harness.wait(run)
+    assert outcome[:4] == ("finished", None, signal.SIGKILL, "supervisor")
+    assert held.is_let_go()
+    assert f"The warden of run {run} does not answer; it was continued." in told.lines
+    assert harness.run("true").exit_code == 0
+
+
+@pytest.mark.parametrize("reason", ["cancelled", "budget"])
+def test_take_over_alone_after_a_request(
+    desks: Desks, layout: Layout | None, said: Marks, held: Held, reason: str
+) -> None:
+    harness = desks(watching=PATIENT)
+    script = f"import time; kept = open({str(held.path)!r}, 'w'); {STOPS_ITS_WARDEN}"
+    run = _python(
+        harness, script + SAYS.format(said=str(said.path)) + LASTS, layout=layout, limits=Limits(grace_ms=200)
+    )
+    said.line()
+    harness.supervisor.end(run, 1, reason)  # type: ignore[arg-type]
+    assert harness.wait(run)[:4] == ("finished", None, signal.SIGKILL, reason)
+    assert held.is_let_go()
+
+
+def test_take_over_alone_at_the_shutdown(desks: Desks, layout: Layout | None, said: Marks, held: Held) -> None:
+    harness = desks(watching=PATIENT)
+    script = f"import time; kept = open({str(held.path)!r}, 'w'); {STOPS_ITS_WARDEN}"
+    run = _python(
+        harness, script + SAYS.format(said=str(said.path)) + LASTS, layout=layout, limits=Limits(grace_ms=200)
+    )
+    said.line()
+    harness.supervisor.close(leave_running=False)
+    assert harness.wait(run)[:4] == ("finished", None, signal.SIGKILL, "cancelled")
+    assert held.is_let_go()
+
+
+def test_take_over_with_the_keeper_stopped_too(desks: Desks, layout: Layout | None, held: Held) -> None:
+    """Once: all are continued. Every layer is on but the first, as on a kernel without Landlock 6."""
+    harness = desks(watching=QUICK._replace(prevent=False))
+    assert harness.run("true").exit_code == 0
+    keeper = harness.keeper()
+    script = f"import os, signal; kept = open({str(held.path)!r}, 'w'); os.kill({keeper.pid}, signal.SIGSTOP); "
+    run = _python(harness, script + STOPS_ITS_WARDEN + LASTS, layout=layout)
+    assert harness.wait(run).ended_by == "timeout"
+    assert held.is_let_go()
+    assert harness.run("true").exit_code == 0
+
+
+def test_take_over_with_the_keeper_stopped_in_a_loop_too(desks: Desks, layout: Layout | None, held: Held) -> None:
+    """From several processes, in sessions of their own, without the mark."""
+    harness = desks(watching=QUICK._replace(prevent=False))
+    assert harness.run("true").exit_code == 0
+    keeper = harness.keeper()
+    script = (
+        f"import os, signal; kept = open({str(held.path)!r}, 'w'); os.set_inheritable(kept.fileno(), True)\n"
+        f"warden = os.getppid()\n"
+        "for _ in range(3):\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid()\n"
+        "        if os.fork() == 0: break\n"
+        "        os._exit(0)\n"
+        "while True:\n"
+        f"    for pid in ({keeper.pid}, warden):\n"
+        "        try: os.kill(pid, signal.SIGSTOP)\n"
+        "        except OSError: pass\n"
+    )
+    run = _python(harness, script, layout=layout, limits=Limits())
+    outcome = harness.wait(run)
+    assert outcome[:4] == ("finished", None, signal.SIGKILL, "supervisor")
+    assert held.is_let_go()
+    assert harness.run("true").exit_code == 0, "the keeper was continued, or there is another"
+
+
+def test_take_over_of_an_adopted_run(desks: Desks, layout: Layout | None, said: Marks, gate: Gate, held: Held) -> None:
+    """Its deadline comes with the answer of its warden."""
+    first = desks(watching=ENGINE_ONLY)
+    script = f"import time; kept = open({str(held.path)!r}, 'w'); {SAYS.format(said=str(said.path))}"
+    stops = f"open({str(gate.path)!r}).readline(); {STOPS_ITS_WARDEN}"
+    run = _python(first, script + stops + LASTS, layout=layout, limits=Limits(timeout_ms=4_000, grace_ms=200))
+    said.line()
+    first.supervisor.close(leave_running=True)
+    second = desks(watching=PATIENT)
+    assert second.supervisor.reap(run, 1).kind == "running"
+    gate()
+    assert second.wait(run)[:4] == ("finished", None, signal.SIGKILL, "timeout")
+    assert held.is_let_go()
+
+
+def test_a_run_whose_warden_was_stopped_before_the_engine_came_is_ended(desks: Desks, said: Marks, held: Held) -> None:
+    """It does not even answer to the first word."""
+    first = desks(watching=NOBODY)
+    script = f"import os, signal; kept = open({str(held.path)!r}, 'w'); {SAYS.format(said=str(said.path))}"
+    run = _python(first, script + LOOPS, limits=Limits())
+    said.line()
+    first.supervisor.close(leave_running=True)
+    second = desks(watching=ENGINE_ONLY)
+    assert second.supervisor.reap(run, 1).kind == "running"
+    assert second.wait(run).ended_by == "supervisor"
+    assert held.is_let_go()
