@@ -27,6 +27,7 @@ _IGNORED_BY_US = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGXCPU]
 _BY_SIGNAL = {int(signal.SIGXCPU): "cpu", int(signal.SIGXFSZ): "file_size"}
 """Limits that the kernel enforces, by the signal that ends a command."""
 _MAX_READS = 64
+_MAX_PARTS = 64
 
 
 class ProcessTree:
@@ -47,6 +48,8 @@ class ProcessTree:
         """By the pipe that each reads from."""
         self._file: OutputFile | None = None
         """Instead of the pipe of stdout, for a command that needs one."""
+        self._has_more = False
+        """Whether the file has a part that was not read."""
         self._launch = launch
         self._walls = walls
         self._layout = None if launch["layout"] is None else Layout(*map(tuple, launch["layout"]))
@@ -182,8 +185,22 @@ class ProcessTree:
             self._last_output_at = proc.boot_ms()
 
     def _read_file(self, file: OutputFile) -> None:
-        while chunk := file.read(CHUNK):
+        """Read a part: a command can make its file larger than anybody can read."""
+        for _ in range(_MAX_READS):
+            if not (chunk := file.read(CHUNK)):
+                self._has_more = False
+                return
             self._take(self._out, chunk)
+        self._has_more = True
+
+    def _read_rest(self, file: OutputFile) -> None:
+        """Read the rest; of a very long one the end, as after a flood through a pipe."""
+        for _ in range(_MAX_PARTS):
+            self._read_file(file)
+            if not self._has_more:
+                return
+        self._out.total_bytes += file.skip_to_last(_MAX_READS * CHUNK // 2)
+        self._read_file(file)
 
     def advance(self, now: int) -> bool:
         """Whether the command and everything it started are over."""
@@ -206,7 +223,7 @@ class ProcessTree:
         """When the next `advance` is due, even without an event."""
         instants = [self._term_at if self._kill_at is None else None, self._kill_at]
         if self._file is not None:
-            instants.append(proc.boot_ms() + _FILE_MS)
+            instants.append(proc.boot_ms() + (0 if self._has_more else _FILE_MS))
         if self._kill_at is None and self._status is None:
             instants += [at for _, at in self._deadlines()]
             instants.append(self._watch.next_check)
@@ -292,7 +309,7 @@ class ProcessTree:
             os.close(pipe)
         self.outputs = {}
         if self._file is not None:
-            self._read_file(self._file)
+            self._read_rest(self._file)
             self._file.close()
         self._out.close()
         self._err.close()

@@ -103,6 +103,7 @@ def take_over(run_folder: RunFolder, key: str, warden: tuple[int, int], ended_by
     _end_group(records)
     if not are_all or not _all_gone([*watcher, *tree, *strays]):
         return None
+    run_folder.remove(f"{warden_name(*warden)}.sock")
     return _last_line(run_folder, key, ended_by, len(tree | strays)) if owned else {}
 
 

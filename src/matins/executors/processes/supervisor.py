@@ -312,19 +312,17 @@ class Supervisor:
         if warden.silence.is_due(at, self._watching.heartbeat_ms):
             warden.silence.ask(at)
             try_send(warden.channel, {"heartbeat": warden.key})
-        if self._is_continued(warden, at) or self._is_given_up(warden, now, at):
+        continue_ms = self._watching.continue_ms
+        if warden.silence.is_to_be_continued(at, continue_ms) or self._is_given_up(warden, now, at):
             self._on_message(warden.channel)  # this thread may be late itself
         if warden.channel not in self._wardens or (warden.key is None and not warden.is_starting):
             return
         if self._is_given_up(warden, now, at):
             self._take_over(warden)
-        elif self._is_continued(warden, at):
-            warden.silence.continued = True
+        elif warden.silence.is_to_be_continued(at, continue_ms):
+            warden.silence.note_continued(at)
             warden.send_signal(signal.SIGCONT)
             log.warning("The warden of %s does not answer; it was continued.", self._title(warden))
-
-    def _is_continued(self, warden: _Warden, at: int) -> bool:
-        return warden.silence.lasts(at) >= self._watching.continue_ms and not warden.silence.continued
 
     def _is_given_up(self, warden: _Warden, now: int, at: int) -> bool:
         """Whether the warden is silent for too long, or lets its run go on for too long."""

@@ -66,6 +66,8 @@ class WardenPool:
         self._requested = Counter[bool]()
         """Wardens that are on their way: without walls, and with them."""
         self._losses = 0
+        self._was_ended = False
+        """Whether the keeper that is starting was ended from here."""
 
     def ensure(self, count: int, *, walled: bool) -> None:
         """Request wardens until `count` are on their way."""
@@ -96,16 +98,16 @@ class WardenPool:
         at, watching = self._time.at, self._watching
         if self._silence.is_due(at, watching.heartbeat_ms):
             self._ask()
-        if self._silence.lasts(at) < watching.continue_ms:
+        if not self._silence.is_to_be_continued(at, watching.keeper_continue_ms):
             return
         self.read()  # this thread may be late itself
-        lasts, keeper = self._silence.lasts(at), self._living_keeper()
-        if keeper is None or lasts < watching.continue_ms:
+        keeper = self._living_keeper()
+        if keeper is None or not self._silence.is_to_be_continued(at, watching.keeper_continue_ms):
             return
-        if lasts >= watching.stopped_ms:
+        if self._silence.lasts(at) >= watching.keeper_stopped_ms:
             self._end_keeper(keeper)
-        elif not self._silence.continued:
-            self._silence.continued = True
+        else:
+            self._silence.note_continued(at)
             proc.send([keeper], signal.SIGCONT)
             log.warning("The keeper does not answer; it was continued.")
 
@@ -136,6 +138,7 @@ class WardenPool:
         proc.kill_all(lambda: proc.descendants(keeper.pid, sparing=wardens), _MAX_ROUNDS)
         proc.send([keeper], signal.SIGKILL)
         self._silence = Silence(self._time.at)
+        self._was_ended = self._starting is not None
         log.warning("The keeper does not answer; it was ended.")
 
     def close(self) -> None:
@@ -177,10 +180,13 @@ class WardenPool:
             output = pipe.read()
             self._selector.unregister(pipe)
         self._starting = None
+        was_ended, self._was_ended = self._was_ended, False
         if output.startswith(READY):
             return
         keeper = self._living_keeper()
-        if keeper is not None and self._watching.take_over and proc.is_stopped(keeper):
+        if was_ended and self._losses < _MAX_LOSSES:
+            self._losses += 1  # the next one is started when it is needed
+        elif keeper is not None and self._watching.take_over and proc.is_stopped(keeper):
             self._end_keeper(keeper)  # it has the lock, and the new one could not reach it
         else:
             self._on_failure(f"no keeper could be started: {output.decode(errors='replace').strip()[-500:]}")

@@ -20,13 +20,16 @@ class Watching(NamedTuple):
     turn_ms: int = 1_000
     heartbeat_ms: int = 5_000
     continue_ms: int = 10_000
-    """The silence after which a warden or a keeper is continued."""
+    """The silence after which a warden is continued, again each time as long."""
     stopped_ms: int = 30_000
-    """The silence after which the run of a stopped warden is ended, and a keeper is replaced."""
+    """The silence after which the run of a stopped warden is ended."""
     silent_ms: int = 300_000
     """Likewise for a warden that is not stopped: a slow disk is no attack."""
     late_ms: int = 3_000
     """How long after its last moment, timeout and grace included, a run is ended from here."""
+    keeper_continue_ms: int = 10_000
+    keeper_stopped_ms: int = 30_000
+    """The silence after which a keeper is replaced: wardens go on without."""
 
 
 WATCHING = Watching()
@@ -50,13 +53,13 @@ class SeenTime:
 class Silence:
     """How long a supervisor has not answered a heartbeat. All times are seen time."""
 
-    __slots__ = ("_asked_at", "_heard_at", "continued")
+    __slots__ = ("_asked_at", "_continued_at", "_heard_at")
 
     def __init__(self, at: int, *, asked: bool = False) -> None:
         """`asked`: an answer is due already."""
         self._heard_at = at
         self._asked_at = at if asked else None
-        self.continued = False
+        self._continued_at: int | None = None
 
     def is_due(self, at: int, every_ms: int) -> bool:
         """Whether the next heartbeat is to be sent."""
@@ -67,10 +70,18 @@ class Silence:
             self._asked_at = at
 
     def hear(self, at: int) -> None:
-        self._asked_at, self._heard_at, self.continued = None, at, False
+        self._asked_at, self._heard_at, self._continued_at = None, at, None
 
     def lasts(self, at: int) -> int:
         return 0 if self._asked_at is None else at - self._asked_at
+
+    def is_to_be_continued(self, at: int, after_ms: int) -> bool:
+        """Whether the process is to be continued now: it may have been stopped again since the last time."""
+        last = self._asked_at if self._continued_at is None else self._continued_at
+        return last is not None and at - last >= after_ms
+
+    def note_continued(self, at: int) -> None:
+        self._continued_at = at
 
 
 class Deadline:
