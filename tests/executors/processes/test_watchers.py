@@ -344,19 +344,25 @@ class Clock:
 
 
 def test_after_a_suspend_the_runs_go_on(desks: Desks, said: Marks, gate: Gate, told: Told) -> None:
-    """The engine's clock jumps by hours, again and again, and each time it looks."""
+    """A warden that was asked before it, and could not answer, is neither continued nor replaced."""
     clock = Clock()
-    harness = desks(watching=ENGINE_ONLY._replace(silent_ms=30_000), clock=clock)
+    harness = desks(watching=PATIENT, clock=clock)
     run = harness.sh(f"echo > {said.path}; read x < {gate.path}; exit 7")
     said.line()
-    for _ in range(20):
+    warden, supervisor = harness.warden(run), harness.supervisor
+    proc.send([warden], signal.SIGSTOP)
+    (watched,) = supervisor._wardens.values()
+    while watched.silence.lasts(supervisor._time.at) <= 2 * PATIENT.heartbeat_ms:
+        pass
+    for _ in range(3):
         clock.added_ms += 8 * 3_600_000
-        looked = harness.supervisor._check_at
-        harness.supervisor._thread.wake()
-        while harness.supervisor._check_at == looked:
+        looked = supervisor._check_at
+        supervisor._thread.wake()
+        while supervisor._check_at == looked:
             pass
+    proc.send([warden], signal.SIGCONT)
     gate()
-    assert harness.wait(run).exit_code == 7
+    assert harness.wait(run)[:4] == ("finished", 7, None, None)
     assert told.lines == []
 
 
