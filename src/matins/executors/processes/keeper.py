@@ -82,6 +82,7 @@ def _prepare_process(run_folder: RunFolder) -> None:
     signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # the CPU limit of a command briefly applies to its warden
     for name in run_folder.dead_sockets():
         run_folder.remove(name)
+    proc.send(run_folder.wardens(), signal.SIGCONT)  # nobody else continues those of a keeper that is gone
 
 
 def _announce_ready() -> None:
