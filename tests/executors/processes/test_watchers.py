@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -134,7 +133,7 @@ def test_continue_alone_a_run_that_stops_its_warden_again_and_again_is_ended(
     """The engine writes the last line, so the outcome is known."""
     harness = desks(watching=KEEPER_ONLY)
     script = f"import os, signal; kept = open({str(held.path)!r}, 'w'); {LOOPS}"
-    run = _python(harness, script, layout=layout, limits=Limits(timeout_ms=PATIENCE * 1_000))
+    run = _python(harness, script, layout=layout, limits=Limits(timeout_ms=15_000))
     outcome = harness.wait(run)
     assert outcome[:4] == ("finished", None, signal.SIGKILL, "supervisor")
     assert outcome.isolated is (layout is not None)
@@ -261,7 +260,7 @@ def test_take_over_of_an_adopted_run(desks: Desks, layout: Layout | None, said: 
     run = _python(first, script + stops + LASTS, layout=layout, limits=Limits(timeout_ms=4_000, grace_ms=200))
     said.line()
     first.supervisor.close(leave_running=True)
-    second = desks(watching=PATIENT)
+    second = desks(watching=PATIENT._replace(heartbeat_ms=600_000))
     assert second.supervisor.reap(run, 1).kind == "running"
     gate()
     assert second.wait(run)[:4] == ("finished", None, signal.SIGKILL, "timeout")
@@ -494,14 +493,3 @@ def test_a_file_that_nobody_can_read_to_its_end_does_not_keep_the_warden(desks: 
     assert outcome.truncated
     assert harness.output(run).startswith(b"begun\n")
     assert harness.supervisor.files.tail(run, 1).endswith(b"end\n")
-
-
-def test_a_run_cannot_trace_its_warden_nor_take_its_channel(desks: Desks, layout: Layout | None) -> None:
-    """As the same user without privileges; root is asked nothing."""
-    if os.geteuid() == 0:
-        pytest.skip("root may do everything; tests/security tries it as an ordinary user")
-    harness = desks(watching=KEEPER_ONLY)
-    script = "import os\ntry: os.listdir(f'/proc/{os.getppid()}/fd'); print('open')\nexcept OSError: print('closed')\n"
-    run = _python(harness, script, layout=layout, limits=Limits())
-    assert harness.wait(run).exit_code == 0
-    assert harness.output(run) == b"closed\n"

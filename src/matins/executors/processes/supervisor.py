@@ -288,10 +288,14 @@ class Supervisor:
         """How long to wait for messages, in seconds: while there are runs, one turn."""
         if not self._watching.take_over:
             return None
-        with self._lock:
-            self._turns_left = _REST_TURNS if self._watched or self._waiting else max(0, self._turns_left - 1)
-            self._rests = not self._turns_left
-            return None if self._rests else self._watching.turn_ms / 1000
+        if self._watched:
+            self._turns_left = _REST_TURNS
+        elif self._turns_left:
+            self._turns_left -= 1
+        else:
+            with self._lock:  # a start that is not seen here sees that the thread rests
+                self._rests = not self._watched
+        return None if self._rests else self._watching.turn_ms / 1000
 
     def _check_supervisors(self) -> None:
         """Ask for signs of life once in a turn, and act for those who do not answer."""
