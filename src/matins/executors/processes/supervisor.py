@@ -289,7 +289,7 @@ class Supervisor:
         if not self._watching.take_over:
             return None
         if self._watched:
-            self._turns_left = _REST_TURNS
+            self._turns_left, self._rests = _REST_TURNS, False
         elif self._turns_left:
             self._turns_left -= 1
         else:
