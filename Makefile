@@ -75,8 +75,8 @@ bench-cron: .venv-bench-cron/installed  ## when: parsing and the next fire
 bench-durable: .venv-bench-durable/installed .venv-bench-apscheduler4/installed  ## firing, with durable records
 	.venv-bench-durable/bin/python benchmarks/durable.py
 
-bench-processes: .venv/run  ## supervised commands beside bare ones
-	$(BIN)/python benchmarks/processes.py
+bench-processes: .venv/run  ## supervised commands beside bare ones, or beside an earlier commit: BEFORE=its-python
+	$(BIN)/python benchmarks/processes.py $(if $(BEFORE),--before $(BEFORE))
 
 bench-http: .venv/run  ## the API under load, while schedules fire
 	$(BIN)/python benchmarks/api.py

@@ -3,6 +3,9 @@
 Everybody runs once in each round, in an order that is shuffled anew, in the same process. Then, with Matins alone, what
 a flood of output takes of memory, and whether anything is left of many runs. One JSON line is printed for each
 contestant and round, then tables and the aims. `docs/processes.md` says what Matins does in that time.
+
+With --before, Matins alone beside an earlier commit, in turn: give the Python of an environment in which that commit is
+installed. Judge by CPU time, of the engine, keeper, wardens and commands.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import json
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -36,6 +40,8 @@ MOST_OF_ISOLATION = 1.10
 LANES = {"one at a time": 1, "four at a time": 4}
 AIMS = {"one at a time": 0.5, "four at a time": 1.0}
 """Times the bare process, with journal and output captured."""
+MOST_OF_A_CHANGE = 1.05
+"""Times the CPU time of a supervised process before."""
 FLOOD_AIM_MB = 20.0
 PATIENCE_S = 60
 Contestant = Callable[[int, int], None]
@@ -104,6 +110,12 @@ class OfMatins:
         ]
         return len(zombies), sum(map(_open_files, everybody)) - before
 
+    def cpu_us(self, count: int, lanes: int) -> float:
+        """CPU time of a run."""
+        before = sum(map(_cpu_ticks, self._everybody()))
+        self(count, lanes)
+        return 1e6 * (sum(map(_cpu_ticks, self._everybody())) - before) / os.sysconf("SC_CLK_TCK") / count
+
     def _everybody(self) -> list[int]:
         keeper = int((self._folder / "keeper.lock").read_text().split()[0])
         return [os.getpid(), keeper, *(process.pid for process in proc.descendants(keeper))]
@@ -120,6 +132,12 @@ def _forget_peak(pid: int) -> int:
 
 def _memory_kb(pid: int, word: str) -> int:
     return int(Path(f"/proc/{pid}/status").read_text().split(f"{word}:")[1].split()[0])
+
+
+def _cpu_ticks(pid: int) -> int:
+    """Of the process, and of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15]))
 
 
 def _open_files(pid: int) -> int:
@@ -233,6 +251,53 @@ def examine(matins: OfMatins, flood: int, runs: int) -> str:
     )
 
 
+# -- beside an earlier commit
+
+
+def sample(folder: Path, count: int) -> None:
+    """CPU time and time of a run, by kind and number of lanes, as one line."""
+    ours = {MATINS: OfMatins(folder / "plain", fsync=False)}
+    if ours[MATINS].can_be_isolated:
+        ours[ISOLATED] = OfMatins(folder / "isolated", fsync=False, isolated=True)
+    found: dict[str, tuple[float, float]] = {}
+    for kind, matins in ours.items():
+        matins(40, 4)
+        for name, lanes in LANES.items():
+            began = time.perf_counter()
+            cpu_us = matins.cpu_us(count, lanes)
+            found[f"{kind}, {name}"] = cpu_us, 1e6 * (time.perf_counter() - began) / count
+        matins.close()
+    say(dict(found))
+
+
+def beside(before: str, folder: Path, rounds: int, count: int) -> str:
+    """A table of medians: before, now and the ratio."""
+    samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for nth in range(rounds):
+        for side in ("before", "now")[:: 1 if nth % 2 else -1]:
+            place = Path(tempfile.mkdtemp(dir=folder))
+            command = [before if side == "before" else sys.executable, __file__, "--sample", "--folder", str(place)]
+            told = subprocess.run([*command, "--count", str(count)], check=True, capture_output=True, text=True).stdout
+            for name, figures in json.loads(told).items():
+                samples.setdefault((name, side), []).append((figures[0], figures[1]))
+            say({"round": nth, "side": side, "load": round(os.getloadavg()[0], 1)} | json.loads(told))
+    lines = [
+        "| what | CPU µs before | now | ratio | ratio of the least | µs before | now | ratio | |",
+        "| --- |" + " ---: |" * 7 + " --- |",
+    ]
+    for name in sorted({name for name, _ in samples}):
+        old, new = samples[name, "before"], samples[name, "now"]
+        cells = [name]
+        for figure in (0, 1):
+            a, b = median(each[figure] for each in old), median(each[figure] for each in new)
+            cells += [f"{a:,.0f}", f"{b:,.0f}", f"{b / a:.3f}"]
+            if figure == 0:
+                cells.append(f"{min(each[0] for each in new) / min(each[0] for each in old):.3f}")
+                word = "reached" if b / a <= MOST_OF_A_CHANGE else "MISSED"
+        lines.append("| " + " | ".join([*cells, word]) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Supervised processes beside bare ones.")
     parser.add_argument("--quick", action="store_true", help="small and once, to see that it runs")
@@ -242,8 +307,17 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, help="where the journals lie; its file system is part of what is measured"
     )
+    parser.add_argument("--before", metavar="PYTHON", help="beside an earlier commit, which this Python has")
+    parser.add_argument("--sample", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     rounds, count = (1, 20) if options.quick else (options.rounds, options.count)
+    if options.sample:
+        sample(options.folder, count)
+        return
+    if options.before is not None:
+        with tempfile.TemporaryDirectory(prefix="matins-bench-", dir=options.folder) as place:
+            print("\n" + beside(options.before, Path(place), rounds, count))
+        return
     folder = Path(tempfile.mkdtemp(prefix="matins-bench-", dir=options.folder))
     ours = {name: OfMatins(folder / name, fsync=name == MATINS_FSYNC) for name in (MATINS, MATINS_FSYNC)}
     isolates = ours[MATINS].can_be_isolated

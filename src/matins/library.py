@@ -295,6 +295,10 @@ class Matins(TransactionApi):
         self._loop = None
         self._store.release()
 
+    def is_turning(self) -> bool:
+        """Whether the engine of this process does its turns; True without one."""
+        return self._loop is None or self._loop.is_turning()
+
     def stop(self, *, wait: bool = True, timeout: float = 30, leave: bool = False) -> None:
         """Start no new runs, and wait up to `timeout` seconds for running ones. Then stop agents that still run; with
         `leave` they continue, and the next start takes them over."""

@@ -273,6 +273,20 @@ def test_what_it_tells_to_programs(house: Start, tmp_path: Path) -> None:
     assert {"at", "level", "message"} <= set(told[0])
 
 
+def test_the_watchdog_of_systemd_hears_that_it_works(house: Start, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(90)
+        one = house(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="300000")
+        assert systemd.recv(100) == b"READY=1"
+        assert [systemd.recv(100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+        one.signal(signal.SIGTERM)
+        while (said := systemd.recv(100)) == b"WATCHDOG=1":
+            pass
+        assert said == b"STOPPING=1"
+        assert one.ended() == 0
+
+
 def test_the_file_is_followed(house: Start) -> None:
     """C7: saved, it is taken up; broken or gone, nothing changes and somebody is told; SIGHUP looks again."""
     text = "agents: {scout: {runner: demo}}\nschedules: {review: {agent: scout, when: every 1h, prompt: Review.}}\n"

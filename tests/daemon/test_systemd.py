@@ -5,6 +5,8 @@ from __future__ import annotations
 import configparser
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,8 @@ import pytest
 
 from matins.api.schedules import Api
 from matins.app import App
-from matins.daemon.systemd import systemd_unit
+from matins.daemon.daemon import Daemon
+from matins.daemon.systemd import systemd_unit, watchdog_interval_s
 from matins.errors import StoreError
 from matins.surfaces.home import Home, absolute_url, default_home, path_of, redacted_url
 
@@ -34,6 +37,7 @@ def test_a_unit_of_the_user(tmp_path: Path) -> None:
     assert service["Restart"] == "on-failure"
     assert service["KillMode"] == "process", "agents outlive the daemon, and the next one takes them up"
     assert service["NoNewPrivileges"] == "yes"
+    assert (service["WatchdogSec"], service["WatchdogSignal"]) == ("60", "SIGKILL"), "a stopped daemon is started again"
     assert "User" not in service
     assert "UMask" not in service, "agents would inherit it"
     assert unit["Install"]["WantedBy"] == "default.target"
@@ -150,3 +154,40 @@ def test_a_change_without_a_daemon_makes_it_for_its_owner_only(tmp_path: Path) -
         os.umask(before)
     assert home.stat().st_mode & 0o777 == 0o700
     assert {path.name: oct(path.stat().st_mode & 0o777) for path in home.glob("matins.db")} == {"matins.db": "0o600"}
+
+
+def test_the_watchdog_hears_of_a_daemon_whose_engine_does_its_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of one whose loop hangs while its other threads go on."""
+    daemon = Daemon(home=tmp_path / "home")
+    turning = iter([True, False, False, True])
+
+    class Engine:
+        def is_turning(self) -> bool:
+            answer = next(turning, None)
+            if answer is None:
+                daemon._on_signal(signal.SIGHUP)
+            return bool(answer)
+
+    daemon._matins = Engine()  # type: ignore[assignment]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.setblocking(False)
+        for name, value in {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "30000"}.items():
+            monkeypatch.setenv(name, value)
+        assert daemon._next_signal() == signal.SIGHUP
+        assert [systemd.recv(100) for _ in range(2)] == [b"WATCHDOG=1"] * 2
+        with pytest.raises(BlockingIOError):
+            systemd.recv(100)
+
+
+def test_the_watchdog_of_another_process_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "60000000")
+    assert watchdog_interval_s() == 20
+    monkeypatch.setenv("WATCHDOG_PID", str(os.getpid() + 1))
+    assert watchdog_interval_s() is None
+    monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
+    assert watchdog_interval_s() == 20
+    monkeypatch.delenv("WATCHDOG_USEC")
+    assert watchdog_interval_s() is None

@@ -34,3 +34,13 @@ def test_b16_the_end_of_a_run_says_which_limit_it_was(office: Office, script: st
     run = office.fire("s")
     assert run.outcome["error"] == said
     assert office.matins.runs.output(run.id).text.split() == ["64", "7"]
+
+
+def test_b9_why_says_that_a_run_stopped_its_supervisor(office: Office) -> None:
+    """B9"""
+    loop = "echo done; while :; do kill -STOP $PPID; done"
+    office.matins.agents.set("ann", runner="shell", command=["sh", "-c", loop], isolation="none")
+    office.matins.add("s", when="every 1 day", agent="ann", prompt="Go.")
+    run = office.fire("s")
+    assert (run.state, run.outcome["result"]["ended_by"]) == ("failed", "supervisor")
+    assert office.matins.why("s").summary.endswith("Failed: the run stopped its supervisor, and was ended.")

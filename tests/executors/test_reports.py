@@ -54,6 +54,15 @@ def test_b16_the_end_says_which_limit_it_was(ended_by: EndedBy, words: str) -> N
         assert (ended.succeeded, ended.error) == (False, f"the run exceeded {words} and was ended")
 
 
+def test_b9_a_run_that_stops_its_supervisor_has_failed() -> None:
+    """B9: also where the tool said before that it succeeded, and it is no timeout"""
+    for result in (RunnerResult(False, False), RunnerResult(True, True, text="Done.")):
+        ended = outcome(result, "supervisor")
+        assert (ended.succeeded, ended.timed_out, ended.lost) == (False, False, False)
+        assert ended.error == "the run stopped its supervisor, and was ended"
+        assert ended.result["ended_by"] == "supervisor"
+
+
 def test_b6_an_outage_is_told_as_one() -> None:
     """B6"""
     limit = Limit("anthropic", None, "HTTP 529", 30_000, outage=True)

@@ -151,6 +151,7 @@ ATTACKS: dict[str, Callable[[], object]] = {
     "folder of another run": lambda: os.listdir(f"/proc/{NEIGHBOUR}/cwd"),
     "signal another run": lambda: signalled(NEIGHBOUR),
     "signal another run's warden": lambda: signalled(WARDEN),
+    "signal its warden": lambda: signalled(str(os.getppid())),
     "signal the engine": lambda: signalled(ENGINE),
     "signal the keeper": lambda: signalled(KEEPER),
     "remove the cover": lambda: in_namespaces(f"{covers()}; cat {HOME}/token"),

@@ -18,7 +18,13 @@ from house import House, Ordinary, ordinary_account
 from matins.executors.processes.namespaces import SIGNAL_VERSION, landlock_version
 
 ATTACKS = Path(__file__).with_name("attacks.py")
-SIGNALS = {"signal the engine", "signal the keeper", "signal another run", "signal another run's warden"}
+SIGNALS = {
+    "signal the engine",
+    "signal the keeper",
+    "signal another run",
+    "signal another run's warden",
+    "signal its warden",
+}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another account")
 
 

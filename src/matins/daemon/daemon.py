@@ -12,7 +12,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from urllib.parse import urlsplit
 
 from matins.daemon import log_format
@@ -22,7 +22,7 @@ from matins.daemon.banner import Banner, banner_text
 from matins.daemon.chat import ChatHost
 from matins.daemon.demonstration import demo_file
 from matins.daemon.punctuality import favour_fires
-from matins.daemon.systemd import notify
+from matins.daemon.systemd import notify, watchdog_interval_s
 from matins.engine.reasons import rfc3339
 from matins.errors import NotFound, SchedulerShutdownError, StoreError
 from matins.executors.processes.namespaces import close_to_others
@@ -226,11 +226,22 @@ class Daemon:
     # -- life
 
     def _serve(self) -> None:
-        while self._signals.get() == signal.SIGHUP:
+        while self._next_signal() == signal.SIGHUP:
             try:
                 log.info("Read the file again: %s", self._reloader.check().state)
             except StoreError as error:
                 log.error("The file was not applied: %s", error)
+
+    def _next_signal(self) -> int:
+        """The next signal. Until it comes, systemd hears that the daemon works, while the engine does its turns."""
+        interval_s = watchdog_interval_s()
+        while True:
+            if interval_s is not None and self._matins.is_turning():
+                notify("WATCHDOG=1")
+            try:
+                return self._signals.get(timeout=interval_s)
+            except Empty:
+                continue
 
     def _end(self) -> None:
         """Stop the daemon because its HTTP server ended; a supervisor such as systemd restarts it."""

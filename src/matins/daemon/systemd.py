@@ -12,6 +12,9 @@ from matins.surfaces.home import Home, absolute_url, redacted_url
 
 _COMMON = """\
 Restart=on-failure
+# The daemon says every 20 seconds that it does its work. One that was stopped is started again, and takes runs over.
+WatchdogSec=60
+WatchdogSignal=SIGKILL
 RestartSec=2
 # The daemon gives runs 30 seconds to finish; then it stops them.
 TimeoutStopSec=60
@@ -79,6 +82,14 @@ Environment={_quoted(f"PATH={os.environ.get('PATH', os.defpath)}")}
 [Install]
 WantedBy={"multi-user.target" if system else "default.target"}
 """
+
+
+def watchdog_interval_s() -> float | None:
+    """How often systemd wants to hear that this process works: three times in WatchdogSec; None without a watchdog."""
+    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    limit_us = os.environ.get("WATCHDOG_USEC", "")
+    return int(limit_us) / 3_000_000 if limit_us.isdigit() and int(limit_us) else None
 
 
 def notify(state: str) -> None:

@@ -124,6 +124,9 @@ def _result(outcome: ProcessOutcome, limit_ms: int, duration_ms: int) -> Command
     if outcome.kind != "finished":
         error = outcome.error or "its supervisor ended, and its outcome is unknown"
         return CommandResult(None, False, output, errors, error, duration_ms)
+    if outcome.ended_by == "supervisor":
+        error = "it stopped its supervisor, and was ended"
+        return CommandResult(None, False, output, errors, error, duration_ms)
     if outcome.ended_by is not None:
         return CommandResult(None, True, output, errors, None, limit_ms)
     code = outcome.exit_code if outcome.signal is None else -outcome.signal

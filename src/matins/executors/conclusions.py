@@ -58,7 +58,7 @@ def conclude(
     gone = session_gone(started.call, result, started.session_unknown, stderr)
     if started.ends_by_itself:
         result = with_stderr_reason(result, stderr)
-    elif result.succeeded and process.ended_by is not None:  # the limit came after the final event
+    elif result.succeeded and process.ended_by not in (None, "supervisor"):  # the limit came after the final event
         process = process._replace(ended_by="exit_timeout")
     now, context = clock.now_ms(), started.context
     outcome = outcome_of(started.call, result, process, context.assignment, context.policies, now)

@@ -19,6 +19,7 @@ from matins.model.thread import ThreadAssignment
 _MAX_TEXT_LENGTH = 32_000
 _MAX_END_LENGTH = 8_000
 _ENDED = {
+    "supervisor": "the run stopped its supervisor,",
     "timeout": "the run exceeded its timeout",
     "idle_timeout": "the run printed nothing for longer than its idle timeout",
     "memory": "the run exceeded its memory limit",

@@ -19,7 +19,9 @@ from matins.runtime.heartbeat import Heartbeat
 
 _FLUSH_MS = 2
 _STOP_POLL_S = 0.05
-_INTERRUPT_MS = 10_000
+_MAX_TURN_MS = 60_000
+_INTERRUPT_MS = 15_000
+"""Longer than the grace of a run, and than its engine waits until it ends the run itself."""
 
 
 class Loop:
@@ -29,6 +31,7 @@ class Loop:
         self._awake = False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._turned_at = engine.clock.boot_ms()
         settings = engine.settings
         self._heartbeat = Heartbeat(
             engine.store,
@@ -50,6 +53,10 @@ class Loop:
         """Start a turn after a use case: runs may have to be cancelled."""
         self.wake()
         self._heartbeat.beat_now()
+
+    def is_turning(self) -> bool:
+        """Whether the loop does turns, also ones that fail because the store is gone: a restart would not help."""
+        return self.engine.clock.boot_ms() - self._turned_at <= _MAX_TURN_MS
 
     def start(self, executor: Executor, checks: Checks, evidence: Mapping[str, str] | None = None) -> None:
         """`evidence` identifies what journals depend on: this boot of the machine, and their folder."""
@@ -118,6 +125,7 @@ class Loop:
         while not self._stopping.is_set():
             self._awake = False  # before the turn, so that no change is missed
             delay = self.engine.run_once()
+            self._turned_at = clock.boot_ms()
             if delay <= 0 or self._stopping.is_set():
                 continue
             next_at = clock.boot_ms() + delay

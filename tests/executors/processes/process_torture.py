@@ -1,4 +1,4 @@
-"""What takes long: many runs, a large flood, and engines, wardens and keepers that are killed at any moment.
+"""What takes long: many runs, a large flood, and engines, wardens and keepers that are killed or stopped at any moment.
 
 python tests/executors/processes/process_torture.py --runs 10000 --flood 1000000000 --kills 300 --seed 1
 """
@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -109,7 +110,7 @@ def peak_kb(pid: int) -> int:
 
 
 class Deaths:
-    """Two engines beside each other, each killed after some moments of its life; wardens and keepers too."""
+    """Two engines beside each other, each killed after a while; wardens and keepers too, or stopped."""
 
     def __init__(self, folder: Path, kills: int, seed: int, *, others: bool) -> None:
         folder.mkdir(parents=True)
@@ -123,10 +124,11 @@ class Deaths:
 
     def run(self) -> dict[str, Any]:
         engines = [self._engine("WORK"), self._engine("WORK")]
-        while self.killed["engine"] < self._kills or (self._others and self.killed["warden"] < 3):
+        while self.killed["engine"] < self._kills or (self._others and not self._met_all()):
             self._live_a_little(engines[0])
             if self._others:
                 self._kill_somebody_else()
+                self._stop_somebody()
             engines[0].kill()
             engines[0].communicate()
             self.killed["engine"] += 1
@@ -138,6 +140,9 @@ class Deaths:
         _, errors = last.communicate(timeout=120)
         assert last.returncode == 0, errors
         return self._reckon()
+
+    def _met_all(self) -> bool:
+        return self.killed["warden"] >= 3 and self.killed["warden stopped"] >= 3 and self.killed["keeper stopped"] >= 1
 
     def _engine(self, task: str) -> subprocess.Popen[str]:
         command = [sys.executable, ENGINE, str(self._folder), task]
@@ -164,6 +169,23 @@ class Deaths:
             kill(self._random.choice(wardens))
             self.killed["warden"] += 1
 
+    def _stop_somebody(self) -> None:
+        """Wardens once or as often as a run would: the keeper continues or ends them. A keeper: the engines do."""
+        lock = self._folder / "processes" / "keeper.lock"
+        who = lock.read_text().split() if lock.exists() else []
+        keeper = proc.find(*map(int, who)) if who else None
+        if keeper is None:
+            return
+        wardens = [process for process in proc.descendants(keeper.pid) if process.parent == keeper.pid]
+        if wardens and self._random.random() < 0.4:
+            warden = self._random.choice(wardens)
+            for _ in range(self._random.choice((1, 1, 5))):
+                proc.send([warden], signal.SIGSTOP)
+            self.killed["warden stopped"] += 1
+        if self._random.random() < 0.1:
+            proc.send([keeper], signal.SIGSTOP)
+            self.killed["keeper stopped"] += 1
+
     def _reckon(self) -> dict[str, Any]:
         """Every run has one end, which both engines saw alike, and what it did fits to it."""
         diary = read_diary(self._folder)
@@ -185,9 +207,11 @@ class Deaths:
     def _check(self, run: int, told: set[tuple[str, int | None]], effect: int) -> None:
         certain = told - {("unknown", None)}
         assert len(certain) <= 1, (run, told)
-        assert certain == told or self.killed["warden"], (run, told)
+        assert certain == told or self.killed["warden"] or self.killed["warden stopped"], (run, told)
         if certain == {("never_started", None)}:
             assert effect == 0, (run, told)
+        elif certain == {("finished", None)}:  # it was ended in the place of a warden that was stopped
+            assert self.killed["warden stopped"] or self.killed["keeper stopped"], (run, told)
         elif certain:
             assert certain == {("finished", code_of(run))}, (run, told)
             assert effect == 1, (run, told)
@@ -196,6 +220,7 @@ class Deaths:
         """Who does not go: a warden whose keeper was killed may have a moment's work left."""
         mine = str(self._folder).encode()
         ours = [process for process in proc.living() if mine in _words(process.pid)]
+        proc.send(ours, signal.SIGCONT)  # who was stopped last, and has no run, is continued by nobody
         return [str(_words(process.pid)) for process in ours if not proc.wait_gone(process, 20_000)]
 
 

@@ -18,7 +18,10 @@ from process_harness import PATIENCE, Gate, Harness, Held, Marks, gone, kill
 from matins.executors.processes import journal, proc
 from matins.executors.processes.channel import Channel
 from matins.executors.processes.launch import Limits
+from matins.executors.processes.watching import Watching
 
+UNWATCHED = Watching(max_stops=None, take_over=False)
+"""Who is stopped stays so."""
 Desks = Callable[..., Harness]
 
 
@@ -87,7 +90,7 @@ def test_b9_what_never_started_never_will(desks: Desks, tmp_path: Path) -> None:
 
 def test_b9_a_launch_in_a_dead_engine_s_socket_is_fenced_off(desks: Desks, tmp_path: Path) -> None:
     """The trap: a reaper says never, and then the warden reads what it was sent."""
-    first, second = desks(), desks()
+    first, second = desks(watching=UNWATCHED), desks(watching=UNWATCHED)
     first.run("true")
     (warden,) = first.wardens()
     proc.send([warden], signal.SIGSTOP)
@@ -101,7 +104,7 @@ def test_b9_a_launch_in_a_dead_engine_s_socket_is_fenced_off(desks: Desks, tmp_p
 
 
 def test_a_launch_in_a_dead_engine_s_socket_runs_when_nobody_fenced_it_off(desks: Desks) -> None:
-    first, second = desks(), desks()
+    first, second = desks(watching=UNWATCHED), desks(watching=UNWATCHED)
     first.run("true")
     (warden,) = first.wardens()
     proc.send([warden], signal.SIGSTOP)
@@ -203,7 +206,7 @@ def test_what_nobody_watches_is_orphaned_and_can_be_ended(
     desks: Desks, said: Marks, gate: Gate, held: Held, ends: str
 ) -> None:
     """Keeper, warden and engine are dead; the command lives, or a daemon of it, or one that dropped its environment."""
-    first, second = desks(), desks()
+    first, second = desks(watching=UNWATCHED), desks(watching=UNWATCHED)
     daemon = "" if "env" in ends else "setsid sleep 1000 &"
     run = first.sh(f"exec 9> {held.path}; {daemon} echo > {said.path}; read x < {gate.path}; {ends}")
     said.line()
@@ -257,13 +260,13 @@ def test_term_to_the_keeper_ends_every_run(harness: Harness, said: Marks) -> Non
 
 
 def test_a_warden_that_does_not_answer_is_waited_for(desks: Desks, said: Marks, gate: Gate) -> None:
-    first = desks()
+    first = desks(watching=UNWATCHED)
     run = first.sh(f"echo > {said.path}; read x < {gate.path}; exit 4")
     said.line()
     warden = first.warden(run)
     first.supervisor.close(leave_running=True)
     proc.send([warden], signal.SIGSTOP)
-    second = desks()
+    second = desks(watching=UNWATCHED)
     assert second.supervisor.reap(run, 1).kind == "running"
     proc.send([warden], signal.SIGCONT)
     gate()

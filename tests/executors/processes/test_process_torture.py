@@ -33,5 +33,7 @@ def test_b9_with_wardens_and_keepers_killed_too_nothing_runs_twice(tmp_path: Pat
     """What cannot be known is told as unknown."""
     told = Deaths(tmp_path / "deaths", 20, 2, others=True).run()
     assert told["killed"]["warden"] >= 3
+    assert told["killed"]["warden stopped"] >= 1
+    assert told["killed"]["keeper stopped"] >= 1
     assert told["ends"]["unknown"] > 0
     assert told["ends"]["finished"] > 0

@@ -14,8 +14,11 @@ from typing import Any
 
 from matins.executors.processes.launch import Launch, Limits, ProcessOutcome
 from matins.executors.processes.supervisor import Supervisor
+from matins.executors.processes.watching import Watching
 
 AT_ONCE = 6
+WATCHING = Watching(turn_ms=100, heartbeat_ms=500, keeper_continue_ms=1_000)
+"""A keeper that was stopped is needed soon."""
 SCRIPT = 'echo "$KEY" >> effects; case $HOW in daemon) (setsid sleep 300 &);; slow) sleep 0.05;; esac; exit $CODE'
 HOWS = ("quick", "slow", "daemon", "slow", "quick")
 
@@ -29,7 +32,7 @@ class Engine:
         self._folder = folder
         self._diary = os.open(folder / "diary", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._rung = threading.Event()
-        self._supervisor = Supervisor(folder / "processes", self._rung.set)
+        self._supervisor = Supervisor(folder / "processes", self._rung.set, watching=WATCHING)
 
     def note(self, kind: str, run_id: int, *more: Any) -> None:
         """In the diary, and for whoever waits to kill us at such a moment."""

@@ -9,8 +9,8 @@ import contextlib
 import ctypes
 import fcntl
 import gc
+import json
 import os
-import re
 import resource
 import select
 import signal
@@ -18,10 +18,11 @@ import socket
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 
 from matins.executors.processes import proc
-from matins.executors.processes.channel import Channel, close_all, try_send
+from matins.executors.processes.channel import Channel, Message, close_all, try_send
 from matins.executors.processes.journal import warden_name
 from matins.executors.processes.namespaces import close_to_others
 from matins.executors.processes.run_folder import KEEPER, LOCK, LOG, SCRATCH, RunFolder, accept
@@ -34,8 +35,10 @@ _PAUSE_S = 0.01
 _SET_NAME, _SET_SUBREAPER, _SET_NO_NEW_PRIVS = 15, 36, 38
 
 
-def main(path: str) -> None:
-    """Become the keeper of this folder, unless it has one. Report on stdout when the keeper is reachable."""
+def main(path: str, prevent: str, max_stops: str) -> None:
+    """Become the keeper of this folder, unless it has one. Report on stdout when the keeper is reachable.
+
+    `prevent`, `max_stops`: as in `Watching`, in JSON."""
     run_folder = RunFolder(path)
     if os.fork():
         os._exit(0)  # the caller waits for this process only
@@ -43,7 +46,7 @@ def main(path: str) -> None:
     lock = _acquire_lock(run_folder)
     if lock is not None:
         _prepare_process(run_folder)
-        keeper = Keeper(run_folder, lock)
+        keeper = Keeper(run_folder, lock, prevent=json.loads(prevent), max_stops=json.loads(max_stops))
         _announce_ready()
         keeper.serve()
     else:
@@ -77,14 +80,9 @@ def _prepare_process(run_folder: RunFolder) -> None:
     prctl(_SET_NO_NEW_PRIVS, 1)
     close_to_others()
     signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # the CPU limit of a command briefly applies to its warden
-    for name in _dead_sockets(run_folder):
+    for name in run_folder.dead_sockets():
         run_folder.remove(name)
-
-
-def _dead_sockets(run_folder: RunFolder) -> list[str]:
-    with os.scandir(run_folder.fd) as entries:
-        names = [entry.name for entry in entries if re.fullmatch(r"\d+-\d+\.sock", entry.name)]
-    return [name for name in names if proc.find(*map(int, name.removesuffix(".sock").split("-"))) is None]
+    proc.send(run_folder.wardens(), signal.SIGCONT)  # nobody else continues those of a keeper that is gone
 
 
 def _announce_ready() -> None:
@@ -105,9 +103,11 @@ def prctl(option: int, value: int | bytes) -> None:
 
 
 class Keeper:
-    def __init__(self, run_folder: RunFolder, lock: int) -> None:
+    def __init__(self, run_folder: RunFolder, lock: int, *, prevent: bool, max_stops: int | None) -> None:
         self._run_folder = run_folder
         self._lock = lock
+        self._prevent = prevent
+        self._max_stops = max_stops
         self._listener = run_folder.listen(KEEPER)
         self._signals = signals_as_bytes()
         self._scratch = run_folder.make(SCRATCH)
@@ -116,6 +116,8 @@ class Keeper:
         self._engines: dict[int, Channel] = {}
         self._wardens: dict[int, int] = {}
         """Start time by pid."""
+        self._stops = Counter[int]()
+        """By pid. An engine gives a warden that was stopped no other run, so they are those of one run."""
         self._expecting = True
         """Whether the engine that started the keeper has yet to connect."""
         self._poll = select.poll()
@@ -150,21 +152,28 @@ class Keeper:
         messages, fds, connected = self._engines[fd].receive()
         close_all(fds)
         for message in messages:
-            connected = "warden" in message and self._provide(self._engines[fd], message["walled"]) and connected
+            connected = self._handle(self._engines[fd], message) and connected
         if not connected:
             self._poll.unregister(fd)
             self._engines.pop(fd).close()
 
+    def _handle(self, engine: Channel, message: Message) -> bool:
+        """False when the engine is gone, or is none."""
+        if "heartbeat" in message:
+            return try_send(engine, message)
+        return "warden" in message and self._provide(engine, message["walled"])
+
     def _provide(self, engine: Channel, walled: bool) -> bool:
         """Fork one more warden. False when the engine is gone."""
         try:
-            with self._fork(walled) as theirs:
-                return try_send(engine, {"warden": True, "walled": walled}, [theirs.fileno()])
+            pid, theirs = self._fork(walled)
+            with theirs:
+                return try_send(engine, {"warden": [pid, self._wardens[pid]], "walled": walled}, [theirs.fileno()])
         except OSError as error:
             return try_send(engine, {"error": f"no warden could be started: {error.strerror}", "walled": walled})
 
-    def _fork(self, walled: bool) -> socket.socket:
-        """Fork a warden and return the engine's end of its socket."""
+    def _fork(self, walled: bool) -> tuple[int, socket.socket]:
+        """Fork a warden and return its pid, and the engine's end of its socket."""
         theirs, ours = socket.socketpair()
         with contextlib.ExitStack() as unless_forked, ours:
             unless_forked.callback(theirs.close)
@@ -174,7 +183,7 @@ class Keeper:
                 self._become_warden(ours, walled)
             self._wardens[pid] = proc.start_of(pid)
             unless_forked.pop_all()
-        return theirs
+        return pid, theirs
 
     def _become_warden(self, engine: socket.socket, walled: bool) -> None:
         """Serve as a warden. Never returns."""
@@ -184,7 +193,7 @@ class Keeper:
                 end.close()
             os.close(self._lock)
             be_subreaper("matins-warden")
-            Warden(self._run_folder, engine, Walls(self._scratch) if walled else None).serve()
+            Warden(self._run_folder, engine, Walls(self._scratch, prevent=self._prevent) if walled else None).serve()
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -197,14 +206,30 @@ class Keeper:
                 os.kill(pid, signal.SIGTERM)
         clean = True
         with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                clean = self._forget_warden(*ended) and clean
+            while (changed := os.waitpid(-1, os.WNOHANG | os.WUNTRACED))[0]:
+                if os.WIFSTOPPED(changed[1]):
+                    self._on_stopped(changed[0])
+                else:
+                    clean = self._forget_warden(*changed) and clean
         if not clean:
             proc.kill_all(lambda: proc.descendants(os.getpid(), sparing=self._wardens))
+
+    def _on_stopped(self, pid: int) -> None:
+        """Continue a stopped warden: only its own run has a reason to stop it. A run that goes on so is ended."""
+        if pid not in self._wardens or self._max_stops is None:
+            return
+        self._stops[pid] += 1
+        ended = self._stops[pid] > self._max_stops
+        if ended:
+            proc.kill_all(lambda: proc.descendants(pid))
+        for engine in self._engines.values():  # before the KILL, so that an engine that sees the end knows the reason
+            try_send(engine, {"stopped": [pid, self._wardens[pid]], "ended": ended})
+        os.kill(pid, signal.SIGKILL if ended else signal.SIGCONT)
 
     def _forget_warden(self, pid: int, status: int) -> bool:
         """Whether a warden ended cleanly. Otherwise its descendants are now the keeper's, and must be killed."""
         start = self._wardens.pop(pid, None)
+        self._stops.pop(pid, None)
         if start is not None and status != 0:
             self._run_folder.remove(f"{warden_name(pid, start)}.sock")
         return start is not None and status == 0

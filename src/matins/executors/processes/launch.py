@@ -19,8 +19,18 @@ _MINIMUMS = {"grace_ms": 0, "head_bytes": 0, "files": 32, "memory_bytes": 32 * 1
 """With less, no command could be started."""
 OutcomeKind = Literal["finished", "running", "never_started", "orphaned", "unknown"]
 EndedBy = Literal[
-    "timeout", "idle_timeout", "exit_timeout", "cancelled", "budget", "memory", "processes", "cpu", "file_size"
+    "timeout",
+    "idle_timeout",
+    "exit_timeout",
+    "cancelled",
+    "budget",
+    "memory",
+    "processes",
+    "cpu",
+    "file_size",
+    "supervisor",
 ]
+"""`supervisor`: the run stopped it."""
 
 
 class Limits(NamedTuple):

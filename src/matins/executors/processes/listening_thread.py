@@ -14,12 +14,15 @@ log = logging.getLogger("matins")
 
 
 class ListeningThread:
-    """Calls what is registered with the selector, then the tasks of other threads, then `duties`, whenever it wakes."""
+    """Calls what is registered with the selector, then the tasks of other threads, then `duties`, whenever it wakes.
 
-    def __init__(self, name: str, *duties: Callable[[], None]) -> None:
+    `pause` returns the longest wait in seconds; None: until something happens."""
+
+    def __init__(self, name: str, *duties: Callable[[], None], pause: Callable[[], float | None]) -> None:
         self.selector = selectors.DefaultSelector()
         """The data of a key is called when its file can be read."""
         self._duties = duties
+        self._pause = pause
         self._tasks: deque[Callable[[], None]] = deque()
         self._stopped = False
         self._receiver, self._sender = socket.socketpair()
@@ -51,7 +54,7 @@ class ListeningThread:
 
     def _listen(self) -> None:
         while not self._stopped:
-            for selected, _ in self.selector.select():
+            for selected, _ in self.selector.select(self._pause()):
                 _safely(selected.data)
             while self._tasks:
                 _safely(self._tasks.popleft())

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import errno
 import os
 import struct
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 NEW_NS, NEW_USER = 0x00020000, 0x10000000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, SLAVE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 19
+_FS = 0x200
 _DETACH = 2
 _LOCKED_FLAGS = {2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: 1024, 2048: 2048, 4096: 1 << 21}
 """Flags of a mount by those of statvfs: a remount inside a namespace must repeat them."""
@@ -100,15 +103,41 @@ def landlock_version() -> int:
     return max(0, _library().syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_LANDLOCK_VERSION)))
 
 
-def keep_signals_inside() -> None:
-    """From now on, signals of this process and its descendants reach only them. No right to files is restricted."""
+def signal_rules() -> int:
+    """A descriptor of rules that keep signals inside a domain. No right to files is restricted."""
     rules = ctypes.create_string_buffer(struct.pack("QQQ", 0, 0, _SCOPE_SIGNAL))
     size, none = ctypes.c_size_t(24), ctypes.c_uint32(0)
-    ruleset = _call("syscall", ctypes.c_long(_LANDLOCK_CREATE), rules, size, none, about="landlock")
-    try:
-        _call("syscall", ctypes.c_long(_LANDLOCK_RESTRICT), ctypes.c_int(ruleset), none, about="landlock")
-    finally:
-        os.close(ruleset)
+    return _call("syscall", ctypes.c_long(_LANDLOCK_CREATE), rules, size, none, about="landlock")
+
+
+def keep_signals_inside(rules: int) -> None:
+    """From now on, signals of this thread and of what it starts reach only each other, in a new domain."""
+    none = ctypes.c_uint32(0)
+    _call("syscall", ctypes.c_long(_LANDLOCK_RESTRICT), ctypes.c_int(rules), none, about="landlock")
+
+
+def spawn_below(rules: int, spawn: Callable[[], int]) -> int:
+    """Start a process that cannot signal this one. A domain of Landlock belongs to a thread and what it starts: the
+    process inherits the one of a new thread, and this thread stays outside."""
+    results: list[int | BaseException] = []
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def start() -> None:
+        try:
+            unshare(_FS)  # a thread that shares its folder keeps the others from entering a namespace
+            keep_signals_inside(rules)
+            results.append(spawn())
+        except BaseException as error:
+            results.append(error)
+        finally:
+            done.release()
+
+    _thread.start_new_thread(start, ())
+    done.acquire()
+    if isinstance(result := results[0], BaseException):
+        raise result
+    return result
 
 
 def map_to_self(uid: int, gid: int) -> None:

@@ -127,6 +127,12 @@ def tail(path: str, limit: int) -> bytes:
     return last if len(last) < limit else _from_whole_character(last)
 
 
+def stored_bytes(path: str) -> tuple[int, bool]:
+    """How many bytes were written to a stream, and whether the file does not hold all of them."""
+    _, _, passed = _read_ring(path + _RING)
+    return _size(path) + passed, passed > 0
+
+
 def file_names(name: str) -> list[str]:
     """The names of all files that a run may have."""
     return [name + suffix + ring for suffix in (OUT, ERR) for ring in ("", _RING)]

@@ -27,6 +27,12 @@ class OutputFile:
             self._free()
         return chunk
 
+    def skip_to_last(self, count: int) -> int:
+        """Continue with the last bytes, and return how many are left out."""
+        skipped = max(0, os.fstat(self._file).st_size - count - self._offset)
+        self._offset += skipped
+        return skipped
+
     def close(self) -> None:
         os.close(self._file)
 

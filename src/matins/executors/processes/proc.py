@@ -71,6 +71,20 @@ def find(pid: int, start: int) -> Process | None:
     return process if process and process.start == start and not process.is_zombie else None
 
 
+def state_of(process: Process) -> str:
+    """The letter of its state in /proc; empty when the process is gone."""
+    stat = _read(f"/proc/{process.pid}/stat")
+    if not stat:
+        return ""
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return fields[0].decode() if int(fields[19]) == process.start else ""
+
+
+def is_stopped(process: Process) -> bool:
+    """Whether a signal or a debugger has stopped the process."""
+    return state_of(process) in ("T", "t")
+
+
 def living() -> Iterator[Process]:
     if not HAS_PROC:
         return
@@ -109,12 +123,23 @@ def send(processes: Iterable[Process], number: int) -> None:
                 os.close(handle)
 
 
-def kill_all(found: Callable[[], Iterable[Process]]) -> set[Process]:
-    """Stop the found processes until no new one appears, then kill and return them: stopped ones cannot fork."""
+def stop_all(found: Callable[[], Iterable[Process]], max_rounds: int | None = None) -> tuple[set[Process], bool]:
+    """Stop the found processes until no new one appears: stopped ones cannot fork. The second value is False when new
+    ones still appeared after `max_rounds`."""
     stopped: set[Process] = set()
+    rounds = 0
     while fresh := set(found()) - stopped:
+        if rounds == max_rounds:
+            return stopped, False
         send(fresh, signal.SIGSTOP)
         stopped |= fresh
+        rounds += 1
+    return stopped, True
+
+
+def kill_all(found: Callable[[], Iterable[Process]], max_rounds: int | None = None) -> set[Process]:
+    """Kill and return the found processes. They are stopped first."""
+    stopped, _ = stop_all(found, max_rounds)
     send(stopped, signal.SIGKILL)
     return stopped
 

@@ -21,14 +21,13 @@ from matins.executors.processes.walls import Layout, Walls
 _LINGER_MS = 200
 """Time for leftover processes to end by themselves before TERM."""
 _REPEAT_KILL_MS = 100
-_BUDGET_GRACE_MS = 1_000
-"""A tool that goes on after TERM goes on spending."""
 _FILE_MS = 100
 """How often a file is read; unlike a pipe, it does not say when there is more."""
 _IGNORED_BY_US = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGXCPU]
 _BY_SIGNAL = {int(signal.SIGXCPU): "cpu", int(signal.SIGXFSZ): "file_size"}
 """Limits that the kernel enforces, by the signal that ends a command."""
 _MAX_READS = 64
+_MAX_PARTS = 64
 
 
 class ProcessTree:
@@ -49,6 +48,8 @@ class ProcessTree:
         """By the pipe that each reads from."""
         self._file: OutputFile | None = None
         """Instead of the pipe of stdout, for a command that needs one."""
+        self._has_more = False
+        """Whether the file has a part that was not read."""
         self._launch = launch
         self._walls = walls
         self._layout = None if launch["layout"] is None else Layout(*map(tuple, launch["layout"]))
@@ -135,16 +136,20 @@ class ProcessTree:
             journal.append(self._journal, {"pid": [self._pid, proc.start_of(self._pid)]})
 
     def _spawn(self, program: str, argv: list[str], env: dict[str, str], files: list[int]) -> int:
-        if (account := self._launch["account"]) is not None:
+        if (account := self._launch["account"]) is not None:  # another user cannot signal its warden
             return spawn_as(account, program, argv, env, files, _IGNORED_BY_US)
-        return os.posix_spawn(
-            program,
-            argv,
-            env,
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)],
-            setsid=True,
-            setsigdef=_IGNORED_BY_US,
-        )
+
+        def spawn() -> int:
+            return os.posix_spawn(
+                program,
+                argv,
+                env,
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files)],
+                setsid=True,
+                setsigdef=_IGNORED_BY_US,
+            )
+
+        return spawn() if self._walls is None else self._walls.spawn(spawn)
 
     @contextlib.contextmanager
     def _view(self) -> Generator[None]:
@@ -180,8 +185,22 @@ class ProcessTree:
             self._last_output_at = proc.boot_ms()
 
     def _read_file(self, file: OutputFile) -> None:
-        while chunk := file.read(CHUNK):
+        """Read a part: a command can make its file larger than anybody can read."""
+        for _ in range(_MAX_READS):
+            if not (chunk := file.read(CHUNK)):
+                self._has_more = False
+                return
             self._take(self._out, chunk)
+        self._has_more = True
+
+    def _read_rest(self, file: OutputFile) -> None:
+        """Read the rest; of a very long one the end, as after a flood through a pipe."""
+        for _ in range(_MAX_PARTS):
+            self._read_file(file)
+            if not self._has_more:
+                return
+        self._out.total_bytes += file.skip_to_last(_MAX_READS * CHUNK // 2)
+        self._read_file(file)
 
     def advance(self, now: int) -> bool:
         """Whether the command and everything it started are over."""
@@ -204,11 +223,20 @@ class ProcessTree:
         """When the next `advance` is due, even without an event."""
         instants = [self._term_at if self._kill_at is None else None, self._kill_at]
         if self._file is not None:
-            instants.append(proc.boot_ms() + _FILE_MS)
+            instants.append(proc.boot_ms() + (0 if self._has_more else _FILE_MS))
         if self._kill_at is None and self._status is None:
             instants += [at for _, at in self._deadlines()]
             instants.append(self._watch.next_check)
         return min((at for at in instants if at is not None), default=None)
+
+    def remaining_ms(self, now: int) -> int | None:
+        """Until the timeout; None without one."""
+        timeout_ms: int | None = self._limits["timeout_ms"]
+        return None if timeout_ms is None else self._started_boot_ms + timeout_ms - now
+
+    @property
+    def grace_ms(self) -> int:
+        return self._limits["grace_ms"]
 
     def end(self, reason: str) -> None:
         """Send TERM to all processes, and KILL to the rest after the grace."""
@@ -232,8 +260,10 @@ class ProcessTree:
         return late[0] if late else self._watch.exceeded(now)
 
     def _terminate(self, now: int) -> None:
-        grace_ms: int = self._limits["grace_ms"]
-        self._kill_at = now + (min(grace_ms, _BUDGET_GRACE_MS) if self._ended_by == "budget" else grace_ms)
+        grace_ms = self.grace_ms
+        self._kill_at = now + (
+            min(grace_ms, resource_limits.BUDGET_GRACE_MS) if self._ended_by == "budget" else grace_ms
+        )
         tree = proc.descendants(os.getpid())
         self._others.update(process.pid for process in tree)
         proc.send(tree, signal.SIGTERM)
@@ -279,7 +309,7 @@ class ProcessTree:
             os.close(pipe)
         self.outputs = {}
         if self._file is not None:
-            self._read_file(self._file)
+            self._read_rest(self._file)
             self._file.close()
         self._out.close()
         self._err.close()

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import select
+import signal
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from matins.errors import InvalidInput
 from matins.executors.processes import journal, proc
 from matins.executors.processes.channel import Channel, Message, try_send
 from matins.executors.processes.journal import WARDEN, Record, warden_name
-from matins.executors.processes.launch import OutcomeKind, ProcessOutcome
-from matins.executors.processes.output import ERR, OUT
+from matins.executors.processes.launch import EndedBy, OutcomeKind, ProcessOutcome
+from matins.executors.processes.output import ERR, OUT, stored_bytes
 from matins.executors.processes.run_folder import RunFolder
 
 _REPLY_TIMEOUT_MS = 2_000
 _EXIT_TIMEOUT_MS = 1_000
+_MAX_ROUNDS = 50
+"""A tree that forks faster than it is found must not keep the caller; it is tried again."""
+log = logging.getLogger("matins")
+
+
+class Attached(NamedTuple):
+    """The warden of a running run."""
+
+    channel: Channel
+    warden: tuple[int, int]
+    """Its pid and start time."""
+    times: Message
+    """What it said about the times of the run; empty while it has not answered."""
 
 
 def open_private(folder: Path) -> RunFolder:
@@ -37,8 +54,8 @@ def evidence_in(folder: Path) -> dict[str, str]:
         run_folder.close()
 
 
-def find_outcome(run_folder: RunFolder, key: str, *, evident: bool = True) -> tuple[ProcessOutcome, Channel | None]:
-    """The outcome, and a channel to the warden of a running run. A run without an owner can never start afterwards.
+def find_outcome(run_folder: RunFolder, key: str, *, evident: bool = True) -> tuple[ProcessOutcome, Attached | None]:
+    """The outcome, and the warden of a running run. A run without an owner can never start afterwards.
 
     `evident`: whether a missing journal proves that the run was not started.
     """
@@ -47,7 +64,8 @@ def find_outcome(run_folder: RunFolder, key: str, *, evident: bool = True) -> tu
         return outcome, None
     channel, answer = _attach(run_folder, records[0]["sock"], key)
     if channel is not None:
-        return with_paths(run_folder, key, ProcessOutcome("running", started_at=records[0]["at"])), channel
+        running = with_paths(run_folder, key, ProcessOutcome("running", started_at=records[0]["at"]))
+        return running, Attached(channel, tuple(records[0]["warden"]), answer)
     kind: OutcomeKind = "orphaned" if _is_alive(records, answered=bool(answer)) else "unknown"
     # Read after the check for life: a process writes its last line before it exits.
     records = _read(run_folder, key) + ([answer["ended"]] if "ended" in answer else [])
@@ -62,11 +80,85 @@ def end_orphans(run_folder: RunFolder, key: str) -> None:
     proc.kill_all(lambda: _strays(records))
 
 
+def take_over(run_folder: RunFolder, key: str, warden: tuple[int, int], ended_by: EndedBy) -> Record | None:
+    """End a run in the place of its warden, and the warden, and return the last record.
+
+    It is None when it must be tried again, and empty when the warden had not started the run."""
+    process = proc.find(*warden)
+    records = _read(run_folder, key)
+    owned = bool(records) and records[0].get("warden") == list(warden)
+
+    def below() -> list[proc.Process]:
+        return [] if process is None else proc.descendants(process.pid)
+
+    if process is not None and not proc.is_stopped(process) and _kernel_keeps(below()):
+        return None  # the warden has done what can be done
+    watcher = [] if process is None else [process]
+    proc.send(watcher, signal.SIGSTOP)
+    tree, _ = proc.stop_all(below, _MAX_ROUNDS)  # before every environment of the machine is read
+    strays, are_all = proc.stop_all(lambda: {*below(), *(_strays(records) if owned else ())}, _MAX_ROUNDS)
+    if are_all:
+        proc.send(watcher, signal.SIGKILL)  # first, so that it does not see them end, and writes nothing
+    proc.send(tree | strays, signal.SIGKILL)
+    _end_group(records)
+    if not are_all or not _all_gone([*watcher, *tree, *strays]):
+        return None
+    run_folder.remove(f"{warden_name(*warden)}.sock")
+    return _last_line(run_folder, key, ended_by, len(tree | strays)) if owned else {}
+
+
+def _kernel_keeps(tree: list[proc.Process]) -> bool:
+    """Whether only processes are left that no signal ends, as on a network disk that is gone."""
+    return bool(tree) and all(proc.state_of(process) == "D" for process in tree)
+
+
+def _all_gone(processes: Iterable[proc.Process]) -> bool:
+    until = proc.boot_ms() + _EXIT_TIMEOUT_MS
+    return all(proc.wait_gone(process, max(0, until - proc.boot_ms())) for process in processes)
+
+
+def _end_group(records: list[Record]) -> None:
+    """End the group of the command and its warden, where processes are unknown. The warden reaps nobody, so the pid of
+    the command is still its own."""
+    pids = [record["pid"][0] for record in records if "pid" in record]
+    if not proc.HAS_PROC and pids:
+        os.killpg(pids[0], signal.SIGKILL)
+        os.kill(records[0]["warden"][0], signal.SIGKILL)
+
+
+def _last_line(run_folder: RunFolder, key: str, ended_by: EndedBy, killed: int) -> Record:
+    """The last record: the warden's own, if it wrote one before it stopped."""
+    records = _read(run_folder, key)
+    if (last := _last_of(records)) is not None:
+        return last
+    stdout_bytes, truncated = stored_bytes(run_folder.run_path(key + OUT))
+    last = {
+        "exit": None,
+        "signal": int(signal.SIGKILL),
+        "ended_by": ended_by,
+        "isolated": records[0]["isolated"],
+        "from": records[0]["at"],
+        "at": proc.wall_ms(),
+        "usage": [0, 0, 0],
+        "bytes": [stdout_bytes, stored_bytes(run_folder.run_path(key + ERR))[0]],
+        "truncated": truncated,
+        "leftovers": max(0, killed - 1),
+    }
+    file = journal.open_run(run_folder.runs_fd, key)
+    try:
+        journal.append(file, last)
+    except OSError as error:  # a full disk must not keep the run
+        log.warning("The end of %s could not be written: %s", key, error)
+    finally:
+        os.close(file)
+    return last
+
+
 def outcome_from(run_folder: RunFolder, key: str, records: list[Record]) -> ProcessOutcome | None:
     """The outcome by the records alone; None while the run is open."""
     if "fenced" in records[0]:
         return with_paths(run_folder, key, ProcessOutcome(records[0]["fenced"]))
-    last = next((record for record in records if "exit" in record or "failed" in record), None)
+    last = _last_of(records)
     return None if last is None else outcome_from_last(run_folder, key, last)
 
 
@@ -98,6 +190,10 @@ def with_paths(run_folder: RunFolder, key: str, outcome: ProcessOutcome) -> Proc
     return outcome._replace(stdout_path=run_folder.run_path(key + OUT), stderr_path=run_folder.run_path(key + ERR))
 
 
+def _last_of(records: list[Record]) -> Record | None:
+    return next((record for record in records if "exit" in record or "failed" in record), None)
+
+
 def _read(run_folder: RunFolder, key: str) -> list[Record]:
     file = journal.open_run(run_folder.runs_fd, key)
     try:
@@ -127,7 +223,7 @@ def _attach(run_folder: RunFolder, sock: str, key: str) -> tuple[Channel | None,
         return None, {}
     answer = _wait_for_reply(channel) if try_send(channel, {"attach": key}) else {}
     if answer is None or answer.get("on"):
-        return channel, {}
+        return channel, answer or {}
     channel.close()
     return None, answer
 

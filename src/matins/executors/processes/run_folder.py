@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import socket
 import sys
 
+from matins.executors.processes import proc
 from matins.net.peer import peer_uid
 
 KEEPER = "keeper.sock"
@@ -35,6 +37,7 @@ class RunFolder:
 
     def connect(self, name: str) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX)
+        sock.setblocking(False)  # a listener that is stopped and has too many clients already would keep us
         try:
             sock.connect(self._address(name))
         except BaseException:
@@ -61,6 +64,18 @@ class RunFolder:
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.fd)
+
+    def wardens(self) -> list[proc.Process]:
+        """The living processes that have a socket here."""
+        found = [proc.find(*_identity(name)) for name in self._warden_sockets()]
+        return [process for process in found if process is not None]
+
+    def dead_sockets(self) -> list[str]:
+        return [name for name in self._warden_sockets() if proc.find(*_identity(name)) is None]
+
+    def _warden_sockets(self) -> list[str]:
+        with os.scandir(self.fd) as entries:
+            return [entry.name for entry in entries if re.fullmatch(r"\d+-\d+\.sock", entry.name)]
 
     def close(self) -> None:
         os.close(self.runs_fd)
@@ -90,6 +105,12 @@ class RunFolder:
     def _address(self, name: str) -> str:
         # A socket address holds 107 bytes; a path through a descriptor always fits.
         return f"/proc/self/fd/{self.fd}/{name}" if sys.platform == "linux" else f"{self.path}/{name}"
+
+
+def _identity(name: str) -> tuple[int, int]:
+    """Pid and start time of a warden, by the name of its socket."""
+    pid, _, start = name.removesuffix(".sock").partition("-")
+    return int(pid), int(start)
 
 
 def path_in(folder: str, name: str) -> str:

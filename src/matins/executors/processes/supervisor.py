@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import selectors
+import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -13,35 +15,68 @@ from matins.errors import Conflict, MatinsError
 from matins.executors.processes import proc, recovery
 from matins.executors.processes.channel import Channel, Message, close_all, try_send
 from matins.executors.processes.journal import name_of
-from matins.executors.processes.launch import EndedBy, Launch, ProcessOutcome, check_launch
+from matins.executors.processes.launch import EndedBy, Launch, Limits, ProcessOutcome, check_launch
 from matins.executors.processes.launch_message import LaunchMessage
 from matins.executors.processes.listening_thread import ListeningThread
 from matins.executors.processes.run_files import RunFiles
 from matins.executors.processes.run_folder import LOG
 from matins.executors.processes.walls import Probe
-from matins.executors.processes.wardens import WardenPool
+from matins.executors.processes.wardens import Identity, WardenPool
+from matins.executors.processes.watching import WATCHING, Deadline, SeenTime, Silence, Watching
 
+log = logging.getLogger("matins")
 _MAX_IDLE = 8
 _SPARE_S = 10.0
 _PROBE_S = 15.0
-_STARTING = ""
+_REST_TURNS = 5
+"""The thread looks so many times more after the last run, so that the next start need not wake it."""
+_UNKNOWN = Limits()
+"""Of a run that another engine started, until its warden tells them."""
 OnEnd = Callable[[ProcessOutcome], None]
+
+
+class _Warden:
+    """A warden that this engine has a channel to."""
+
+    __slots__ = ("channel", "identity", "is_given_up", "is_starting", "key", "silence", "walled", "was_stopped")
+
+    def __init__(self, channel: Channel, identity: Identity, silence: Silence, *, walled: bool = False) -> None:
+        self.channel = channel
+        self.identity = identity
+        self.walled = walled
+        self.silence = silence
+        self.is_starting = False
+        self.is_given_up = False
+        """Whether its run is being ended from here."""
+        self.key: str | None = None
+        """Of its run."""
+        self.was_stopped = False
+        """Whether somebody stopped it. It gets no other run: the keeper counts."""
+
+    def send_signal(self, number: int) -> None:
+        process = proc.find(*self.identity)
+        proc.send([] if process is None else [process], number)
+
+    def is_stopped(self) -> bool:
+        process = proc.find(*self.identity)
+        return process is not None and proc.is_stopped(process)
 
 
 class _Watched:
     """A run that has not ended, and its warden once there is one."""
 
-    __slots__ = ("channel", "ending", "epoch", "grace_ms", "on_end", "run_id")
+    __slots__ = ("deadline", "ending", "epoch", "on_end", "run_id", "timeout_ms", "warden")
 
-    def __init__(self, run_id: int, epoch: int, grace_ms: int = 0, on_end: OnEnd | None = None) -> None:
+    def __init__(self, run_id: int, epoch: int, limits: Limits = _UNKNOWN, on_end: OnEnd | None = None) -> None:
         self.run_id = run_id
         self.epoch = epoch
-        self.grace_ms = grace_ms
+        self.timeout_ms = limits.timeout_ms
         self.on_end = on_end
         """Gets the outcome of a command that is no run."""
-        self.channel: Channel | None = None
+        self.warden: _Warden | None = None
         self.ending: EndedBy | None = None
         """Why the run is to end."""
+        self.deadline = Deadline(limits.grace_ms)
 
 
 class Supervisor:
@@ -54,6 +89,8 @@ class Supervisor:
         *,
         incarnation: Callable[[], str] = lambda: "",
         fsync: bool = False,
+        watching: Watching = WATCHING,
+        clock: Callable[[], int] = proc.boot_ms,
     ) -> None:
         self._run_folder = recovery.open_private(folder)
         self.boot = proc.kernel_boot_id()
@@ -66,25 +103,37 @@ class Supervisor:
         self.files = RunFiles(self._run_folder, self._name)
         self._wake = wake
         self._fsync = fsync
+        self._watching = watching
+        self._clock = clock
+        self._time = SeenTime(clock(), watching.turn_ms)
+        self._check_at = 0
+        self._turns_left = 0
+        self._rests = False
+        """Whether the thread sleeps until something happens."""
         self._lock = threading.Lock()
         self._run_ended = threading.Condition(self._lock)
         self._probed = threading.Condition(self._lock)
         self._watched: dict[str, _Watched] = {}
         self._waiting: dict[str, LaunchMessage] = {}
         """Launches without a warden, in order."""
-        self._idle: dict[bool, list[Channel]] = {False: [], True: []}
+        self._idle: dict[bool, list[_Warden]] = {False: [], True: []}
         """Wardens without a run: without walls, and with them."""
-        self._walled: set[Channel] = set()
-        """The wardens with walls."""
         self._probe: Probe | None = None
         self._probe_wanted = False
-        self._wardens: dict[Channel, str | None] = {}
-        """The run of each warden; _STARTING until the warden is ready."""
+        self._wardens: dict[Channel, _Warden] = {}
         self._ended: list[tuple[int, int, ProcessOutcome]] = []
         self._closed = False
-        self._thread = ListeningThread("matins-processes", self._reach_keeper, self._request_wardens)
+        duties = self._check_supervisors, self._reach_keeper, self._request_wardens
+        self._thread = ListeningThread("matins-processes", *duties, pause=self._pause)
         self._warden_pool = WardenPool(
-            self._run_folder, self._thread.selector, self._on_warden, self._on_no_warden, self._on_probe
+            self._run_folder,
+            self._thread.selector,
+            self._on_warden,
+            self._on_no_warden,
+            self._on_probe,
+            self._on_stopped,
+            watching,
+            self._time,
         )
         self._thread.start()
 
@@ -99,10 +148,11 @@ class Supervisor:
             if key in self._watched:
                 raise Conflict(f"Run {launch.run_id} was already started with epoch {launch.epoch}.", value=key)
             self._waiting[key] = LaunchMessage(key, launch, fsync=self._fsync or launch.durable)
-            self._watched[key] = _Watched(launch.run_id, launch.epoch, launch.limits.grace_ms, on_end)
+            self._watched[key] = _Watched(launch.run_id, launch.epoch, launch.limits, on_end)
             self._assign_wardens()
-            short = bool(self._waiting)
-        if short:
+            wake = self._rests or bool(self._waiting)
+            self._rests = False
+        if wake:
             self._thread.wake()
 
     def probe(self) -> Probe:
@@ -140,8 +190,9 @@ class Supervisor:
             if watched is None:
                 return False
             watched.ending = ended_by
-            if watched.channel is not None:
-                try_send(watched.channel, {"end": key, "for": ended_by})
+            watched.deadline.require(ended_by, self._time.advance(self._clock()))
+            if watched.warden is not None:
+                try_send(watched.warden.channel, {"end": key, "for": ended_by})
         if launch_message is not None:
             launch_message.close()
             self._resolve(key)
@@ -168,11 +219,11 @@ class Supervisor:
         with self._lock:
             if key in self._watched:
                 return recovery.with_paths(self._run_folder, key, ProcessOutcome("running"))
-        outcome, channel = recovery.find_outcome(self._run_folder, key, evident=evident)
-        if channel is not None:
+        outcome, attached = recovery.find_outcome(self._run_folder, key, evident=evident)
+        if attached is not None:
             with self._lock:
                 self._watched[key] = _Watched(run_id, epoch)
-            self._follow(key, channel)
+            self._follow(key, attached)
         return outcome
 
     def running(self) -> int:
@@ -200,7 +251,7 @@ class Supervisor:
             self._request_end(key, "cancelled")
         with self._run_ended:
             ending = [watched for key in keys if (watched := self._watched.get(key)) is not None]
-            timeout = max((watched.grace_ms for watched in ending), default=0) / 1000 + _SPARE_S
+            timeout = max((watched.deadline.grace_ms for watched in ending), default=0) / 1000 + _SPARE_S
             self._run_ended.wait_for(lambda: self._watched.keys().isdisjoint(keys), timeout)
 
     # -- under the lock
@@ -210,14 +261,115 @@ class Supervisor:
             idle = self._idle[launch_message.walled]
             if not idle:
                 continue
-            channel = idle.pop()
+            warden = idle.pop()
             with contextlib.suppress(OSError):  # the selector reports a dead warden
-                channel.send_line(launch_message.line, launch_message.files)
-                self._wardens[channel] = key
-                self._watched[key].channel = channel
+                warden.channel.send_line(launch_message.line, launch_message.files)
+                warden.key = key
+                self._watch(self._watched[key], warden)
                 self._waiting.pop(key).close()
 
+    def _watch(self, watched: _Watched, warden: _Warden) -> None:
+        now = self._clock()
+        warden.silence = Silence(self._time.advance(now))
+        watched.warden = warden
+        if watched.timeout_ms is not None:
+            watched.deadline.timeout_at = now + watched.timeout_ms
+
+    def _note_times(self, watched: _Watched, times: Message) -> None:
+        """What the warden said about its run: when it began, and everything about one that another engine started."""
+        if "grace_ms" in times:
+            watched.deadline.grace_ms = times["grace_ms"]
+            if times["remaining_ms"] is not None:
+                watched.deadline.timeout_at = self._clock() + times["remaining_ms"]
+
     # -- in the thread
+
+    def _pause(self) -> float | None:
+        """How long to wait for messages, in seconds: while there are runs, one turn."""
+        if not self._watching.take_over:
+            return None
+        if self._watched:
+            self._turns_left, self._rests = _REST_TURNS, False
+        elif self._turns_left:
+            self._turns_left -= 1
+        else:
+            with self._lock:  # a start that is not seen here sees that the thread rests
+                self._rests = not self._watched
+        return None if self._rests else self._watching.turn_ms / 1000
+
+    def _check_supervisors(self) -> None:
+        """Ask for signs of life once in a turn, and act for those who do not answer."""
+        now = self._clock()
+        if not self._watching.take_over or now < self._check_at:
+            return
+        self._check_at = now + self._watching.turn_ms
+        with self._lock:
+            at = self._time.advance(now)
+        for warden in list(self._wardens.values()):
+            self._check(warden, now, at)
+        if self._watched or self._probe_wanted:
+            self._warden_pool.check()
+
+    def _check(self, warden: _Warden, now: int, at: int) -> None:
+        if warden.key is None and not warden.is_starting:
+            return
+        if warden.silence.is_due(at, self._watching.heartbeat_ms):
+            warden.silence.ask(at)
+            try_send(warden.channel, {"heartbeat": warden.key})
+        continue_ms = self._watching.continue_ms
+        if warden.silence.is_to_be_continued(at, continue_ms) or self._is_given_up(warden, now, at):
+            self._on_message(warden.channel)  # this thread may be late itself
+        if warden.channel not in self._wardens or (warden.key is None and not warden.is_starting):
+            return
+        if self._is_given_up(warden, now, at):
+            self._take_over(warden)
+        elif warden.silence.is_to_be_continued(at, continue_ms):
+            warden.silence.note_continued(at)
+            warden.send_signal(signal.SIGCONT)
+            log.warning("The warden of %s does not answer; it was continued.", self._title(warden))
+
+    def _is_given_up(self, warden: _Warden, now: int, at: int) -> bool:
+        """Whether the warden is silent for too long, or lets its run go on for too long."""
+        watched, watching = self._watched.get(warden.key or ""), self._watching
+        if watched is not None and watched.deadline.missed_by(now, at) >= watching.late_ms:
+            return True
+        lasts = warden.silence.lasts(at)
+        return lasts >= watching.silent_ms or (lasts >= watching.stopped_ms and warden.is_stopped())
+
+    def _title(self, warden: _Warden) -> str:
+        watched = self._watched.get(warden.key or "")
+        if watched is None:
+            return "no run"
+        return f"run {watched.run_id}" if watched.on_end is None else f"command {warden.key}"
+
+    def _take_over(self, warden: _Warden) -> None:
+        """End the run of a warden that does not. While something of it is alive, it is tried again in the next turn."""
+        key, title = warden.key, self._title(warden)
+        if key is None:
+            warden.send_signal(signal.SIGKILL)
+            self._discard(warden.channel)  # another one is requested
+            return
+        warden.is_given_up = True
+        watched = self._watched.get(key)
+        reason = (watched.deadline.reason if watched else None) or "supervisor"
+        last = recovery.take_over(self._run_folder, key, warden.identity, reason)
+        if last is None:
+            return
+        log.warning("The warden of %s does not end it; it was ended by the engine: %s.", title, reason)
+        self._discard(warden.channel)
+        if last:
+            self._finish(key, recovery.outcome_from_last(self._run_folder, key, last))
+        else:
+            self._resolve(key)
+
+    def _on_stopped(self, identity: Identity, ended: bool) -> None:
+        """The keeper continued a warden, or ended its run."""
+        for warden in [warden for warden in self._wardens.values() if warden.identity == identity]:
+            warden.was_stopped = True
+            if warden.key is not None and ended:
+                self._take_over(warden)
+            elif warden.key is None and not warden.is_starting:
+                self._discard(warden.channel)
 
     def _reach_keeper(self) -> None:
         if self._probe_wanted:
@@ -228,11 +380,9 @@ class Supervisor:
             return
         with self._lock:
             waiting = Counter(launch_message.walled for launch_message in self._waiting.values())
-            starting = [channel for channel, key in self._wardens.items() if key == _STARTING]
+            starting = Counter(warden.walled for warden in self._wardens.values() if warden.is_starting)
         for walled, count in waiting.items():
-            self._warden_pool.ensure(
-                count - sum((channel in self._walled) == walled for channel in starting), walled=walled
-            )
+            self._warden_pool.ensure(count - starting[walled], walled=walled)
 
     def _on_probe(self, probe: Probe | None) -> None:
         with self._probed:
@@ -240,10 +390,10 @@ class Supervisor:
             self._probe_wanted = False
             self._probed.notify_all()
 
-    def _on_warden(self, channel: Channel, walled: bool) -> None:
-        self._wardens[channel] = _STARTING
-        if walled:
-            self._walled.add(channel)
+    def _on_warden(self, channel: Channel, identity: Identity, walled: bool) -> None:
+        warden = _Warden(channel, identity, Silence(self._time.at, asked=True), walled=walled)
+        warden.is_starting = True
+        self._wardens[channel] = warden
         self._register(channel)
 
     def _on_no_warden(self, reason: str) -> None:
@@ -267,48 +417,64 @@ class Supervisor:
             self._on_lost(channel)
 
     def _handle(self, channel: Channel, message: Message) -> None:
+        warden = self._wardens.get(channel)
+        if warden is None:
+            return  # it was discarded, after it had sent this
+        warden.silence.hear(self._time.at)
         if "ready" in message:
-            self._free(channel)
-            return
-        key = message["key"]
-        if "ended" in message:
+            warden.is_starting = False
+            self._free(warden)
+        elif "ended" in message:
             if message.get("free"):
-                self._free(channel)
+                self._free(warden)
             else:
                 self._discard(channel)
+            key = message["key"]
             self._finish(key, recovery.outcome_from_last(self._run_folder, key, message["ended"]))
         elif "refused" in message:
-            self._free(channel)
-            self._resolve(key, message["refused"])
+            self._free(warden)
+            self._resolve(message["key"], message["refused"])
+        elif (watched := self._watched.get(warden.key or "")) is not None:
+            with self._lock:
+                self._note_times(watched, message)
 
-    def _free(self, channel: Channel) -> None:
+    def _free(self, warden: _Warden) -> None:
+        if warden.was_stopped:
+            self._discard(warden.channel)
+            return
         with self._lock:
-            self._wardens[channel] = None
-            idle = self._idle[channel in self._walled]
-            idle.append(channel)
+            warden.key = None
+            idle = self._idle[warden.walled]
+            idle.append(warden)
             self._assign_wardens()
             surplus = idle.pop(0) if len(idle) > _MAX_IDLE else None
         if surplus is not None:
-            self._discard(surplus)
+            self._discard(surplus.channel)
 
-    def _discard(self, channel: Channel) -> str | None:
-        """Close the channel and return its run."""
+    def _discard(self, channel: Channel) -> None:
+        """Close the channel."""
         self._thread.selector.unregister(channel)
         channel.close()
         with self._lock:
-            idle = self._idle[channel in self._walled]
-            if channel in idle:
-                idle.remove(channel)
-            self._walled.discard(channel)
-            return self._wardens.pop(channel)
+            warden = self._wardens.pop(channel)
+            idle = self._idle[warden.walled]
+            if warden in idle:
+                idle.remove(warden)
+            if (watched := self._watched.get(warden.key or "")) is not None and watched.warden is warden:
+                watched.warden = None
 
     def _on_lost(self, channel: Channel) -> None:
-        key = self._discard(channel)
-        if key == _STARTING:
+        self._warden_pool.read()  # the keeper says first why it ended a run
+        warden = self._wardens.get(channel)
+        if warden is not None and warden.is_given_up:
+            self._take_over(warden)  # the last line is still missing
+        if warden is None or channel not in self._wardens:
+            return
+        self._discard(channel)
+        if warden.is_starting:
             self._on_no_warden(f"a warden ended at its start; the reason is in {self._run_folder.path}/{LOG}")
-        elif key and (watched := self._watched.get(key)) is not None:
-            watched.channel = None
-            self._resolve(key)
+        elif warden.key in self._watched:
+            self._resolve(warden.key)
 
     # -- in any thread
 
@@ -328,11 +494,11 @@ class Supervisor:
     def _resolve(self, key: str, start_error: str | None = None) -> None:
         """Find the outcome of a run without a known warden. `start_error`: why it was not started."""
         try:
-            outcome, channel = recovery.find_outcome(self._run_folder, key)
+            outcome, attached = recovery.find_outcome(self._run_folder, key)
         except OSError as error:  # not even a fence can be written
-            outcome, channel = ProcessOutcome("never_started" if start_error else "unknown", error=str(error)), None
-        if channel is not None:
-            self._follow(key, channel)
+            outcome, attached = ProcessOutcome("never_started" if start_error else "unknown", error=str(error)), None
+        if attached is not None:
+            self._follow(key, attached)
             return
         if outcome.kind == "orphaned":
             recovery.end_orphans(self._run_folder, key)
@@ -341,13 +507,19 @@ class Supervisor:
             outcome = outcome._replace(error=start_error)
         self._finish(key, outcome)
 
-    def _follow(self, key: str, channel: Channel) -> None:
+    def _follow(self, key: str, attached: recovery.Attached) -> None:
+        channel = attached.channel
         with self._lock:
-            self._wardens[channel] = key
+            at = self._time.advance(self._clock())
+            warden = _Warden(channel, attached.warden, Silence(at, asked=not attached.times))
+            warden.key = key
+            self._wardens[channel] = warden
             if (watched := self._watched.get(key)) is not None:
-                watched.channel = channel
+                watched.warden = warden
+                self._note_times(watched, attached.times)
                 if watched.ending is not None:
                     try_send(channel, {"end": key, "for": watched.ending})
+                    watched.deadline.require(watched.ending, at)
         self._thread.call(lambda: self._register(channel))
 
     def _register(self, channel: Channel) -> None:

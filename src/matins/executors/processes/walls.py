@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 from matins.executors.processes import namespaces, ssh_config
@@ -37,8 +37,8 @@ class Layout(NamedTuple):
 class Walls:
     """The namespaces of this warden. Creating it moves the process there."""
 
-    def __init__(self, scratch: str) -> None:
-        """`scratch` is a folder that needs no content in here."""
+    def __init__(self, scratch: str, *, prevent: bool = True) -> None:
+        """`scratch` is a folder that needs no content in here. `prevent`: signals stay inside, if the kernel can."""
         uid, gid = os.getuid(), os.getgid()
         self.counts_alone = uid != 0
         """Whether the kernel counts the processes in here apart from the user's others."""
@@ -52,10 +52,16 @@ class Walls:
         namespaces.mount(None, "/", None, namespaces.REC | namespaces.SLAVE)
         if uid != 0:
             ssh_config.own_included_files(scratch)
-        if namespaces.landlock_version() >= namespaces.SIGNAL_VERSION:
-            namespaces.keep_signals_inside()
+        self._signal_rules: int | None = None
+        if prevent and namespaces.landlock_version() >= namespaces.SIGNAL_VERSION:
+            self._signal_rules = namespaces.signal_rules()
+            namespaces.keep_signals_inside(self._signal_rules)
         self._base = namespaces.own_mounts()
         self._views: dict[tuple[Any, ...], int] = {}
+
+    def spawn(self, spawn: Callable[[], int]) -> int:
+        """Start a command. Its signals reach only its own processes, not this warden, if the kernel can do that."""
+        return spawn() if self._signal_rules is None else namespaces.spawn_below(self._signal_rules, spawn)
 
     @contextlib.contextmanager
     def entered(self, layout: Layout) -> Generator[None]:
@@ -178,7 +184,7 @@ def _tried(folder: str) -> Probe:
         with walls.entered(Layout((folder,), (kept,), ("/usr",), (os.path.dirname(folder),))):  # noqa: PTH120
             if os.listdir(folder) != ["kept"]:  # noqa: PTH208
                 return Probe(False, "a cover does not hold", "cover")
-            pid = os.posix_spawn("/bin/sh", ["sh", "-c", ":"], {})
+            pid = walls.spawn(lambda: os.posix_spawn("/bin/sh", ["sh", "-c", ":"], {}))
         if os.waitpid(pid, 0)[1] != 0:
             return Probe(False, "a command cannot be started", "spawn")
         return Probe(True, landlock=namespaces.landlock_version())

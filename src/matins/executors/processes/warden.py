@@ -81,6 +81,8 @@ class Warden:
             if "start" in message:
                 self._start(message["start"], fds)
                 fds = []
+            elif "heartbeat" in message:
+                self._send_to_engine(self._answer(message))
             else:
                 self._handle_end(message)
         close_all(fds)
@@ -121,6 +123,8 @@ class Warden:
         for message in messages:
             if "attach" in message:
                 connected = self._attach(self._attached[fd], message["attach"]) and connected
+            elif "heartbeat" in message:
+                connected = try_send(self._attached[fd], self._answer(message)) and connected
             self._handle_end(message)
         if not connected:
             self._detach(fd)
@@ -134,7 +138,16 @@ class Warden:
         if self._unwritten is not None and self._unwritten[0].key == key:
             return try_send(channel, {"key": key, "ended": self._unwritten[1]})
         on = self._run is not None and self._run.key == key
-        return try_send(channel, {"key": key, "on": on}) and on
+        return try_send(channel, {"key": key, "on": on, **self._times(key)}) and on
+
+    def _answer(self, heartbeat: dict[str, Any]) -> dict[str, Any]:
+        return {"heartbeat": heartbeat["heartbeat"], **self._times(heartbeat["heartbeat"])}
+
+    def _times(self, key: str) -> dict[str, Any]:
+        """The times of the run, for an engine that did not start it, and for one whose launch was read late."""
+        if self._run is None or self._run.key != key:
+            return {}
+        return {"remaining_ms": self._run.remaining_ms(proc.boot_ms()), "grace_ms": self._run.grace_ms}
 
     def _send_to_engine(self, message: dict[str, Any]) -> None:
         if self._engine is not None and not try_send(self._engine, message):
@@ -173,7 +186,14 @@ class Warden:
     def _claim(self, run: ProcessTree) -> str | None:
         """Why this warden may not run it; None when it may."""
         self._begun += 1
-        owner = {"boot": self._boot, "warden": self._me, "nth": self._begun, "sock": self._name, "at": proc.wall_ms()}
+        owner = {
+            "boot": self._boot,
+            "warden": self._me,
+            "nth": self._begun,
+            "sock": self._name,
+            "isolated": self._walls is not None,
+            "at": proc.wall_ms(),
+        }
         try:
             return None if run.claim(owner) else "another warden runs it"
         except OSError as error:
