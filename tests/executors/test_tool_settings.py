@@ -108,6 +108,17 @@ def test_a_file_that_the_tool_replaced_is_the_user_s_again_with_the_next_run(
     ]
 
 
+def test_a_lock_of_the_user_s_tool_is_not_linked(user: Path, given: Callable[..., Any]) -> None:
+    """P4: gemini holds one while it starts; a link to it would outlive it, and every later run would wait for it"""
+    (user / ".gemini/projects.json.lock").mkdir()
+    (user / ".gemini/projects.json").write_text("{}")
+    home = Path(given()["GEMINI_CLI_HOME"]) / ".gemini"
+    (user / ".gemini/projects.json.lock").rmdir()
+    given()
+    assert (home / "projects.json").is_symlink()
+    (home / "projects.json.lock").mkdir()
+
+
 def test_a_user_without_settings_has_the_server(tmp_path: Path, given: Callable[..., Any]) -> None:
     home = Path(given(home=tmp_path / "new")["GEMINI_CLI_HOME"])
     assert read(home / ".gemini/settings.json") == SERVER
@@ -192,7 +203,6 @@ def test_the_tool_starts_as_it_would_without_settings(
     told = setup_variables(str(tmp_path / "own"), "qwen", FILE, variables)
     done = started((*setup_command(None), *words), variables | told)
     assert "\na b\n--c=$d\na prompt\n" in plain.stdout
-    assert "SigIgn:\t0000000000000000" in plain.stdout
     before, after = told_by(plain), told_by(done)
     assert after[0] == before[0]
     assert after[1] == {**before[1], "QWEN_DEFAULTS": f"{tmp_path}/own/.matins/qwen.json"}

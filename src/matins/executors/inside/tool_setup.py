@@ -82,8 +82,11 @@ def _merged(text: bytes, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _link_all(source: str, target: str) -> None:
-    """Link each entry of a folder in another one, except the settings. Folders that the tool made there stay."""
+    """Link each entry of a folder in another one, except the settings, and locks: a link to one that was released would
+    be held forever. Folders that the tool made there stay."""
     for name in {*os.listdir(source), *os.listdir(target)} - {_SETTINGS}:
+        if name.endswith(".lock"):
+            continue
         path, wanted = os.path.join(target, name), os.path.join(source, name)
         is_link = os.path.islink(path)
         if (is_link and os.readlink(path) == wanted) or (os.path.isdir(path) and not is_link):
