@@ -63,7 +63,7 @@ def given(tmp_path: Path, user: Path, tool: str) -> Callable[..., dict[str, str]
 
     def given(settings: ToolSettings = HOME, home: Path = user) -> dict[str, str]:
         variables = {"HOME": str(home)}
-        variables |= setup_variables(str(tmp_path / "own"), "gemini", settings, variables)
+        variables |= setup_variables(f"{tmp_path}/own/.matins/gemini", settings, variables)
         done = started((*setup_command(None), tool), variables)
         assert (done.returncode, done.stderr) == (0, "")
         return told_by(done)[1]
@@ -200,7 +200,7 @@ def test_the_tool_starts_as_it_would_without_settings(
     variables = {"HOME": str(user), **locale}
     words = (tool, "a b", "--c=$d")
     plain = started(words, variables)
-    told = setup_variables(str(tmp_path / "own"), "qwen", FILE, variables)
+    told = setup_variables(f"{tmp_path}/own/.matins/qwen", FILE, variables)
     done = started((*setup_command(None), *words), variables | told)
     assert "\na b\n--c=$d\na prompt\n" in plain.stdout
     before, after = told_by(plain), told_by(done)
@@ -212,7 +212,7 @@ def test_a_tool_whose_settings_cannot_be_written_starts_without_them(tmp_path: P
     """P4: and its stderr says so"""
     (tmp_path / "own").write_text("no folder")
     variables = {"HOME": str(user)}
-    told = setup_variables(str(tmp_path / "own"), "qwen", FILE, variables)
+    told = setup_variables(f"{tmp_path}/own/.matins/qwen", FILE, variables)
     done = started((*setup_command(None), tool), variables | told)
     assert done.stderr == f"{tool} starts without the tools of Matins: {tmp_path}/own/.matins: Not a directory\n"
     assert done.returncode == 0
@@ -220,7 +220,7 @@ def test_a_tool_whose_settings_cannot_be_written_starts_without_them(tmp_path: P
 
 
 def test_a_tool_that_cannot_be_started_is_an_error(tmp_path: Path, user: Path) -> None:
-    told = setup_variables(str(tmp_path / "own"), "qwen", FILE, {})
+    told = setup_variables(f"{tmp_path}/own/.matins/qwen", FILE, {})
     done = started((*setup_command(None), str(tmp_path / "gone")), {"HOME": str(user), **told})
     assert (done.returncode, done.stderr) == (1, f"{tmp_path}/gone cannot be started: No such file or directory\n")
 
@@ -233,7 +233,7 @@ def test_an_account_that_cannot_run_the_python_of_matins_has_the_tool(
     *begin, python, isolated, no_site, command, script = setup_command(Account(1, 1, ()))
     words = (*begin, python if visible else f"{tmp_path}/gone/python", isolated, no_site, command, script, tool, "a b")
     variables = {"HOME": str(user)}
-    variables |= setup_variables(str(tmp_path / "own"), "qwen", FILE, variables)
+    variables |= setup_variables(f"{tmp_path}/own/.matins/qwen", FILE, variables)
     done = started(words, variables)
     assert done.returncode == 0
     assert "\na b\na prompt\n" in done.stdout

@@ -191,7 +191,6 @@ class Preparation:
         environment, folder = self._environment(attempt, agent, call, command), folder_of(agent, self._workdir)
         program = find_program(command.argv[0], environment.values.get("PATH"))
         if command.settings is not None:
-            make_folder(Path(self._workdir, own_folder(agent.name)), account_of(agent))
             before = (*before, *setup_command(account_of(agent)))
         return Launch(
             attempt.run_id,
@@ -236,9 +235,16 @@ class Preparation:
         if address is not None:
             values.update(with_own_program(values.get("PATH")))
         if command.settings is not None:
-            own = Path(self._workdir, own_folder(agent.name)).absolute()
-            values.update(setup_variables(str(own), agent.runner, command.settings, values))
+            values.update(setup_variables(self._settings_path(agent, values), command.settings, values))
         return Environment(values, secrets if address is None else (*secrets, address.token))
+
+    def _settings_path(self, agent: Agent, variables: Mapping[str, str]) -> str:
+        """Where its tool has settings of its own. An agent of another account may not see the folders of Matins."""
+        own = Path(self._workdir, own_folder(agent.name)).absolute()
+        if account_of(agent) is not None:
+            return str(Path(variables["HOME"], ".matins", own.name, agent.runner))
+        make_folder(own)
+        return str(own / ".matins" / agent.runner)
 
     def _layout(self, agent: Agent, folder: str) -> Layout | None:
         """What the run does not see; None when it is not isolated."""

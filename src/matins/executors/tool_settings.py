@@ -1,4 +1,4 @@
-"""The settings of a tool for its runs, in the agent's own folder: nothing is written into the workdir."""
+"""The settings of a tool for its runs: nothing is written into the workdir, and nothing by the engine."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def setup_command(account: Account | None) -> tuple[str, ...]:
     return _SCRIPT if account is None else ("/bin/sh", "-c", _IF_VISIBLE, "matins", *_SCRIPT)
 
 
-def setup_variables(folder: str, runner: str, settings: ToolSettings, given: Mapping[str, str]) -> dict[str, str]:
-    """What those words must know. The tool does not get it."""
+def setup_variables(path: str, settings: ToolSettings, given: Mapping[str, str]) -> dict[str, str]:
+    """What those words must know, but for the tool: the settings, and where they are written, without an extension."""
     locale = {name: text for name, text in given.items() if name == "LC_CTYPE"}
-    document = {**settings._asdict(), "path": f"{folder}/.matins/{runner}", "locale": locale}
+    document = {**settings._asdict(), "path": path, "locale": locale}
     return {"MATINS_TOOL_SETTINGS": json.dumps(document)}
 
 
