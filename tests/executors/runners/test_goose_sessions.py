@@ -242,18 +242,18 @@ def ended(thread_name: str = "matins-goose") -> None:
         assert not thread.is_alive()
 
 
-def test_b16_a_running_session_is_read_every_five_seconds_and_not_waited_for() -> None:
-    """B16: one reading at a time, however slow it is; the end reads once more"""
+def test_b16_a_running_session_is_read_now_and_then_and_not_waited_for() -> None:
+    """B16: one reading at a time, however slow it is, and a pause of two seconds after each; the end reads once more"""
     now, slow = [1_000], Slow()
     found = GooseLedger(slow.ask, lambda: now[0])
     assert found.recent("s") is None
     assert slow.asked.acquire(timeout=PATIENCE)
-    now[0] += 5_000
+    now[0] += 2_000
     assert found.recent("s") is None  # the first one has not ended
     slow.ends.release()
     ended()
     assert len(slow.limits) == 1
-    now[0] += 4_999
+    now[0] += 1_999
     assert found.recent("s") == SessionUsage((1, 0, 0))
     assert len(slow.limits) == 1
     now[0] += 1

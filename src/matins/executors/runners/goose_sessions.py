@@ -17,7 +17,8 @@ _SCRIPT = script("goose_usage")
 _TIMEOUT_MS = 2_000
 _MEMORY_BYTES = 256 << 20
 _MAX_ANSWER_LENGTH = 4_000
-_EVERY_MS = 5_000
+_PAUSE_MS = 2_000
+"""Between two readings of a run that goes on: a limit is passed by what it uses meanwhile."""
 _EVER = 1 << 62
 _boot_ms = SystemClock().boot_ms
 
@@ -33,7 +34,7 @@ class GooseLedger:
         self._ask = ask
         self._boot_ms = boot_ms
         self._last = Recorded()
-        self._asked_at: int | None = None
+        self._next_at = 0
         self._asking = threading.Lock()
 
     def usage(self, session: str, before: int | None = None) -> SessionUsage | None:
@@ -45,8 +46,8 @@ class GooseLedger:
 
     def recent(self, session: str) -> SessionUsage | None:
         now = self._boot_ms()
-        if self._asked_at is None or now >= self._asked_at + _EVERY_MS:
-            self._asked_at = now
+        if now >= self._next_at:
+            self._next_at = now + _PAUSE_MS
             threading.Thread(target=self._refresh, args=(session,), name="matins-goose", daemon=True).start()
         return self._last.usage
 
@@ -60,6 +61,7 @@ class GooseLedger:
             try:
                 self._last = self._read(session, _EVER)
             finally:
+                self._next_at = self._boot_ms() + _PAUSE_MS
                 self._asking.release()
 
     def _read(self, session: str, before_s: int) -> Recorded:
