@@ -20,6 +20,7 @@ SERVER = {"mcpServers": {"matins": {"httpUrl": "http://x/mcp/run"}}}
 HOME = ToolSettings("GEMINI_CLI_HOME", SERVER, ".gemini")
 FILE = ToolSettings("QWEN_DEFAULTS", SERVER)
 PATIENCE = 60
+LITTLE_MEMORY = ("sh", "-c", 'ulimit -v 400000; exec "$@"', "sh")
 TELLS = """#!/bin/sh
 umask; for word; do echo "$word"; done; cat; grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status; exec env -0
 """
@@ -64,7 +65,7 @@ def given(tmp_path: Path, user: Path, tool: str) -> Callable[..., dict[str, str]
     def given(settings: ToolSettings = HOME, home: Path = user) -> dict[str, str]:
         variables = {"HOME": str(home)}
         variables |= setup_variables(f"{tmp_path}/own/.matins/gemini", settings, variables)
-        done = started((*setup_command(None), tool), variables)
+        done = started((*LITTLE_MEMORY, *setup_command(None), tool), variables)
         assert (done.returncode, done.stderr) == (0, "")
         return told_by(done)[1]
 

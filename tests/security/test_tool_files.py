@@ -7,7 +7,9 @@ import json
 import os
 import pwd
 import shutil
+import sqlite3
 import subprocess
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,8 @@ else:
         connection.execute("INSERT INTO sessions VALUES ('1', ?, '')", (name,))
         if case != "view":
             connection.execute("INSERT INTO usage_ledger VALUES ('1', 1, 500, 50, 100)")
+if case == "journal":
+    os.mkfifo(f"{store}-journal")
 logs = home / ".local/state/goose/logs/cli/today"
 logs.mkdir(parents=True)
 if case == "log":
@@ -65,7 +69,10 @@ print(json.dumps({"type": "message", "message": {"id": "1", "role": "assistant",
 while not (home / "end").exists():
     time.sleep(0.05)
 '''
-RECORDED, SAID = {"in": 400, "out": 50, "cached": 100}, {"in": 7, "out": 1_000, "cached": 0}
+RECORDED, SAID = {"in": 400, "out": 50, "cached": 100}, 1_000
+"""The tokens that goose records, and those of what it says."""
+SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
+"""From these the ids of new sessions are made."""
 MAX_GROWTH_KB = 150_000
 
 
@@ -253,10 +260,10 @@ def ended(tool: Tool, during: Callable[[], None]) -> Run:
     return house.client.runs.wait(run.id, timeout=90)
 
 
-@pytest.mark.parametrize("case", ["honest", "view", "pipe", "link", "log"])
+@pytest.mark.parametrize("case", ["honest", "view", "pipe", "journal", "link", "log"])
 def test_b16_records_of_goose_hold_nobody_up(house: House, account: Ordinary, case: str) -> None:
-    """B16 B5: an endless view, a pipe, a link to our store, a log of 900 MB: other runs are ended at their limits
-    meanwhile, and the run itself ends; what it said is counted where its records tell nothing"""
+    """B16 B5: an endless view, a pipe, also as a journal, a link to our store, a log of 900 MB: other runs are ended at
+    their limits meanwhile, and the run itself ends; what it said is counted where its records tell nothing"""
     more = {"CASE": case, "TARGET": str(house.home / "matins.db")}
     tool = Tool(house, account, f"goose-{case}", "goose", isolation="required", more=more)
     before = memory_kb(house)
@@ -267,8 +274,64 @@ def test_b16_records_of_goose_hold_nobody_up(house: House, account: Ordinary, ca
     run = ended(tool, during)
     assert run.state == "failed"
     used = run.outcome["result"]["tokens"]
-    assert used == RECORDED if case in ("honest", "log") else used["out"] == SAID["out"]
+    assert used == RECORDED if case in ("honest", "log") else used["out"] == SAID
     assert memory_kb(house) - before < MAX_GROWTH_KB
+
+
+def other_store(path: Path) -> None:
+    """A store of goose that has recorded something of every session that a run may get."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE sessions (id TEXT, name TEXT, created_at TEXT)")
+        names = [(str(uuid.uuid5(SESSIONS, f"{run}-1")),) for run in range(1, 1_000)]
+        connection.executemany("INSERT INTO sessions VALUES ('1', ?, '')", names)
+        connection.execute("""CREATE VIEW usage_ledger AS SELECT '1' AS session_id, 1 AS created_timestamp,
+            500 AS input_tokens, 50 AS output_tokens, 100 AS cache_read_tokens""")
+    connection.close()
+
+
+@pytest.mark.parametrize("isolation", ["none", "required"])
+def test_b16_records_of_goose_are_read_inside_the_walls(house: House, account: Ordinary, isolation: str) -> None:
+    """B16: through a link to a store that is hidden from the agent, nothing is known of it"""
+    folder = account.home / f"hidden-{isolation}"
+    folder.mkdir()
+    other_store(folder / "store.db")
+    more = {"CASE": "link", "TARGET": str(folder / "store.db")}
+    name = f"goose-hidden-{isolation}"
+    tool = Tool(house, account, name, "goose", isolation=isolation, hidden=[str(folder)], more=more)
+    used = ended(tool, lambda: None).outcome["result"]["tokens"]
+    assert used == RECORDED if isolation == "none" else used["out"] == SAID
+
+
+def test_b9_records_of_goose_count_for_a_run_that_outlives_its_engine(account: Ordinary) -> None:
+    """B9 B4: the engine that adopts the run reads them"""
+    one = House(account.home / "adopted", user=account).up()
+    tool = Tool(one, account, "goose-adopted", "goose", isolation="required", more={"CASE": "honest"})
+    run = one.client.run(tool.name)
+    while "message" not in one.client.runs.output(run.id).text:
+        one.client.runs.wait(run.id, timeout=0.1)
+    one.kill()
+    two = House(account.home / "adopted", user=account).up()
+    try:
+        tool.as_user("touch", f"{tool.home}/end")
+        found = two.client.runs.wait(run.id, timeout=90)
+        assert found.outcome["result"]["tokens"] == RECORDED, found.outcome
+    finally:
+        two.kill()
+
+
+@as_root
+@pytest.mark.parametrize("mode", [0o644, 0o600])
+def test_b16_records_of_goose_are_not_read_as_root(root_house: House, tenant: Ordinary, mode: int) -> None:
+    """B16: through a link to a store that the account may not read, nothing is known of it"""
+    store = Path(f"/var/tmp/{tenant.name}-{mode:o}.db")
+    store.unlink(missing_ok=True)
+    other_store(store)
+    store.chmod(mode)
+    more = {"CASE": "link", "TARGET": str(store)}
+    tool = Tool(root_house, tenant, f"goose-{mode:o}", "goose", user=tenant.name, more=more)
+    used = ended(tool, lambda: None).outcome["result"]["tokens"]
+    store.unlink()
+    assert used == RECORDED if mode == 0o644 else used["out"] == SAID
 
 
 @as_root
@@ -277,4 +340,4 @@ def test_b16_records_of_goose_are_read_as_the_account(root_house: House, tenant:
     """B16 B4: in the home of the account"""
     tool = Tool(root_house, tenant, f"goose-{case}", "goose", user=tenant.name, more={"CASE": case})
     used = ended(tool, lambda: None).outcome["result"]["tokens"]
-    assert used == RECORDED if case == "honest" else used["out"] == SAID["out"]
+    assert used == RECORDED if case == "honest" else used["out"] == SAID

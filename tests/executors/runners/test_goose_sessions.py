@@ -17,7 +17,8 @@ from driving import PATIENCE, ask_here
 from matins.errors import InvalidInput
 from matins.executors.inside import script
 from matins.executors.runners.goose_sessions import GooseLedger, Recorded, read_answer
-from matins.executors.runners.protocol import Answer, SessionUsage
+from matins.executors.runners.protocol import Answer, RunnerResult, SessionUsage
+from matins.executors.session_meter import SessionMeter
 
 TABLES = """
 CREATE TABLE sessions (id TEXT, name TEXT, created_at TEXT);
@@ -146,6 +147,19 @@ def test_b16_a_long_log_is_read_from_its_end(tmp_path: Path, store: Path, log: P
     assert read_answer(done.stdout) == Recorded(USAGE, ("Request failed, retrying " + "x" * 500)[:500])
 
 
+def test_b16_a_view_without_end_has_two_seconds(tmp_path: Path, store: Path) -> None:
+    """B16: of processor time, by the script itself"""
+    with sqlite3.connect(store) as connection:
+        connection.executescript("""
+            DROP TABLE usage_ledger;
+            CREATE VIEW usage_ledger AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
+            SELECT x AS session_id, 1 AS created_timestamp, 1 AS input_tokens, 1 AS output_tokens,
+            1 AS cache_read_tokens FROM n
+            """)
+    connection.close()
+    assert ledger(tmp_path).usage("mornings") is None
+
+
 def test_b16_a_store_that_needs_much_memory_gets_none(tmp_path: Path, store: Path) -> None:
     """B16: 256 MB, by the script itself; a smaller one is read"""
     view = "CREATE VIEW usage_ledger AS SELECT '20261118_1' AS session_id, 1 AS created_timestamp, length(x) AS a,"
@@ -263,4 +277,18 @@ def test_b16_a_running_session_is_read_now_and_then_and_not_waited_for() -> None
     assert found.recent("s") == SessionUsage((2, 0, 0))
     slow.ends.release()
     assert found.usage("s") == SessionUsage((3, 0, 0))
-    assert slow.limits == [(2_000, 256 << 20)] * 3
+    assert slow.limits == [(5_000, 256 << 20)] * 3
+
+
+def test_b16_a_meter_waits_for_the_record_only_at_the_end() -> None:
+    """B16 B5: one thread meters all runs, and none may hold it up"""
+    slow = Slow()
+    meter = SessionMeter("s", ledger=GooseLedger(slow.ask))
+    unfinished = RunnerResult(executed=False, succeeded=False, tokens_out=7)
+    assert meter.so_far(unfinished).tokens_out == 7
+    assert slow.asked.acquire(timeout=PATIENCE)
+    slow.ends.release()
+    ended()
+    assert meter.so_far(unfinished).tokens_in == 1
+    slow.ends.release()
+    assert meter.of_run(unfinished).tokens_in == 2

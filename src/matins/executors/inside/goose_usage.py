@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 _MEMORY = 256 << 20
+_CPU_S = 2
 _WAIT_S = 0.2
 _ID = "SELECT id FROM sessions WHERE name = ?1 OR id = ?1 ORDER BY created_at DESC, id DESC LIMIT 1"
 _USAGE = """
@@ -30,6 +31,7 @@ _MAX_LOG_BYTES = 1 << 20
 
 
 def main(session: str, before_s: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
     with contextlib.suppress(ValueError, OSError):  # macOS has no such limit
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     data, logs = _folders()
