@@ -177,3 +177,12 @@ def test_a_tilde_is_home_in_program_and_folder(script: Callable[..., Path], monk
     path = script("#!/bin/sh\npwd")
     monkeypatch.setenv("HOME", str(path.parent))
     assert run(["~/check.sh"], folder=Path("~")).output == f"{path.parent.resolve()}\n"
+
+
+@pytest.mark.parametrize(("megabytes", "exit_code"), [(1, 0), (2_000, 1)])
+def test_b16_a_command_may_have_a_limit_of_memory(megabytes: int, exit_code: int) -> None:
+    """B16: what it takes far beyond it is refused; it is not touched here"""
+    script = f"import mmap; mmap.mmap(-1, {megabytes} << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)"
+    words = (sys.executable, "-I", "-S", "-c", script)
+    assert run(words, memory_bytes=64 << 20).exit_code == exit_code
+    assert run(words).exit_code == 0

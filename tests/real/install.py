@@ -16,9 +16,12 @@ _STAMP = "installed.json"
 
 
 def cache() -> Path:
-    """`MATINS_REAL_CACHE`, or a folder in the user's cache."""
+    """`MATINS_REAL_CACHE`, or a folder in the user's cache. Root's is closed to the account that drives the tools."""
     chosen = os.environ.get("MATINS_REAL_CACHE")
-    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "matins-real"
+    if chosen:
+        return Path(chosen)
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return (Path("/var/cache") if os.geteuid() == 0 else usual) / "matins-real"
 
 
 def installed(tools: Iterable[Tool]) -> Path:

@@ -63,6 +63,7 @@ class Commands:
         variables: Mapping[str, str],
         workdir: str | None,
         limit_ms: int,
+        memory_bytes: int | None = None,
         layout: Layout | None = None,
         account: Account | None = None,
     ) -> CommandResult:
@@ -75,7 +76,7 @@ class Commands:
             inherited() | dict(variables),
             str(Path(from_home(workdir or ".")).absolute()),
             orjson.dumps(dict(context), option=orjson.OPT_APPEND_NEWLINE),
-            Limits(timeout_ms=limit_ms, grace_ms=_GRACE_MS),
+            Limits(timeout_ms=limit_ms, grace_ms=_GRACE_MS, memory_bytes=memory_bytes),
             head_bytes=_half(MAX_STDOUT_BYTES),
             tail_bytes=_half(MAX_STDOUT_BYTES),
             layout=layout,

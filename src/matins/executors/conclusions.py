@@ -91,6 +91,6 @@ def usage_by(started: Prepared) -> Callable[[RunnerResult], Usage]:
     """What a run has used, by what its tool reported so far."""
 
     def usage(result: RunnerResult) -> Usage:
-        return usage_of(started.call, started.meter.of_run(result), started.context.policies)
+        return usage_of(started.call, started.meter.so_far(result), started.context.policies)
 
     return usage

@@ -23,11 +23,20 @@ from matins.executors.processes.walls import Layout
 from matins.executors.registry import JobRegistry, NoService
 from matins.executors.run_environment import Address, run_variables, with_own_program
 from matins.executors.runners.outcomes import EventReader
-from matins.executors.runners.protocol import AnyRunner, Call, Command, EndpointRunner, MatinsServer, Reader, RunInfo
+from matins.executors.runners.protocol import (
+    Answer,
+    AnyRunner,
+    Call,
+    Command,
+    EndpointRunner,
+    MatinsServer,
+    Reader,
+    RunInfo,
+)
 from matins.executors.runners.tool_sessions import check_session
 from matins.executors.secrets import Environment, environment_of
 from matins.executors.session_meter import SessionMeter, session_meter
-from matins.executors.tool_settings import settings_variables
+from matins.executors.tool_settings import setup_command, setup_variables
 from matins.executors.work_items import HeldWorkItem, NoWork, claim_item, find_held
 from matins.model.agent import Agent
 from matins.model.job import Brief, Errand, ErrandPlace, JobType
@@ -130,6 +139,7 @@ class Preparation:
         call = _moved(self._call(attempt, agent, context, runner, held_item), errand)
         command = runner.command(call)
         call = _with_known_environment(call, agent)
+        call = replace(call, ask=partial(self._ask, agent, folder_of(agent, self._workdir), call.environment))
         meter = session_meter(runner, call, context.assignment, attempt.started_at)
         limits = _limits(attempt, agent)
         return Prepared(attempt, runner, context, call, limits, held_item, command, meter=meter, errand=errand)
@@ -180,6 +190,8 @@ class Preparation:
         """The process of the run; `before` stands before its program."""
         environment, folder = self._environment(attempt, agent, call, command), folder_of(agent, self._workdir)
         program = find_program(command.argv[0], environment.values.get("PATH"))
+        if command.settings is not None:
+            before = (*before, *setup_command(account_of(agent)))
         return Launch(
             attempt.run_id,
             attempt.epoch,
@@ -197,13 +209,16 @@ class Preparation:
             durable=not retries_unknown(attempt.compiled.definition),
         )
 
-    def _ask(self, agent: Agent, folder: str, environment: Mapping[str, str], argv: tuple[str, ...]) -> str:
+    def _ask(
+        self, agent: Agent, folder: str, environment: Mapping[str, str], argv: tuple[str, ...], *,
+        timeout_ms: int = _ASK_MS, memory_bytes: int | None = None,
+    ) -> Answer:  # fmt: skip
         """What a command writes, started as the agent's runs are."""
-        told = self._commands.run(
-            argv, context={}, variables=environment, workdir=folder, limit_ms=_ASK_MS,
+        result = self._commands.run(
+            argv, context={}, variables=environment, workdir=folder, limit_ms=timeout_ms, memory_bytes=memory_bytes,
             layout=self._layout(agent, folder), account=account_of(agent),
         )  # fmt: skip
-        return f"{told.output}\n{told.errors}"
+        return Answer(result.exit_code, result.output, result.errors)
 
     def _server(self, agent: Agent) -> MatinsServer | None:
         """The tools of Matins for a run; None without an API, or where the agent has none."""
@@ -219,9 +234,16 @@ class Preparation:
         if address is not None:
             values.update(with_own_program(values.get("PATH")))
         if command.settings is not None:
-            own = Path(self._workdir, own_folder(agent.name))
-            values.update(settings_variables(own, agent, command.settings, values))
+            values.update(setup_variables(self._settings_path(agent, values), command.settings, values))
         return Environment(values, secrets if address is None else (*secrets, address.token))
+
+    def _settings_path(self, agent: Agent, variables: Mapping[str, str]) -> str:
+        """Where its tool has settings of its own. An agent of another account may not see the folders of Matins."""
+        own = Path(self._workdir, own_folder(agent.name)).absolute()
+        if account_of(agent) is not None:
+            return str(Path(variables["HOME"], ".matins", own.name, agent.runner))
+        self._make_own_folder(agent)
+        return str(own / ".matins" / agent.runner)
 
     def _layout(self, agent: Agent, folder: str) -> Layout | None:
         """What the run does not see; None when it is not isolated."""

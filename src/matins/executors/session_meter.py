@@ -12,6 +12,7 @@ from matins.executors.runners.protocol import (
     RunnerResult,
     SessionLedger,
     SessionUsage,
+    SlowLedger,
 )
 from matins.executors.runners.provider_limits import find_limit
 from matins.model.thread import ThreadAssignment
@@ -27,8 +28,15 @@ class SessionMeter(NamedTuple):
 
     def of_run(self, result: RunnerResult) -> RunnerResult:
         """The result with the usage of this run alone. Before the final event, the tool's own record counts."""
+        return self._with_recorded(result, live=False)
+
+    def so_far(self, result: RunnerResult) -> RunnerResult:
+        """The same while the run goes on: the tool's own record may be some seconds old."""
+        return self._with_recorded(result, live=True)
+
+    def _with_recorded(self, result: RunnerResult, *, live: bool) -> RunnerResult:
         mine = result.of_run(self.before)
-        recorded = None if result.executed else self._recorded(result.session or self.session)
+        recorded = None if result.executed else self._recorded(result.session or self.session, live=live)
         if recorded is None:
             return mine
         fresh, out, cached = recorded
@@ -45,8 +53,13 @@ class SessionMeter(NamedTuple):
         limit = result.limit or find_limit(self.provider, problem)
         return replace(result, error=f"{result.error}: {problem}", complaint=problem, limit=limit)
 
-    def _recorded(self, session: str | None) -> tuple[int, int, int] | None:
-        total = None if self.ledger is None or session is None else self.ledger.usage(session)
+    def _recorded(self, session: str | None, *, live: bool) -> tuple[int, int, int] | None:
+        if self.ledger is None or session is None:
+            return None
+        if live and isinstance(self.ledger, SlowLedger):
+            total = self.ledger.recent(session)
+        else:
+            total = self.ledger.usage(session)
         tokens = (0, 0, 0) if total is None else total.minus(self.before).tokens
         return tokens if any(tokens) else None
 

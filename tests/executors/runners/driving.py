@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from matins.executors.runners.codex import Codex
 from matins.executors.runners.gemini import Gemini
 from matins.executors.runners.goose import Goose
 from matins.executors.runners.opencode import Opencode
-from matins.executors.runners.protocol import Call, Command, Reader, Runner, RunnerResult
+from matins.executors.runners.protocol import Answer, Ask, Call, Command, Reader, Runner, RunnerResult
 from matins.executors.runners.qwen import Qwen
 from standin_path import standin_path
 
@@ -22,6 +22,16 @@ PATIENCE = 60
 RUNNERS: tuple[Runner, ...] = (Claude(), Codex(), Gemini(), Goose(), Opencode(), Qwen())
 TOOLS: dict[str, Runner] = {runner.name: runner for runner in RUNNERS}
 NESTED = {"CLAUDECODE": "1", "CODEX_THREAD_ID": "t", "GEMINI_CLI": "1", "AGENT": "goose", "OPENCODE": "1"}
+
+
+def ask_here(environment: Mapping[str, str]) -> Ask:
+    """Starts commands as they are, without walls and limits."""
+
+    def ask(argv: tuple[str, ...], *, timeout_ms: int = 1000 * PATIENCE, memory_bytes: int | None = None) -> Answer:
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    return ask
 
 
 class Driven(NamedTuple):

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from driving import TOOLS
+from driving import TOOLS, ask_here
 
 from matins.executors.runners.protocol import Call, Runner, RunnerResult
 from matins.executors.session_meter import SessionMeter, session_meter
@@ -78,7 +78,14 @@ class Recording(NamedTuple):
         session = self.about["session"]
         begins = self.tool == "goose"
         resumed = self.case in ("resume", "begun_by_hand")
-        call = Call("Water the plants.", "/", session=session if resumed else None, environment={"HOME": str(home)})
+        environment = {"HOME": str(home)}
+        call = Call(
+            "Water the plants.",
+            "/",
+            session=session if resumed else None,
+            environment=environment,
+            ask=ask_here(environment),
+        )
         path = home / _LEDGERS.get(self.tool, "none").format(session=session, short=(session or "")[:8])
         if self.ledger:
             _write_ledger(path, self.ledger[:-1] if begins else self.ledger)

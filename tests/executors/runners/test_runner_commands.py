@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import TOOLS
+from driving import TOOLS, ask_here
 
 from matins.errors import InvalidInput
 from matins.executors.runners.openai import OpenAI
@@ -249,12 +248,9 @@ def test_opencode_is_asked_which_options_it_has(version: str, options: str, tmp_
     program.chmod(0o755)
     (tmp_path / ".opencode-version").write_text(version)
     environment = {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-
-    def ask(argv: tuple[str, ...]) -> str:
-        return subprocess.run(argv, env=environment, capture_output=True, text=True).stdout
-
     for _ in range(2):
-        command = TOOLS["opencode"].command(call(permission_mode="auto", environment=environment, ask=ask))
+        asking = call(permission_mode="auto", environment=environment, ask=ask_here(environment))
+        command = TOOLS["opencode"].command(asking)
         assert " ".join(command.argv).endswith(options)
     assert calls.read_text() == "asked\n"
 

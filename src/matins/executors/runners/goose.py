@@ -6,7 +6,6 @@ Every run ends with `complete`. An `error` event, or a known failure message in 
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 from matins.executors.runners.call_checks import check_tool_call, check_unused
 from matins.executors.runners.command_line import given_options
@@ -14,7 +13,6 @@ from matins.executors.runners.goose_sessions import GooseLedger
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, StoppedBy
-from matins.executors.runners.session_files import home_of
 from matins.executors.runners.tool_events import Event, action, shorten
 from matins.executors.runners.transcript_entries import amount, call, ended, note, problem, result, said, thought
 from matins.model.transcript import Entry
@@ -76,12 +74,7 @@ class Goose:
 
     def ledger(self, call: Call) -> SessionLedger:
         """goose records each answer in the store of its sessions."""
-        root, data = call.environment.get("GOOSE_PATH_ROOT"), call.environment.get("XDG_DATA_HOME")
-        home = home_of(call.environment)
-        folder = Path(root) / "data" if root else (Path(data) if data else home / ".local" / "share") / "goose"
-        state = call.environment.get("XDG_STATE_HOME")
-        logs = Path(root) / "state" if root else (Path(state) if state else home / ".local" / "state") / "goose"
-        return GooseLedger(folder / "sessions" / "sessions.db", logs / "logs" / "cli")
+        return GooseLedger(call.ask)
 
 
 class GooseReader(EventReader):

@@ -1,68 +1,106 @@
-"""goose's store of sessions, an SQLite file with a row for each answer; and its logs, which name the session."""
+"""What goose has recorded of a session, as a command tells it that runs inside the walls: an agent can write there."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import json
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
-import apsw
+from matins.errors import MatinsError
+from matins.executors.inside import script
+from matins.executors.runners.protocol import Ask, SessionUsage
+from matins.executors.runners.tool_events import MAX_NUMBER, shorten
+from matins.runtime.clock import SystemClock
 
-from matins.executors.runners.protocol import SessionUsage
-from matins.executors.runners.tool_events import read_event, shorten
-
-_WAIT_MS = 200
-_USAGE = """
-SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cache_read_tokens), 0)
-FROM usage_ledger WHERE created_timestamp < ?2 AND session_id =
-  (SELECT id FROM sessions WHERE name = ?1 OR id = ?1 ORDER BY created_at DESC, id DESC LIMIT 1)
-"""
+_SCRIPT = script("goose_usage")
+_TIMEOUT_MS = 5_000
+"""The script has two seconds of processor time; a busy machine needs longer for them."""
+_MEMORY_BYTES = 256 << 20
+_MAX_ANSWER_LENGTH = 4_000
+_PAUSE_MS = 2_000
+"""Between two readings of a run that goes on: a limit is passed by what it uses meanwhile."""
 _EVER = 1 << 62
-_AGAIN = "Request failed, retrying"
+_boot_ms = SystemClock().boot_ms
 
 
-_ID = "SELECT id FROM sessions WHERE name = ?1 OR id = ?1 ORDER BY created_at DESC, id DESC LIMIT 1"
-_MAX_LOGS = 20
-_MAX_LOG_BYTES = 1 << 20
+class Recorded(NamedTuple):
+    usage: SessionUsage | None = None
+    problem: str | None = None
 
 
 class GooseLedger:
-    def __init__(self, path: Path, logs: Path) -> None:
-        self._path = path
-        self._logs = logs
+    def __init__(self, ask: Ask | None, boot_ms: Callable[[], int] = _boot_ms) -> None:
+        """`ask` is None where there is no run: then nothing is known."""
+        self._ask = ask
+        self._boot_ms = boot_ms
+        self._last = Recorded()
+        self._next_at = 0
+        self._asking = threading.Lock()
 
     def usage(self, session: str, before: int | None = None) -> SessionUsage | None:
-        """Rows have whole seconds: those of the second of `before` count as later."""
-        try:
-            rows = self._rows(_USAGE, session, _EVER if before is None else before // 1000)
-        except apsw.Error:  # another version, a store that is being made, or none
-            return None
-        for answers, given, out, cached in rows:
-            return SessionUsage((max(0, given - cached), out, cached)) if answers else None
-        return None
+        if before is not None:
+            return self._read(session, before // 1000).usage
+        with self._asking:
+            self._last = self._read(session, _EVER)
+        return self._last.usage
+
+    def recent(self, session: str) -> SessionUsage | None:
+        now = self._boot_ms()
+        if now >= self._next_at:
+            self._next_at = now + _PAUSE_MS
+            threading.Thread(target=self._refresh, args=(session,), name="matins-goose", daemon=True).start()
+        return self._last.usage
 
     def problem(self, session: str) -> str | None:
+        """By the last reading, that of the usage."""
+        return self._last.problem
+
+    def _refresh(self, session: str) -> None:
+        """One at a time: the supervisor may be slower than the next look."""
+        if self._asking.acquire(blocking=False):
+            try:
+                self._last = self._read(session, _EVER)
+            finally:
+                self._next_at = self._boot_ms() + _PAUSE_MS
+                self._asking.release()
+
+    def _read(self, session: str, before_s: int) -> Recorded:
+        if self._ask is None:
+            return Recorded()
+        argv = (*_SCRIPT, session, str(before_s))
         try:
-            identity = next((str(row[0]) for row in self._rows(_ID, session)), None)
-            return None if identity is None else self._logged(identity)
-        except (apsw.Error, OSError):
+            exit_code, output, _ = self._ask(argv, timeout_ms=_TIMEOUT_MS, memory_bytes=_MEMORY_BYTES)
+        except MatinsError:  # the agent cannot be isolated any more
+            return Recorded()
+        return read_answer(output) if exit_code == 0 else Recorded()
+
+
+def read_answer(output: str) -> Recorded:
+    """The answer of the script, which is an agent's word. Nothing is known of one that is not exactly as it should be:
+    what the agent said is then counted."""
+    if len(output) > _MAX_ANSWER_LENGTH:
+        return Recorded()
+    try:
+        answer = json.loads(output)
+    except (ValueError, RecursionError):
+        return Recorded()
+    match answer:
+        case {"usage": usage, "problem": problem} if len(cast("dict[str, Any]", answer)) == 2:
+            return Recorded(_usage(usage), shorten(problem) if isinstance(problem, str) and problem else None)
+        case _:
+            return Recorded()
+
+
+def _usage(counts: Any) -> SessionUsage | None:
+    if not isinstance(counts, list) or not all(_is_count(count) for count in cast("list[Any]", counts)):
+        return None
+    match cast("list[int]", counts):
+        case [answers, given, out, cached] if answers > 0:
+            return SessionUsage((max(0, given - cached), out, cached))
+        case _:
             return None
 
-    def _logged(self, identity: str) -> str | None:
-        """The last line about a request that failed and is tried again."""
-        files = sorted(self._logs.glob("*/*.log"), key=lambda path: path.stat().st_mtime_ns)[-_MAX_LOGS:]
-        for path in reversed(files):
-            lines = path.read_bytes()[-_MAX_LOG_BYTES:].splitlines()
-            events = (read_event(line) for line in reversed(lines) if identity.encode() in line)
-            messages = (event.inner("fields").text("message") or "" for event in events if event is not None)
-            found = next((message for message in messages if _AGAIN in message), None)
-            if found is not None:
-                return shorten(found)
-        return None
 
-    def _rows(self, statement: str, *bindings: str | int) -> list[tuple[Any, ...]]:
-        connection: Any = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            connection.set_busy_timeout(_WAIT_MS)
-            return list(connection.execute(statement, bindings))
-        finally:
-            connection.close()
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_NUMBER

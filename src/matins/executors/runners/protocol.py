@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -65,8 +65,23 @@ class Call:
     """The tools of Matins for this run; None when the agent has none."""
     earlier: tuple[tuple[str, str], ...] = ()
     """Role and text of earlier messages in the thread, for endpoints that keep no session."""
-    ask: Callable[[tuple[str, ...]], str] | None = field(default=None, repr=False)
-    """Gives what a command writes that is started like the run, behind the same walls; None where there is no run."""
+    ask: Ask | None = field(default=None, repr=False)
+    """None where there is no run."""
+
+
+class Answer(NamedTuple):
+    """What a command wrote."""
+
+    exit_code: int | None
+    """Negative for a signal. None when the command was ended or not started."""
+    output: str
+    errors: str
+
+
+class Ask(Protocol):
+    """Starts a command like the run, behind the same walls, and waits for its end."""
+
+    def __call__(self, argv: tuple[str, ...], *, timeout_ms: int = ..., memory_bytes: int | None = None) -> Answer: ...
 
 
 class MatinsServer(NamedTuple):
@@ -82,7 +97,8 @@ class MatinsServer(NamedTuple):
 
 
 class ToolSettings(NamedTuple):
-    """Settings for the runs of an agent, outside its workdir."""
+    """Settings for the runs of an agent, outside its workdir. They are written inside the walls, as the run
+    begins."""
 
     variable: str
     """The variable that names the file; with `home`, the folder in which the tool looks for that."""
@@ -244,6 +260,15 @@ class SessionLedger(Protocol):
 
     def problem(self, session: str) -> str | None:
         """The problem with its provider that the tool has recorded, and has not got over."""
+        ...
+
+
+@runtime_checkable
+class SlowLedger(SessionLedger, Protocol):
+    """A ledger that takes a moment to read."""
+
+    def recent(self, session: str) -> SessionUsage | None:
+        """The usage of a session as it was some seconds ago. Does not wait."""
         ...
 
 

@@ -14,7 +14,7 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 """A longer line is skipped: no useful event is as long."""
 MAX_TEXT_LENGTH = 1_000_000
 MAX_NOTE_LENGTH = 500
-_MAX_NUMBER = 10**15
+MAX_NUMBER = 10**15
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _MAX_INTEGER = 2**63 - 1
 _BEFORE_JSON = re.compile(r"(?:\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x20\ufeff])*")
@@ -46,7 +46,7 @@ class Event:
         value = self.raw.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
-        return value if 0 <= value <= _MAX_NUMBER else None
+        return value if 0 <= value <= MAX_NUMBER else None
 
     def flag(self, key: str) -> bool:
         return self.raw.get(key) is True
