@@ -27,7 +27,8 @@ WORDS = tuple(
     f"{MARK}{name}"
     for name in (
         "prompt", "description", "payload", "label", "answer", "error", "retried", "pausenote", "manynote", "denied",
-        "approved", "proposal", "check", "checkoutput", "hook", "command", "step", "steppayload", "steperror", "message",
+        "approved", "proposal", "check", "checkoutput", "hook", "command", "step", "steppayload", "steperror",
+        "message",
         "channel", "session", "cancelled", "key", "limit", "throttle", "called", "body", "callkey", "sender", "hookset",
         "environment", "argument", "options", "webhooknote", "workdir", "email", "broken", "edited",
     )
@@ -63,6 +64,7 @@ def plant(bench: Watched) -> None:
     bench.throttles.set("acme", resets_at=at("23:00"), reason=word("throttle"))
     _break(bench)
     bench.settle()
+    assert bench.audit.verify().problems == []
 
 
 def _jobs(bench: Watched) -> None:
