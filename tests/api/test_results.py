@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 from datetime import UTC, datetime
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 import pytest
@@ -48,6 +48,8 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return st.builds(kind, **{field.name: values_of(field.type) for field in msgspec.structs.fields(kind)})
     origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return values_of(arguments[0])
     if origin is Literal:
         return st.sampled_from(arguments)
     if origin is list:

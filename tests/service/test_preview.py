@@ -175,7 +175,7 @@ def test_a_pause_is_seen(bench: Sandbox) -> None:
     bench.pause("s", note="holidays")
     forecast = bench.preview("s", count=2)
     assert verdicts(forecast) == [("03-27T09:00", "paused"), ("03-28T09:00", "paused")]
-    assert forecast.standing == "Paused by owner since 2026-03-27 08:00 UTC: holidays."
+    assert (forecast.standing, forecast.quote) == ("Paused by owner since 2026-03-27 08:00 UTC.", "holidays")
     bench.pause("s", until=datetime(2026, 3, 29, tzinfo=UTC))
     assert verdicts(bench.preview("s", count=1)) == [("03-29T09:00", "runs")]
 

@@ -208,7 +208,7 @@ def test_the_steps_of_a_run_are_spans(bench: Sandbox) -> None:
     bench.run("release")
     bench.run_until(bench.clock.now_ms() + 60_000)
     facts = bench.runs.facts(bench.runs.list(schedule="release")[0].id)
-    assert [(span.label, span.duration_ms, span.state) for span in facts.spans if span.name == "step"] == [
+    assert [(span.title, span.duration_ms, span.state) for span in facts.spans if span.name == "step"] == [
         ("Build", 2_000, "succeeded"), ("Ship", 2_000, "succeeded"),
     ]  # fmt: skip
     assert bench.usual("release").duration_ms.p50 == 4_000

@@ -17,6 +17,7 @@ from matins.engine.gates import GATES
 from matins.errors import NotFound, RateLimited
 from matins.executors.python import JobContext
 from matins.model.access import Principal
+from matins.model.sentence import joined
 from matins.testing import Sandbox, instant
 
 url = postgres_fixtures.url
@@ -30,7 +31,7 @@ def at(text: str) -> datetime:
 
 def now_says(why: Explanation, gate: str) -> tuple[bool | None, str]:
     (says,) = [says for says in why.now if says.gate == gate]
-    return says.passes, says.sentence
+    return says.passes, joined(says.sentence, says.quote)
 
 
 def test_a_slot_that_ran(bench: Sandbox) -> None:
@@ -52,7 +53,7 @@ def test_without_an_instant_it_is_about_the_last_record(bench: Sandbox) -> None:
     bench.add("s", when="0 10 * * *", timezone="Europe/Berlin", job="fail", retries=1, retry_delay="1m")
     bench.run_until("2026-03-27T12:00:00Z")
     why = bench.why("s")
-    assert why.summary == "2026-03-27 10:00 CET: Failed: ValueError: no luck."
+    assert (why.summary, why.quote) == ("2026-03-27 10:00 CET: Failed.", "ValueError: no luck")
     assert why.run is not None
     assert [attempt.epoch for attempt in why.run.attempts] == [1, 2]
     bench.run("s")
@@ -158,7 +159,7 @@ def test_a_slot_in_a_pause_that_is_over(bench: Sandbox) -> None:
     bench.run_until("2026-03-27T11:30:00Z")
     why = bench.why("s", at=instant("2026-03-27T10:00:00Z"))
     assert why.status == "held_back"
-    assert why.summary == "The schedule was paused by ada since 2026-03-27 08:00 UTC: holidays."
+    assert (why.summary, why.quote) == ("The schedule was paused by ada since 2026-03-27 08:00 UTC.", "holidays")
     assert bench.why("s", at=instant("2026-03-27T11:00:00Z")).status == "record"
 
 
@@ -225,10 +226,11 @@ def test_a_paused_schedule_says_so_first(bench: Sandbox) -> None:
     bench.run_until("2026-03-27T09:30:00Z")
     bench.pause("s", note="holidays", until=datetime(2026, 3, 29, tzinfo=UTC))
     why = bench.why("s")
-    assert why.summary == "Paused by owner since 2026-03-27 09:30 UTC, until 2026-03-29 00:00 UTC: holidays."
+    assert why.summary == "Paused by owner since 2026-03-27 09:30 UTC, until 2026-03-29 00:00 UTC."
+    assert why.quote == "holidays"
     assert why.run is not None
     assert why.run.run.slot == at("2026-03-27T09:00:00Z")
-    assert now_says(why, "paused") == (False, why.summary)
+    assert now_says(why, "paused") == (False, joined(why.summary, why.quote))
     assert bench.why("s", at=instant("2026-03-29T01:00:00Z")).summary == "Runs."
 
 
@@ -236,7 +238,7 @@ def test_a_schedule_that_its_failures_paused(bench: Sandbox) -> None:
     """B2 V4"""
     bench.add("s", when="0 * * * *", job="fail", pause_after_failures=2)
     bench.run_until("2026-03-27T12:00:00Z")
-    answer = bench.why("s").summary
+    answer = joined(bench.why("s").summary, bench.why("s").quote)
     assert answer == "Paused by its failures since 2026-03-27 10:00 UTC: 2 runs in a row failed."
 
 
@@ -261,7 +263,8 @@ def test_what_a_pre_check_said(bench: Sandbox) -> None:
     assert now_says(bench.why("s"), "pre_check") == (None, "Would run: echo not yet; exit 3 (at most 15s).")
     bench.run_until("2026-03-27T09:00:00Z")
     why = bench.why("s")
-    assert why.summary == "2026-03-27 09:00 UTC: Skipped: the pre-check rejected the run: exit code 3."
+    assert why.summary == "2026-03-27 09:00 UTC: Skipped: the pre-check rejected the run."
+    assert why.quote == "exit code 3"
     assert why.run is not None
     (check,) = why.run.checks
     assert (check.gate, check.exit_code, check.output) == ("pre_check", 3, "not yet\n")
@@ -361,9 +364,9 @@ def test_a_provider_that_refused(bench: Sandbox) -> None:
 
     bench.add("s", when="0 9 * * *", job="ask", provider="anthropic")
     bench.run_until("2026-03-27T09:30:00Z")
-    assert bench.why("s").summary == (
-        '2026-03-27 09:00 UTC: Waiting: provider "anthropic" is throttled until 12:00 UTC (rate limited).'
-    )
+    why = bench.why("s")
+    assert why.summary == '2026-03-27 09:00 UTC: Waiting: provider "anthropic" is throttled until 12:00 UTC.'
+    assert why.quote == "rate limited"
 
 
 def test_a_schedule_whose_settings_cannot_be_read(bench: Sandbox) -> None:
@@ -375,7 +378,7 @@ def test_a_schedule_whose_settings_cannot_be_read(bench: Sandbox) -> None:
         )
     why = bench.why("s", at=instant("2026-03-27T09:00:00Z"))
     assert why.status == "held_back"
-    assert why.summary.startswith("Broken: ")
+    assert joined(why.summary, why.quote).startswith("Broken: ")
     assert [says.gate for says in why.now] == ["paused"]
 
 

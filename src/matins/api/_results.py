@@ -6,6 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from matins.api.results import BudgetUsage
+from matins.api.results.content import Content
 from matins.model.subscription import SubscriptionState
 
 
@@ -22,11 +23,11 @@ class Destination(Struct, frozen=True):
     name: str
     kind: str
     """Kind of destination: slack, discord, email, ntfy, desktop, webhook, apprise, algorand."""
-    url: str | None
+    url: Content[str | None]
     """URL of the incoming webhook or the server, or where it is: env:NAME, file:/path."""
     to: list[str]
     """Recipients: e-mail addresses, the topic, the channel, or the account."""
-    token: str | None
+    token: Content[str | None]
     """Where the access token or the signing secret is: env:NAME or file:/path."""
     person: str | None
     """Person whose destination it is: the person's quiet hours and e-mail address apply."""
@@ -35,7 +36,7 @@ class Destination(Struct, frozen=True):
     max_per_hour: int
     """Number of messages an hour; further ones become a digest on the hour."""
     state: SubscriptionState
-    note: str | None
+    note: Content[str | None]
 
 
 class Rate(Struct, frozen=True):
@@ -76,9 +77,9 @@ class Agent(Struct, frozen=True):
     """Tool that runs the agent: claude, codex, gemini, goose, opencode, openai, http, shell, demo."""
     model: str | None
     """Model, by the runner's name for it."""
-    workdir: str | None
+    workdir: Content[str | None]
     """Directory in which the agent works."""
-    environment: dict[str, str]
+    environment: Content[dict[str, str]]
     """Environment variables; env:NAME and file:/path are read when a run starts."""
     tools: list[str]
     """Tools that the agent may use."""
@@ -98,15 +99,15 @@ class Agent(Struct, frozen=True):
     """Maximum number of concurrent runs of the agent."""
     provider: str | None
     """Provider whose rate limits apply; default: the runner's."""
-    target: dict[str, Any]
+    target: Content[dict[str, Any]]
     """Where runs of the agent happen, unless a schedule has a target."""
-    url: str | None
+    url: Content[str | None]
     """URL of the endpoint, for runners that call one."""
-    command: list[str]
+    command: Content[list[str]]
     """Program of the shell runner, with its arguments."""
-    arguments: list[str]
+    arguments: Content[list[str]]
     """Additional arguments for the tool."""
-    options: dict[str, Any]
+    options: Content[dict[str, Any]]
     """Options that only the runner knows."""
     mcp: bool
     """Whether the agent has the tools of Matins in its runs."""
@@ -114,7 +115,7 @@ class Agent(Struct, frozen=True):
     """Whether the agent is kept from the files of Matins: where the system can, always or never."""
     user: str | None
     """Account that the agent runs as; only where Matins is root."""
-    hidden: list[str]
+    hidden: Content[list[str]]
     """More directories that an isolated agent does not see."""
     memory: str
     """Memory of all processes of a run; `none` for no limit."""
@@ -151,24 +152,24 @@ class ChatApp(Struct, frozen=True):
     """A chat."""
 
     service: str
-    bot_token: str
+    bot_token: Content[str]
     """Where the bot's token is: env:NAME or file:/path."""
-    app_token: str | None
+    app_token: Content[str | None]
     """Where the app-level token for Socket Mode is."""
-    signing_secret: str | None
+    signing_secret: Content[str | None]
     """Where the signing secret for requests to /chat/slack is."""
-    admin: str | None
+    admin: Content[str | None]
     """Id of the channel for requests for approval and for notes."""
-    channels: dict[str, str] | None
+    channels: Content[dict[str, str] | None]
     """Agents by the id of the channel in which they are spoken to."""
-    url: str | None
+    url: Content[str | None]
     """URL of the service's API; default: https://slack.com/api/."""
 
 
 class HeartbeatUrl(Struct, frozen=True):
     """A heartbeat."""
 
-    url: str | None
+    url: Content[str | None]
     """URL outside that is called every minute while all is well."""
 
 
@@ -176,7 +177,7 @@ class Hook(Struct, frozen=True):
     """A hook."""
 
     event: str
-    command: str | list[str]
+    command: Content[str | list[str]]
     """Command for the shell, or a list of a program and its arguments."""
     timeout: str
     """Longest duration of the command."""
@@ -185,7 +186,7 @@ class Hook(Struct, frozen=True):
 class HttpServer(Struct, frozen=True):
     """A HTTP server."""
 
-    public_url: str | None
+    public_url: Content[str | None]
     """URL of a proxy in front of the daemon."""
     trusted_proxies: list[str]
     """Addresses of proxies whose X-Forwarded-Proto is believed; one may open any number."""
@@ -209,9 +210,9 @@ class InboundEndpoint(Struct, frozen=True):
     name: str
     kind: Literal["standard", "github", "stripe", "slack", "gitlab", "hmac", "bearer"]
     """How the sender signs its deliveries."""
-    secret: str
+    secret: Content[str]
     """Where the secret is: env:NAME or file:/path."""
-    previous_secret: str | None
+    previous_secret: Content[str | None]
     """Where the former secret is, which is accepted too while it is replaced."""
     events: list[str]
     """Types of events that count; default: all."""
@@ -219,19 +220,19 @@ class InboundEndpoint(Struct, frozen=True):
     """Largest body that is read."""
     max_per_minute: int
     """Number of deliveries a minute that are accepted."""
-    header: str | None
+    header: Content[str | None]
     """Header with the signature (hmac)."""
-    prefix: str | None
+    prefix: Content[str | None]
     """Text before the signature in its header (hmac)."""
     encoding: Literal["hex", "base64"]
     """Encoding of the signature (hmac)."""
     algorithm: Literal["sha256", "sha512"]
     """Algorithm of the signature (hmac)."""
-    signed: str
+    signed: Content[str]
     """What is signed, with {body} and {timestamp} (hmac)."""
-    timestamp: str | None
+    timestamp: Content[str | None]
     """Header with the time of the signature in seconds (hmac)."""
-    id: str | None
+    id: Content[str | None]
     """Header with the id of the delivery (hmac, bearer); default: a digest of the body."""
     path: str
 
@@ -239,7 +240,7 @@ class InboundEndpoint(Struct, frozen=True):
 class InboundListen(Struct, frozen=True):
     """An address of inbound endpoints."""
 
-    address: str | None
+    address: Content[str | None]
     """Address that serves inbound endpoints and nothing else, from the next start of the daemon on."""
 
 
@@ -268,11 +269,11 @@ class Person(Struct, frozen=True):
     name: str
     role: Literal["owner", "operator", "viewer"]
     """What the person may do."""
-    slack: str | None
+    slack: Content[str | None]
     """Id of the person's Slack user."""
-    discord: str | None
+    discord: Content[str | None]
     """Id of the person's Discord user."""
-    email: str | None
+    email: Content[str | None]
     """Address for mail to the person."""
     timezone: str | None
     """Time zone of the person; default: that of the machine."""
@@ -307,15 +308,15 @@ class QuietHours(Struct, frozen=True):
 class Smtp(Struct, frozen=True):
     """A mail server."""
 
-    host: str | None
+    host: Content[str | None]
     """Host of the server."""
     port: int
     """Port of the server."""
-    user: str | None
+    user: Content[str | None]
     """User name."""
-    password: str | None
+    password: Content[str | None]
     """Where the password is: env:NAME or file:/path."""
-    sender: str | None
+    sender: Content[str | None]
     """Address that messages come from."""
     tls: Literal["starttls", "tls", "none"]
     """How the connection is encrypted; none is for this machine only."""
@@ -329,7 +330,7 @@ class RateLimit(Struct, frozen=True):
     """When the provider serves again."""
     affects: list[str]
     """Agents that it affects; default: all."""
-    reason: str
+    reason: Content[str]
     """Reason for the throttle."""
     activated_at: datetime
     by: str
@@ -339,14 +340,14 @@ class Webhook(Struct, frozen=True):
     """A webhook."""
 
     name: str
-    url: str
+    url: Content[str]
     """URL to which signed events are sent."""
     types: list[str]
     """Types of events; default: all."""
-    secret: str
+    secret: Content[str]
     """Where the signing secret is: env:NAME or file:/path."""
     state: SubscriptionState
-    note: str | None
+    note: Content[str | None]
     created_at: datetime
     created_by: str
 
@@ -357,15 +358,15 @@ class WorkSource(Struct, frozen=True):
     name: str
     kind: Literal["tasks", "github"]
     """Kind of source: `tasks` for a TASKS.yaml, `github` for issues."""
-    path: str
+    path: Content[str]
     """Path of the TASKS.yaml, relative to the agent's directory."""
-    repo: str | None
+    repo: Content[str | None]
     """GitHub repository, as owner/name."""
     labels: list[str]
     """Labels that an issue must have."""
     priorities: list[str]
     """Labels by priority, the most urgent first."""
-    base_url: str
+    base_url: Content[str]
     """URL of the API of another GitHub."""
-    token: str
+    token: Content[str]
     """Where the token is: env:NAME or file:/path."""

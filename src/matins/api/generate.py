@@ -43,6 +43,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from matins.api.results import BudgetUsage
+from matins.api.results.content import Content
 from matins.model.subscription import SubscriptionState
 """
 _STRING, _STRINGS, _MAPPING = "str", "Sequence[str]", "Mapping[str, str]"
@@ -105,6 +106,20 @@ RESULT: Mapping[type[Kind], Callable[[Declared], str]] = {
     kinds.Command: _always("str | list[str]"),
 }
 """The type of a setting in a result."""
+_CONTENT = (
+    kinds.Text,
+    kinds.Template,
+    kinds.Command,
+    kinds.Arguments,
+    kinds.Labels,
+    kinds.Variables,
+    kinds.Target,
+    kinds.Options,
+    kinds.Json,
+    kinds.Secret,
+    kinds.Url,
+)
+"""Kinds of settings whose values are content."""
 
 
 def types_text() -> str:
@@ -183,7 +198,8 @@ def _struct(kind: RecordKind[Any]) -> str:
     lines += [] if kind.single else [f"    {kind.key}: str"]
     for name, declared in kind.table.items():
         nullable = _nullable(declared) or (kind.single and declared.default is None)
-        lines.append(f"    {name}: {_type(RESULT, declared)}{' | None' if nullable else ''}")
+        text = f"{_type(RESULT, declared)}{' | None' if nullable else ''}"
+        lines.append(f"    {name}: {f'Content[{text}]' if isinstance(declared.kind, _CONTENT) else text}")
         lines.append(f'    """{declared.setting.help}"""')
     lines += [f"    {name}: {text}" for name, text in (kind.state_types or {}).items()]
     return "\n".join(lines) + "\n"

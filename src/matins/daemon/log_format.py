@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from matins.errors import InvalidInput
+from matins.model.sentence import joined
 
 _STYLES = ("plain", "json")
 _LOUD = frozenset({"schedule", "run", "approval", "throttle", "budget", "delivery", "hook", "token", "incident"})
@@ -83,7 +84,7 @@ def log_event(event: dict[str, Any]) -> None:
 def _reason(data: dict[str, Any], kind: str) -> str:
     """The sentence of the event, or the first field that says why."""
     if data.get("summary"):
-        return f": {data['summary']}"
+        return f": {joined(data['summary'], data.get('quote'))}"
     text = next((str(data[name]) for name in ("note", "reason", "error") if data.get(name)), "")
     return f": {text.replace('_', ' ')}" if text and text not in kind else ""
 

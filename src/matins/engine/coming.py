@@ -12,6 +12,7 @@ from matins.engine.policies import Policies
 from matins.engine.quiet_hours import quiet_spans
 from matins.engine.reasons import FUTURE, sentence
 from matins.model.run import RunState
+from matins.model.sentence import Sentence
 
 _PREDICTABLE: Mask = sum(BITS[gate.name] for gate in PREDICTABLE)
 _MAX_SPANS = 50
@@ -79,7 +80,7 @@ def coming_spans(timetable: Timetable, start: ForecastStart, end: int) -> list[C
     return spans
 
 
-def slot_sentence(verdict: Verdict | None, at: int, zone: str) -> str | None:
+def slot_sentence(verdict: Verdict | None, at: int, zone: str) -> Sentence | None:
     """Why a slot will not simply run; None if it will."""
     if verdict is None:
         return None

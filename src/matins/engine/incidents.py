@@ -13,6 +13,7 @@ from matins.engine.when.durations import DAY_MS
 from matins.model.audit import StoredEvent
 from matins.model.incident import NO_SCHEDULE, IncidentRow, Resolution
 from matins.model.notice import IncidentKind
+from matins.model.sentence import Sentence
 from matins.model.subscription import destination_of
 
 HOUR_MS = 3_600_000
@@ -43,7 +44,7 @@ class Trouble(NamedTuple):
 
     kind: IncidentKind
     signature: str
-    summary: str
+    summary: Sentence
     error: str | None = None
     schedule_id: int = NO_SCHEDULE
     details: Mapping[str, Any] = {}
@@ -81,18 +82,18 @@ def _over_budget(event: StoredEvent, data: Data) -> Trouble:
 
 
 def _budget_exceeded(event: StoredEvent, data: Data) -> Trouble:
-    return _over_budget(event, {**data, "summary": f"Paused: {data.get('note')}."})
+    return _over_budget(event, {**data, "summary": f"Paused: {data.get('note')}.", "quote": None})
 
 
 def _auto_paused(event: StoredEvent, data: Data) -> Trouble:
     failures = data.get("failures") or 1
     cause = "the last run failed" if failures == 1 else f"{failures} runs in a row failed"
-    return Trouble("paused", "failures", f"Paused: {cause}.", None, event.schedule_id or 0)
+    return Trouble("paused", "failures", Sentence(f"Paused: {cause}."), None, event.schedule_id or 0)
 
 
 def _broken(event: StoredEvent, data: Data) -> Trouble:
     error = data.get("error")
-    return Trouble("broken", signature_of("broken", error), f"Broken: {error}.", error, event.schedule_id or 0)
+    return Trouble("broken", signature_of("broken", error), Sentence("Broken.", error), error, event.schedule_id or 0)
 
 
 def _missed(event: StoredEvent, data: Data) -> Trouble:
@@ -105,14 +106,14 @@ def _missed(event: StoredEvent, data: Data) -> Trouble:
 def _throttled(event: StoredEvent, data: Data) -> Trouble:
     provider = data.get("provider")
     details = {"provider": provider, "until": data.get("resets_at")}
-    summary = f'Provider "{provider}" limits its requests: {str(data.get("reason")).rstrip(".")}.'
+    summary = Sentence(f'Provider "{provider}" limits its requests.', data.get("reason"))
     return Trouble("limit", f"provider {provider}", summary, None, NO_SCHEDULE, details)
 
 
 def _approval(event: StoredEvent, data: Data) -> Trouble:
     number, what = data.get("approval"), {"run": "A run", "budget": "More spending"}.get(str(data.get("kind")))
     details = {"approval": number, "expires_at": data.get("expires_at")}
-    summary = f"{what or 'A proposed schedule'} needs approval: request {number}."
+    summary = Sentence(f"{what or 'A proposed schedule'} needs approval: request {number}.")
     return Trouble("approval", f"approval {number}", summary, None, event.schedule_id or 0, details)
 
 
@@ -121,7 +122,7 @@ def _undelivered(event: StoredEvent, data: Data) -> Trouble | None:
     if name is None or data.get("by") not in (None, "matins"):
         return None
     error = data.get("error") or data.get("note")
-    summary = f'Messages do not arrive at the destination "{name}": {str(error).rstrip(".")}.'
+    summary = Sentence(f'Messages do not arrive at the destination "{name}".', error)
     details = {"destination": name, "gone": event.type == "subscription.paused"}
     return Trouble("undelivered", name, summary, error, NO_SCHEDULE, details)
 
@@ -150,8 +151,8 @@ def trouble_of(event: StoredEvent, data: Data) -> Trouble | None:
     return None if read is None else read(event, data)
 
 
-def _summary(event: StoredEvent, data: Data) -> str:
-    return str(data.get("summary") or event.type)
+def _summary(event: StoredEvent, data: Data) -> Sentence:
+    return Sentence(str(data.get("summary") or event.type), data.get("quote"))
 
 
 # -- what events end
@@ -228,7 +229,7 @@ def _opened(trouble: Trouble, event: StoredEvent, told_this_hour: int, now: int)
     gathering = trouble.kind == "missed"
     next_at = now + GROUPING_MS if gathering else next_reminder(trouble.kind, now, now)
     incident = IncidentRow(
-        0, trouble.schedule_id, trouble.kind, trouble.signature, trouble.summary, trouble.error, event.run_id,
+        0, trouble.schedule_id, trouble.kind, trouble.signature, *trouble.summary, trouble.error, event.run_id,
         trouble.counts, _json(trouble.details), now, event.at, 0, 0, next_at,
     )  # fmt: skip
     return Step("opened", incident, not gathering and told_this_hour < MAX_NEW_PER_HOUR)
@@ -237,8 +238,8 @@ def _opened(trouble: Trouble, event: StoredEvent, told_this_hour: int, now: int)
 def _repeated(incident: IncidentRow, trouble: Trouble, event: StoredEvent) -> Step:
     details = _gathered(incident, trouble) if trouble.kind == "missed" else trouble.details
     changed = incident._replace(
-        summary=trouble.summary, error=trouble.error, run_id=event.run_id, times=incident.times + trouble.counts,
-        details=_json(details), last_at=event.at,
+        summary=trouble.summary.text, quote=trouble.summary.quote, error=trouble.error, run_id=event.run_id,
+        times=incident.times + trouble.counts, details=_json(details), last_at=event.at,
     )  # fmt: skip
     return Step("repeated", changed, False)
 

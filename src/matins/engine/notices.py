@@ -19,6 +19,7 @@ from matins.model.destination import Destination
 from matins.model.incident import IncidentRow
 from matins.model.notice import NOBODY
 from matins.model.schedule import ScheduleDefinition
+from matins.model.sentence import joined
 
 Level = Literal["bad", "good", "info"]
 MAX_OUTPUT_LINES, MAX_OUTPUT_LENGTH = 10, 1_500
@@ -139,8 +140,9 @@ def message_of(
 
 def _lines(action: Action, incident: IncidentRow, subject: Subject, now: int) -> list[str]:
     details, error = orjson.loads(incident.details), incident.error
-    lines = [clean_text(incident.summary)]
-    if error and error.rstrip(".") not in incident.summary:
+    summary = joined(incident.summary, incident.quote)
+    lines = [clean_text(summary)]
+    if error and error.rstrip(".") not in summary:
         lines.append(clean_text(error))
     if incident.kind == "missed":
         first, last = (local_time(details[key], subject.zone) for key in ("from", "to"))
@@ -155,7 +157,7 @@ def _lines(action: Action, incident: IncidentRow, subject: Subject, now: int) ->
 
 
 def _recovered_lines(incident: IncidentRow) -> list[str]:
-    return [f"The last error was: {clean_text(incident.error or incident.summary)}"]
+    return [f"The last error was: {clean_text(incident.error or joined(incident.summary, incident.quote))}"]
 
 
 def _commands(incident: IncidentRow, name: str) -> tuple[str, ...]:

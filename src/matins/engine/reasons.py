@@ -1,4 +1,4 @@
-"""One sentence for each reason code: the state, a colon, the reason."""
+"""One sentence for each reason code: the state, a colon, the reason. What others wrote about it is its quote."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from matins.engine.when.durations import DAY_MS
 from matins.engine.when.zones import load_zone
 from matins.model.counting import counted
 from matins.model.run import RunRecord, RunState
+from matins.model.sentence import Sentence
 
 RESOLVED = "resolved_by_"
 """The prefix of a reason code. The rest names who resolved the run."""
 _SHOWN_DENIALS = 3
 _LIVE = {"ready": "about to start"}
+TIMEOUTS = ("the run exceeded its timeout", "the run printed nothing for longer than its idle timeout")
+AND_ENDED, LAST_PROBLEM = " and was ended", "; its last problem: "
+"""The error of a run that was ended: one of these sentences, and what its tool complained of last."""
 _GATES = {
     "guard": "the guard",
     "pre_check": "the pre-check",
@@ -64,8 +68,9 @@ class ReasonContext:
         number = self[key]
         return f"run {number} of this schedule" if number and number != "0" else "an earlier run of this schedule"
 
-    def because(self, key: str) -> str:
-        return f": {str(self[key]).rstrip('.')}" if self[key] else ""
+    def quote(self, key: str) -> str | None:
+        """What a tool, a check or a person wrote."""
+        return str(self[key]) if self[key] else None
 
 
 def sentence(
@@ -76,19 +81,20 @@ def sentence(
     state: RunState | None = None,
     at: int | None = None,
     tense: Tense = PAST,
-) -> str:
+) -> Sentence:
     """The reason as a sentence. A `state` comes first: `Skipped: quiet hours "nights" were active until …`."""
     verbs = NOW if tense is PAST and state in (RunState.WAITING, RunState.QUEUED) else tense
     context = ReasonContext({"reason": reason, **(evidence or {})}, zone, at, verbs)
     code = RESOLVED if reason.startswith(RESOLVED) else reason
     cause = CAUSES[code](context) if code in CAUSES else f'the reason is "{reason}"'
+    text, quote = cause if isinstance(cause, Sentence) else (cause, None)
     if state is None or code in _WITH_STATE:
-        return f"{cause[0].upper()}{cause[1:]}."
+        return Sentence(f"{text[0].upper()}{text[1:]}.", quote)
     many = _many(context) if state is RunState.SKIPPED else ""
-    return f"{_prefix(code, state, context, tense)}: {cause}{many}."
+    return Sentence(f"{_prefix(code, state, context, tense)}: {text}{many}.", quote)
 
 
-def run_summary(run: RunRecord, zone: str) -> str:
+def run_summary(run: RunRecord, zone: str) -> Sentence:
     """The state of a run and its reason, in one sentence."""
     evidence = {
         **(run.evidence or {}),
@@ -103,7 +109,12 @@ def run_summary(run: RunRecord, zone: str) -> str:
     if run.reason is not None:
         return sentence(run.reason, evidence, zone, state=run.state, at=run.slot or run.planned_at)
     context = ReasonContext(evidence, zone, None, PAST)
-    return f"{_WITHOUT_REASON.get(run.state, _ended)(run, context)}{_many(context)}."
+    return Sentence(f"{_WITHOUT_REASON.get(run.state, _ended)(run, context)}{_many(context)}.")
+
+
+def summary_data(summary: Sentence) -> dict[str, Any]:
+    """The sentence as events carry it."""
+    return {"summary": summary.text} if summary.quote is None else {"summary": summary.text, "quote": summary.quote}
 
 
 def local_time(at: int, zone: str, beside: int | None = None) -> str:
@@ -169,9 +180,9 @@ def _quiet_hours(context: ReasonContext) -> str:
     return f'quiet hours "{context["policy"]}" {were} active until {context.local_time("until")}'
 
 
-def _throttled(context: ReasonContext) -> str:
-    why = f" ({context['why']})" if context["why"] else ""
-    return f'provider "{context["provider"]}" {context.tense.was} throttled until {context.local_time("until")}{why}'
+def _throttled(context: ReasonContext) -> Sentence:
+    text = f'provider "{context["provider"]}" {context.tense.was} throttled until {context.local_time("until")}'
+    return Sentence(text, context.quote("why"))
 
 
 def _coalesced(context: ReasonContext) -> str:
@@ -181,12 +192,9 @@ def _coalesced(context: ReasonContext) -> str:
     return f"{context.run()} {context.tense.still} waiting for {what} until {until} and covers this slot"
 
 
-def _over_budget(context: ReasonContext) -> str:
+def _over_budget(context: ReasonContext) -> str | Sentence:
     if context["budget"] is None:
-        error = context["error"] or ""
-        if error.startswith("It "):  # the error is a full sentence
-            return f"it {error[3:].rstrip('.')}"
-        return f"the run reached its limit{context.because('error')}"
+        return Sentence("the run reached its limit", context.quote("error"))
     resets = (
         f". It resets on {local_time(context['resets_at'], context.zone)}" if context["resets_at"] is not None else ""
     )
@@ -208,9 +216,9 @@ def _signed(amount: str) -> int:
     return -value if amount.startswith("-") else value
 
 
-def _rejected(context: ReasonContext) -> str:
+def _rejected(context: ReasonContext) -> Sentence:
     gate = context["gate"] or context["reason"]
-    return f"{_GATES.get(gate, gate)} rejected the run{context.because('message')}"
+    return Sentence(f"{_GATES.get(gate, gate)} rejected the run", context.quote("message"))
 
 
 def _queue_full(context: ReasonContext) -> str:
@@ -238,49 +246,50 @@ def _no_work(context: ReasonContext) -> str:
     return f'work source "{source}" had no item to claim' if source else "there was no work"
 
 
-def _failed(context: ReasonContext) -> str:
+def _failed(context: ReasonContext) -> Sentence:
     titles = " and ".join(f'"{title}"' for title in context["steps"] or ())
-    steps = f": {'steps' if len(context['steps']) > 1 else 'step'} {titles}" if titles else ""
-    return f"failed{steps}{context.because('error')}"
+    steps = f"{'steps' if len(context['steps']) > 1 else 'step'} {titles}" if titles else None
+    return Sentence("failed", ": ".join(part for part in (steps, context.quote("error")) if part) or None)
 
 
-def _awaiting_approval(context: ReasonContext) -> str:
+def _awaiting_approval(context: ReasonContext) -> str | Sentence:
     changed = context["changed"]
     if not changed:
         return "the run needs approval"
-    return f"{', '.join(changed)} changed after a person approved it, so the run needs approval again"
+    text = "the run needs approval again, because files changed after a person approved it"
+    return Sentence(text, ", ".join(changed))
 
 
-def _approval(context: ReasonContext) -> str:
+def _approval(context: ReasonContext, what: str) -> Sentence:
     if context["steps"]:
-        return f'the approval of step "{context["steps"][0]}"'
-    return f"approval {context['approval']}" if context["approval"] else "the approval"
+        return Sentence(f"the approval of a step {what}", str(context["steps"][0]))
+    return Sentence(f"approval {context['approval']} {what}" if context["approval"] else f"the approval {what}")
 
 
 def _target(context: ReasonContext) -> str:
     return context["target"] or "session"
 
 
-def _timed_out(context: ReasonContext) -> str:
+def _timed_out(context: ReasonContext) -> Sentence:
     """The error of an agent's run says which timeout it was, and the last problem of its tool."""
-    error = context["error"] or ""
-    return error if error.startswith("the run ") else "the run exceeded its timeout"
+    text, _, problem = (context["error"] or "").partition(LAST_PROBLEM)
+    return Sentence(text, problem or None) if text.removesuffix(AND_ENDED) in TIMEOUTS else Sentence(TIMEOUTS[0])
 
 
-def _with_denials(context: ReasonContext) -> str:
+def _with_denials(context: ReasonContext) -> Sentence:
     denials: list[str] = context["denials"] or []
-    shown = f": {'; '.join(denials[:_SHOWN_DENIALS])}" if denials else ""
     more = f" and {len(denials) - _SHOWN_DENIALS} more" if len(denials) > _SHOWN_DENIALS else ""
-    return f"{'a tool call was' if len(denials) == 1 else 'tool calls were'} denied{shown}{more}"
+    shown = "; ".join(denials[:_SHOWN_DENIALS]) + more
+    return Sentence(f"{'a tool call was' if len(denials) == 1 else 'tool calls were'} denied", shown or None)
 
 
-def _cancelled(context: ReasonContext) -> str:
+def _cancelled(context: ReasonContext) -> Sentence:
     """The cause. In the evidence of a manual run, `by` may be no string: it is who started the run."""
     by = context["by"]
-    return f"cancelled by {by}" if isinstance(by, str) else "cancelled"
+    return Sentence(f"cancelled by {by}" if isinstance(by, str) else "cancelled", context.quote("note"))
 
 
-CAUSES: dict[str, Callable[[ReasonContext], str]] = {
+CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "already_running": _already_running,
     "waiting_for": lambda context: f"{context.run()} must end first",
     "cancelling_other": _cancelling,
@@ -302,8 +311,8 @@ CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "hook": _rejected,
     "checking": lambda context: "the guard, the pre-check or a hook has not answered",
     "awaiting_approval": _awaiting_approval,
-    "approval_expired": lambda context: f"{_approval(context)} was not answered in time",
-    "denied": lambda context: f"{_approval(context)} was denied",
+    "approval_expired": lambda context: _approval(context, "was not answered in time"),
+    "denied": lambda context: _approval(context, "was denied"),
     "paused": lambda context: "the schedule is paused. The run continues when the schedule is resumed",
     "missed": _missed,
     "no_agent": lambda context: f"there is no agent {context['agent']}",
@@ -311,10 +320,10 @@ CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "failed": _failed,
     "clock_went_back": lambda context: "the clock was set back, and the slot is still to come",
     "mission_aborted": lambda context: "the mission was aborted",
-    "step_failed": lambda context: f'step "{context["step"]}" did not succeed',
+    "step_failed": lambda context: Sentence("another step did not succeed", context.quote("step")),
     "waiting_for_step": lambda context: "another step must succeed first",
     "carried_over": lambda context: "the step succeeded before, and is not repeated",
-    "failed_attempt": lambda context: f"attempt {context['attempt'] or 1} failed{context.because('error')}",
+    "failed_attempt": lambda context: Sentence(f"attempt {context['attempt'] or 1} failed", context.quote("error")),
     "timed_out": _timed_out,
     "with_denials": _with_denials,
     "cancelled": _cancelled,
@@ -336,7 +345,10 @@ CAUSES: dict[str, Callable[[ReasonContext], str]] = {
     "worker_lost": lambda context: "the worker process is gone",
     "unreadable": lambda context: "the worker process is gone, and the settings of the run cannot be read",
     "woken": lambda context: "the wait is over, and the gates are checked again",
-    RESOLVED: lambda context: f"resolved by {context['reason'].removeprefix(RESOLVED)}{context.because('became')}",
+    RESOLVED: lambda context: (
+        f"resolved by {context['reason'].removeprefix(RESOLVED)}"
+        + (f": {context['became']}" if context["became"] else "")
+    ),
 }
 _WITH_STATE = frozenset(["failed", "cancelled", RESOLVED])
 """Reasons whose sentence already starts with the state."""

@@ -20,6 +20,8 @@ class RunSpan(NamedTuple):
     end: int | None
     """None while it goes on."""
     state: str | None = None
+    title: str | None = None
+    """Of a step."""
 
 
 class RunHistory(NamedTuple):
@@ -78,7 +80,7 @@ def _attempts(history: RunHistory) -> Iterable[RunSpan]:
 def _steps(steps: Sequence[tuple[str, RunRecord]]) -> Iterable[RunSpan]:
     for title, step in steps:
         if step.started_at is not None:
-            yield RunSpan("step", title, step.started_at, step.ended_at, step.display_state)
+            yield RunSpan("step", f"Step {step.step}", step.started_at, step.ended_at, step.display_state, title)
 
 
 def _with_waits(run: RunRecord, known: Sequence[RunSpan]) -> Iterable[RunSpan]:

@@ -18,6 +18,7 @@ from matins.errors import MatinsError
 from matins.executors.destinations.protocol import Address, NotDelivered
 from matins.executors.registry import destination_kinds
 from matins.model.destination import Destination
+from matins.model.sentence import joined
 from matins.model.subscription import destination_of
 from matins.net.outbound import AddressRefused, HttpClient, Unreachable
 from matins.ports import Clock, Store
@@ -72,7 +73,11 @@ class Notices:
             return None
         # The message says what was so when it was decided, however late it arrives.
         told = incident._replace(
-            times=data["count"], summary=data["summary"], error=data.get("error"), run_id=event.run_id
+            times=data["count"],
+            summary=data["summary"],
+            quote=data.get("quote"),
+            error=data.get("error"),
+            run_id=event.run_id,
         )
         output = "" if event.run_id is None else self._tail(event.run_id)
         return message_of(_ACTIONS[event.type], told, subject, event.at, output=output, base_url=self._base_url())
@@ -126,7 +131,8 @@ class Pings:
         return self._call(url, body, last=delivery.attempts + 1 >= MAX_PING_ATTEMPTS)
 
     def _body(self, delivery: EventDelivery, run_id: int) -> bytes:
-        summary = orjson.loads(delivery.event.data or b"{}").get("summary", "")
+        data: dict[str, Any] = orjson.loads(delivery.event.data or b"{}")
+        summary = joined(data.get("summary", ""), data.get("quote"))
         return f"{summary}\n{last_lines(self._tail(run_id))}".strip().encode()[:_MAX_PING_BYTES]
 
     def _call(self, url: str, body: bytes, *, last: bool) -> DeliveryResult:

@@ -8,6 +8,7 @@ from typing import Any
 
 from matins.engine.policies import Policies
 from matins.engine.prices import estimate, price_of
+from matins.engine.reasons import AND_ENDED, LAST_PROBLEM, TIMEOUTS
 from matins.errors import MatinsError
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.runners.protocol import Call, RunnerResult
@@ -20,8 +21,8 @@ _MAX_TEXT_LENGTH = 32_000
 _MAX_END_LENGTH = 8_000
 _ENDED = {
     "supervisor": "the run stopped its supervisor,",
-    "timeout": "the run exceeded its timeout",
-    "idle_timeout": "the run printed nothing for longer than its idle timeout",
+    "timeout": TIMEOUTS[0],
+    "idle_timeout": TIMEOUTS[1],
     "memory": "the run exceeded its memory limit",
     "processes": "the run exceeded its process limit",
     "cpu": "the run exceeded its CPU limit",
@@ -143,8 +144,8 @@ def _failure_text(result: RunnerResult, process: ProcessOutcome) -> str:
     if process.error:
         return f"the process was not started: {process.error}"
     if process.ended_by in _ENDED:
-        complaint = f"; its last problem: {without_escapes(result.complaint)}" if result.complaint else ""
-        return f"{_ENDED[process.ended_by]} and was ended{complaint}"
+        complaint = f"{LAST_PROBLEM}{without_escapes(result.complaint)}" if result.complaint else ""
+        return f"{_ENDED[process.ended_by]}{AND_ENDED}{complaint}"
     if result.declared == "failed":
         return f"the agent reported a failure: {result.reason or 'no reason given'}"
     if result.error:

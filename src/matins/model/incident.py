@@ -20,6 +20,8 @@ class IncidentRow(NamedTuple):
     """What equal troubles have in common."""
     summary: str
     """The sentence of the newest event."""
+    quote: str | None
+    """What a tool, a check or a person wrote about it."""
     error: str | None
     run_id: int | None
     """The newest run."""

@@ -15,6 +15,8 @@ class ScheduleFilter(NamedTuple):
     tab: ScheduleTab = "all"
     query: str | None = None
     """A pattern in lower case, with `!` before a character that means itself."""
+    reader: str | None = None
+    """The agent that asks, if it may look into the settings of its own schedules only."""
 
 
 class RunFilter(NamedTuple):

@@ -357,6 +357,7 @@ class CheckRow(NamedTuple):
     duration_ms: int
     exit_code: int | None
     verdict: str
+    reason: str | None
     output: str
 
 

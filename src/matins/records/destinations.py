@@ -81,7 +81,7 @@ DESTINATIONS = RecordKind(
     order=0,
     complete=_complete,
     state=_state,
-    state_types={"state": "SubscriptionState", "note": "str | None"},
+    state_types={"state": "SubscriptionState", "note": "Content[str | None]"},
     hidden=_without_path,
     columns=(
         Column("NAME", "name"),

@@ -80,7 +80,7 @@ WEBHOOKS = RecordKind(
     complete=_complete,
     state=_state,
     state_types={
-        "state": "SubscriptionState", "note": "str | None", "created_at": "datetime", "created_by": "str",
+        "state": "SubscriptionState", "note": "Content[str | None]", "created_at": "datetime", "created_by": "str",
     },
     hidden=_without_path,
     columns=(

@@ -190,7 +190,6 @@ def record_checks(transaction: Transaction, checked: list[CheckedRun], now: int)
     for item in checked:
         check, against = item.check, item.refusal
         for result in item.results:
-            verdict = result.reason or result.verdict
             row = CheckRow(
                 check.run_id,
                 check.epoch,
@@ -198,7 +197,8 @@ def record_checks(transaction: Transaction, checked: list[CheckedRun], now: int)
                 now,
                 result.duration_ms,
                 result.exit_code,
-                verdict,
+                result.verdict,
+                result.reason,
                 result.output,
             )
             transaction.insert_check(row)

@@ -117,6 +117,8 @@ def incident_event_data(incident: IncidentRow) -> dict[str, Any]:
         "count": incident.times,
         "opened_at": incident.opened_at,
     }
+    if incident.quote is not None:
+        data["quote"] = incident.quote
     if incident.error is not None:
         data["error"] = incident.error
     if incident.resolution is not None:

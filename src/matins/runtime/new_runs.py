@@ -8,10 +8,11 @@ import orjson
 
 from matins.engine.audit_runs import end_facts
 from matins.engine.planning import PlannedRun
-from matins.engine.reasons import sentence
+from matins.engine.reasons import sentence, summary_data
 from matins.engine.transitions import INITIAL_STATES
 from matins.model.rows import NewEvent, NewRun
 from matins.model.run import RunState
+from matins.model.sentence import Sentence
 from matins.runtime.catalog import CompiledSchedule
 
 
@@ -33,7 +34,7 @@ def planned_event(run_id: int, item: CompiledSchedule, planned: PlannedRun, now:
     if planned.reason is not None:
         data = {"reason": planned.reason, **data, **(planned.evidence or {})}
         if not planned.state.live:
-            data |= {"summary": _summary(item, planned, planned.reason, now), **end_facts(item.rev, None)}
+            data |= {**summary_data(_summary(item, planned, planned.reason, now)), **end_facts(item.rev, None)}
     return NewEvent(now, INITIAL_STATES[planned.state], item.schedule_id, run_id, data)
 
 
@@ -44,7 +45,7 @@ def covered(slot: int | None, slots: int, first: int | None) -> dict[str, Any]:
     return {"slot": slot, "slots": slots, "first": first}
 
 
-def _summary(item: CompiledSchedule, planned: PlannedRun, reason: str, now: int) -> str:
+def _summary(item: CompiledSchedule, planned: PlannedRun, reason: str, now: int) -> Sentence:
     """The sentence of `why` for a slot that did not run."""
     evidence = {"slots": planned.slots, "first": planned.first, "last": planned.slot, **(planned.evidence or {})}
     zone = item.definition.trigger.timezone

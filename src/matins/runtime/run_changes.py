@@ -10,7 +10,7 @@ import orjson
 from matins.engine.audit_runs import end_facts
 from matins.engine.gates.paused import BY_FAILURES
 from matins.engine.planning import Timetable
-from matins.engine.reasons import last_error, sentence
+from matins.engine.reasons import last_error, sentence, summary_data
 from matins.engine.targets import BY_SESSION_ID, SESSION_GONE
 from matins.engine.transitions import (
     BLOCK,
@@ -148,15 +148,21 @@ def _keeps_permits(change: RunChange) -> bool:
 
 
 def end_runs(
-    transaction: Transaction, catalog: Catalog, run_ids: Sequence[int], now: int, reason: str, by: str | None = None
+    transaction: Transaction,
+    catalog: Catalog,
+    run_ids: Sequence[int],
+    now: int,
+    reason: str,
+    by: str | None = None,
+    note: str | None = None,
 ) -> None:
     """End runs. Waiting runs, and held runs of dead workers, end immediately. Running ones are marked, and end when
-    their worker has stopped them."""
+    their worker has stopped them. `note` is why, in the words of who ends them."""
     rows = transaction.live_runs(run_ids)  # their schedules are locked: from here on, no run unfolds into steps
     rows += transaction.live_runs(transaction.live_steps([row.id for row in rows]))
     compiled = catalog.compiled(transaction, {row.key for row in rows})
     workers = {worker.id for worker in transaction.workers()} if rows else set[int]()
-    author = {} if by is None else {"by": by}
+    author = {name: value for name, value in (("by", by), ("note", note)) if value is not None}
     changes: list[RunChange] = []
     for row in rows:
         item = compiled.get(row.key)
@@ -202,7 +208,7 @@ def end_unreadable(transaction: Transaction, rows: Sequence[StartedRun], now: in
         if (row.id, row.epoch) in settled:
             transaction.release_permits([row.id])
             kind = step_event(t.event) if row.step else t.event
-            summary = sentence("unreadable", None, "UTC", state=t.target)
+            summary = sentence("unreadable", None, "UTC", state=t.target).text
             data = {"reason": "unreadable", "summary": summary, "epoch": row.epoch, **end_facts(row.rev, None)}
             transaction.events.append(NewEvent(now, kind, row.schedule_id, row.id, data))
     steps = [row.id for row in rows if row.step and (row.id, row.epoch) in settled]
@@ -266,7 +272,7 @@ def _cause(change: RunChange, reason: str) -> dict[str, Any]:
     facts = {"attempt": change.attempt, "again": change.not_before, "error": error, "became": state.label}
     zone, at = change.compiled.definition.trigger.timezone, change.slot or change.at
     summary = sentence(reason, {**facts, **(change.evidence or {})}, zone, state=state, at=at)
-    return {"summary": summary} if error is None else {"summary": summary, "error": error}
+    return summary_data(summary) if error is None else {**summary_data(summary), "error": error}
 
 
 def _move_cursors(transaction: Transaction, over: list[RunChange]) -> None:

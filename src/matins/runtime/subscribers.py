@@ -344,9 +344,9 @@ def _record_discarded(turn: Turn, name: str, delivery: EventDelivery, attempts: 
 def _record_hook(turn: Turn, delivery: EventDelivery, ran: HookResult) -> None:
     assert delivery.run is not None
     run, reason = delivery.run, storable_text(ran.failure)
-    verdict = reason or "pass"
+    verdict = "pass" if reason is None else "fail"
     turn.transaction.insert_check(
-        CheckRow(run.id, run.epoch, ran.kind, turn.now, ran.duration_ms, ran.exit_code, verdict, ran.output)
+        CheckRow(run.id, run.epoch, ran.kind, turn.now, ran.duration_ms, ran.exit_code, verdict, reason, ran.output)
     )
     if reason is not None:
         data = {"hook": ran.kind, "run_state": run.state.label, "message": reason, "exit_code": ran.exit_code}

@@ -87,6 +87,8 @@ class Attention:
                 "incident",
                 f"{name}{row.summary.removesuffix('.')}{often}.",
                 f"matins incidents show {row.id}",
+                quote=row.quote,
+                schedule_id=None if schedule is None else str(schedule.id),
                 schedule=None if schedule is None else schedule.name,
                 agent=None if schedule is None else schedule.agent,
                 run_id=None if row.run_id is None else str(row.run_id),
@@ -112,6 +114,7 @@ class Attention:
                 "approval",
                 f"Approval {asked.id}: {asked.requested_by} asks for {about} {schedule.name}.",
                 f"matins approvals show {asked.id}",
+                schedule_id=str(schedule.id),
                 schedule=schedule.name,
                 agent=schedule.agent,
                 run_id=None if asked.run_id is None else str(asked.run_id),
@@ -121,11 +124,13 @@ class Attention:
 
     def _stopped(self, transaction: Transaction) -> Iterator[AttentionItem]:
         for schedule in self.core.schedules(transaction, transaction.stopped_schedules(_MAX_ITEMS)).values():
-            broken = schedule.state == "broken"
+            broken, report = schedule.state == "broken", state_report(schedule)
             yield AttentionItem(
                 "broken" if broken else "paused",
-                f"{schedule.name}: {state_report(schedule).sentence}",
+                f"{schedule.name}: {report.sentence}",
                 f"matins {'show' if broken else 'resume'} {shlex.quote(schedule.name)}",
+                quote=report.quote,
+                schedule_id=str(schedule.id),
                 schedule=schedule.name,
                 agent=schedule.agent,
                 since=to_datetime(schedule.paused_at or schedule.updated_at),

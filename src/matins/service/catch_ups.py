@@ -21,6 +21,7 @@ from matins.model.counting import counted
 from matins.model.rows import ScheduleRow
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
+from matins.model.sentence import Sentence
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.planner import live_runs
@@ -44,18 +45,20 @@ class CatchUps:
         _check_past(since, now)
         with self.core.store.reading() as transaction:
             schedule = self.core.find(transaction, name, agent)
-            compiled = self.core.compiled(transaction, schedule)
+            compiled, number = self.core.compiled(transaction, schedule), str(schedule.id)
             if schedule.state != "active":
-                return CatchUp(schedule.name, to_datetime(since or now), state_report(schedule).sentence)
+                report = state_report(schedule)
+                return CatchUp(number, schedule.name, to_datetime(since or now), report.sentence, report.quote)
             slot = _first_slot(schedule, compiled, since, now)
             if slot is None:
                 following = to_datetime(schedule.next_slot)
-                return CatchUp(schedule.name, to_datetime(since or now), "Nothing is overdue.", next_slot=following)
+                since_at = to_datetime(since or now)
+                return CatchUp(number, schedule.name, since_at, "Nothing is overdue.", next_slot=following)
             used = transaction.window_used(schedule.id) if since is None else 0
             facts = present_facts(transaction, self.core.catalog.policies(transaction), schedule, compiled, now)
         plan = compiled.timetable.plan(schedule.id, slot, used, schedule.executions, facts, now)
         zone = compiled.definition.trigger.timezone
-        return _made_up(schedule.name, slot if since is None else since, plan, zone, now)
+        return _made_up(schedule, slot if since is None else since, plan, zone, now)
 
     def preview_catch_up_all(self, principal: Principal, *, since: int | None = None) -> CatchUpAll:
         now = self.core.clock.now_ms()
@@ -99,7 +102,7 @@ class CatchUps:
             facts = facts._replace(backs_off_until=backs_off)
             plan = timetable.plan(row.id, slot, 0, schedule.executions, facts, now)
             zone = compiled.definition.trigger.timezone
-            made = _made_up(schedule.name, slot if since is None else since, plan, zone, now)
+            made = _made_up(schedule, slot if since is None else since, plan, zone, now)
             found.append(((schedule.name, schedule.agent), made))
         return found
 
@@ -129,7 +132,7 @@ def _summary(found: Sequence[CatchUp], runs: int, missed: int) -> str:
     return f"{schedules}: {runs} {'run' if runs == 1 else 'runs'} would start, {missed} slots would be missed."
 
 
-def _made_up(name: str, since: int, plan: Plan, zone: str, now: int) -> CatchUp:
+def _made_up(schedule: ScheduleRecord, since: int, plan: Plan, zone: str, now: int) -> CatchUp:
     planned_runs = plan.runs
     runs = sum(planned.state < RunState.SUCCEEDED for planned in planned_runs)
     missed = sum(planned.slots for planned in planned_runs if planned.state is RunState.MISSED)
@@ -139,15 +142,24 @@ def _made_up(name: str, since: int, plan: Plan, zone: str, now: int) -> CatchUp:
     parts = [f"{count} {label}" for label, count in (*counts.items(), ("to run", runs)) if count]
     summary = f"{counted(slots, 'slot')} since {local_time(since, zone)}: {', '.join(parts)}."
     records = [_record(planned, zone, now) for planned in planned_runs]
-    return CatchUp(name, to_datetime(since), summary, records, runs, missed, to_datetime(plan.next_slot))
+    return CatchUp(
+        schedule_id=str(schedule.id),
+        schedule=schedule.name,
+        since=to_datetime(since),
+        summary=summary,
+        records=records,
+        runs=runs,
+        missed=missed,
+        next_slot=to_datetime(plan.next_slot),
+    )
 
 
 def _record(planned: PlannedRun, zone: str, now: int) -> CatchUpRun:
     assert planned.slot is not None
     label = {RunState.READY: "runs", RunState.WAITING: "deferred"}.get(planned.state, planned.state.label)
     if planned.reason is None:
-        text = "Runs." if planned.slots == 1 else f"Runs once for {counted(planned.slots, 'slot')}."
+        text = Sentence("Runs." if planned.slots == 1 else f"Runs once for {counted(planned.slots, 'slot')}.")
     else:
         evidence = {"slots": planned.slots, "first": planned.first, "last": planned.slot, **(planned.evidence or {})}
         text = sentence(planned.reason, evidence, zone, state=planned.state, at=now, tense=NOW)
-    return CatchUpRun(to_datetime(planned.slot), to_datetime(planned.first), planned.slots, label, text)
+    return CatchUpRun(to_datetime(planned.slot), to_datetime(planned.first), planned.slots, label, *text)

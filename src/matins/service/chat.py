@@ -196,7 +196,7 @@ class ChatRecords:
             place=place,
             channel=target if thread is None else thread.channel,
             text=text,
-            reason=(run.evidence or {}).get("note") or run_summary(run, zone),
+            reason=(run.evidence or {}).get("note") or run_summary(run, zone).joined,
         )
 
     def _calling_place(self, transaction: Transaction, run_id: int) -> str | None:

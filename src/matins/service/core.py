@@ -59,6 +59,12 @@ class Core:
         with self.store.reading() as transaction:
             return self.catalog.policies(transaction)
 
+    def limited_reader(self, principal: Principal) -> str | None:
+        """The agent that asks, if it sees only its own content; None for whoever sees all."""
+        if principal.role != "agent" or self.policies().rules_for(principal.name).sees == "all":
+            return None
+        return principal.name
+
     def parse_context(self, policies: Policies, now: int) -> ParseContext:
         return ParseContext(now, policies.rates, self.clock.local_zone())
 
@@ -118,7 +124,7 @@ class Core:
     def compiled_at(self, transaction: Transaction, schedule: ScheduleRecord, rev: int) -> CompiledSchedule:
         compiled = self.catalog.compiled(transaction, [(schedule.id, rev, 0)])[schedule.id, rev, 0]
         if isinstance(compiled, Exception):
-            message = f'The settings of "{schedule.name}" cannot be read: {compiled}'
+            message = f'The settings of "{schedule.name}" cannot be read.'
             raise Conflict(message, value=schedule.name, hint="Edit the schedule, then resume it.") from compiled
         return compiled
 

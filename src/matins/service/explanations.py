@@ -14,6 +14,7 @@ from matins.model.access import Principal
 from matins.model.rows import WorkerRow
 from matins.model.run import RunRecord, RunState
 from matins.model.schedule import HELD_STATES, ScheduleRecord
+from matins.model.sentence import Sentence
 from matins.model.trigger import Interval
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
@@ -35,7 +36,7 @@ _MAX_CALLS = 20
 
 class _Answer(NamedTuple):
     status: Status
-    summary: str
+    summary: Sentence
     run: RunRecord | None = None
     slot: Slot | None = None
     nearest: tuple[int, ...] = ()
@@ -72,13 +73,15 @@ class Explanations:
             question = _Question(transaction, policies, schedule, compiled, now, len(engines))
             answer = _last(question) if at is None else self._about(question, at)
             return Explanation(
+                schedule_id=str(schedule.id),
                 schedule=schedule.name,
                 agent=schedule.agent,
                 state=schedule.state,
                 timezone=question.zone,
                 at=to_datetime(at),
                 status=answer.status,
-                summary=answer.summary,
+                summary=answer.summary.text,
+                quote=answer.summary.quote,
                 run=None if answer.run is None else self._detail(transaction, answer.run, question.zone),
                 slot=answer.slot,
                 nearest=[to_datetime(slot) for slot in answer.nearest],
@@ -102,7 +105,8 @@ class Explanations:
         sentence = run_summary(run, zone)
         return RunDetail(
             run=whole_result(transaction, self.core.catalog, run),
-            sentence=sentence,
+            sentence=sentence.text,
+            quote=sentence.quote,
             attempts=[
                 AttemptSummary(row.epoch, str(row.owner), to_datetime(row.started_at))
                 for row in transaction.attempts(run.id)
@@ -125,7 +129,7 @@ class Explanations:
                 return _recorded(question, run)
         if at < schedule.created_at:
             made = question.local(schedule.created_at)
-            return _Answer("before", f"The schedule did not exist then. It was added on {made}.")
+            return _Answer("before", Sentence(f"The schedule did not exist then. It was added on {made}."))
         if not _is_slot(question.compiled, schedule, at):
             return _no_slot(question, at)
         if schedule.next_slot is not None and at >= schedule.next_slot:
@@ -140,7 +144,7 @@ def _last(question: _Question) -> _Answer:
         (_recorded(question, run_record(row)) for row in question.transaction.newest_runs([schedule.id])), None
     )
     if schedule.state in HELD_STATES:
-        stopped = state_report(schedule).sentence
+        stopped = _state(schedule)
         return _Answer("held_back", stopped) if newest is None else newest._replace(summary=stopped)
     patience = _LATE_MS if question.engines else 0
     if schedule.due_at is not None and question.now - schedule.due_at > patience:
@@ -149,15 +153,15 @@ def _last(question: _Question) -> _Answer:
         return newest
     if schedule.next_slot is None:
         never = schedule.state == "active" and question.compiled.timetable.trigger.kind == "never"
-        return _Answer("nothing_yet", _NEVER_DUE if never else state_report(schedule).sentence)
-    return _Answer(
-        "nothing_yet", f"The schedule has not been due yet. Its first slot is {question.local(schedule.next_slot)}."
-    )
+        return _Answer("nothing_yet", Sentence(_NEVER_DUE) if never else _state(schedule))
+    first = question.local(schedule.next_slot)
+    return _Answer("nothing_yet", Sentence(f"The schedule has not been due yet. Its first slot is {first}."))
 
 
 def _recorded(question: _Question, run: RunRecord) -> _Answer:
     when = _started_by(question, run) if run.slot is None else question.local(run.slot)
-    return _Answer("record", f"{when}: {run_summary(run, question.zone)}{_kept(question, run)}", run)
+    text, quote = run_summary(run, question.zone)
+    return _Answer("record", Sentence(f"{when}: {text}{_kept(question, run)}", quote), run)
 
 
 def _kept(question: _Question, run: RunRecord) -> str:
@@ -174,36 +178,40 @@ def _started_by(question: _Question, run: RunRecord) -> str:
     if not calls:
         return f"Started manually at {at}"
     source, name = calls[0].source, calls[0].name.removeprefix("/")
-    return f"Called by {source} {name} ({calls[0].key}) at {at}"
+    return f"Called by {source} {name} at {at}"
 
 
 def _ahead(question: _Question, at: int) -> _Answer:
     """A slot that is not planned yet."""
     if at <= question.now:
         stops = question.schedule.state in HELD_STATES
-        stopped = state_report(question.schedule).sentence
+        stopped = _state(question.schedule)
         return _Answer("held_back", stopped) if stops else _Answer("due", _overdue(question, at))
     transaction, policies, schedule, compiled, now, _ = question
     slot = slot_at(transaction, policies, schedule, compiled, at, now)
-    return _Answer("to_come", _never(question) if slot is None else slot.sentence, slot=slot)
+    return _Answer("to_come", _never(question) if slot is None else Sentence(slot.sentence, slot.quote), slot=slot)
 
 
-def _overdue(question: _Question, at: int) -> str:
-    who = "no engine has started it yet" if question.engines else "no engine is running"
-    return f"Due since {question.local(at)}: {who}."
-
-
-def _never(question: _Question) -> str:
-    schedule = question.schedule
+def _state(schedule: ScheduleRecord) -> Sentence:
     report = state_report(schedule)
-    return "The schedule has ended by then." if report.passes else report.sentence
+    return Sentence(report.sentence, report.quote)
+
+
+def _overdue(question: _Question, at: int) -> Sentence:
+    who = "no engine has started it yet" if question.engines else "no engine is running"
+    return Sentence(f"Due since {question.local(at)}: {who}.")
+
+
+def _never(question: _Question) -> Sentence:
+    ended = state_report(question.schedule).passes
+    return Sentence("The schedule has ended by then.") if ended else _state(question.schedule)
 
 
 def _no_slot(question: _Question, at: int) -> _Answer:
     nearest = _nearest(question, at)
     near = " and ".join(question.local(slot) for slot in nearest)
     text = f"The schedule has no slot at {question.local(at)}"
-    return _Answer("no_slot", f"{text}. The nearest: {near}." if near else f"{text}.", nearest=nearest)
+    return _Answer("no_slot", Sentence(f"{text}. The nearest: {near}." if near else f"{text}."), nearest=nearest)
 
 
 def _nearest(question: _Question, at: int) -> tuple[int, ...]:
@@ -222,18 +230,18 @@ def _gone(question: _Question, at: int) -> _Answer:
     transaction, schedule = question.transaction, question.schedule
     change = transaction.last_change(schedule.id, at)
     if change is not None and change.type == "schedule.paused":
-        note = f": {change.data['note']}" if change.data.get("note") else ""
-        by = change.data.get("by")
-        return _Answer("held_back", f"The schedule was paused by {by} since {question.local(change.at)}{note}.")
+        text = f"The schedule was paused by {change.data.get('by')} since {question.local(change.at)}."
+        return _Answer("held_back", Sentence(text, change.data.get("note")))
     if change is not None and change.type == "schedule.broken":
-        return _Answer("held_back", f"The schedule was broken then: {change.data.get('error')}.")
+        return _Answer("held_back", Sentence("The schedule was broken then.", change.data.get("error")))
     purged = transaction.purged_slot(schedule.id)
     if purged is not None and purged >= at:
-        return _Answer("forgotten", "The record is no longer kept.")
+        return _Answer("forgotten", Sentence("The record is no longer kept."))
     if schedule.updated_at > at:
         changed = question.local(schedule.updated_at)
-        return _Answer("no_record", f"There is no record. The schedule was changed after that, last on {changed}.")
-    return _Answer("no_record", "There is no record.")
+        text = f"There is no record. The schedule was changed after that, last on {changed}."
+        return _Answer("no_record", Sentence(text))
+    return _Answer("no_record", Sentence("There is no record."))
 
 
 def _is_slot(compiled: CompiledSchedule, schedule: ScheduleRecord, at: int) -> bool:
@@ -249,6 +257,7 @@ def _elapsed(compiled: CompiledSchedule) -> bool:
 def _unreadable(schedule: ScheduleRecord, at: int | None) -> Explanation:
     report = state_report(schedule)
     return Explanation(
+        schedule_id=str(schedule.id),
         schedule=schedule.name,
         agent=schedule.agent,
         state=schedule.state,
@@ -256,6 +265,7 @@ def _unreadable(schedule: ScheduleRecord, at: int | None) -> Explanation:
         at=to_datetime(at),
         status="held_back",
         summary=report.sentence,
+        quote=report.quote,
         run=None,
         slot=None,
         nearest=[],

@@ -23,6 +23,7 @@ from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
+from matins.model.sentence import Sentence
 from matins.ports import RunRows, SpendingRows, Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import CompiledSchedule
@@ -65,7 +66,8 @@ def forecast_result(
     cost, tokens = _cost([spent for spent in past if spent], definition.max_cost, per_day)
     steps = _steps(schedule, definition, past, per_day) if definition.steps else []
     return Forecast(
-        schedule.name, schedule.agent, schedule.state, report.sentence, timetable.trigger.describe(), zone, slots,
+        str(schedule.id) if schedule.id else None, schedule.name, schedule.agent, schedule.state, report.sentence,
+        report.quote, timetable.trigger.describe(), zone, slots,
         None if len(seen) == count else _then(timetable, seen, report), start.overdue, per_day, cost, tokens, steps,
     )  # fmt: skip
 
@@ -115,7 +117,7 @@ def slot_of(
     gates = [gate_report(gate, verdict, seen.candidate, FUTURE) for gate, verdict in seen.verdicts]
     label, text = seen.label, _report(seen, zone, earliest=earliest)
     if held is not None and held.evidence is not None:
-        label, text = held.evidence["state"], held.sentence
+        label, text = held.evidence["state"], Sentence(held.sentence, held.quote)
     local, utc = rfc3339(seen.slot, zone), rfc3339(seen.slot)
     return Slot(
         at=to_datetime(seen.slot),
@@ -124,21 +126,23 @@ def slot_of(
         due_at=to_datetime(seen.due_at),
         dst=timetable.trigger.dst_effect(seen.slot),
         verdict=label,
-        sentence=text,
+        sentence=text.text,
+        quote=text.quote,
         until=to_datetime(seen.until),
         gates=gates,
     )
 
 
-def _report(seen: ForecastSlot, zone: str, *, earliest: bool) -> str:
+def _report(seen: ForecastSlot, zone: str, *, earliest: bool) -> Sentence:
     if seen.verdict is None:
         at = f" at {local_time(seen.due_at, zone)}" if seen.due_at != seen.slot else ""
-        return f"Runs{at}" + (
-            " at the earliest: the interval starts at the end of the previous run." if earliest else "."
-        )
+        earliest_text = " at the earliest: the interval starts at the end of the previous run." if earliest else "."
+        return Sentence(f"Runs{at}{earliest_text}")
     verdict = seen.verdict
     text = sentence(verdict.reason, verdict.evidence, zone, state=verdict.state, at=seen.candidate.now, tense=FUTURE)
-    return text if seen.until in (None, verdict.until) else f"{text} It continues at {local_time(seen.until, zone)}."
+    if seen.until in (None, verdict.until):
+        return text
+    return text._replace(text=f"{text.text} It continues at {local_time(seen.until, zone)}.")
 
 
 def _start(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from matins.api.results import GateReport
 from matins.engine.gates import BITS, GATES, Gate
 from matins.model.run import GatesPassed, RunRecord
+from matins.model.sentence import Sentence
 from matins.runtime.catalog import CompiledSchedule
 
 _BY_REASON = {reason: gate for gate in GATES if gate.explained for reason in (gate.name, *gate.reasons)}
 _CHECKS = ("guard", "pre_check", "hook")
 
 
-def gate_records(compiled: CompiledSchedule, run: RunRecord, sentence: str) -> list[GateReport]:
+def gate_records(compiled: CompiledSchedule, run: RunRecord, sentence: Sentence) -> list[GateReport]:
     """One report for each gate, in order; none where no gate was asked, as for a missed slot."""
     gates = [gate for gate in GATES if gate.explained and BITS[gate.name] & compiled.levels]
     stopped_by = _stopped_by(run)
@@ -20,9 +21,9 @@ def gate_records(compiled: CompiledSchedule, run: RunRecord, sentence: str) -> l
     return [_record(gate, stopped_by, run, sentence) for gate in gates]
 
 
-def _record(gate: Gate, stopped_by: Gate, run: RunRecord, sentence: str) -> GateReport:
+def _record(gate: Gate, stopped_by: Gate, run: RunRecord, sentence: Sentence) -> GateReport:
     if gate is stopped_by:
-        return GateReport(gate.name, False, sentence, run.evidence)
+        return GateReport(gate.name, False, sentence.text, run.evidence, sentence.quote)
     if _passed(gate, stopped_by, run):
         return GateReport(gate.name, True, "It passed.")
     return GateReport(gate.name, None, "Not reached yet." if run.state.live else "Not reached.")

@@ -15,6 +15,7 @@ from matins.engine.policies import Policies
 from matins.engine.reasons import NOW, Tense, sentence
 from matins.model.run import Usage
 from matins.model.schedule import ScheduleRecord
+from matins.model.sentence import Sentence
 from matins.ports import Transaction
 from matins.runtime import spending
 from matins.runtime.capacity import Capacity
@@ -33,10 +34,10 @@ def gate_reports(
     candidate = Candidate(compiled.definition, now, facts, schedule.executions, False, now)
     own = [gate for gate in GATES if gate.explained and BITS[gate.name] & compiled.levels]
     reports = [gate_report(gate, gate.judge(candidate), candidate, NOW) for gate in own]
-    for number, step in enumerate(compiled.steps, 1):
+    for number in range(1, len(compiled.steps) + 1):
         found = gate_reports(transaction, policies, schedule, compiled.step_of(number), now)
         reports += [
-            msgspec.structs.replace(report, sentence=f'Step "{step.title}": {report.sentence}')
+            msgspec.structs.replace(report, sentence=f"Step {number}: {report.sentence}")
             for report in found
             if not report.passes
         ]
@@ -47,11 +48,13 @@ def gate_report(gate: Gate, verdict: Verdict | None, candidate: Candidate, tense
     if verdict is not None and not gate.asks:
         zone, state = candidate.zone, verdict.state
         text = sentence(verdict.reason, verdict.evidence, zone, state=state, at=candidate.now, tense=tense)
-        return GateReport(gate.name, False, text, verdict.evidence)
+        return GateReport(gate.name, False, text.text, verdict.evidence, text.quote)
     against = gate.objects(candidate)
     if against is not None:
         return GateReport(gate.name, False, *against)
-    return GateReport(gate.name, None if verdict else True, gate.sentence(candidate))
+    text = gate.sentence(candidate)
+    text, quote = text if isinstance(text, Sentence) else (text, None)
+    return GateReport(gate.name, None if verdict else True, text, quote=quote)
 
 
 def state_report(schedule: ScheduleRecord) -> GateReport:

@@ -103,6 +103,7 @@ def _result(row: IncidentRow, schedule: ScheduleRow | None) -> Incident:
         agent=None if schedule is None else schedule.agent,
         run_id=None if row.run_id is None else str(row.run_id),
         summary=row.summary,
+        quote=row.quote,
         error=row.error,
         count=row.times,
         messages=row.told,

@@ -51,7 +51,7 @@ class ScheduleLists:
             message = f'"bars" is not a number from 0 to {_MAX_BARS}.'
             raise InvalidInput(message, value=bars, field="bars", hint="30 is usual.")
         stored = "active" if state == "completed" else state  # a schedule is completed when no slot is left
-        chosen = ScheduleFilter(agent, stored, tab, pattern(query))
+        chosen = ScheduleFilter(agent, stored, tab, pattern(query), self.core.limited_reader(principal))
         found: builtins.list[ScheduleRecord] = []
         with self.core.store.reading() as transaction:
             while len(found) < limit:
@@ -66,17 +66,19 @@ class ScheduleLists:
 
     def counts(self, principal: Principal, *, agent: str | None = None, query: str | None = None) -> ScheduleCounts:
         _check_text("query", query)
+        reader = self.core.limited_reader(principal)
         with self.core.store.reading() as transaction:
-            return ScheduleCounts(*transaction.tab_counts(agent, pattern(query)))
+            return ScheduleCounts(*transaction.tab_counts(agent, pattern(query), reader))
 
     def search(self, principal: Principal, text: str, *, limit: int = 10) -> builtins.list[Found]:
         _check_text("text", text)
         if not text.strip():
             raise InvalidInput('"text" is empty.', value=text, field="text", hint="Give a name, a word or a number.")
         words = text.strip().lower()
+        chosen = ScheduleFilter(query=pattern(text), reader=self.core.limited_reader(principal))
         with self.core.store.reading() as transaction:
             found = [*self._run(transaction, words), *self._agents(transaction, words)]
-            rows = transaction.listed(ScheduleFilter(query=pattern(text)), "name", 0, limit)
+            rows = transaction.listed(chosen, "name", 0, limit)
             found += _by_name([schedule_record(row) for row in rows], words)
         return found[:limit]
 

@@ -98,6 +98,7 @@ class Previews:
             after = self._edited(transaction, principal, schedule, given, jobs, now)
             changed = _after_edit(transaction, principal, schedule, after, now, again=changes_trigger(settings))
             return EditForecast(
+                schedule_id=str(schedule.id),
                 before=forecast_result(transaction, policies, schedule, before, count, now),
                 after=forecast_result(transaction, policies, changed, after, count, now),
                 settings=_differences(before.definition, after.definition),

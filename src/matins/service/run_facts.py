@@ -92,10 +92,12 @@ class Facts:
             place = transaction.run_places([run.id])[0]
             earlier = transaction.last_success(run.schedule_id, run.slot or run.planned_at)
             zone = "UTC" if compiled is None else compiled.definition.trigger.timezone
+            summary = run_summary(run, zone)
             return RunFacts(
                 run=whole_result(transaction, core.catalog, run),
                 agent=place.agent if compiled is None else compiled.agent,
-                sentence=run_summary(run, zone),
+                sentence=summary.text,
+                quote=summary.quote,
                 due_at=to_datetime(history.due_at),
                 executed=bool(history.attempts) or any(step.started_at for _, step in history.steps),
                 succeeded=None if run.state.live else run.state is RunState.SUCCEEDED,
@@ -185,6 +187,7 @@ def _span(span: RunSpan) -> Span:
     return Span(
         name=span.name,
         label=span.label,
+        title=span.title,
         start=to_datetime(span.start),
         end=to_datetime(span.end),
         duration_ms=None if span.end is None else span.end - span.start,

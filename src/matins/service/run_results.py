@@ -78,6 +78,15 @@ def _duration(run: RunRecord) -> int | None:
 
 def check_results(transaction: RunRows, run_id: int) -> list[Check]:
     return [
-        Check(row.epoch, row.kind, to_datetime(row.at), row.duration_ms, row.exit_code, row.verdict, row.output)
+        Check(
+            row.epoch,
+            row.kind,
+            to_datetime(row.at),
+            row.duration_ms,
+            row.exit_code,
+            row.verdict,  # type: ignore[arg-type]
+            row.reason,
+            row.output,
+        )
         for row in transaction.checks(run_id)
     ]

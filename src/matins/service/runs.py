@@ -11,7 +11,7 @@ from matins.api.runs import RunOutcome
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.jobs import full_prompt
 from matins.engine.policies import Policies
-from matins.engine.reasons import rfc3339
+from matins.engine.reasons import CAUSES, rfc3339
 from matins.engine.schedules import decode, schedule_settings
 from matins.engine.steps import of_step
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
@@ -144,7 +144,8 @@ class Runs:
             check_own(principal, self.core.schedule(transaction, run.schedule_id))
             if not run.state.live:
                 raise Conflict(f"Run {run_id} is over: {run.state.label}.", value=run_id, field="run")
-            end_runs(transaction, self.core.catalog, [run.id], now, reason, principal.name)
+            code, note = (reason, None) if reason in CAUSES else ("cancelled", reason)
+            end_runs(transaction, self.core.catalog, [run.id], now, code, principal.name, note)
             result = self._result(transaction, run_id)
         self.core.notify()
         return result

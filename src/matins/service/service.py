@@ -7,6 +7,7 @@ from typing import Any
 
 from matins.api.arguments import read_arguments
 from matins.api.use_case import UseCase
+from matins.errors import InvalidFile
 from matins.executors.registry import JobRegistry
 from matins.model.access import Principal
 from matins.ports import Clock, Store
@@ -110,7 +111,11 @@ class Service:
         check_storable(arguments)
         values = read_arguments(use_case, arguments)
         self._visibility.check(principal, use_case, values)
-        return self._visibility.shown(principal, self.method(use_case)(principal, **values))
+        try:
+            result = self.method(use_case)(principal, **values)
+        except InvalidFile as error:
+            raise self._visibility.shown_error(principal, error) from None
+        return self._visibility.shown(principal, use_case, result)
 
     def method(self, use_case: UseCase) -> Callable[..., Any]:
         """The method of a use case: of a part, or of the records of its kind."""

@@ -25,6 +25,7 @@ from matins.model.audit import BoundRun
 from matins.model.overview import ComingCursor, RecordCount, RecordSpan
 from matins.model.rows import CompiledKey
 from matins.model.run import RunState
+from matins.model.sentence import Sentence
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.service.core import MAX_ID, Core
@@ -141,9 +142,9 @@ def _draw_records(lanes: Lanes, records: _Records) -> None:
     _draw_record_bands(lanes, records.dense)
 
 
-def _sentences(records: _Records) -> Mapping[int, str]:
+def _sentences(records: _Records) -> Mapping[int, Sentence]:
     """A sentence for each record that has a reason."""
-    spans, found = {span.id: span for span in records.spans}, dict[int, str]()
+    spans, found = {span.id: span for span in records.spans}, dict[int, Sentence]()
     for row in records.ends:
         span = spans[row.id]
         compiled = records.compiled.get((span.schedule_id, span.rev, 0))
@@ -165,7 +166,7 @@ def _check_window(window: _Window) -> None:
     raise InvalidInput(message, value=str(to_datetime(window.end)), field="end", hint=hint)
 
 
-def _run(span: RecordSpan, text: str | None) -> TimelineRun:
+def _run(span: RecordSpan, text: Sentence | None) -> TimelineRun:
     label = state_name(span.state)
     return TimelineRun(
         run_id=str(span.id),
@@ -179,7 +180,8 @@ def _run(span: RecordSpan, text: str | None) -> TimelineRun:
         started_at=to_datetime(span.started_at),
         ended_at=to_datetime(span.ended_at),
         reason=span.reason,
-        sentence=text,
+        sentence=None if text is None else text.text,
+        quote=None if text is None else text.quote,
     )
 
 
@@ -314,6 +316,7 @@ def _waiting(live: Sequence[RecordSpan]) -> Mapping[int, Waiting]:
 def _slots(item: _Coming, window: _Window) -> Iterator[TimelineSlot]:
     cursor, zone = item.cursor, item.timetable.definition.trigger.timezone
     for seen in coming_slots(item.timetable, item.start, window.end):
+        text = slot_sentence(seen.verdict, max(seen.due_at, window.now), zone)
         yield TimelineSlot(
             schedule_id=str(cursor.schedule_id),
             schedule=cursor.name,
@@ -321,7 +324,8 @@ def _slots(item: _Coming, window: _Window) -> Iterator[TimelineSlot]:
             due_at=to_datetime(seen.due_at),
             verdict=seen.label,
             until=to_datetime(seen.until),
-            sentence=slot_sentence(seen.verdict, max(seen.due_at, window.now), zone),
+            sentence=None if text is None else text.text,
+            quote=None if text is None else text.quote,
         )
 
 
@@ -346,18 +350,21 @@ def _draw_policies(lanes: Lanes, window: _Window, policies: Policies) -> None:
         for name in sorted(lane.quiet & policies.quiet_hours.keys()):
             hours = policies.quiet_hours[name]
             for start, end in quiet_spans(hours, window.start, window.end):
-                lane.bands.append(_band("quiet_hours", start, end, schedules=0, text=describe(hours), name=name))
+                lane.bands.append(
+                    _band("quiet_hours", start, end, schedules=0, text=Sentence(describe(hours)), name=name)
+                )
         for provider in sorted(lane.providers):
             throttle = policies.throttle_of(provider, agent, window.now)
             if throttle is not None and throttle.activated_at < window.end and throttle.resets_at > window.start:
                 start, end = max(window.start, throttle.activated_at), min(window.end, throttle.resets_at)
-                text = f"{provider} is throttled until {local_time(throttle.resets_at, 'UTC')}: {throttle.reason}"
+                until = local_time(throttle.resets_at, "UTC")
+                text = Sentence(f"{provider} is throttled until {until}", throttle.reason)
                 lane.bands.append(_band("throttle", start, end, schedules=0, text=text, name=provider))
 
 
 def _band(
     kind: str, start: int, end: int, number: int = 0, states: Mapping[str, int] | None = None,
-    schedule_id: str | None = None, schedule: str | None = None, *, schedules: int = 1, text: str | None = None,
+    schedule_id: str | None = None, schedule: str | None = None, *, schedules: int = 1, text: Sentence | None = None,
     name: str | None = None,
 ) -> TimelineBand:  # fmt: skip
     return TimelineBand(
@@ -370,7 +377,8 @@ def _band(
         schedules=schedules,
         count=number,
         states=dict(states or {}),
-        sentence=text,
+        sentence=None if text is None else text.text,
+        quote=None if text is None else text.quote,
     )
 
 

@@ -1,20 +1,24 @@
-"""What callers see. An agent: names, times, states and reasons of everything; content only of what it made or is.
+"""What callers see. An agent: names, times, states and codes of everything; content only of what it made or is.
 
-Only who governs sees the paths of URLs in settings, which may contain keys.
+Fields with content are marked in `api/results`. Only who governs sees the paths of URLs in settings, which may contain
+keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from matins.api import results
+from matins.api import _results, results
+from matins.api.results.content import CONTENT
 from matins.api.use_case import UseCase
 from matins.engine.schedules import PRIVATE_SETTINGS, without_keys
-from matins.errors import NotAllowed
+from matins.errors import InvalidFile, NotAllowed
 from matins.model.access import Principal
 from matins.model.run import StepId
 from matins.ports import Transaction
@@ -23,20 +27,14 @@ from matins.service.permissions import governs
 
 _OF_RUN = frozenset(["runs.output", "runs.transcript", "runs.snapshot", "runs.checks", "runs.thread"])
 _OF_THREAD = frozenset(["threads.messages"])
-_CONTENT: Mapping[type[Any], Mapping[str, Any]] = {
-    results.Run: {"outcome": None, "evidence": None, "steps": []},
-    results.Schedule: {"prompt": None, "description": None, "labels": {}, "settings": {}},
-    results.Mission: {"steps": []},
-    results.Approval: {"request": {}},
-    results.Event: {"data": {}},
-    results.Incident: {"summary": "", "error": None},
-    results.Check: {"output": ""},
-    results.TimelineRun: {"sentence": None},
-    results.Thread: {"channel": None, "session": None, "session_name": None},
-}
-"""The fields with content, and what replaces them."""
+_OF_SCHEDULE = frozenset(["schedules.preview_edit"])
+_OF_CALLER = frozenset(["schedules.preview_new", "system.context"])
+"""Use cases whose results hold only what the caller said, or where it is."""
+_OWN = _OF_RUN | _OF_THREAD | _OF_SCHEDULE | _OF_CALLER
+"""Use cases that an agent can call only about what is its own."""
 _SCHEDULES = (results.Schedule, results.Mission)
 _WITH_SETTINGS = (results.Schedule, results.Snapshot)
+_EMPTY: Mapping[Any, Callable[[], Any]] = {str: str, list: list[Any], dict: dict[str, Any]}
 
 
 @dataclass(frozen=True)
@@ -45,26 +43,35 @@ class Visibility:
 
     def check(self, principal: Principal, use_case: UseCase, values: Mapping[str, Any]) -> None:
         """Raise NotAllowed if an agent asks for the content of something that is not its own."""
-        if not self._is_limited(principal):
+        agent = self.core.limited_reader(principal)
+        if agent is None:
             return
         with self.core.store.reading() as transaction:
-            view = _View(transaction, principal.name)
+            view = _View(transaction, agent)
             if use_case.name in _OF_RUN and not view.owns_run(values["run_id"]):
                 raise _not_its_own(principal, f"run {values['run_id']}", "run_id")
             if use_case.name in _OF_THREAD and not view.owns_thread(values["thread_id"]):
                 raise _not_its_own(principal, f"thread {values['thread_id']}", "thread_id")
+            if use_case.name in _OF_SCHEDULE:
+                schedule = self.core.find(transaction, values["name"], values.get("agent"))
+                if not view.owns_schedule(schedule.id):
+                    raise _not_its_own(principal, f'"{schedule.name}"', "name")
 
-    def shown(self, principal: Principal, result: Any) -> Any:
+    def shown(self, principal: Principal, use_case: UseCase, result: Any) -> Any:
         """The result without keys, and without the content of what is not the agent's own."""
         if not governs(principal):
             result = _without_keys(result)
-        if not self._is_limited(principal):
+        agent = self.core.limited_reader(principal)
+        if agent is None:
             return result
         with self.core.store.reading() as transaction:
-            return _View(transaction, principal.name).shown(result)
+            return _View(transaction, agent).shown(result, own=use_case.name in _OWN)
 
-    def _is_limited(self, principal: Principal) -> bool:
-        return principal.role == "agent" and self.core.policies().rules_for(principal.name).sees == "own"
+    def shown_error(self, principal: Principal, error: InvalidFile) -> InvalidFile:
+        """The error about a file. It quotes the file, so an agent learns only that there is one."""
+        if self.core.limited_reader(principal) is None:
+            return error
+        return InvalidFile("The file is not valid.", field="file", hint="Tell the owner, who sees why: matins plan")
 
 
 @dataclass
@@ -73,51 +80,79 @@ class _View:
     agent: str
     known: dict[int, bool] = field(default_factory=dict[int, bool])
 
-    def shown(self, result: Any) -> Any:
+    def shown(self, result: Any, *, own: bool) -> Any:
+        """The result without content, unless it is the agent's own. `own`: whether what it is a part of is."""
         if isinstance(result, list):
-            return [self.shown(item) for item in cast("list[Any]", result)]
-        if isinstance(result, results.Explanation):
-            return msgspec.structs.replace(result, run=self.shown(result.run))
-        if isinstance(result, results.RunDetail):
-            own = self._owns(result.run)
-            checks = result.checks if own else [_without_content(check) for check in result.checks]
-            approvals = self.shown(result.approvals)
-            return msgspec.structs.replace(result, run=self.shown(result.run), checks=checks, approvals=approvals)
-        if isinstance(result, results.Timeline):
-            return msgspec.structs.replace(result, lanes=self.shown(result.lanes))
-        if isinstance(result, results.TimelineLane):
-            return msgspec.structs.replace(result, runs=self.shown(result.runs))
-        if isinstance(result, results.LiveRun):
-            return msgspec.structs.replace(result, run=self.shown(result.run))
-        if isinstance(result, results.RunFacts):
-            sentence = result.sentence if self._owns(result.run) else ""
-            return msgspec.structs.replace(result, run=self.shown(result.run), sentence=sentence)
-        if type(result) not in _CONTENT or self._owns(result):
+            return [self.shown(item, own=own) for item in cast("list[Any]", result)]
+        if not isinstance(result, msgspec.Struct):
             return result
-        hidden = _without_content(result)
-        return msgspec.structs.replace(hidden, last_run=self.shown(hidden.last_run)) if _has_run(hidden) else hidden
+        parts = _parts_of(type(result))
+        if parts is None:
+            return result
+        own = self._owns(result, own)
+        changes = {} if own else dict(parts.blank)
+        for name in parts.nested:
+            changes[name] = self.shown(getattr(result, name), own=own)
+        return msgspec.structs.replace(result, **changes) if changes else result
 
     def owns_run(self, run_id: int | StepId) -> bool:
         run = self.transaction.run(run_id.run if isinstance(run_id, StepId) else run_id)
-        return run is None or self._owns_schedule(run.schedule_id)  # the use case reports a missing run
+        return run is None or self.owns_schedule(run.schedule_id)  # the use case reports a missing run
 
     def owns_thread(self, thread_id: int) -> bool:
         thread = self.transaction.thread(thread_id)
         return thread is None or thread.agent == self.agent
 
-    def _owns(self, result: Any) -> bool:
-        if isinstance(result, results.Thread):
-            return result.agent == self.agent
-        if isinstance(result, _SCHEDULES):
-            return self._owns_schedule(int(result.id))
-        return result.schedule_id is not None and self._owns_schedule(int(result.schedule_id))
-
-    def _owns_schedule(self, schedule_id: int) -> bool:
+    def owns_schedule(self, schedule_id: int) -> bool:
         if schedule_id not in self.known:
             row = self.transaction.schedule(schedule_id)
             made = row is not None and row.creator_role == "agent" and row.created_by == self.agent
             self.known[schedule_id] = made or (row is not None and row.agent == self.agent)
         return self.known[schedule_id]
+
+    def _owns(self, result: Any, own: bool) -> bool:
+        """Whether a result is the agent's own: by its schedule or agent; a part without either, by the whole."""
+        if isinstance(result, results.Thread):
+            return result.agent == self.agent
+        if isinstance(result, _results.Agent):
+            return result.name == self.agent
+        schedule_id = result.id if isinstance(result, _SCHEDULES) else getattr(result, "schedule_id", None)
+        return own if schedule_id is None else self.owns_schedule(int(schedule_id))
+
+
+class _Parts(NamedTuple):
+    """The fields of a result with content, with what replaces them, and those with other results."""
+
+    blank: Mapping[str, Any]
+    nested: tuple[str, ...]
+
+
+@cache
+def _parts_of(kind: type[Any]) -> _Parts | None:
+    """The parts of a type, read from its annotations once; None if it holds no content."""
+    blank: dict[str, Any] = {}
+    nested: list[str] = []
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        if get_origin(hint) is Annotated and CONTENT in hint.__metadata__:
+            blank[name] = _blank(hint.__origin__)
+        elif any(_parts_of(inner) is not None for inner in _structs_in(hint)):
+            nested.append(name)
+    return _Parts(blank, tuple(nested)) if blank or nested else None
+
+
+def _structs_in(hint: Any) -> Iterator[type[Any]]:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    for inner in get_args(hint):
+        yield from _structs_in(inner)
+
+
+def _blank(hint: Any) -> Any:
+    """What stands in place of content of a type: None where that is allowed, else an empty text, list or mapping."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if hint is Any or NoneType in kinds:
+        return None
+    return _EMPTY[get_origin(kinds[0]) or kinds[0]]()
 
 
 def _without_keys(result: Any) -> Any:
@@ -126,14 +161,6 @@ def _without_keys(result: Any) -> Any:
     if isinstance(result, _WITH_SETTINGS) and not PRIVATE_SETTINGS.isdisjoint(result.settings):
         return msgspec.structs.replace(result, settings=without_keys(result.settings))
     return result
-
-
-def _has_run(result: Any) -> bool:
-    return isinstance(result, _SCHEDULES) and result.last_run is not None
-
-
-def _without_content(result: Any) -> Any:
-    return msgspec.structs.replace(result, **_CONTENT[type(result)])
 
 
 def _not_its_own(principal: Principal, what: str, name: str) -> NotAllowed:

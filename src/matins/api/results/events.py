@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from matins.api.results.content import Content
 from matins.api.results.runs import RunStateName
 from matins.model.call import CallOutcome, CallSource
 from matins.model.incident import IncidentState
@@ -27,20 +28,20 @@ class Call(Struct, frozen=True):
     id: str
     source: CallSource
     name: str
-    key: str
-    type: str | None
-    sender: str | None
+    key: Content[str]
+    type: Content[str | None]
+    sender: Content[str | None]
     hops: int
     """The number of schedules that the chain of calls has passed."""
     at: datetime
     outcome: CallOutcome
-    reason: str | None
+    reason: Content[str | None]
     """Why the call started nothing."""
     duplicate: bool
     """Whether the key was known: the result is the first call."""
     runs: list[CallRun]
-    text: str | None
-    body: Any
+    text: Content[str | None]
+    body: Content[Any]
     """None in lists, and when the body is no longer kept."""
 
 
@@ -57,7 +58,9 @@ class Incident(Struct, frozen=True):
     run_id: str | None
     """The newest run."""
     summary: str
-    error: str | None
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
+    error: Content[str | None]
     count: int
     """How often it happened."""
     messages: int
@@ -78,7 +81,7 @@ class TestedDestination(Struct, frozen=True):
     destination: str
     kind: str
     delivered: bool
-    error: str | None
+    error: Content[str | None]
 
 
 class TestedSchedule(Struct, frozen=True):
@@ -86,9 +89,9 @@ class TestedSchedule(Struct, frozen=True):
 
     schedule: str
     matches: bool
-    reason: str | None
+    reason: Content[str | None]
     """Why the delivery does not concern the schedule."""
-    prompt: str | None
+    prompt: Content[str | None]
     """The prompt with the delivery's values."""
 
 
@@ -97,10 +100,10 @@ class InboundTest(Struct, frozen=True):
 
     name: str
     verified: bool
-    key: str
-    type: str | None
+    key: Content[str]
+    type: Content[str | None]
     outcome: Literal["accepted", "ignored", "duplicate", "dry_run"]
-    reason: str | None
+    reason: Content[str | None]
     schedules: list[TestedSchedule]
     runs: list[CallRun]
 
@@ -114,7 +117,7 @@ class Event(Struct, frozen=True):
     """Its name."""
     agent: str | None
     run_id: str | None
-    data: dict[str, Any]
+    data: Content[dict[str, Any]]
 
 
 class Delivery(Struct, frozen=True):
@@ -124,7 +127,7 @@ class Delivery(Struct, frozen=True):
     schedule_id: str | None
     attempts: int
     next_at: datetime | None
-    last_error: str | None
+    last_error: Content[str | None]
     state: DeliveryState
 
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from matins.api.results.content import Content
 from matins.api.results.events import Call
 from matins.api.results.runs import Run
 from matins.api.results.schedules import Approval
@@ -19,8 +20,10 @@ class Check(Struct, frozen=True):
     at: datetime
     duration_ms: int
     exit_code: int | None
-    verdict: str
-    output: str
+    verdict: Literal["pass", "skip", "block", "fail"]
+    reason: Content[str | None]
+    """Why, in the words of the check."""
+    output: Content[str]
 
 
 class GateReport(Struct, frozen=True):
@@ -28,7 +31,9 @@ class GateReport(Struct, frozen=True):
     passes: bool | None
     """None if only the gate itself can tell: code, a command, a person."""
     sentence: str
-    evidence: dict[str, Any] | None = None
+    evidence: Content[dict[str, Any] | None] = None
+    quote: Content[str | None] = None
+    """What a tool, a check or a person wrote about it."""
 
 
 class AttemptSummary(Struct, frozen=True):
@@ -40,6 +45,8 @@ class AttemptSummary(Struct, frozen=True):
 class RunDetail(Struct, frozen=True):
     run: Run
     sentence: str
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
     attempts: list[AttemptSummary]
     checks: list[Check]
     approvals: list[Approval]
@@ -63,6 +70,8 @@ class Slot(Struct, frozen=True):
     verdict: str
     """runs, deferred, coalesced, queued, skipped or over_budget; of a schedule that does not run, its state."""
     sentence: str
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
     until: datetime | None
     """When a deferred one continues."""
     gates: list[GateReport]
@@ -72,6 +81,7 @@ class Slot(Struct, frozen=True):
 class Explanation(Struct, frozen=True):
     """Why a schedule ran or did not run."""
 
+    schedule_id: str
     schedule: str
     agent: str
     state: ScheduleState
@@ -82,6 +92,8 @@ class Explanation(Struct, frozen=True):
         "record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"
     ]
     summary: str
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
     run: RunDetail | None
     slot: Slot | None
     """The outcome of a future slot, as far as it is known."""
@@ -95,8 +107,8 @@ class ForecastStep(Struct, frozen=True):
     """A step of the runs to come."""
 
     number: int
-    title: str
-    after: list[str]
+    title: Content[str]
+    after: Content[list[str]]
     agent: str
     job: str
     cost_per_day: str
@@ -104,10 +116,14 @@ class ForecastStep(Struct, frozen=True):
 
 
 class Forecast(Struct, frozen=True):
+    schedule_id: str | None
+    """None for a schedule that does not exist."""
     schedule: str
     agent: str
     state: ScheduleState
     standing: str
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
     trigger_text: str
     timezone: str
     slots: list[Slot]
@@ -125,13 +141,14 @@ class Forecast(Struct, frozen=True):
 
 class SettingChange(Struct, frozen=True):
     setting: str
-    before: Any
-    after: Any
+    before: Content[Any]
+    after: Content[Any]
 
 
 class EditForecast(Struct, frozen=True):
     """What an edit would change."""
 
+    schedule_id: str
     before: Forecast
     after: Forecast
     settings: list[SettingChange]
@@ -143,7 +160,7 @@ class NewForecast(Struct, frozen=True):
     """What adding a schedule would do."""
 
     forecast: Forecast
-    settings: dict[str, Any]
+    settings: Content[dict[str, Any]]
     """All settings whose value is not the default, as people write them."""
     needs_approval: bool
     """Whether the schedule would be a proposal, which a person must approve."""
@@ -162,12 +179,17 @@ class CatchUpRun(Struct, frozen=True):
     slots: int
     verdict: str
     sentence: str
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
 
 
 class CatchUp(Struct, frozen=True):
+    schedule_id: str
     schedule: str
     since: datetime
     summary: str
+    quote: Content[str | None] = None
+    """What a tool, a check or a person wrote about it."""
     records: list[CatchUpRun] = []
     runs: int = 0
     missed: int = 0

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from matins.api.results.content import Content
 from matins.api.results.runs import RunStateName
 from matins.model.access import Role
 
@@ -28,6 +29,8 @@ class TimelineRun(Struct, frozen=True):
     reason: str | None
     sentence: str | None
     """Why it did not simply run; None if it did."""
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
 
 
 class TimelineSlot(Struct, frozen=True):
@@ -44,6 +47,8 @@ class TimelineSlot(Struct, frozen=True):
     """When a deferred one continues."""
     sentence: str | None
     """Why it will not simply run; None if it will."""
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
 
 
 class TimelineBand(Struct, frozen=True):
@@ -63,6 +68,8 @@ class TimelineBand(Struct, frozen=True):
     states: dict[str, int]
     """The records by state, or the slots by verdict; empty for slots of several schedules."""
     sentence: str | None
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
 
 
 class TimelineLane(Struct, frozen=True):
@@ -165,6 +172,9 @@ class AttentionItem(Struct, frozen=True):
     sentence: str
     command: str
     """What to type."""
+    quote: Content[str | None] = None
+    """What a tool, a check or a person wrote about it."""
+    schedule_id: str | None = None
     schedule: str | None = None
     agent: str | None = None
     run_id: str | None = None
@@ -222,9 +232,9 @@ class CallerContext(Struct, frozen=True):
     attempt: int | None = None
     workdir: str | None = None
     thread: str | None = None
-    channel: str | None = None
-    session: str | None = None
-    session_name: str | None = None
+    channel: Content[str | None] = None
+    session: Content[str | None] = None
+    session_name: Content[str | None] = None
     limits: list[LimitLeft] = []
     """What the run may still spend."""
     reported: str | None = None

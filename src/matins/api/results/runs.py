@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from matins.api.results.content import Content
 from matins.model.thread import ThreadState
 from matins.model.transcript import EntryKind
 
@@ -18,8 +19,8 @@ class RunStep(Struct, frozen=True):
     """A step of a run."""
 
     number: int
-    title: str
-    after: list[str]
+    title: Content[str]
+    after: Content[list[str]]
     agent: str
     job: str
     run_id: str | None
@@ -32,7 +33,7 @@ class RunStep(Struct, frozen=True):
     started_at: datetime | None
     ended_at: datetime | None
     duration_ms: int | None
-    outcome: Any
+    outcome: Content[Any]
 
 
 class Run(Struct, frozen=True):
@@ -48,7 +49,7 @@ class Run(Struct, frozen=True):
     live: bool
     slot: datetime | None
     """The nominal instant; None for a manual run."""
-    request_key: str | None
+    request_key: Content[str | None]
     slots: int
     """How many slots this record stands for."""
     first_slot: datetime | None
@@ -61,8 +62,8 @@ class Run(Struct, frozen=True):
     ended_at: datetime | None
     duration_ms: int | None
     reason: str | None
-    evidence: dict[str, Any] | None
-    outcome: Any
+    evidence: Content[dict[str, Any] | None]
+    outcome: Content[Any]
     parent: str | None
     """The run whose step this is."""
     step: int | None
@@ -123,6 +124,8 @@ class Span(Struct, frozen=True):
 
     name: Literal["planned", "waiting", "check", "approval", "attempt", "step"]
     label: str
+    title: Content[str | None]
+    """Of a step."""
     start: datetime
     end: datetime | None
     """None while it goes on."""
@@ -137,6 +140,8 @@ class RunFacts(Struct, frozen=True):
     run: Run
     agent: str
     sentence: str
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
     due_at: datetime
     executed: bool
     """Whether an attempt started."""
@@ -164,13 +169,13 @@ class Snapshot(Struct, frozen=True):
     agent: str
     rev: int
     job: str
-    prompt: str | None
-    payload: Any
-    settings: dict[str, Any]
+    prompt: Content[str | None]
+    payload: Content[Any]
+    settings: Content[dict[str, Any]]
 
 
 class Output(Struct, frozen=True):
-    text: str
+    text: Content[str]
     offset: int
     """Where it begins: later than requested where that is not kept."""
     next: int
@@ -183,7 +188,7 @@ class Output(Struct, frozen=True):
 
 class TranscriptEntry(Struct, frozen=True):
     kind: EntryKind
-    text: str
+    text: Content[str]
     continues: bool = False
     """Whether it continues the last entry that was read before."""
 
@@ -206,10 +211,10 @@ class Thread(Struct, frozen=True):
 
     id: str
     agent: str
-    channel: str | None
-    session: str | None
+    channel: Content[str | None]
+    session: Content[str | None]
     """The tool's own id of the conversation."""
-    session_name: str | None
+    session_name: Content[str | None]
     state: ThreadState
     tokens: list[int]
     """Input, output and cached tokens of the session so far: for tools that count up."""
@@ -231,5 +236,5 @@ class Message(Struct, frozen=True):
     thread_id: str
     run_id: str | None
     role: str
-    text: str
+    text: Content[str]
     at: datetime

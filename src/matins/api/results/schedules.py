@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from matins.api.results.content import Content
 from matins.api.results.runs import Run, RunStateName
 from matins.model.approval import ApprovalKind, ApprovalState
 from matins.model.schedule import MissionStatus, ScheduleState
@@ -66,14 +67,15 @@ class Schedule(Struct, frozen=True):
     """The trigger as a sentence."""
     timezone: str
     job: str
-    prompt: str | None
-    description: str | None
-    labels: dict[str, str]
+    prompt: Content[str | None]
+    description: Content[str | None]
+    labels: Content[dict[str, str]]
     next_run_at: datetime | None
     due_at: datetime | None
     """When the next slot is planned: later than the slot by its jitter."""
     ends_at: datetime | None
-    note: str | None
+    note: Content[str | None]
+    """Why the schedule is paused, broken or rejected."""
     paused_by: str | None
     paused_at: datetime | None
     paused_until: datetime | None
@@ -88,7 +90,7 @@ class Schedule(Struct, frozen=True):
     parent: str | None
     depth: int
     updated_at: datetime
-    settings: dict[str, Any]
+    settings: Content[dict[str, Any]]
     """All settings whose value is not the default, as people write them."""
     last_run_at: datetime | None
     last_run: Run | None
@@ -117,8 +119,8 @@ class Mission(Struct, frozen=True):
     """When the last run started."""
     last_run: Run | None
     """The newest run; where one mission is asked for, with its steps."""
-    steps: list[dict[str, Any]]
-    note: str | None
+    steps: Content[list[dict[str, Any]]]
+    note: Content[str | None]
     """Why the mission is paused."""
     created_at: datetime
     file: FilePlace | None
@@ -131,7 +133,7 @@ class Vote(Struct, frozen=True):
     voter: str
     vote: Literal["approve", "deny"]
     at: datetime
-    note: str | None
+    note: Content[str | None]
     digest: str
     """Of what this voter saw."""
 
@@ -156,7 +158,7 @@ class Approval(Struct, frozen=True):
     expires_at: datetime
     state: ApprovalState
     decided_at: datetime | None
-    request: dict[str, Any]
+    request: Content[dict[str, Any]]
     """What would be done, in terms that a person can judge."""
     votes: list[Vote]
 
@@ -165,7 +167,7 @@ class Pause(Struct, frozen=True):
     """A pause of several schedules."""
 
     id: str
-    note: str | None
+    note: Content[str | None]
     by: str
     at: datetime
     until: datetime | None

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from matins.api.results.content import Content
 from matins.api.results.forecasts import SettingChange
 from matins.model.access import Role
 
@@ -70,8 +71,9 @@ class Finding(Struct, frozen=True):
     what: str
     ok: bool | None
     """None where it cannot be known."""
-    sentence: str
-    fix: str | None = None
+    sentence: Content[str]
+    """With paths, commands and errors, as people need them."""
+    fix: Content[str | None] = None
     """The command that fixes it."""
 
 

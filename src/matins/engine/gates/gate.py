@@ -11,6 +11,7 @@ from matins.engine.policies import NO_POLICIES, Policies
 from matins.model.budget import BudgetUsage
 from matins.model.run import RunState, Usage
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
+from matins.model.sentence import Sentence
 
 Stage = Literal["plan", "start", "claim"]
 """When a gate is judged: at planning, between ready and started, or at the claim."""
@@ -96,6 +97,8 @@ class Objection(NamedTuple):
 
     sentence: str
     evidence: dict[str, Any]
+    quote: str | None = None
+    """What a person or a check wrote about it."""
 
 
 def never(_: object) -> Literal[False]:
@@ -137,7 +140,7 @@ class Gate:
     """Whether the verdict needs an answer from code, a command, a person or the store."""
     predictable: bool = True
     """Whether the verdict on a future slot depends only on settings, policies and time."""
-    sentence: Callable[[Candidate], str] = unexplained
+    sentence: Callable[[Candidate], str | Sentence] = unexplained
     """Why the run passes, or what would be checked; refusals are in `reasons`. Explanations omit a gate without it."""
     objects: Callable[[Candidate], Objection | None] = nothing
     """An explanation's objection to a run that passes the gate."""

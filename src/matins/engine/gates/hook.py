@@ -5,6 +5,7 @@ from __future__ import annotations
 from matins.engine.gates.gate import Candidate, Gate, Verdict
 from matins.engine.gates.pre_check import CHECK, command_text
 from matins.engine.policies import BEFORE_RUN
+from matins.model.sentence import Sentence
 
 
 def _judge(candidate: Candidate) -> Verdict | None:
@@ -12,12 +13,12 @@ def _judge(candidate: Candidate) -> Verdict | None:
     return CHECK if hooked else None
 
 
-def _sentence(candidate: Candidate) -> str:
+def _sentence(candidate: Candidate) -> str | Sentence:
     definition, hook = candidate.definition, candidate.facts.policies.hooks.get(BEFORE_RUN)
     commands = [] if hook is None else [command_text(hook.command, hook.timeout_ms)]
     if definition.before_run is not None:
         commands.append(command_text(definition.before_run, definition.check_timeout_ms))
-    return f"Would run: {', then '.join(commands)}." if commands else "There is no hook before a run."
+    return Sentence("Would run.", ", then ".join(commands)) if commands else "There is no hook before a run."
 
 
 HOOK = Gate(

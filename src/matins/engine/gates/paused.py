@@ -6,6 +6,7 @@ from matins.engine.gates.gate import Candidate, Gate, Objection, Verdict
 from matins.engine.reasons import local_time
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
+from matins.model.sentence import Sentence
 
 BY_FAILURES, BY_BUDGET = "failures", "budget"
 """The values of `paused_by` for automatic pauses."""
@@ -25,30 +26,29 @@ def objection(schedule: ScheduleRecord) -> Objection | None:
     if schedule.state == "active":
         return None
     evidence = {"state": schedule.state, "by": schedule.paused_by, "note": schedule.note}
-    return Objection(_state(schedule), evidence)
+    text, quote = _state(schedule)
+    return Objection(text, evidence, quote)
 
 
-def _state(schedule: ScheduleRecord) -> str:
-    why = (schedule.note or "no reason was given").rstrip(".")
+def _state(schedule: ScheduleRecord) -> Sentence:
     match schedule.state:
         case "paused":
             return _paused(schedule, schedule.definition.trigger.timezone)
         case "pending":
-            return f"Pending: {schedule.created_by} proposed the schedule, and it needs approval."
+            return Sentence(f"Pending: {schedule.created_by} proposed the schedule, and it needs approval.")
         case "rejected" | "broken":
-            return f"{schedule.state.capitalize()}: {why}."
+            return Sentence(f"{schedule.state.capitalize()}.", schedule.note or "no reason was given")
         case "expired":
-            return "Expired: the end date is past."
+            return Sentence("Expired: the end date is past.")
         case _:
-            return f"{schedule.state.capitalize()}: there is no slot left."
+            return Sentence(f"{schedule.state.capitalize()}: there is no slot left.")
 
 
-def _paused(schedule: ScheduleRecord, zone: str) -> str:
+def _paused(schedule: ScheduleRecord, zone: str) -> Sentence:
     by = _AUTOMATIC.get(schedule.paused_by or "", schedule.paused_by)
     since = "" if schedule.paused_at is None else f" since {local_time(schedule.paused_at, zone)}"
     until = "" if schedule.paused_until is None else f", until {local_time(schedule.paused_until, zone)}"
-    note = f": {schedule.note.rstrip('.')}" if schedule.note else ""
-    return f"Paused by {by}{since}{until}{note}."
+    return Sentence(f"Paused by {by}{since}{until}.", schedule.note)
 
 
 PAUSED = Gate(

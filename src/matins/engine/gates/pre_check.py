@@ -8,6 +8,7 @@ from matins.engine.gates.gate import Candidate, Gate, Verdict
 from matins.engine.when.durations import format_duration
 from matins.model.run import RunState
 from matins.model.schedule import CommandLine
+from matins.model.sentence import Sentence
 
 CHECK = Verdict(RunState.WAITING, "checking")
 """The run waits for its checks: guard, pre-check and hooks, in one step."""
@@ -18,9 +19,9 @@ def command_text(command: CommandLine, limit_ms: int) -> str:
     return f"{text} (at most {format_duration(limit_ms)})"
 
 
-def _sentence(candidate: Candidate) -> str:
+def _sentence(candidate: Candidate) -> str | Sentence:
     command, limit = candidate.definition.pre_check, candidate.definition.check_timeout_ms
-    return "The schedule has no pre-check." if command is None else f"Would run: {command_text(command, limit)}."
+    return "The schedule has no pre-check." if command is None else Sentence("Would run.", command_text(command, limit))
 
 
 PRE_CHECK = Gate(

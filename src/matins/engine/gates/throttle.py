@@ -10,7 +10,8 @@ def _judge(candidate: Candidate) -> Verdict | None:
     found = facts.policies.throttle_of(candidate.definition.provider, facts.agent, candidate.now)
     if found is None:
         return None
-    evidence = {"provider": found.provider, "until": found.resets_at, "why": found.reason}
+    # Without the reason: it is what the tool of another agent may have printed.
+    evidence = {"provider": found.provider, "until": found.resets_at}
     return deferred(candidate, "throttled", evidence, found.resets_at)
 
 

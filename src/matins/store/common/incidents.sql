@@ -1,26 +1,26 @@
 -- open_incidents: the open incidents of a schedule, the oldest first
-SELECT id, schedule_id, kind, signature, summary, error, run_id, times, details, opened_at, last_at, told, told_times,
+SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
   next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
 FROM incidents WHERE schedule_id = :schedule_id AND resolved_at IS NULL ORDER BY id;
 
 -- incident: one incident
-SELECT id, schedule_id, kind, signature, summary, error, run_id, times, details, opened_at, last_at, told, told_times,
+SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
   next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
 FROM incidents WHERE id = :id;
 
 -- unresolved_incidents: a page of incidents that are not resolved, the newest first
-SELECT id, schedule_id, kind, signature, summary, error, run_id, times, details, opened_at, last_at, told, told_times,
+SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
   next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
 FROM incidents WHERE resolved_at IS NULL AND id < :before AND (:schedule_id < 0 OR schedule_id = :schedule_id)
 ORDER BY id DESC LIMIT :limit;
 
 -- incidents: a page of all incidents, the newest first
-SELECT id, schedule_id, kind, signature, summary, error, run_id, times, details, opened_at, last_at, told, told_times,
+SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
   next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
 FROM incidents WHERE id < :before AND (:schedule_id < 0 OR schedule_id = :schedule_id) ORDER BY id DESC LIMIT :limit;
 
 -- due_incidents: incidents that are looked at again now
-SELECT id, schedule_id, kind, signature, summary, error, run_id, times, details, opened_at, last_at, told, told_times,
+SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
   next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
 FROM incidents WHERE next_at <= :now ORDER BY id LIMIT :limit;
 
@@ -31,13 +31,13 @@ SELECT min(next_at) FROM incidents WHERE next_at IS NOT NULL;
 SELECT count(*) FROM incidents WHERE schedule_id = :schedule_id AND kind = :kind AND opened_at > :since AND told > 0;
 
 -- insert_incident: add an incident
-INSERT INTO incidents (schedule_id, kind, signature, summary, error, run_id, times, details, opened_at, last_at, told,
+INSERT INTO incidents (schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told,
   told_times, next_at, acknowledged_at, acknowledged_by, resolved_at, resolution)
-VALUES (:schedule_id, :kind, :signature, :summary, :error, :run_id, :times, :details, :opened_at, :last_at, :told,
+VALUES (:schedule_id, :kind, :signature, :summary, :quote, :error, :run_id, :times, :details, :opened_at, :last_at, :told,
   :told_times, :next_at, :acknowledged_at, :acknowledged_by, :resolved_at, :resolution) RETURNING id;
 
 -- update_incident: replace what changes in an incident
-UPDATE incidents SET summary = :summary, error = :error, run_id = :run_id, times = :times, details = :details,
+UPDATE incidents SET summary = :summary, quote = :quote, error = :error, run_id = :run_id, times = :times, details = :details,
   last_at = :last_at, told = :told, told_times = :told_times, next_at = :next_at, acknowledged_at = :acknowledged_at,
   acknowledged_by = :acknowledged_by, resolved_at = :resolved_at, resolution = :resolution
 WHERE id = :id;

@@ -23,8 +23,8 @@ class ListingQueries(Statements):
     def schedules_called(self, name: str, agent: str | None) -> list[ScheduleRow]:
         return self._rows(ScheduleRow, "schedules_called", name=name, agent=agent)
 
-    def tab_counts(self, agent: str | None, query: str | None) -> TabCounts:
-        found = self._row(TabCounts, "tab_counts", agent=agent, query=query)
+    def tab_counts(self, agent: str | None, query: str | None, reader: str | None = None) -> TabCounts:
+        found = self._row(TabCounts, "tab_counts", agent=agent, query=query, reader=reader)
         assert found is not None
         return found
 

@@ -75,11 +75,11 @@ UPDATE due SET executions = executions - 1 WHERE schedule_id = :id AND execution
 UPDATE runs SET attempt = attempt - 1 WHERE id = :run_id AND attempt > 0;
 
 -- insert_check: add the verdict of a guard, a pre-check or a hook
-INSERT INTO checks (run_id, epoch, kind, at, duration_ms, exit_code, said, output)
-VALUES (:run_id, :epoch, :kind, :at, :duration_ms, :exit_code, :verdict, :output) ON CONFLICT DO NOTHING;
+INSERT INTO checks (run_id, epoch, kind, at, duration_ms, exit_code, verdict, reason, output)
+VALUES (:run_id, :epoch, :kind, :at, :duration_ms, :exit_code, :verdict, :reason, :output) ON CONFLICT DO NOTHING;
 
 -- checks: the checks of a run
-SELECT run_id, epoch, kind, at, duration_ms, exit_code, said AS verdict, output FROM checks
+SELECT run_id, epoch, kind, at, duration_ms, exit_code, verdict, reason, output FROM checks
 WHERE run_id = :run_id ORDER BY epoch, at, kind;
 
 -- last_started: the start of the schedule's last successful run before this one

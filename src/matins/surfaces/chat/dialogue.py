@@ -14,6 +14,7 @@ from matins.api.results import Approval, Schedule
 from matins.api.schedules import Api
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, MatinsError
+from matins.model.sentence import joined
 from matins.service.chat import ChatPerson, ChatRecords
 from matins.surfaces.chat import drafts
 from matins.surfaces.chat.approval_cards import approval_card, is_readable
@@ -154,7 +155,8 @@ class Dialogue:
         found = self._api(person).preview_new(draft.name, count=3, **settings)
         forecast = found.forecast
         fires = [
-            _local(slot.at, person.zone) + ("" if slot.verdict == "runs" else f" ({slot.verdict}: {slot.sentence})")
+            _local(slot.at, person.zone)
+            + ("" if slot.verdict == "runs" else f" ({slot.verdict}: {joined(slot.sentence, slot.quote)})")
             for slot in forecast.slots
         ]
         pairs = [
@@ -247,8 +249,8 @@ class Dialogue:
         if command.time:
             at = to_datetime(drafts.instant_of(command.time, self._clock(incoming.person), past=True))
         found = self._api(incoming.person).why(command.name, at=at)
-        refused = [report.sentence for report in found.now if report.passes is False]
-        return text(found.summary, *(["If it were due now:", *refused] if refused else []))
+        refused = [joined(report.sentence, report.quote) for report in found.now if report.passes is False]
+        return text(joined(found.summary, found.quote), *(["If it were due now:", *refused] if refused else []))
 
     def _run(self, incoming: Incoming, command: Command) -> Message:
         run = self._api(incoming.person).run(command.name, key=f"{incoming.place.service}:{incoming.key}")

@@ -11,6 +11,7 @@ import click
 
 from matins.errors import InvalidInput
 from matins.model.counting import runs_per_period
+from matins.model.sentence import joined
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import (
     F,
@@ -162,7 +163,8 @@ def preview(
 
 def forecast_lines(context: CliContext, found: Document) -> list[str]:
     lines = [f"{found['trigger_text']} ({found['timezone']})"]
-    lines = context.sentences([*lines, found["standing"]] if found["state"] != "active" else lines)
+    standing = joined(found["standing"], found["quote"])
+    lines = context.sentences([*lines, standing] if found["state"] != "active" else lines)
     zone = ZoneInfo(found["timezone"])
     rows = [_slot(context, slot, zone) for slot in found["slots"]]
     lines += ["", *context.table(_SLOTS, rows)] if rows else []
@@ -174,7 +176,7 @@ def forecast_lines(context: CliContext, found: Document) -> list[str]:
 
 def _slot(context: CliContext, slot: Document, zone: ZoneInfo) -> tuple[str | Cell, ...]:
     at = instant(slot["at"]).astimezone(zone)
-    reason = f"{slot['sentence']} {_DST_TEXTS.get(slot['dst'], '')}".strip()
+    reason = f"{joined(slot['sentence'], slot['quote'])} {_DST_TEXTS.get(slot['dst'], '')}".strip()
     distance = context.relative_time(slot["at"]).removeprefix("in ")
     return _full(at), distance, _verdict(slot["verdict"]), reason
 
@@ -185,7 +187,15 @@ def _verdict(verdict: str) -> Cell:
 
 def _catch_up(context: CliContext, found: Document) -> list[str]:
     rows = [
-        (context.moment(record["slot"]), str(record["slots"]), _verdict(record["verdict"]), record["sentence"])
+        (
+            context.moment(record["slot"]),
+            str(record["slots"]),
+            _verdict(record["verdict"]),
+            joined(record["sentence"], record["quote"]),
+        )
         for record in found["records"]
     ]
-    return [*context.sentences([found["summary"]]), *(["", *context.table(_CATCH_UP, rows)] if rows else [])]
+    return [
+        *context.sentences([joined(found["summary"], found["quote"])]),
+        *(["", *context.table(_CATCH_UP, rows)] if rows else []),
+    ]

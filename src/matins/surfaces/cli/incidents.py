@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from matins.model.sentence import joined
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, number_argument, pass_context, root_command
@@ -43,7 +44,7 @@ def list_incidents(
     )
     rows = [
         (item["id"], item["kind"], item["schedule"] or "–", item["state"], str(item["count"]),
-         context.relative_time(item["opened_at"]), item["summary"])
+         context.relative_time(item["opened_at"]), joined(item["summary"], item["quote"]))
         for item in page.items
     ]  # fmt: skip
     context.show(page.items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)
@@ -75,7 +76,7 @@ def _shown(context: CliContext, item: Document) -> list[str]:
         ("kind", item["kind"]),
         ("schedule", item["schedule"]),
         ("run", item["run_id"]),
-        ("what", item["summary"]),
+        ("what", joined(item["summary"], item["quote"])),
         ("error", item["error"]),
         ("count", str(item["count"])),
         ("opened", context.when(item["opened_at"])),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
+from matins.model.sentence import joined
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import pass_context, root_command
 from matins.surfaces.cli.runs import error_of
@@ -47,7 +48,7 @@ def _parts(context: CliContext, found: Document) -> Iterator[Sequence[str]]:
 
 def _needs(context: CliContext, item: Document) -> tuple[str, str, str]:
     since = context.relative_time(item["since"]) if item["since"] else "–"
-    return one_line(item["sentence"]), since, item["command"]
+    return one_line(joined(item["sentence"], item["quote"])), since, item["command"]
 
 
 def _failures(context: CliContext) -> Iterator[Sequence[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from matins.model.sentence import joined
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import agent_option, name_argument, pass_context, root_command
 from matins.surfaces.cli.instants import ANY
@@ -28,7 +29,7 @@ def why(context: CliContext, name: str, agent: str | None, at: str | None) -> No
 
 
 def _explained(context: CliContext, found: Document) -> list[str]:
-    lines = context.sentences([found["summary"]])
+    lines = context.sentences([joined(found["summary"], found["quote"])])
     if found["run"] is not None:
         lines += ["", *_detail(context, found["run"])]
     if found["slot"] is not None:
@@ -48,7 +49,7 @@ def _detail(context: CliContext, detail: Document) -> list[str]:
         ("approvals", ", ".join(_approval(approval) for approval in detail["approvals"])),
     )
     rows = [
-        (check["gate"], str(check["verdict"]), duration_text(check["duration_ms"]), check["output"] or "")
+        (check["gate"], check["reason"] or check["verdict"], duration_text(check["duration_ms"]), check["output"] or "")
         for check in detail["checks"]
     ]
     if run["steps"]:
@@ -62,5 +63,8 @@ def _approval(approval: Document) -> str:
 
 
 def _gates(context: CliContext, gates: list[Document]) -> list[str]:
-    rows = [(state_text(gate["gate"]), gate_verdict(gate["passes"]), gate["sentence"]) for gate in gates]
+    rows = [
+        (state_text(gate["gate"]), gate_verdict(gate["passes"]), joined(gate["sentence"], gate["quote"]))
+        for gate in gates
+    ]
     return context.table(_GATES, rows)

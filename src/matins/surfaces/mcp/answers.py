@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import orjson
 
-from matins.engine.prompts import fenced
 from matins.errors import InvalidInput, MatinsError
-from matins.surfaces.mcp.principal_calls import Document, cut
+from matins.surfaces.mcp.principal_calls import Document
+from matins.surfaces.mcp.quotes import Quoted, cut
 from matins.surfaces.visible_text import as_data
 
 MAX_BYTES = 8_000
@@ -30,16 +30,22 @@ def fit(answer: Document, key: str) -> Document:
     return {**answer, key: kept, "left_out": len(items) - len(kept)}
 
 
-def readable(value: Any, key: str = "") -> Any:
-    """The value with the texts of others as models and people can read them: what hides or reorders characters is
-    written out, and a long text is cut. Output and answers of runs are fenced, and were cut before."""
+def plain_answer(answer: Document) -> Document:
+    """The answer as JSON data that models and people can read."""
+    return bounded(orjson.loads(orjson.dumps(readable(answer), default=str)))
+
+
+def readable(value: Any) -> Any:
+    """The value with its texts as models and people can read them: what hides or reorders characters is written out,
+    and a long text is cut. Quoted content was treated so before."""
+    if isinstance(value, Quoted):
+        return value
     if isinstance(value, str):
-        return value if key in ("output", "answer") else cut(as_data(value), _MAX_TEXT)
+        return cut(as_data(value), _MAX_TEXT)
     if isinstance(value, dict):
-        found = cast("Document", value)
-        return {as_data(str(name)): readable(one, str(name)) for name, one in found.items()}
-    if isinstance(value, list):
-        return [readable(one, key) for one in cast("list[Any]", value)]
+        return {as_data(str(name)): readable(one) for name, one in cast("Document", value).items()}
+    if isinstance(value, list | tuple):
+        return [readable(one) for one in cast("list[Any]", value)]
     return value
 
 
@@ -51,11 +57,6 @@ def bounded(answer: Document) -> Document:
         left_out.append(largest)
         answer = {name: value for name, value in answer.items() if name != largest}
     return {**answer, "left_out_parts": left_out} if left_out else answer
-
-
-def quoted(what: str, text: str, limit: int) -> str:
-    """The text of a run between marks that it does not contain."""
-    return fenced(what, str(cut(as_data(text), limit)))
 
 
 def error_text(error: MatinsError) -> str:

@@ -13,7 +13,8 @@ from matins.engine.schedules import AGENT_JOB
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.service.file.cortex import SKIPPED_BY
 from matins.service.presets import cortex_target, preset_of
-from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls, cut
+from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
+from matins.surfaces.mcp.quotes import quoted
 from matins.surfaces.mcp.tool import Tool
 
 _ID = {"id": {"type": "string", "description": "Id of the task."}}
@@ -75,7 +76,7 @@ def _task(calls: PrincipalCalls, item: Document) -> Document:
     found: Document = {
         "id": item["name"],
         "type": trigger["kind"],
-        "message": cut(item["prompt"]),
+        "message": quoted("the message", item["prompt"]),
         "channel": target.get("channel"),
         "profile": item["agent"],
         "intervalMs": trigger.get("every_ms"),
@@ -90,7 +91,7 @@ def _task(calls: PrincipalCalls, item: Document) -> Document:
         "pausedAt": _ms(paused_at),
         "pausedBy": paused_by,
         "dispatchType": None if item["job"] == AGENT_JOB else item["job"],
-        "preCheck": settings.get("pre_check"),
+        "preCheck": quoted("the command", settings.get("pre_check")),
         "target": target,
         "fallback": settings.get("fallback", "fresh"),
     }

@@ -12,9 +12,9 @@ import matins.api.schedules  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from matins.api.codec import to_document
 from matins.api.use_case import USE_CASES, Caller
 from matins.model.access import Principal
+from matins.surfaces.mcp.quotes import quoted
 
 Document = dict[str, Any]
-_MAX_TEXT = 2_000
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,12 @@ def brief(schedule: Document) -> Document:
 def whole(schedule: Document) -> Document:
     """A schedule with its prompt and settings."""
     settings = {name: value for name, value in schedule["settings"].items() if name not in ("when", "prompt")}
-    more = {"prompt": cut(schedule["prompt"]), "note": schedule["note"], "rev": schedule["rev"], "settings": settings}
+    more = {
+        "prompt": quoted("the prompt", schedule["prompt"]),
+        "note": quoted("the note", schedule["note"]),
+        "rev": schedule["rev"],
+        "settings": quoted("the settings", settings),
+    }
     return {**brief(schedule), **{name: value for name, value in more.items() if value}}
 
 
@@ -87,10 +92,14 @@ def run_brief(run: Document, zone: str = "UTC") -> Document:
         "ended_at": local(run["ended_at"], zone),
         "reason": run["reason"],
     }
-    error = outcome_of(run).get("error")
-    if error:
-        found["error"] = cut(str(error), 300)
+    found["error"] = quoted("the error", outcome_of(run).get("error"), 300)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def quote_of(found: Document) -> Document:
+    """What others wrote about a sentence, as a part of an answer."""
+    quote = quoted("what others wrote", found["quote"], 500)
+    return {} if quote is None else {"quote": quote}
 
 
 def outcome_of(run: Document) -> Document:
@@ -103,12 +112,6 @@ def local(at: str | None, zone: str) -> str | None:
     if at is None:
         return None
     return datetime.fromisoformat(at).astimezone(ZoneInfo(zone)).isoformat(timespec="seconds")
-
-
-def cut(text: str | None, length: int = _MAX_TEXT) -> str | None:
-    if text is None or len(text) <= length:
-        return text
-    return f"{text[:length]} … ({len(text) - length} more characters)"
 
 
 def count(number: int, one: str) -> str:

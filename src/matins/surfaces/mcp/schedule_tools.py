@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from matins.errors import Conflict, InvalidInput
+from matins.errors import Conflict, InvalidInput, NotAllowed
 from matins.surfaces.mcp.answers import fit
 from matins.surfaces.mcp.cursors import as_cursor, cursor_of
-from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls, brief, count, run_brief, whole
+from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls, brief, count, quote_of, run_brief, whole
+from matins.surfaces.mcp.quotes import quoted
 from matins.surfaces.mcp.tool import WrongArguments
 
 _PAGE = 200
@@ -50,6 +51,7 @@ def get_schedule(calls: PrincipalCalls, given: Document) -> Document:
     summary = f"{item['name']}: {item['trigger_text']} ({item['timezone']}), {item['state']}. {coming['standing']}"
     answer: Document = {
         "summary": summary,
+        **quote_of(coming),
         "schedule": whole(item),
         "next": [_slot(slot) for slot in coming["slots"]],
         "last": [run_brief(run, item["timezone"]) for run in runs],
@@ -60,7 +62,7 @@ def get_schedule(calls: PrincipalCalls, given: Document) -> Document:
 
 
 def _slot(slot: Document) -> Document:
-    return {"at": slot["local"], "verdict": slot["verdict"], "reason": slot["sentence"]}
+    return {"at": slot["local"], "verdict": slot["verdict"], "reason": slot["sentence"], **quote_of(slot)}
 
 
 def _wanted(calls: PrincipalCalls, given: Document) -> Document:
@@ -99,7 +101,10 @@ def _same(calls: PrincipalCalls, wanted: Document, conflict: Conflict) -> Docume
     """The schedule that has the name, if it is what is wanted. Otherwise a conflict that names the tool."""
     rest = {name: value for name, value in wanted.items() if name not in ("name", "agent")}
     named = {"name": wanted["name"], **({"agent": wanted["agent"]} if wanted.get("agent") else {})}
-    changes = calls.send("schedules.preview_edit", {**named, **rest})["settings"]
+    try:
+        changes = calls.send("schedules.preview_edit", {**named, **rest})["settings"]
+    except NotAllowed:  # it is not the agent's own
+        raise conflict from None
     differing = [change["setting"] for change in changes if change["setting"] in rest]
     if differing:
         hint = f"To change {', '.join(differing)}, call update_schedule."
@@ -150,7 +155,7 @@ def update_schedule(calls: PrincipalCalls, given: Document) -> Document:
         raise InvalidInput("There is nothing to change.", field="name", hint="Give when, prompt, paused or settings.")
     plan = calls.send("schedules.preview_edit", {"name": name, **edits}) if edits else None
     changed: list[Document] = plan["settings"] if plan else []
-    changes = [{"setting": one["setting"], "before": one["before"], "after": one["after"]} for one in changed]
+    changes = [_change(one) for one in changed]
     if given.get("dry_run"):
         coming = plan["after"] if plan else calls.call("schedules.preview", name=name)
         summary = f"Dry run, nothing was written: {count(len(changes), 'setting')} of {before['name']} would change."
@@ -162,6 +167,11 @@ def update_schedule(calls: PrincipalCalls, given: Document) -> Document:
         changes.append(_set_paused(calls, given, before))
     item = calls.call("schedules.get", name=name)
     return {**_made(calls, item, created=False), "summary": _updated(item, changes), "changes": changes}
+
+
+def _change(change: Document) -> Document:
+    before, after = (quoted(f"the setting {when}", change[when]) for when in ("before", "after"))
+    return {"setting": change["setting"], "before": before, "after": after}
 
 
 def _set_paused(calls: PrincipalCalls, given: Document, before: Document) -> Document:

@@ -12,7 +12,7 @@ import orjson
 from matins.errors import InvalidInput, MatinsError
 from matins.service.permissions import check_granted
 from matins.surfaces.mcp import json_rpc, texts
-from matins.surfaces.mcp.answers import bounded, error_text, readable
+from matins.surfaces.mcp.answers import error_text, plain_answer, readable
 from matins.surfaces.mcp.json_rpc import Json, ProtocolError, Request
 from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
 from matins.surfaces.mcp.tool import Tool, checked
@@ -188,7 +188,7 @@ def _prompt(request: Request) -> Json:
 
 def _succeeded(answer: Document) -> Json:
     """Everything in both forms: some clients give models only the structured one, others only the text."""
-    plain = bounded(readable(orjson.loads(orjson.dumps(answer, default=str))))
+    plain = plain_answer(answer)
     text = orjson.dumps(plain).decode()
     return {"content": [{"type": "text", "text": text}], "structuredContent": plain, "isError": False}
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from matins.errors import InvalidInput
-from matins.surfaces.mcp.answers import MAX_OUTPUT_BYTES, fit, quoted
+from matins.surfaces.mcp.answers import MAX_OUTPUT_BYTES, fit
 from matins.surfaces.mcp.cursors import as_cursor, cursor_of
 from matins.surfaces.mcp.principal_calls import (
     Document,
@@ -15,8 +15,10 @@ from matins.surfaces.mcp.principal_calls import (
     count,
     local,
     outcome_of,
+    quote_of,
     run_brief,
 )
+from matins.surfaces.mcp.quotes import quoted
 from matins.surfaces.mcp.schedule_tools import (
     create_schedule,
     delete_schedule,
@@ -49,7 +51,8 @@ SETTINGS = {"type": "object", "description": "Further settings, such as retries 
 
 def _status(calls: PrincipalCalls, given: Document) -> Document:
     found = calls.call("system.status")
-    problems = [{"problem": item["sentence"], "command": item["command"]} for item in found["attention"]]
+    problems = [{"problem": item["sentence"], **quote_of(item), "command": item["command"]}
+                for item in found["attention"]]  # fmt: skip
     return {
         "summary": found["summary"],
         "healthy": found["healthy"],
@@ -79,6 +82,7 @@ def _why(calls: PrincipalCalls, given: Document) -> Document:
     zone, detail = found["timezone"], found["run"]
     answer: Document = {
         "summary": found["summary"],
+        **quote_of(found),
         "status": found["status"],
         "timezone": zone,
         "run": run_brief(detail["run"], zone) if detail else None,
@@ -90,7 +94,7 @@ def _why(calls: PrincipalCalls, given: Document) -> Document:
 
 
 def _gates(reports: list[Document]) -> list[Document]:
-    return [{"gate": one["gate"], "passes": one["passes"], "says": one["sentence"]} for one in reports]
+    return [{"gate": one["gate"], "passes": one["passes"], "says": one["sentence"], **quote_of(one)} for one in reports]
 
 
 def _list_runs(calls: PrincipalCalls, given: Document) -> Document:
@@ -120,11 +124,11 @@ def _get_run(calls: PrincipalCalls, given: Document) -> Document:
     result: Any = outcome_of(run).get("result")
     text: Any = cast("Document", result).get("text") if isinstance(result, dict) else None
     if text:
-        answer["answer"] = quoted(f"the answer of run {run['id']}", str(text), 4_000)
+        answer["answer"] = quoted(f"the answer of run {run['id']}", text, 4_000)
     if wanted == "none":
         return answer
     text, following = _output(calls, run["id"], None if wanted == "tail" else given.get("offset", 0), given.get("raw"))
-    answer["output"] = quoted(f"output of run {run['id']}", text, MAX_OUTPUT_BYTES)
+    answer["output"] = quoted(f"output of run {run['id']}", text, MAX_OUTPUT_BYTES) or ""
     return answer if following is None else {**answer, "next_offset": following}
 
 
@@ -150,7 +154,7 @@ def _cancel_run(calls: PrincipalCalls, given: Document) -> Document:
 def _list_approvals(calls: PrincipalCalls, given: Document) -> Document:
     asked = calls.call("approvals.list", state=given.get("state"))
     items = [{**calls.approval(one), "asked_by": one["requested_by"], "about": one["schedule"], "kind": one["kind"],
-              "request": one["request"]} for one in asked]  # fmt: skip
+              "request": quoted("the request", one["request"])} for one in asked]  # fmt: skip
     return fit({"summary": count(len(items), "approval") + ".", "approvals": items}, "approvals")
 
 

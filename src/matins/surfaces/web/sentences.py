@@ -21,7 +21,7 @@ def because(run: Run | RunStep, zone: str, stopped_by: str | None = None) -> str
     evidence: dict[str, Any] = {"error": _error(run.outcome), "attempt": run.attempt, "step": stopped_by}
     if isinstance(run, Run):
         evidence |= {"slots": run.slots, "first": _ms(run.first_slot), "last": _ms(run.slot), **(run.evidence or {})}
-    return beside(run.state, sentence(run.reason, evidence, zone))
+    return beside(run.state, sentence(run.reason, evidence, zone).joined)
 
 
 def beside(state: str, text: str) -> str:

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from matins.api.codec import to_document
 from matins.model.counting import counted, runs_per_period
+from matins.model.sentence import joined
 from matins.records import record_kinds
 from matins.surfaces.web import sentences, states, times
 from matins.surfaces.web.paths import full_name, schedule_path
@@ -49,6 +50,7 @@ def environment(files: StaticFiles) -> Environment:
         "frequency": runs_per_period,
         "without": str.removeprefix,
         "expected": sentences.expected,
+        "with_quote": joined,
         "words": states.words,
         "duration": times.duration,
         "segments": partial(quote, safe="/"),

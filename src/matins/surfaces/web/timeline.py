@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from matins.api.results import Timeline, TimelineBand, TimelineLane, TimelineRun, TimelineSlot
 from matins.model.counting import counted
+from matins.model.sentence import joined
 from matins.surfaces.web import states, times
 from matins.surfaces.web.paths import schedule_path, why_path
 from matins.surfaces.web.states import Look
@@ -141,7 +142,9 @@ def _run(run: TimelineRun, scale: _Scale, y: int) -> Mark:
     ends = run.ended_at or (scale.now if run.started_at else None)
     lasted = run.started_at is not None and ends is not None
     width = max(round(scale.x(ends) - x, 1), _NARROWEST) if lasted and ends is not None else 0.0
-    text = f"{run.schedule} {scale.clock(run.slot or run.at)}: {run.sentence or _took(run, look)}"
+    text = (
+        f"{run.schedule} {scale.clock(run.slot or run.at)}: {joined(run.sentence or '', run.quote) or _took(run, look)}"
+    )
     return Mark(f"m-{run.run_id}", x, width, look.icon, lasted, False, f"/runs/{run.run_id}", text, None, y)
 
 
@@ -153,7 +156,7 @@ def _took(run: TimelineRun, look: Look) -> str:
 
 def _slot(slot: TimelineSlot, agent: str, scale: _Scale, y: int, number: int) -> Mark:
     look: Look = states.of_verdict(slot.verdict)
-    text = f"{slot.schedule} {scale.clock(slot.at)}: {slot.sentence or look.word}"
+    text = f"{slot.schedule} {scale.clock(slot.at)}: {joined(slot.sentence or '', slot.quote) or look.word}"
     to = scale.x(slot.until) if slot.until is not None else None
     path = why_path(slot.schedule, agent, slot.at)
     return Mark(f"s-{slot.schedule_id}-{number}", scale.x(slot.due_at), 0.0, look.icon, False, True, path, text, to, y)
@@ -166,7 +169,10 @@ def _band(band: TimelineBand, agent: str, scale: _Scale) -> Band:
     icon = states.RUNS[worst].icon if band.kind == "records" else "plan"
     counts = ", ".join(f"{count} {states.words(state).lower()}" for state, count in band.states.items())
     what = band.schedule or counted(band.schedules, "schedule")
-    text = band.sentence or f"{what}: {counted(band.count, 'record' if band.kind == 'records' else 'slot')}"
+    text = (
+        joined(band.sentence or "", band.quote)
+        or f"{what}: {counted(band.count, 'record' if band.kind == 'records' else 'slot')}"
+    )
     path = schedule_path(band.schedule, agent) if band.schedule else None
     said = f"{text}{' (' + counts + ')' if counts else ''}"
     return Band(band.kind, x, width, icon, min(band.count, _MAX_DASHES), said, path, band.start >= scale.now)

@@ -53,7 +53,7 @@ def _bar(span: Span, begin: datetime, total: float, now: datetime) -> Bar:
     look = states.RUNS.get(span.state or "")
     icon = look.icon if look else _STATES.get(span.state or "", "run" if span.end is None else "plan")
     return Bar(
-        span.label or _WORDS.get(span.name, span.name),
+        span.title or span.label or _WORDS.get(span.name, span.name),
         span.name in _NESTED,
         icon,
         round(x, 2),

@@ -133,7 +133,8 @@ CREATE TABLE checks (
   at bigint NOT NULL,
   duration_ms bigint NOT NULL,
   exit_code bigint,
-  said text NOT NULL,
+  verdict text NOT NULL,
+  reason text,
   output text NOT NULL,
   PRIMARY KEY (run_id, epoch, kind)
 );
@@ -409,6 +410,7 @@ CREATE TABLE incidents (
   kind text NOT NULL,
   signature text NOT NULL, -- what equal troubles have in common
   summary text NOT NULL,
+  quote text,
   error text,
   run_id bigint,
   times bigint NOT NULL, -- how often it happened

@@ -126,7 +126,8 @@ CREATE TABLE checks (
   at INTEGER NOT NULL,
   duration_ms INTEGER NOT NULL,
   exit_code INTEGER,
-  said TEXT NOT NULL,
+  verdict TEXT NOT NULL,
+  reason TEXT,
   output TEXT NOT NULL,
   PRIMARY KEY (run_id, epoch, kind)
 ) STRICT;
@@ -388,6 +389,7 @@ CREATE TABLE incidents (
   kind TEXT NOT NULL,
   signature TEXT NOT NULL, -- what equal troubles have in common
   summary TEXT NOT NULL,
+  quote TEXT,
   error TEXT,
   run_id INTEGER,
   times INTEGER NOT NULL, -- how often it happened

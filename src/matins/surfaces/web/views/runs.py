@@ -7,6 +7,7 @@ from typing import Any
 
 from matins.api.results import Run, RunFacts
 from matins.errors import MatinsError
+from matins.model.sentence import joined
 from matins.surfaces.web.sentences import because, beside, usage
 from matins.surfaces.web.states import RUNS
 from matins.surfaces.web.visit import Page, Visit
@@ -48,7 +49,7 @@ def show(visit: Visit) -> Page:
         "snapshot": snapshot,
         "facts": facts,
         "usage": usage(run),
-        "sentence": beside(run.state, facts.sentence),
+        "sentence": beside(run.state, joined(facts.sentence, facts.quote)),
         "checks": api.runs.checks(run.id),
         "waterfall": waterfall(facts, visit.now, visit.zone),
         "reported": _reported(run),

@@ -9,6 +9,7 @@ from matins.api.results import Explanation, Run, Schedule, Slot
 from matins.errors import MatinsError
 from matins.model.listing import ScheduleSort, ScheduleTab
 from matins.model.schedule import ScheduleDefinition, TriggerSettings
+from matins.model.sentence import joined
 from matins.model.settings import settings_of
 from matins.surfaces.text_values import from_text
 from matins.surfaces.web.heat import heat
@@ -89,8 +90,8 @@ def _coming(schedule: Schedule, slots: list[Slot]) -> list[Slot]:
 def _said(why: Explanation) -> str:
     """The answer. The heading says the slot of a record, and its state."""
     if why.run is None or why.run.run.slot is None:
-        return why.summary
-    return beside(why.run.run.state, why.summary.partition(": ")[2])
+        return joined(why.summary, why.quote)
+    return beside(why.run.run.state, joined(why.summary.partition(": ")[2], why.quote))
 
 
 def new(visit: Visit) -> Page:
