@@ -50,6 +50,24 @@ def test_b7_the_card_says_what_the_digest_does_not_cover(bench: Watched, tmp_pat
         assert part in said
 
 
+def test_b7_a_link_through_proc_needs_another_approval_and_is_named_on_the_card(bench: Watched, tmp_path: Path) -> None:
+    """B7: the run would see another file behind it than the engine, so no digest covers it"""
+    script = tmp_path / "check.sh"
+    script.write_text("exit 0\n")
+    bench.add("s", when="5 * * * *", job="work", approval="owner_approve", after_run=["sh", "check.sh"])
+    bench.run("s")
+    bench.settle()
+    first = bench.asked()
+    assert "outside" not in first.request  # control: an ordinary script is covered
+    script.unlink()
+    script.symlink_to("/proc/self/cwd/x.sh")
+    bench.approvals.approve(first.id)
+    bench.settle()
+    second = bench.asked()
+    assert (second.id != first.id, bench.ran) == (True, [])
+    assert second.request["outside"] == [f"the content of {script}: it leads through /proc"]
+
+
 @pytest.mark.parametrize("place", ["pre_check", "shell text", "option"])
 def test_b7_a_script_that_changes_after_the_approval_needs_another(bench: Watched, tmp_path: Path, place: str) -> None:
     """B7: its content is in the digest, at the request and at the start"""

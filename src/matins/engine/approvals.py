@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -92,12 +92,12 @@ def approval_request(
     return request
 
 
-def outside_digest(definition: ScheduleDefinition, agent: Agent | None, large_files: Iterable[str]) -> list[str]:
-    """What a run does that the digest of its approval does not cover."""
+def outside_digest(definition: ScheduleDefinition, agent: Agent | None, files: Mapping[str, str]) -> list[str]:
+    """What a run does that the digest of its approval does not cover; `files` by path, with the reason."""
     found: list[str] = []
     if definition.work_source is not None:
         found.append(f'the item of "{definition.work_source}", which is chosen when the run starts')
     if agent is not None:
         found += [f"the value of {text}" for _, text in agent.environment if text.startswith(("env:", "file:"))]
         found.append("what its commands and tools read, apart from the files named above")
-    return found + [f"the content of {path}, which is larger than 1 MB" for path in large_files]
+    return found + [f"the content of {path}: {reason}" for path, reason in files.items()]

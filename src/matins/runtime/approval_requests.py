@@ -27,7 +27,7 @@ from matins.model.settings import settings_of
 from matins.ports import ApprovalRows, Transaction
 from matins.runtime.call_contexts import call_context
 from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.named_files import TOO_LARGE, named_files
+from matins.runtime.named_files import named_files, not_covered
 
 BUDGET_TIMEOUT_MS = 7 * DAY_MS
 _GRANTED = 20
@@ -195,11 +195,10 @@ def about_agent(compiled: CompiledSchedule, policies: Policies) -> dict[str, Any
     """What a request says about the agent, the files that its commands name, and what the digest does not cover."""
     agent = _agent_of(compiled, policies)
     files = _files_of(compiled, policies)
-    large = [path for path, content in files.items() if content == TOO_LARGE]
     about: dict[str, Any] = {} if agent is None else {"wakes": agent_fingerprint(agent)}
     if files:
         about["files"] = files
-    outside = outside_digest(compiled.definition, agent, large)
+    outside = outside_digest(compiled.definition, agent, not_covered(files))
     if outside:
         about["outside"] = outside
     return about

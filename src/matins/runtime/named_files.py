@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shlex
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,31 +14,41 @@ from matins.engine.policies import Policies
 from matins.model.agent import Agent
 from matins.model.schedule import ScheduleDefinition
 from matins.runtime.agent_folders import folder_of
+from matins.texts.beneath import Refused, open_named
 
 MAX_BYTES = 1_000_000
 _MAX_FILES = 32
-TOO_LARGE = "larger than 1 MB"
+_NOT_COVERED = "not covered: "
+TOO_LARGE = f"{_NOT_COVERED}it is larger than 1 MB"
+_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL})
+"""What the system says of a word that names no file."""
 
 
 def named_files(definition: ScheduleDefinition, agent: Agent | None, policies: Policies) -> dict[str, str]:
-    """The digest of each file that a command of the run names, by its path; `TOO_LARGE` for a large one."""
+    """The digest of each file that a command of the run names, by its path; of others, why they are not covered."""
     base = policies.workdir or str(Path.cwd())
-    found: dict[str, str] = {}
-    words = list(_of_schedule(definition, base))
+    words = [(word, base) for word in _of_schedule(definition)]
     if agent is not None:
         folder = folder_of(agent, base)
         words += [(word, folder) for word in (*agent.command, *agent.arguments)]
-    for word, folder in words:
-        path = _path(word, folder)
-        if path is not None and len(found) < _MAX_FILES:
-            found[str(path)] = _digest(path)
-    return found
+    return _digests(words)
 
 
-def _of_schedule(definition: ScheduleDefinition, base: str) -> Iterator[tuple[str, str]]:
+def files_of(command: str | Iterable[str] | None, folder: str) -> dict[str, str]:
+    """The same for one command that starts in this folder."""
+    return _digests((word, folder) for word in _words(command))
+
+
+def not_covered(files: Mapping[str, str]) -> dict[str, str]:
+    """The files without a digest, and why."""
+    return {
+        path: content.removeprefix(_NOT_COVERED) for path, content in files.items() if content.startswith(_NOT_COVERED)
+    }
+
+
+def _of_schedule(definition: ScheduleDefinition) -> Iterator[str]:
     for command in (definition.pre_check, definition.before_run, definition.after_run):
-        for word in _words(command):
-            yield word, base
+        yield from _words(command)
 
 
 def _words(command: str | Iterable[str] | None) -> Iterable[str]:
@@ -47,23 +60,45 @@ def _words(command: str | Iterable[str] | None) -> Iterable[str]:
         return command.split()
 
 
-def _path(word: str, folder: str) -> Path | None:
+def _digests(words: Iterable[tuple[str, str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word, folder in words:
+        if len(found) < _MAX_FILES:
+            found |= _digest_of(word, folder)
+    return found
+
+
+def _digest_of(word: str, folder: str) -> dict[str, str]:
     """The file that a word of a command names, if it is there; an option may hold it: `--config=FILE`."""
     for text in (word, word.partition("=")[2]):
         if text and len(text) < 4_096 and "\0" not in text:
             try:
-                path = Path(folder, Path(text).expanduser())
-                if path.is_file():
-                    return path
-            except (OSError, RuntimeError):  # RuntimeError: ~NAME of no user
+                path = str(Path(folder, Path(text).expanduser()))
+            except RuntimeError:  # ~NAME of no user
                 continue
-    return None
+            content = _digest(path)
+            if content is not None:
+                return {path: content}
+    return {}
 
 
-def _digest(path: Path) -> str:
+def _digest(path: str) -> str | None:
+    """None for a folder, and where no file is. A pipe or a link to a terminal may stand where a script was."""
+    if path == os.devnull:  # many commands name it, and it has no content
+        return None
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        file = open_named(path)
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        if error.errno in _NO_FILE:
+            return None
+        return _NOT_COVERED + (error.reason if isinstance(error, Refused) else f"it cannot be read: {error.strerror}")
+    try:
+        mode = os.fstat(file).st_mode
+        if not stat.S_ISREG(mode):
+            return None if stat.S_ISDIR(mode) else f"{_NOT_COVERED}it is not a regular file"
+        content = os.pread(file, MAX_BYTES + 1, 0)
+    except OSError as error:
+        return f"{_NOT_COVERED}it cannot be read: {error.strerror}"
+    finally:
+        os.close(file)
     return TOO_LARGE if len(content) > MAX_BYTES else sha256(content).hexdigest()

@@ -77,6 +77,9 @@ def open_named(path: str, forbidden: Identities = frozenset()) -> int:
     try:
         if leads_into(with_name.folder, forbidden):
             raise Refused(path, _INTO_HOME)
+        mode = os.stat(with_name.name, dir_fd=with_name.folder, follow_symlinks=False).st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # to open one may do something
+            raise Refused(path, "it is a device")
         return open_beneath(with_name.folder, with_name.name, SAFE_FILE)
     finally:
         os.close(with_name.folder)
@@ -143,7 +146,9 @@ class _Resolved(NamedTuple):
 
 def _resolved(path: str) -> _Resolved:
     """The folder in which a path ends, and the name in it, which was no link when it was looked at."""
-    ahead, links = os.path.abspath(path).split("/")[:0:-1], 0  # noqa: PTH100
+    if not path.startswith("/"):
+        path = f"{os.getcwd()}/{path}"  # noqa: PTH109
+    ahead, links = path.split("/")[:0:-1], 0  # ".." counts from where a link leads, so it stays
     at = os.open("/", _STEP)
     try:
         while True:
