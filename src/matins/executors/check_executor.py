@@ -14,7 +14,9 @@ from typing import Any
 
 from matins.executors.commands import CommandResult, Commands, hook_reply, storable_reason
 from matins.ports import Clock
+from matins.engine.reasons import changed_text
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
+from matins.runtime.command_files import files_run_by
 from matins.runtime.thread_queue import drained
 
 log = logging.getLogger("matins")
@@ -133,6 +135,10 @@ class CheckExecutor:
             raise TimeoutError(f"no answer within {GUARD_TIMEOUT_MS / 1000:g} s") from None
 
     def _run_check(self, command: CheckCommand, check: Check) -> CheckResult:
+        files = files_run_by([command.command], self._workdir)
+        changed = [path for path, content in files.items() if check.files.get(path) != content]
+        if changed:
+            return CheckResult(command.kind, "changed", storable_reason(changed_text(changed)))
         result = self._commands.run(
             command.command,
             context=check.context,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import orjson
 
 from matins.engine.policies import AFTER_RUN
+from matins.engine.reasons import changed_text
 from matins.errors import InvalidInput
 from matins.executors.check_executor import printed
 from matins.executors.commands import CommandResult, Commands, hook_reply
@@ -21,6 +22,7 @@ from matins.net.outbound import AddressRefused, HttpClient, Resolve, Unreachable
 from matins.net.signing import sign
 from matins.ports import Clock, Store
 from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.command_files import changed_of
 from matins.runtime.outbox import Senders
 from matins.runtime.pipelines import Pipelines
 from matins.runtime.subscribers import DeliveryQueue, DeliveryResult, EventDelivery, HookResult
@@ -103,6 +105,10 @@ class Hooks:
             return _ARRIVED  # the run has been pruned
         ran: list[HookResult] = []
         for kind, command, limit_ms in _commands(queue, delivery.compiled):
+            if changed := changed_of([command], delivery.allowed, queue.policies):  # the run itself may have done it
+                reason = f"{changed_text(changed)} It did not run; the next run waits for approval"
+                ran.append(HookResult(kind, reason, 0, None, ""))
+                continue
             result = self._commands.run(
                 command,
                 context=_context(delivery, delivery.run),

@@ -14,8 +14,8 @@ from matins.errors import InvalidInput
 from matins.executors.processes.launch import Account
 from matins.executors.processes.walls import Layout, Probe
 from matins.model.agent import Agent
+from matins.runtime.agent_folders import AGENTS
 
-AGENTS = "agents"
 NOT_ISOLATED = "not isolated"
 
 
@@ -66,6 +66,10 @@ class Isolation:
         kept = tuple(dict.fromkeys(_real(Path(path)) for path in (own, workdir) if self._is_agents(path)))
         kept = tuple(path for path in kept if any(is_below(path, cover) for cover in hidden))
         return Layout(hidden, kept, tuple(frozen_folders(workdir)))
+
+    def out_of_reach(self) -> tuple[str, ...]:
+        """The folders that isolated agents cannot write, as they are now: some are made with the first run."""
+        return (*hidden_folders(self._find_places()), *frozen_folders("/"))
 
     def refusal(self, agent: Agent) -> str | None:
         """Why runs of this agent are not isolated; None when they are."""

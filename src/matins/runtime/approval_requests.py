@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ from matins.engine.approvals import (
     outside_digest,
 )
 from matins.engine.audit import approval_digest
-from matins.engine.policies import Policies
+from matins.engine.policies import HOOK_FILES, Policies
 from matins.engine.prompts import MAX_CALL_BYTES, CallContext
 from matins.engine.settings import dump_settings
 from matins.engine.when.durations import DAY_MS
@@ -26,10 +27,12 @@ from matins.model.rows import NewEvent
 from matins.model.settings import settings_of
 from matins.ports import ApprovalRows, Transaction
 from matins.runtime.call_contexts import call_context
-from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.command_files import commands_of, files_run_by, in_reach
 from matins.runtime.named_files import named_files, not_covered
 
 BUDGET_TIMEOUT_MS = 7 * DAY_MS
+_MAX_RELEASED = 1_000
 _GRANTED = 20
 """How many of the last approvals of a schedule count for its files."""
 
@@ -49,7 +52,8 @@ def request_run_approval(
     request["involved"] = makers
     request["unusual"] = notable_settings(definition)
     request |= about_agent(compiled, policies)
-    if changed := changed_files(transaction, compiled, policies):
+    changed = changed_files(transaction, compiled, policies, {} if compiled.step else None)
+    if changed:
         request["changed"] = changed
     if (call := call_context(transaction, run_id)) is not None:
         request["call"] = _shown_call(call)
@@ -58,8 +62,10 @@ def request_run_approval(
         definition.approval, definition.approvers, definition.approvals_required, definition.approval_default, maker,
         role, now, now + definition.approval_timeout_ms, "pending", None, request,
     )  # fmt: skip
+    if changed:  # nobody's silence allows what an agent may have written
+        approval = approval._replace(default="deny")
     if not asks:  # only because a file has changed: the owner answers, as with the proposal
-        approval = approval._replace(policy="owner_approve", approvers=(), needed=1, default="deny")
+        approval = approval._replace(policy="owner_approve", approvers=(), needed=1)
     return _insert_request(transaction, approval, now)
 
 
@@ -122,6 +128,39 @@ def void_approvals(
     return [approval for approval in found if _void_approval(transaction, approval, now, why)]
 
 
+def keep_hook_files(transaction: Transaction, event: str, files: Mapping[str, str], by: str, now: int) -> None:
+    """Keep the digests of the files that a hook runs, as a person set or approved them."""
+    transaction.upsert_policy(HOOK_FILES, event, orjson.dumps(dict(files)).decode(), now, by)
+    data = {"kind": HOOK_FILES, "name": event, "by": by, "definition": dict(files)}
+    transaction.events.append(NewEvent(now, "policy.set", None, None, data))
+
+
+def approve_hook_files(transaction: Transaction, asked: Approval, policies: Policies, by: str, now: int) -> None:
+    """Take the content of hooks' files that was shown with a run: it counts for every schedule."""
+    shown, changed = asked.request.get("files", {}), asked.request.get("changed", ())
+    for event, hook in policies.hooks.items():
+        run = files_run_by([hook.command], policies.workdir)
+        taken = {path: shown[path] for path in changed if path in run and path in shown}
+        if taken:
+            keep_hook_files(transaction, event, {**policies.hook_files.get(event, {}), **taken}, by, now)
+
+
+def release_unchanged(transaction: Transaction, catalog: Catalog, now: int) -> None:
+    """Void the requests that were made only for files which count as known by now; their runs go on."""
+    policies = catalog.policies(transaction)
+    for asked in transaction.approvals_in("pending", 0, _MAX_RELEASED):
+        if asked.kind != "run" or asked.run_id is None or not asked.request.get("changed"):
+            continue
+        if not transaction.try_lock_due([asked.schedule_id]):
+            continue  # another process has it; a person can still answer
+        compiled = catalog.find(transaction, (asked.schedule_id, asked.rev, 0))
+        if not isinstance(compiled, CompiledSchedule) or needs_approval(compiled.definition):
+            continue
+        if not changed_files(transaction, compiled, policies):
+            _void_approval(transaction, asked, now, "its files count as known")
+            transaction.wake_run(asked.run_id, "awaiting_approval", now)
+
+
 def void_run(transaction: Transaction, run_id: int, now: int) -> None:
     """Void the open requests about a run that has ended."""
     for approval in transaction.approvals_of_run(run_id):
@@ -169,18 +208,65 @@ def content_digest(compiled: CompiledSchedule, policies: Policies) -> str:
 
 
 def _files_of(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
-    """The digests of the files that commands of a schedule and of its steps name."""
+    """The digests of the files that commands of a schedule and of its steps name, and of those that hooks run."""
     found = named_files(compiled.definition, _agent_of(compiled, policies), policies)
+    run = command_files(compiled, policies)
+    found |= {path: content for path, content in run.items() if path in found or in_reach(path, policies)}
     for number in range(1, len(compiled.steps) + 1):
         found |= _files_of(compiled.step_of(number), policies)
     return found
 
 
-def changed_files(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies) -> list[str]:
+def command_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
+    """The digests of the files that run outside the walls: by checks and hooks of the schedule, and of all schedules."""
+    commands = commands_of(compiled.definition) + [hook.command for hook in policies.hooks.values()]
+    return files_run_by(commands, policies.workdir)
+
+
+def changed_files(
+    transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run: dict[str, str] | None = None
+) -> list[str]:
+    """The files that differ from what a person set or approved; `run`: the digests of those that commands run."""
+    run = command_files(compiled, policies) if run is None else run
+    found = changed_commands(transaction, compiled, policies, run) if run else []
+    if compiled.creator is not None:
+        found += [path for path in _changed_since_approval(transaction, compiled, policies) if path not in found]
+    return found
+
+
+def changed_commands(
+    transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run: Mapping[str, str]
+) -> list[str]:
+    """Of files that commands run, those that agents can write and that differ from what a person set or approved."""
+    known = known_files(compiled, policies)
+    suspect = [path for path, content in run.items() if content not in known.get(path, ()) and in_reach(path, policies)]
+    if not suspect:
+        return []
+    granted = [approval.request.get("files", {}) for approval in _granted(transaction, compiled)]
+    return [path for path in suspect if all(files.get(path) != run[path] for files in granted)]
+
+
+def known_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, set[str]]:
+    """By path, the digests that files had when a person set the schedule's commands and the hooks."""
+    return _by_path([dict(compiled.definition.files), *policies.hook_files.values()])
+
+
+def _by_path(known: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for files in known:
+        for path, content in files.items():
+            found.setdefault(path, set()).add(content)
+    return found
+
+
+def _changed_since_approval(
+    transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies
+) -> list[str]:
     """The files of an agent's schedule that differ from what a person approved: with the proposal, or with one of its
     last runs. Only the owner can name other files afterwards."""
-    now = {} if compiled.creator is None else _files_of(compiled, policies)
-    granted = transaction.granted_approvals(compiled.schedule_id, _GRANTED) if now else []
+    now, known = _files_of(compiled, policies), known_files(compiled, policies)
+    now = {path: content for path, content in now.items() if content not in known.get(path, ())}
+    granted = _granted(transaction, compiled) if now else []
     found: list[str] = []
     for approval in granted:
         files = approval.request.get("files", {})
@@ -189,6 +275,20 @@ def changed_files(transaction: ApprovalRows, compiled: CompiledSchedule, policie
         if not found:
             break
     return found
+
+
+def allowed_files(
+    transaction: ApprovalRows, compiled: CompiledSchedule | None, policies: Policies
+) -> dict[str, set[str]]:
+    """By path, the digests that a person set or approved, for commands after the run."""
+    if compiled is None:
+        return _by_path(policies.hook_files.values())
+    approved = [approval.request.get("files", {}) for approval in _granted(transaction, compiled)]
+    return _by_path([dict(compiled.definition.files), *policies.hook_files.values(), *approved])
+
+
+def _granted(transaction: ApprovalRows, compiled: CompiledSchedule) -> list[Approval]:
+    return transaction.granted_approvals(compiled.schedule_id, _GRANTED)
 
 
 def about_agent(compiled: CompiledSchedule, policies: Policies) -> dict[str, Any]:
@@ -206,7 +306,8 @@ def about_agent(compiled: CompiledSchedule, policies: Policies) -> dict[str, Any
 
 def still_approved(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run_id: int) -> bool:
     """Whether the run needs no approval, or its approval is for the agent's present settings and files."""
-    if not needs_approval(compiled.definition) and not changed_files(transaction, compiled, policies):
+    unchanged = not changed_files(transaction, compiled, policies, {})  # commands are checked where they run
+    if not needs_approval(compiled.definition) and unchanged:
         return True
     digest_now = content_digest(compiled, policies)
     return any(

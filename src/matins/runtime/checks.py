@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
 from matins.model.schedule import CommandLine
 from matins.runtime.catalog import CompiledSchedule
 
 CheckKind = Literal["guard", "pre_check", "hook", "file_hook"]
-CheckVerdict = Literal["pass", "skip", "block"]
+CheckVerdict = Literal["pass", "skip", "block", "changed"]
+"""`changed`: a file of the command is no longer the one that a person set or approved; the command did not run."""
 
 
 class CheckCommand(NamedTuple):
@@ -29,6 +31,8 @@ class Check(NamedTuple):
     commands: tuple[CheckCommand, ...]
     context: dict[str, Any]
     last_run: int | None
+    files: Mapping[str, str] = {}
+    """The digests of the files that its commands run, as they were when the check was queued."""
 
     @property
     def max_duration_ms(self) -> int:

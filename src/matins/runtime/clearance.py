@@ -8,7 +8,7 @@ from matins.engine.approvals import needs_approval
 from matins.engine.catch_up import grace_of
 from matins.engine.gates import BITS, GATES, Candidate, Facts, Mask, Surroundings, Verdict, active_gates, choose, mask
 from matins.engine.gates.budget import BUDGET
-from matins.engine.policies import BEFORE_RUN, NO_POLICIES, Policies
+from matins.engine.policies import AFTER_RUN, BEFORE_RUN, NO_POLICIES, Policies
 from matins.engine.transitions import (
     AFTER_VERDICT,
     BLOCK,
@@ -40,7 +40,9 @@ _RETRY_MS, _MAX_RETRY_MS = 60_000, 900_000
 _TO_START = mask("start", "claim")
 _BY_AGENT = 1 << 60
 """Beside the bits of the gates: what agents made has a shortest interval, and the files that were approved."""
-_ASKING = sum(BITS[gate.name] for gate in GATES if gate.asks) | _BY_AGENT
+_RUNS_FILES = 1 << 61
+"""A command runs after it, which no gate starts: its files are checked before the start."""
+_ASKING = sum(BITS[gate.name] for gate in GATES if gate.asks) | _BY_AGENT | _RUNS_FILES
 _REASONS = {"guard": "guard", "pre_check": "pre_check", "hook": "hook", "file_hook": "hook"}
 
 
@@ -61,6 +63,8 @@ class Clearance:
     def begin(self, policies: Policies, *, guarded: bool, capacity: int) -> None:
         self.policies, self.guarded, self.capacity = policies, guarded, capacity
         self.gates = active_gates(Surroundings(policies, guarded))
+        if AFTER_RUN in policies.hooks:  # its files are checked before every start
+            self.gates |= _RUNS_FILES
         self._floors.begin()
 
     def take_checks(self) -> list[Check]:
@@ -69,7 +73,11 @@ class Clearance:
 
     def gates_to_start(self, item: CompiledSchedule) -> Mask:
         """The gates between ready and started that may stop a run of this schedule; mostly there are none."""
-        return (item.gates | self.gates) & item.levels & _TO_START | (0 if item.creator is None else _BY_AGENT)
+        return (item.gates | self.gates) & item.levels & _TO_START | self._of_files(item)
+
+    def _of_files(self, item: CompiledSchedule) -> Mask:
+        commands = not item.step and (item.definition.after_run is not None or AFTER_RUN in self.policies.hooks)
+        return (0 if item.creator is None else _BY_AGENT) | (_RUNS_FILES if commands else 0)
 
     def asks(self, item: CompiledSchedule) -> bool:
         """Whether code, a command, a person or a record must be asked before a run of this schedule starts."""
@@ -80,19 +88,24 @@ class Clearance:
         gates = self.gates_to_start(item)
         if not gates:
             return True
-        if not self._has_approved_files(transaction, row, item, now):  # before a check runs one of them
+        files = {} if item.step else approval_requests.command_files(item, self.policies)  # steps have no checks
+        if not self._has_approved_files(transaction, row, item, now, files):  # before a check runs one of them
             return False
         called = row.slot is None and transaction.is_called(row.id)
         manual = row.slot is None and not called
         facts = Facts((), False, item.agent, self.policies, manual=manual, called=called, guarded=self.guarded)
         candidate = Candidate(item.definition, row.slot, facts, 0, True, now)
         verdicts = (gate.judge(candidate) for gate in choose("start", gates))
-        passed = all(verdict is None or self._answered(transaction, row, item, verdict, now) for verdict in verdicts)
+        passed = all(
+            verdict is None or self._answered(transaction, row, item, verdict, now, files) for verdict in verdicts
+        )
         return passed and self._is_due(transaction, row, item, now)
 
-    def _has_approved_files(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
-        """Whether the scripts of an agent's schedule are those that a person approved. If not, the run waits."""
-        changed = approval_requests.changed_files(transaction, item, self.policies)
+    def _has_approved_files(
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int, files: dict[str, str]
+    ) -> bool:
+        """Whether the scripts of commands are those that a person set or approved. If not, the run waits."""
+        changed = approval_requests.changed_files(transaction, item, self.policies, files)
         return not changed or self._is_approved(transaction, row, item, now, {"changed": changed})
 
     def _is_due(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
@@ -103,12 +116,13 @@ class Clearance:
         return free_at <= now
 
     def _answered(
-        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, verdict: Verdict, now: int
-    ) -> bool:
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, verdict: Verdict, now: int,
+        files: dict[str, str],
+    ) -> bool:  # fmt: skip
         """Whether the run passes this gate: its check, approval or target is settled. If not, the run waits or ends."""
         match verdict.reason:
             case "checking":
-                return self._checked(transaction, row, item, now)
+                return self._checked(transaction, row, item, now, files)
             case "awaiting_approval":
                 return self._is_approved(transaction, row, item, now)
             case "waiting_for_target":
@@ -135,8 +149,11 @@ class Clearance:
             found.append(CheckCommand("hook", definition.before_run, definition.check_timeout_ms))
         return tuple(found)
 
-    def _checked(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
-        """Whether the run has passed its checks. If not, all of them are queued to start."""
+    def _checked(
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int, files: dict[str, str]
+    ) -> bool:
+        """Whether the run has passed its checks. If not, all of them are queued to start, with the files as they are
+        now: if one changes until its check starts, the check does not run."""
         if row.cleared & GatesPassed.CHECKED:
             return True
         if self.capacity <= 0:  # deferred, so that runs without checks can start
@@ -145,7 +162,8 @@ class Clearance:
         self.capacity -= 1
         commands = self._commands(item)
         last_run = transaction.last_started(item.schedule_id, row.id)
-        check = Check(row.id, row.epoch + 1, row.slot, item, commands, _context(row, item, now, last_run), last_run)
+        context = _context(row, item, now, last_run)
+        check = Check(row.id, row.epoch + 1, row.slot, item, commands, context, last_run, files)
         # If this process dies without a verdict, another one checks the run again.
         deadline = now + check.max_duration_ms + _MARGIN_MS
         change = _change(row, item, CHECK, now, "checking", deadline)._replace(renewed=True)
@@ -214,7 +232,9 @@ def record_checks(transaction: Transaction, checked: list[CheckedRun], now: int)
             cleared=GatesPassed.CHECKED,
             renewed=True,
         )
-        if against is not None:
+        if against is not None and against.verdict == "changed":  # the run passes its gates again, and waits there
+            change = change._replace(cleared=0)
+        elif against is not None:
             change = _check_refused(change, against, now)
         elif is_held(transaction, check.compiled.schedule_id):
             change = change._replace(transition=SUSPEND, reason="paused")

@@ -188,6 +188,11 @@ class Approvals:
         transaction.events.append(NewEvent(now, event, asked.schedule_id, asked.run_id, data))
         if asked.kind == "run":
             answer_run(transaction, self.core.catalog, asked, granted, now, "denied", DENY)
+            if granted and asked.request.get("changed") and principal.role == "owner":
+                policies: Policies = self.core.catalog.policies(transaction)
+                transaction.lock_policies()
+                approval_requests.approve_hook_files(transaction, asked, policies, principal.name, now)
+                approval_requests.release_unchanged(transaction, self.core.catalog, now)
         elif asked.kind == "schedule":
             self._decide_schedule(transaction, asked, granted, principal, now)
         elif granted:
@@ -236,6 +241,7 @@ class Approvals:
         policies: Policies = self.core.catalog.policies(transaction)
         base = self._as_requested(transaction, schedule, asked)
         definition, trigger = apply_edit(base, given, self.core.parse_context(policies, now), jobs)
+        definition = self.proposals.with_files(principal, definition, base.definition, given)
         definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
         transaction.set_approval_state(asked.id, "pending", "void", now)
         compiled = self._revised(transaction, schedule, asked, definition, principal, now)

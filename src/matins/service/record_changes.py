@@ -14,7 +14,9 @@ from matins.model.access import Principal
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
 from matins.records import record_kinds
+from matins.records.hooks import HOOKS
 from matins.records.kind import RecordChange, RecordKind
+from matins.runtime.approval_requests import release_unchanged
 from matins.service.core import Core
 
 
@@ -38,6 +40,8 @@ class RecordChanges:
         before = self.read(transaction, kind).get(key)
         held = kind.storage.put(kind, key, value, change)
         kind.changed(held, before, change)
+        if kind is HOOKS:
+            release_unchanged(transaction, self.core.catalog, now)
         return held
 
     def delete(self, transaction: Transaction, principal: Principal, kind: RecordKind[Any], key: str, now: int) -> bool:
