@@ -1,4 +1,4 @@
-"""Pre-checks and hooks run outside the walls: what an agent may have written runs only as a person set or approved it."""
+"""Pre-checks and hooks run outside the walls: what an agent may have written runs only as a person has seen it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 from security_cast import Watched, at
+
+from matins.executors.python import JobContext
+from matins.runtime.checks import Check
 
 
 @pytest.fixture
@@ -54,6 +57,7 @@ def test_a_changed_script_does_not_run_and_the_run_waits(
     bench.run_until(at("09:06"))
     assert (bench.last().status, mark.exists(), len(bench.ran)) == ("awaiting_approval", False, 1)
     assert "check.sh changed since you set it. Approve it to use it as it is now" in bench.why("s").summary
+    assert any(one.sentence.startswith("check.sh changed since you set it") for one in bench.system.doctor())
     asked = bench.asked()
     assert (asked.policy, asked.default, asked.request["changed"]) == ("owner_approve", "deny", [str(script)])
     bench.approvals.approve(asked.id)
@@ -94,13 +98,13 @@ def test_a_script_swapped_between_gate_and_start_does_not_run(
     """The thread that starts the check looks again; the run goes back to its gates, and waits there."""
     script, mark = write(scripts / "check.sh"), scripts.parent / "ran"
     bench.add("s", when="5 * * * *", job="work", pre_check=[str(script)])
-    queued = bench.checks.submit
+    queued = bench.checking.submit
 
     def swapping(batch: list[Check]) -> None:
         write(script, mark)
         queued(batch)
 
-    monkeypatch.setattr(bench.checks, "submit", swapping)
+    monkeypatch.setattr(bench.checking, "submit", swapping)
     bench.run_until(at("08:06"))
     assert (bench.last().status, mark.exists(), bench.ran) == ("awaiting_approval", False, [])
 
@@ -259,11 +263,11 @@ def test_a_run_cannot_change_the_command_after_it(bench: Watched, scripts: Path,
     bench.job("tamper")(work)
     bench.add("s", when="5 * * * *", job="tamper", after_run=[str(script)])
     bench.run_until(at("08:06"))
-    bench.outbox.turn()
-    deliver(bench)
+    while bench.outbox.run_once(bench.clock.now_ms()) == 0:
+        pass
     assert (mark.exists(), ran.exists()) == (by == "nobody", False)
     if by == "the run":
-        (check,) = [one for one in bench.runs.checks(bench.last().id) if one.kind == "after"]
+        (check,) = [one for one in bench.runs.checks(bench.last().id) if one.gate == "after"]
         assert check.verdict == "after.sh changed since you set it. It did not run; the next run waits for approval"
         bench.run_until(at("09:06"))
         assert bench.last().status == "awaiting_approval"

@@ -12,9 +12,9 @@ from copy import deepcopy
 from queue import SimpleQueue
 from typing import Any
 
+from matins.engine.reasons import changed_text
 from matins.executors.commands import CommandResult, Commands, hook_reply, storable_reason
 from matins.ports import Clock
-from matins.engine.reasons import changed_text
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
 from matins.runtime.command_files import files_run_by
 from matins.runtime.thread_queue import drained

@@ -16,11 +16,11 @@ def _check(hook: Hook, context: RecordContext) -> Hook:
 
 
 def _changed(hook: Hook, before: Hook | None, change: RecordChange) -> None:
-    """Keep the digests of the files that the hook runs. Another time limit alone is no word about them."""
+    """Keep the digests of the files that the hook runs. A change of the time limit alone leaves them."""
     from matins.runtime.approval_requests import keep_hook_files
     from matins.runtime.command_files import files_run_by
 
-    if before is not None and before != hook and before.command == hook.command:
+    if before is not None and before.command == hook.command and "command" not in change.given:
         return
     files = files_run_by([hook.command], change.policies.workdir)
     keep_hook_files(change.transaction, hook.event, files, change.principal.name, change.now)

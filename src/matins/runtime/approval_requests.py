@@ -259,9 +259,7 @@ def _by_path(known: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
     return found
 
 
-def _changed_since_approval(
-    transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies
-) -> list[str]:
+def _changed_since_approval(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies) -> list[str]:
     """The files of an agent's schedule that differ from what a person approved: with the proposal, or with one of its
     last runs. Only the owner can name other files afterwards."""
     now, known = _files_of(compiled, policies), known_files(compiled, policies)

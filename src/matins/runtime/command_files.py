@@ -11,6 +11,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from matins.engine.policies import Policies
 from matins.model.agent import Agent
@@ -20,12 +21,40 @@ from matins.runtime.named_files import files_of
 
 COMMANDS = ("pre_check", "before_run", "after_run")
 _READERS = frozenset(
-    "[ [[ : cat cd cmp comm curl cut date diff du echo false grep head ls mkdir printf rm sleep stat tail test touch "
-    "true uniq wc".split()
+    [
+        "[",
+        "[[",
+        ":",
+        "cat",
+        "cd",
+        "cmp",
+        "comm",
+        "curl",
+        "cut",
+        "date",
+        "diff",
+        "du",
+        "echo",
+        "false",
+        "grep",
+        "head",
+        "ls",
+        "mkdir",
+        "printf",
+        "rm",
+        "sleep",
+        "stat",
+        "tail",
+        "test",
+        "touch",
+        "true",
+        "uniq",
+        "wc",
+    ]
 )
 """Programs that run nothing of what they are given: their arguments are data, which may change."""
-_SHELLS = frozenset("ash bash dash eval ksh mksh sh zsh".split())
-_BEFORE_PROGRAM = frozenset("! { command do elif else exec if then time until while".split())
+_SHELLS = frozenset(["ash", "bash", "dash", "eval", "ksh", "mksh", "sh", "zsh"])
+_BEFORE_PROGRAM = frozenset(["!", "{", "command", "do", "elif", "else", "exec", "if", "then", "time", "until", "while"])
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _OPERATORS = "();<>|&"
 _MAX_DEPTH, _MAX_LINKS = 3, 40
@@ -66,7 +95,9 @@ def changed_of(
 ) -> list[str]:
     """The files of commands that agents can write, and whose content is none of those allowed."""
     found = files_run_by(commands, policies.workdir)
-    return [path for path, content in found.items() if content not in allowed.get(path, ()) and in_reach(path, policies)]
+    return [
+        path for path, content in found.items() if content not in allowed.get(path, ()) and in_reach(path, policies)
+    ]
 
 
 # -- the words of a command
@@ -74,8 +105,8 @@ def changed_of(
 
 def _run_words(command: CommandLine, depth: int = 0) -> Iterator[str]:
     """The words of a command that may name a file which it runs."""
-    for words in _simple_commands(command):
-        at = next((number for number, word in enumerate(words) if not _is_before_program(word)), len(words))
+    for words, only_read in _with_reading(_simple_commands(command), command):
+        at = _program_at(words)
         yield from words[:at]
         if at == len(words):
             continue
@@ -83,7 +114,7 @@ def _run_words(command: CommandLine, depth: int = 0) -> Iterator[str]:
         yield program
         if "/" not in program and (path := shutil.which(program)) is not None:
             yield path
-        if program not in _READERS:
+        if not only_read:
             yield from arguments
         if Path(program).name in _SHELLS and depth < _MAX_DEPTH:
             for text in arguments:
@@ -91,32 +122,56 @@ def _run_words(command: CommandLine, depth: int = 0) -> Iterator[str]:
                     yield from _run_words(text, depth + 1)
 
 
-def _is_before_program(word: str) -> bool:
-    return word in _BEFORE_PROGRAM or _ASSIGNMENT.match(word) is not None
+def _with_reading(commands: list[_Simple], whole: CommandLine) -> list[tuple[list[str], bool]]:
+    """The commands, and whether each only reads its arguments. What it reads may be run where it goes: in a pipe, or
+    in parts of the text that stand in brackets."""
+    grouped = isinstance(whole, str) and any(bracket in whole for bracket in "(){}`")
+    found: list[tuple[list[str], bool]] = []
+    next_reads = False
+    for words, piped in reversed(commands):
+        at = _program_at(words)
+        next_reads = at < len(words) and words[at] in _READERS and (next_reads or not piped)
+        found.append((words, next_reads and not grouped))
+    return found[::-1]
 
 
-def _simple_commands(command: CommandLine) -> list[list[str]]:
-    """The commands of a text, each as its words, without the files that it only writes."""
+def _program_at(words: list[str]) -> int:
+    first = (at for at, word in enumerate(words) if word not in _BEFORE_PROGRAM and not _ASSIGNMENT.match(word))
+    return next(first, len(words))
+
+
+def _simple_commands(command: CommandLine) -> list[_Simple]:
+    """The commands of a text, without the files that they only write."""
     if not isinstance(command, str):
-        return [list(command)]
-    lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=_OPERATORS)
+        return [_Simple(list(command))]
+    text = command.replace("\n", " ; ").replace("`", " ; ")  # each begins another command
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
         tokens = list(lexer)
     except ValueError:  # the shell reports it
-        return [command.split()]
-    found: list[list[str]] = [[]]
+        return [_Simple([word]) for word in command.split()]
+    found = [_Simple([])]
     written = False
     for token in tokens:
         if set(token) <= set(_OPERATORS):
             if "(" in token or not set(token) & set("<>"):
-                found.append([])
+                found[-1] = found[-1]._replace(piped=token in ("|", "|&"))
+                found.append(_Simple([]))
             written = ">" in token and "(" not in token
         else:
             if not written:
-                found[-1].append(token)
+                found[-1].words.append(token)
             written = False
-    return [words for words in found if words]
+    return [simple for simple in found if simple.words]
+
+
+class _Simple(NamedTuple):
+    """One command of a text."""
+
+    words: list[str]
+    piped: bool = False
+    """Whether the next one reads its output."""
 
 
 # -- what agents can write
@@ -141,9 +196,11 @@ def _is_writable(folder: str, entry: str, users: Collection[int], policies: Poli
     if any(_is_in(folder, closed) and not _is_in(folder, f"{closed}/{AGENTS}") for closed in policies.out_of_reach):
         return False
     try:
-        above, found = os.lstat(folder), os.lstat(entry)  # noqa: PTH116
+        above, found = os.lstat(folder), os.lstat(entry)
     except OSError:
         return True  # it has just been moved
+    if stat.S_ISDIR(found.st_mode) and any(_is_in(closed, entry) for closed in policies.out_of_reach):
+        return False  # in the view of a run, it cannot be moved
     if 0 in users or above.st_uid in users or found.st_uid in users:
         return True
     if above.st_mode & _WRITABLE and not above.st_mode & stat.S_ISVTX:  # an ACL shows as the group's right

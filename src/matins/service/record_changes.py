@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,9 +34,10 @@ class RecordChanges:
             transaction.wake_run(row.id, kind.wakes, now)
 
     def set(
-        self, transaction: Transaction, principal: Principal, kind: RecordKind[Any], key: str, value: Any, now: int
-    ) -> Any:
-        change = self._change(transaction, principal, now)
+        self, transaction: Transaction, principal: Principal, kind: RecordKind[Any], key: str, value: Any, now: int,
+        given: Collection[str] = (),
+    ) -> Any:  # fmt: skip
+        change = self._change(transaction, principal, now)._replace(given=given)
         before = self.read(transaction, kind).get(key)
         held = kind.storage.put(kind, key, value, change)
         kind.changed(held, before, change)
