@@ -218,7 +218,7 @@ def _files_of(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
 
 
 def command_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
-    """The digests of the files that run outside the walls: by checks and hooks of the schedule, and of all schedules."""
+    """The digests of the files that run outside the walls: by checks of the schedule, and by hooks."""
     commands = commands_of(compiled.definition) + [hook.command for hook in policies.hooks.values()]
     return files_run_by(commands, policies.workdir)
 

@@ -101,7 +101,7 @@ class Doctor:
                 continue
             known = allowed_files(transaction, self.core.compiled(transaction, schedule), policies)
             if changed := changed_of(commands, known, policies):
-                fix = f"Look at it, then approve the run that waits, or set the command again: matins edit {schedule.name}"
+                fix = f"Look at it, then approve the run, or set the command again: matins edit {schedule.name} …"
                 sentence = f"{changed_text(changed)} It does not run, and runs wait"
                 yield Finding(f"schedule {schedule.name}", None, sentence, fix)
 
