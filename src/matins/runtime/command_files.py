@@ -21,8 +21,8 @@ from matins.runtime.named_files import files_of
 
 COMMANDS = ("pre_check", "before_run", "after_run")
 _READERS = frozenset((
-    "[", "[[", ":", "cat", "cd", "cmp", "comm", "curl", "cut", "date", "diff", "du", "echo", "false", "grep", "head", "ls",
-    "mkdir", "printf", "rm", "sleep", "stat", "tail", "test", "touch", "true", "uniq", "wc",
+    "[", "[[", ":", "cat", "cd", "cmp", "comm", "curl", "cut", "date", "diff", "du", "echo", "false", "grep", "head",
+    "ls", "mkdir", "printf", "rm", "sleep", "stat", "tail", "test", "touch", "true", "uniq", "wc",
 ))  # fmt: skip
 """Programs that run nothing of what they are given: their arguments are data, which may change."""
 _SHELLS = frozenset(["ash", "bash", "dash", "eval", "ksh", "mksh", "sh", "zsh"])
