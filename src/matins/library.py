@@ -362,7 +362,8 @@ class Matins(TransactionApi):
     def _senders(self) -> Senders:
         tail = Outputs(self._service.core).tail
         commands = Commands(self._supervisor)
-        return senders(self._store, self.clock, commands, self._workdir, tail, lambda: self.public_url or self.url)
+        url = lambda: self.public_url or self.url  # noqa: E731
+        return senders(self._store, self.clock, commands, self._workdir, tail, url, self.jobs)
 
     def _new_supervisor(self) -> Supervisor:
         loop = self._loop

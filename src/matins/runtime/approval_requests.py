@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -17,15 +18,16 @@ from matins.engine.approvals import (
     outside_digest,
 )
 from matins.engine.audit import approval_digest
+from matins.engine.keys import run_key
 from matins.engine.policies import HOOK_FILES, Policies
-from matins.engine.prompts import MAX_CALL_BYTES, CallContext
+from matins.engine.prompts import MAX_CALL_BYTES, CallContext, WorkItem
 from matins.engine.settings import dump_settings
 from matins.engine.when.durations import DAY_MS
 from matins.model.agent import Agent
 from matins.model.approval import Approval, ApprovalKind
-from matins.model.rows import NewEvent
+from matins.model.rows import NewEvent, RunRow
 from matins.model.settings import settings_of
-from matins.ports import ApprovalRows, Transaction
+from matins.ports import ApprovalRows, RunRows, Transaction
 from matins.runtime.call_contexts import call_context
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.command_files import commands_of, files_run_by, in_reach
@@ -38,8 +40,9 @@ _GRANTED = 20
 
 
 def request_run_approval(
-    transaction: Transaction, compiled: CompiledSchedule, policies: Policies, run_id: int, slot: int | None, now: int
-) -> int:
+    transaction: Transaction, compiled: CompiledSchedule, policies: Policies, run_id: int, slot: int | None, now: int,
+    item: WorkItem | None = None,
+) -> int:  # fmt: skip
     """Request approval of a run from its approvers, or from the owner. Earlier approvals of the run become void."""
     for approval in transaction.approvals_of_run(run_id):
         if approval.kind == "run" and approval.state == "approved":
@@ -51,16 +54,20 @@ def request_run_approval(
     request = approval_request(compiled.agent, compiled.name, definition, slot, compiled.timetable.trigger.describe())
     request["involved"] = makers
     request["unusual"] = notable_settings(definition)
-    request |= about_agent(compiled, policies)
+    request |= about_agent(compiled, policies, itemless=item is None)
+    shown = None if item is None else shown_item(item)
+    if shown is not None:
+        request["work_item"] = shown
     changed = changed_files(transaction, compiled, policies, {} if compiled.step else None)
     if changed:
         request["changed"] = changed
     if (call := call_context(transaction, run_id)) is not None:
         request["call"] = _shown_call(call)
     approval = Approval(
-        0, "run", compiled.schedule_id, compiled.name, run_id, compiled.rev, content_digest(compiled, policies),
-        definition.approval, definition.approvers, definition.approvals_required, definition.approval_default, maker,
-        role, now, now + definition.approval_timeout_ms, "pending", None, request,
+        0, "run", compiled.schedule_id, compiled.name, run_id, compiled.rev,
+        content_digest(compiled, policies, shown), definition.approval, definition.approvers,
+        definition.approvals_required, definition.approval_default, maker, role, now,
+        now + definition.approval_timeout_ms, "pending", None, request,
     )  # fmt: skip
     if changed:  # nobody's silence allows what an agent may have written
         approval = approval._replace(default="deny")
@@ -161,11 +168,14 @@ def release_unchanged(transaction: Transaction, catalog: Catalog, now: int) -> N
             transaction.wake_run(asked.run_id, "awaiting_approval", now)
 
 
-def void_run(transaction: Transaction, run_id: int, now: int) -> None:
-    """Void the open requests about a run that has ended."""
+def void_run(
+    transaction: Transaction, run_id: int, now: int, why: str = "the run has ended",
+    states: Collection[str] = ("pending", "approved"),
+) -> None:  # fmt: skip
+    """Void the requests about a run: the open ones of one that has ended, or those of one whose subject changed."""
     for approval in transaction.approvals_of_run(run_id):
-        if approval.kind == "run" and approval.state in ("pending", "approved"):
-            _void_approval(transaction, approval, now, "the run has ended")
+        if approval.kind == "run" and approval.state in states:
+            _void_approval(transaction, approval, now, why)
 
 
 def _void_approval(transaction: Transaction, approval: Approval, now: int, why: str) -> bool:
@@ -198,13 +208,14 @@ def settings_digest(compiled: CompiledSchedule) -> str:
     return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition)
 
 
-def content_digest(compiled: CompiledSchedule, policies: Policies) -> str:
-    """The digest of what runs. It includes all settings of the agent, also hidden ones, and the files that commands
-    name."""
+def content_digest(compiled: CompiledSchedule, policies: Policies, item: Mapping[str, Any] | None = None) -> str:
+    """The digest of what runs. It includes all settings of the agent, also hidden ones, the files that commands name,
+    and the work item."""
     agent = _agent_of(compiled, policies)
     more = [] if agent is None else [{"name": agent.name, **dump_settings(settings_of(Agent), agent)}]
     files = _files_of(compiled, policies)
-    return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more, *([files] if files else []))
+    more += [part for part in (files, item) if part]
+    return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more)
 
 
 def _files_of(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
@@ -289,28 +300,81 @@ def _granted(transaction: ApprovalRows, compiled: CompiledSchedule) -> list[Appr
     return transaction.granted_approvals(compiled.schedule_id, _GRANTED)
 
 
-def about_agent(compiled: CompiledSchedule, policies: Policies) -> dict[str, Any]:
+def about_agent(compiled: CompiledSchedule, policies: Policies, *, itemless: bool = True) -> dict[str, Any]:
     """What a request says about the agent, the files that its commands name, and what the digest does not cover."""
     agent = _agent_of(compiled, policies)
     files = _files_of(compiled, policies)
     about: dict[str, Any] = {} if agent is None else {"wakes": agent_fingerprint(agent)}
     if files:
         about["files"] = files
-    outside = outside_digest(compiled.definition, agent, not_covered(files))
+    outside = outside_digest(compiled.definition, agent, not_covered(files), itemless=itemless)
     if outside:
         about["outside"] = outside
     return about
 
 
-def still_approved(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run_id: int) -> bool:
-    """Whether the run needs no approval, or its approval is for the agent's present settings and files."""
+def needs_none(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies) -> bool:
+    """Whether a run may start without an approval."""
     unchanged = not changed_files(transaction, compiled, policies, {})  # commands are checked where they run
-    if not needs_approval(compiled.definition) and unchanged:
-        return True
-    digest_now = content_digest(compiled, policies)
-    return any(
-        approval.state == "used" and approval.digest == digest_now for approval in transaction.approvals_of_run(run_id)
-    )
+    return not needs_approval(compiled.definition) and unchanged
+
+
+def used_approval(
+    transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run_id: int
+) -> Approval | None:
+    """The approval that a run was claimed with, if it is for the agent's present settings and files."""
+    used = [a for a in transaction.approvals_of_run(run_id) if a.state == "used" and a.kind == "run"]
+    return next((approval for approval in used if is_for(approval, compiled, policies)), None)
+
+
+def is_for(approval: Approval, compiled: CompiledSchedule, policies: Policies) -> bool:
+    """Whether an approval is for the present settings, agent and files, with the work item that was shown. Whether
+    that item is still the same is seen when the run starts."""
+    return approval.digest == content_digest(compiled, policies, approval.request.get("work_item"))
+
+
+def takes_work(compiled: CompiledSchedule) -> bool:
+    """Whether runs may claim a work item: a job that tells an agent what to do may have a source of its own."""
+    return compiled.definition.work_source is not None or compiled.definition.job_prompt is not None
+
+
+def shown_item(item: WorkItem) -> dict[str, Any]:
+    """The item as a reviewer sees it; of a large one, the beginning. Its digest is that of the whole item."""
+    whole = item._asdict()
+    cut = {name: f"{text[:MAX_CALL_BYTES]}…" for name, text in whole.items() if len(str(text)) > MAX_CALL_BYTES}
+    return {**whole, "labels": list(item.labels), **cut, "digest": sha256(orjson.dumps(whole)).hexdigest()}
+
+
+class UnusedItem(NamedTuple):
+    """A work item that a run claimed for its request, and never worked on."""
+
+    run_key: str
+    source: str
+    id: str
+    compiled: CompiledSchedule
+
+
+def unused_items(transaction: Transaction, catalog: Catalog, run: RunRow) -> list[UnusedItem]:
+    """The items that a run that has ended, or its steps, claimed for a request with which they did not start."""
+    found: list[UnusedItem] = []
+    for row in (run, *transaction.steps_of(run.id)):
+        asked = [approval for approval in transaction.approvals_of_run(row.id) if approval.kind == "run"]
+        item = asked[0].request.get("work_item") if asked and asked[0].state != "used" else None  # the newest
+        compiled = catalog.find(transaction, (row.schedule_id, row.rev, row.step)) if item else None
+        if item and isinstance(compiled, CompiledSchedule):
+            key = stored_run_key(transaction, compiled, row.id)
+            found.append(UnusedItem(key, item["source"], item["id"], compiled))
+    return found
+
+
+def stored_run_key(transaction: RunRows, compiled: CompiledSchedule, run_id: int) -> str:
+    """The key of a run. That of a step is the key of the whole run with the step's number."""
+    whole = next(iter(transaction.parents_of([run_id])), run_id) if compiled.step else run_id
+    run = transaction.run(whole)
+    if run is None:
+        return run_key(compiled.uid, None, None, compiled.step)
+    first = run.slot if run.first_slot is None else run.first_slot
+    return run_key(compiled.uid, first, run.request_key, compiled.step)
 
 
 def _agent_of(compiled: CompiledSchedule, policies: Policies) -> Agent | None:

@@ -28,7 +28,7 @@ from matins.model.trigger import Once
 from matins.ports import Transaction
 from matins.runtime import approval_requests, spending
 from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
-from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
+from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult, ItemClaim
 from matins.runtime.floors import Floors
 from matins.runtime.pausing import is_held
 from matins.runtime.run_change import RunChange
@@ -177,9 +177,29 @@ class Clearance:
     ) -> bool:  # fmt: skip
         if self._valid_approval(transaction, row, item, now) is not None:
             return True
-        if apply(transaction, [_change(row, item, REQUEST_APPROVAL, now, "awaiting_approval", None, evidence)], now):
+        if approval_requests.takes_work(item):
+            self._claim_item(transaction, row, item, now, evidence or {})
+        elif apply(transaction, [_change(row, item, REQUEST_APPROVAL, now, "awaiting_approval", None, evidence)], now):
             approval_requests.request_run_approval(transaction, item, self.policies, row.id, row.slot, now)
         return False
+
+    def _claim_item(
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int, evidence: dict[str, Any]
+    ) -> None:
+        """Queue the claim of a work item, with which approval is requested. It is a request to a file or a server."""
+        if self.capacity <= 0:
+            transaction.defer_run(row.id, row.epoch, now + _SOON_MS)
+            return
+        self.capacity -= 1
+        shown = [asked.request.get("work_item") for asked in transaction.approvals_of_run(row.id)]
+        former = next((found["source"] for found in shown if found), None)
+        key = approval_requests.stored_run_key(transaction, item, row.id)
+        claim = ItemClaim(key, self.policies, former, tuple(evidence.get("changed", ())))
+        check = Check(row.id, row.epoch + 1, row.slot, item, (), {}, None, {}, claim)
+        deadline = now + check.max_duration_ms + _MARGIN_MS
+        change = _change(row, item, CHECK, now, "checking", deadline)._replace(renewed=True)
+        if apply(transaction, [change], now):
+            self.checks.append(check)
 
     def consume_approval(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> None:
         """Mark the approval of a claimed run as used. Until then, edits void it and it can expire."""
@@ -194,11 +214,10 @@ class Clearance:
         self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int
     ) -> Approval | None:
         """The approval that a run may start with: for its present settings, and not expired at its first attempt."""
-        digest = approval_requests.content_digest(item, self.policies)
         for approval in transaction.approvals_of_run(row.id) if row.cleared & GatesPassed.APPROVED else ():
             fresh = now <= (approval.decided_at or 0) + item.definition.approval_timeout_ms
             good = approval.state in ("approved", "used") if fresh else approval.state == "used" and row.attempt > 0
-            if good and approval.kind == "run" and approval.digest == digest:
+            if good and approval.kind == "run" and approval_requests.is_for(approval, item, self.policies):
                 return approval
         return None
 
@@ -232,6 +251,9 @@ def record_checks(transaction: Transaction, checked: list[CheckedRun], now: int)
             cleared=GatesPassed.CHECKED,
             renewed=True,
         )
+        if check.claim is not None:
+            _record_claim(transaction, item, check.claim, change, now)
+            continue
         if against is not None and against.verdict == "changed":  # the run passes its gates again, and waits there
             change = change._replace(cleared=0)
         elif against is not None:
@@ -239,6 +261,27 @@ def record_checks(transaction: Transaction, checked: list[CheckedRun], now: int)
         elif is_held(transaction, check.compiled.schedule_id):
             change = change._replace(transition=SUSPEND, reason="paused")
         apply(transaction, [change], now)
+
+
+def _record_claim(transaction: Transaction, found: CheckedRun, claim: ItemClaim, change: RunChange, now: int) -> None:
+    """Request approval with the claimed item. A run without work is skipped; nobody is asked."""
+    change = change._replace(cleared=0)
+    if found.refusal is not None and found.refusal.verdict == "again":
+        return  # the source is asked again at the deadline
+    if found.refusal is not None:
+        evidence = {"work_source": change.compiled.definition.work_source}
+        apply(
+            transaction, [change._replace(transition=SKIP, not_before=None, reason="no_work", evidence=evidence)], now
+        )
+    elif is_held(transaction, change.compiled.schedule_id):
+        apply(transaction, [change._replace(transition=SUSPEND, reason="paused")], now)
+    else:
+        evidence = {"changed": list(claim.changed)} if claim.changed else None
+        change = change._replace(transition=REQUEST_APPROVAL, not_before=None, reason="awaiting_approval")
+        if apply(transaction, [change._replace(evidence=evidence)], now):
+            approval_requests.request_run_approval(
+                transaction, change.compiled, claim.policies, change.run_id, change.slot, now, found.item
+            )
 
 
 def _check_refused(change: RunChange, result: CheckResult, now: int) -> RunChange:

@@ -14,7 +14,7 @@ from matins.model.rows import CheckRow, NewEvent
 from matins.model.run import RunRecord
 from matins.model.subscription import Subscription, SubscriptionKind, destination_of
 from matins.ports import Transaction
-from matins.runtime.approval_requests import allowed_files
+from matins.runtime.approval_requests import UnusedItem, allowed_files, unused_items
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.rows import run_record
 
@@ -45,6 +45,8 @@ class EventDelivery(NamedTuple):
     compiled: CompiledSchedule | None = None
     allowed: Mapping[str, Collection[str]] = {}
     """For hooks: by path, the digests that a person set or approved of files that commands run."""
+    unused_items: tuple[UnusedItem, ...] = ()
+    """For hooks: the work items that the run claimed for a request, and did not start with."""
 
 
 class DeliveryQueue(NamedTuple):
@@ -103,8 +105,13 @@ class Turn(NamedTuple):
             run, compiled = self.ended(event) if with_run else (None, None)
             cloud_event = to_cloudevent(event, self.store_id, names.get(event.schedule_id or 0))
             allowed = allowed_files(self.transaction, compiled, self.policies) if with_files else {}
-            found.append(EventDelivery(event, cloud_event, attempts, run, compiled, allowed))
+            unused = self.unused_items(event) if with_files else ()
+            found.append(EventDelivery(event, cloud_event, attempts, run, compiled, allowed, unused))
         return tuple(found)
+
+    def unused_items(self, event: StoredEvent) -> tuple[UnusedItem, ...]:
+        row = None if event.run_id is None else self.transaction.run(event.run_id)
+        return () if row is None else tuple(unused_items(self.transaction, self.catalog, row))
 
     def ended(self, event: StoredEvent) -> tuple[RunRecord | None, CompiledSchedule | None]:
         """The run of an event; None when the run is deleted."""
@@ -248,7 +255,9 @@ class StoredSubscriber:
         if AFTER_RUN in turn.policies.hooks:
             return True
         _, compiled = turn.ended(event)
-        return compiled is not None and compiled.definition.after_run is not None
+        hooked = compiled is not None and compiled.definition.after_run is not None
+        works = compiled is not None and bool(compiled.wakes_agent or compiled.steps)
+        return hooked or (works and bool(turn.unused_items(event)))
 
     @property
     def _ours(self) -> bool:

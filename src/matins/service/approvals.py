@@ -321,7 +321,11 @@ def _requested_again(
     editor = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
     about: dict[str, Any] = {"files": {}, "outside": [], **approval_requests.about_agent(compiled, policies)}
     request = {**asked.request, **gone, **changed, **about, **editor, "instead_of": str(asked.id)}
-    digest = approval_requests.content_digest(compiled, policies)
+    item: dict[str, Any] | None = asked.request.get("work_item")
+    if item is not None and item["source"] != (compiled.definition.work_source or item["source"]):
+        item = None  # the run claims another, and approval is requested again
+        del request["work_item"]
+    digest = approval_requests.content_digest(compiled, policies, item)
     return asked._replace(rev=compiled.rev, digest=digest, requested_at=now, request=request)
 
 

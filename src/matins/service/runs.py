@@ -22,13 +22,13 @@ from matins.model.run import RunRecord, RunState, StepId
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime import spending
+from matins.runtime.approval_requests import stored_run_key
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.floors import Floors
 from matins.runtime.planner import live_runs
 from matins.runtime.requested_runs import insert_requested_run
 from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply, end_runs
-from matins.runtime.run_context import stored_run_key
 from matins.service.core import LEASE_MS, Core
 from matins.service.permissions import check_own
 from matins.service.run_results import check_results, whole_result
