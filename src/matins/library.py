@@ -89,11 +89,12 @@ class Matins(TransactionApi):
         self._store, self.clock = _opened(url, clock)
         self._home = None if home is None else Path(home)
         self._workdir = _folder_of(self._store, self._home)
-        self._catalog = Catalog(workdir=self._workdir)
+        isolation = Isolation(self.places, probe_here)
+        self._catalog = Catalog(workdir=self._workdir, out_of_reach=isolation.out_of_reach)
         self._loader = ContextLoader(self._store, self._catalog, self.clock)
         self._service = Service(self._store, self.clock, self._changed, self._workdir, self.jobs)
         self._service.local.state_folder = self.settings.state_folder
-        self._service.local.isolation = Isolation(self.places, probe_here)
+        self._service.local.isolation = isolation
         self.url: str | None = None
         """The address of the API that serves this scheduler; its agents get it. None without a server."""
         self.public_url: str | None = None
@@ -371,7 +372,8 @@ class Matins(TransactionApi):
     def _senders(self) -> Senders:
         tail = Outputs(self._service.core).tail
         commands = Commands(self._supervisor)
-        return senders(self._store, self.clock, commands, self._workdir, tail, lambda: self.public_url or self.url)
+        url = lambda: self.public_url or self.url  # noqa: E731
+        return senders(self._store, self.clock, commands, self._workdir, tail, url, self.jobs)
 
     def _new_supervisor(self) -> Supervisor:
         loop = self._loop

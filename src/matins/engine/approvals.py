@@ -92,10 +92,12 @@ def approval_request(
     return request
 
 
-def outside_digest(definition: ScheduleDefinition, agent: Agent | None, files: Mapping[str, str]) -> list[str]:
+def outside_digest(
+    definition: ScheduleDefinition, agent: Agent | None, files: Mapping[str, str], *, itemless: bool = True
+) -> list[str]:
     """What a run does that the digest of its approval does not cover; `files` by path, with the reason."""
     found: list[str] = []
-    if definition.work_source is not None:
+    if definition.work_source is not None and itemless:
         found.append(f'the item of "{definition.work_source}", which is chosen when the run starts')
     if agent is not None:
         found += [f"the value of {text}" for _, text in agent.environment if text.startswith(("env:", "file:"))]

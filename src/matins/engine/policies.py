@@ -25,6 +25,8 @@ from matins.model.throttle import Throttle
 from matins.model.work_source import WorkSourceDefinition
 
 BEFORE_RUN, AFTER_RUN = HOOK_EVENTS
+HOOK_FILES = "hook_files"
+"""The kind of policy that holds the digests of a hook's files."""
 _VALUES: Mapping[str, type[Any]] = {
     "quiet_hours": QuietHours,
     "budget": Budget,
@@ -55,6 +57,8 @@ class Policies:
     rates: Mapping[str, float] = field(default_factory=lambda: {"USD": 1.0})
     hooks: Mapping[str, Hook] = field(default_factory=dict[str, Hook])
     """Hooks by event."""
+    hook_files: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """By event, the files that its hook runs, each with the digest of its content when a person set the hook."""
     agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
     agent_rules: Mapping[str, AgentRules] = field(default_factory=dict[str, AgentRules])
     work_sources: Mapping[str, WorkSourceDefinition] = field(default_factory=dict[str, WorkSourceDefinition])
@@ -69,6 +73,8 @@ class Policies:
     heartbeat_url: str | None = None
     workdir: str | None = None
     """The directory where relative paths start, on this machine."""
+    out_of_reach: tuple[str, ...] = ()
+    """Directories of this machine that isolated agents cannot write, although their user may."""
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """All records by kind and name: parsed values, or stored text for kinds that the core does not read."""
     unreadable: tuple[str, ...] = ()
@@ -114,6 +120,7 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
         prices={**NO_POLICIES.prices, **found.get("price", {})},
         rates={**NO_POLICIES.rates, **rates},
         hooks=found.get("hook", {}),
+        hook_files=found.get(HOOK_FILES, {}),
         agents=found.get("agent", {}),
         agent_rules=found.get("agent_rules", {}),
         work_sources=found.get("work_source", {}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -256,8 +256,12 @@ def _awaiting_approval(context: ReasonContext) -> str | Sentence:
     changed = context["changed"]
     if not changed:
         return "the run needs approval"
-    text = "the run needs approval again, because files changed after a person approved it"
-    return Sentence(text, ", ".join(changed))
+    return Sentence("the run needs approval again", f"{changed_text(changed)} Approve it to use it as it is now")
+
+
+def changed_text(paths: Sequence[str]) -> str:
+    """What a person is told about files that differ from what was set or approved."""
+    return f"{' and '.join(path.rpartition('/')[2] for path in paths)} changed since you set it."
 
 
 def _approval(context: ReasonContext, what: str) -> Sentence:

@@ -48,8 +48,8 @@ NOTABLE_SETTINGS = tuple(
 )
 """Settings that reach beyond an agent's own prompt and target. A proposal highlights them."""
 PRIVATE_SETTINGS = frozenset(name for name, declared in SETTINGS.items() if is_private(declared))
-_OF_JOB = ("job_prompt", "harmless", "step_jobs")
-"""Fields that the type of the job writes; they are no settings."""
+_DERIVED = ("job_prompt", "harmless", "step_jobs", "files")
+"""Fields that follow from the type of the job, and from the files that commands run; they are no settings."""
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), job="")
 """The substitute for a stored definition that cannot be read."""
 
@@ -256,7 +256,7 @@ def references(definition: ScheduleDefinition) -> Iterable[Reference]:
 def encode(definition: ScheduleDefinition) -> str:
     """The stored form: the settings that differ from the defaults."""
     data = {"trigger": definitions.to_dict(definition.trigger), **dump_settings(OWN_SETTINGS, definition)}
-    data |= {name: value for name in _OF_JOB if (value := getattr(definition, name))}
+    data |= {name: value for name in _DERIVED if (value := getattr(definition, name))}
     return orjson.dumps(data).decode()
 
 
@@ -280,10 +280,10 @@ def _decoded(data: dict[str, Any]) -> ScheduleDefinition:
     given = data["trigger"]
     once = given.get("kind") == "once"  # an instant of its own: remembering it would only displace others
     trigger = definitions.from_dict(given) if once else _trigger_of(orjson.dumps(given))
-    of_job = {name: data[name] for name in _OF_JOB if name in data}
-    if "step_jobs" in of_job:
-        of_job["step_jobs"] = tuple((prompt, harmless) for prompt, harmless in of_job["step_jobs"])
-    return ScheduleDefinition(trigger=trigger, **of_job, **load_settings(_LOADERS, data))
+    derived = {name: data[name] for name in _DERIVED if name in data}
+    for name in derived.keys() & {"step_jobs", "files"}:
+        derived[name] = tuple((first, second) for first, second in derived[name])
+    return ScheduleDefinition(trigger=trigger, **derived, **load_settings(_LOADERS, data))
 
 
 @lru_cache(maxsize=4096)

@@ -48,7 +48,7 @@ OVERSPEND = _named("over_budget", S.STARTING, S.HELD, S.OVER_BUDGET)
 # Gates are between ready and started: a run that waits for a gate is `waiting`.
 DEFER = _named("deferred", S.WAITING, S.READY, S.WAITING)
 CHECK = _named("checking", S.READY, S.READY, S.WAITING)
-REQUEST_APPROVAL = _named("awaiting_approval", S.READY, S.READY, S.WAITING)
+REQUEST_APPROVAL = _named("awaiting_approval", S.WAITING, S.READY, S.WAITING)
 SUSPEND = _named("suspended", S.WAITING, S.WAITING, S.WAITING)
 """The run has what it waited for, but its schedule is paused."""
 MARK_READY = _named("ready", S.WAITING, S.WAITING, S.READY)

@@ -22,6 +22,7 @@ from matins.executors.reports import unreadable, with_report
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, RunnerResult
 from matins.executors.spending_watch import SpendingWatch
 from matins.executors.stored_output import read_result
+from matins.executors.work_items import ItemChanged
 from matins.model.run import Outcome
 from matins.net.outbound import HttpClient, Resolve
 from matins.ports import Clock
@@ -221,6 +222,9 @@ class AgentExecutor:
             self._launch(self._preparation.prepare(attempt, context))
             if attempt.run_id in self._cancelled:
                 self._end_early(attempt.mark)
+        except ItemChanged:  # the item stays claimed, and is shown
+            self._loader.void_approval(attempt, "its work item has changed")
+            self._release(attempt)
         except StoreUnavailable as error:  # nothing has been started, and the run can be claimed again
             log.warning("run %s is not started now: %s", attempt.run_id, error)
             self._started.pop(attempt.mark, None)

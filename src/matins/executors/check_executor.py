@@ -12,9 +12,14 @@ from copy import deepcopy
 from queue import SimpleQueue
 from typing import Any
 
+from matins.engine.reasons import changed_text
+from matins.errors import MatinsError
 from matins.executors.commands import CommandResult, Commands, hook_reply, storable_reason
+from matins.executors.registry import JobRegistry
+from matins.executors.work_items import give_back, named_source, source_of
 from matins.ports import Clock
-from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
+from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult, ItemClaim
+from matins.runtime.command_files import files_run_by
 from matins.runtime.thread_queue import drained
 
 log = logging.getLogger("matins")
@@ -39,6 +44,7 @@ class CheckExecutor:
         guard: Guard | None = None,
         on_blocked: OnBlocked | None = None,
         workdir: str | None = None,
+        jobs: JobRegistry | None = None,
     ) -> None:
         self._clock = clock
         self._wake = wake
@@ -47,6 +53,7 @@ class CheckExecutor:
         self._guard = guard
         self._on_blocked = on_blocked
         self._workdir = workdir
+        self._jobs = jobs or JobRegistry()
         self._results: SimpleQueue[CheckedRun] = SimpleQueue()
         self._running = 0
         self._counting = threading.Lock()
@@ -89,6 +96,8 @@ class CheckExecutor:
 
     def _check(self, check: Check) -> CheckedRun:
         """Run the checks one by one, until one fails."""
+        if check.claim is not None:
+            return self._claim(check, check.claim)
         results: list[CheckResult] = []
         if self._guard is not None:
             results.append(self._call_guard(self._guard, check.context))
@@ -132,7 +141,28 @@ class CheckExecutor:
                 raise
             raise TimeoutError(f"no answer within {GUARD_TIMEOUT_MS / 1000:g} s") from None
 
+    def _claim(self, check: Check, claim: ItemClaim) -> CheckedRun:
+        """The work item of the run, with which a person is asked. After a crash, the same run gets it again."""
+        started, workdir, now = self._clock.boot_ms(), self._workdir or ".", self._clock.now_ms()
+        try:
+            source = source_of(check.compiled, claim.policies, self._jobs, workdir, now)
+            if claim.former is not None and (source is None or source.name != claim.former):
+                give_back(named_source(claim.former, claim.policies, workdir), claim.run_key, now)
+            item = None if source is None else source.claim(claim.run_key, now)
+        except MatinsError as error:
+            log.warning("run %s has no work item yet: %s", check.run_id, error)
+            verdict = CheckResult("work_item", "again", storable_reason(error.message), self._clock.boot_ms() - started)
+            return CheckedRun(check, (verdict,))
+        duration_ms = self._clock.boot_ms() - started
+        if source is not None and item is None:
+            return CheckedRun(check, (CheckResult("work_item", "skip", "there was no work", duration_ms),))
+        return CheckedRun(check, (CheckResult("work_item", "pass", None, duration_ms),), item)
+
     def _run_check(self, command: CheckCommand, check: Check) -> CheckResult:
+        files = files_run_by([command.command], self._workdir)
+        changed = [path for path, content in files.items() if check.files.get(path) != content]
+        if changed:
+            return CheckResult(command.kind, "changed", storable_reason(changed_text(changed)))
         result = self._commands.run(
             command.command,
             context=check.context,

@@ -9,18 +9,23 @@ from typing import Any, Literal
 
 import orjson
 
-from matins.engine.policies import AFTER_RUN
-from matins.errors import InvalidInput
+from matins.engine.policies import AFTER_RUN, Policies
+from matins.engine.reasons import changed_text
+from matins.errors import InvalidInput, MatinsError
 from matins.executors.check_executor import printed
 from matins.executors.commands import CommandResult, Commands, hook_reply
 from matins.executors.notices import Notices, Pings, Tail, no_output, no_url
+from matins.executors.registry import JobRegistry
 from matins.executors.secrets import resolve
+from matins.executors.work_items import named_source, source_of
 from matins.model.run import RunRecord
 from matins.model.schedule import CommandLine
 from matins.net.outbound import AddressRefused, HttpClient, Resolve, Unreachable
 from matins.net.signing import sign
 from matins.ports import Clock, Store
+from matins.runtime.approval_requests import UnusedItem
 from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.command_files import changed_of
 from matins.runtime.outbox import Senders
 from matins.runtime.pipelines import Pipelines
 from matins.runtime.subscribers import DeliveryQueue, DeliveryResult, EventDelivery, HookResult
@@ -36,11 +41,12 @@ def senders(
     workdir: str | None = None,
     tail: Tail = no_output,
     base_url: Callable[[], str | None] = no_url,
+    jobs: JobRegistry | None = None,
 ) -> Senders:
     """How each kind of subscription is served. `tail` reads the output of runs; `base_url` is where the page is."""
     return {
         "webhook": Webhooks(clock),
-        "hook": Hooks(commands, workdir),
+        "hook": Hooks(commands, workdir, clock, jobs or JobRegistry()),
         "function": call,
         "pipeline": Pipelines(store, clock),
         "notice": Notices(store, clock, tail, base_url),
@@ -92,17 +98,38 @@ class Webhooks:
 
 
 class Hooks:
-    """Runs commands after a run ends. A command that ran counts as delivered, whatever its exit code."""
+    """Runs commands after a run ends. A command that ran counts as delivered, whatever its exit code. Work items that
+    nobody worked on are released first."""
 
-    def __init__(self, commands: Commands, workdir: str | None) -> None:
+    def __init__(self, commands: Commands, workdir: str | None, clock: Clock, jobs: JobRegistry) -> None:
         self._commands = commands
         self._workdir = workdir
+        self._clock = clock
+        self._jobs = jobs
+
+    def _give_back(self, item: UnusedItem, policies: Policies) -> None:
+        now, workdir = self._clock.now_ms(), self._workdir or "."
+        source = source_of(item.compiled, policies, self._jobs, workdir, now)
+        if source is None or source.name != item.source:
+            if item.source not in policies.work_sources:
+                return  # it was deleted, and its items with it
+            source = named_source(item.source, policies, workdir)
+        source.release(item.id, item.run_key, now)
 
     def __call__(self, queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
         if delivery.run is None:
             return _ARRIVED  # the run has been pruned
+        try:
+            for item in delivery.unused_items:
+                self._give_back(item, queue.policies)
+        except MatinsError as error:
+            return DeliveryResult("again", error.message)
         ran: list[HookResult] = []
         for kind, command, limit_ms in _commands(queue, delivery.compiled):
+            if changed := changed_of([command], delivery.allowed, queue.policies):  # the run itself may have done it
+                reason = f"{changed_text(changed)} It did not run; the next run waits for approval"
+                ran.append(HookResult(kind, reason, 0, None, ""))
+                continue
             result = self._commands.run(
                 command,
                 context=_context(delivery, delivery.run),

@@ -76,4 +76,12 @@ class ExecutorFactory:
 
     def checks(self, kind: type[C], wake: Callable[[], None]) -> C:
         commands = Commands(self.supervisor)
-        return kind(self.clock, wake, commands, guard=self.guard, on_blocked=self.on_blocked, workdir=self.workdir)
+        return kind(
+            self.clock,
+            wake,
+            commands,
+            guard=self.guard,
+            on_blocked=self.on_blocked,
+            workdir=self.workdir,
+            jobs=self.jobs,
+        )

@@ -21,8 +21,8 @@ from matins.executors.processes.walls import Layout, Probe
 from matins.executors.registry import runners
 from matins.executors.runners.protocol import EndpointRunner
 from matins.model.agent import Agent
+from matins.runtime.agent_folders import AGENTS
 
-AGENTS = "agents"
 NOT_ISOLATED = "not isolated"
 _MAX_STORE_FILES = 1_000
 """In the folder of a store; one with more is no folder of its own."""
@@ -91,6 +91,10 @@ class Isolation:
     def needs_account(self, agent: Agent) -> bool:
         """Whether the agent does not run before it has an account, because Matins is root."""
         return needs_account(agent)
+
+    def out_of_reach(self) -> tuple[str, ...]:
+        """The folders that isolated agents cannot write, as they are now: some are made with the first run."""
+        return (*hidden_folders(self._find_places()), *frozen_folders(None))
 
     def refusal(self, agent: Agent) -> str | None:
         """Why runs of this agent are not isolated; None when they are."""

@@ -37,16 +37,17 @@ from matins.executors.runners.tool_sessions import check_session
 from matins.executors.secrets import Environment, environment_of
 from matins.executors.session_meter import SessionMeter, session_meter
 from matins.executors.tool_settings import setup_command, setup_variables
-from matins.executors.work_items import HeldWorkItem, NoWork, claim_item, find_held
+from matins.executors.work_items import HeldWorkItem, ItemChanged, NoWork, claim_item, find_held, source_of
 from matins.model.agent import Agent
 from matins.model.job import Brief, Errand, ErrandPlace, JobType
 from matins.model.run import Outcome
 from matins.ports import Clock
 from matins.runtime.agent_folders import folder_of, is_own_folder, make_own_folder, own_folder
+from matins.runtime.approval_requests import shown_item
 from matins.runtime.attempt import Attempt
 from matins.runtime.message_runs import prompt_context
 from matins.runtime.run_context import ContextLoader, RunContext
-from matins.work.sources import WorkSource, open_source
+from matins.work.sources import WorkSource
 
 log = logging.getLogger("matins")
 _MAX_EARLIER_LENGTH = 200_000
@@ -253,7 +254,12 @@ class Preparation:
 
     def _claim_item(self, attempt: Attempt, context: RunContext) -> HeldWorkItem | None:
         source = self._source(attempt, context)
-        return None if source is None else claim_item(source, attempt.key, self._clock)
+        if source is None:
+            return None
+        held = claim_item(source, attempt.key, self._clock)
+        if context.approval is not None and shown_item(held.item) != context.approval.request.get("work_item"):
+            raise ItemChanged
+        return held
 
     def _find_held_item(self, attempt: Attempt, context: RunContext) -> HeldWorkItem | None:
         """The work item of the run, by its key. A missing item does not stop the run."""
@@ -291,20 +297,7 @@ class Preparation:
         return self._jobs.get(attempt.compiled.definition.job)
 
     def _source(self, attempt: Attempt, context: RunContext) -> WorkSource | None:
-        name, job = attempt.compiled.definition.work_source, self._job(attempt)
-        if name is None and job is not None and job.work_source is not None:
-            payload = attempt.compiled.definition.payload
-            inputs = parse_inputs(job, payload, ParseContext(attempt.started_at))
-            agent = context.agent
-            folder = self._workdir if agent is None else folder_of(agent, self._workdir)
-            return open_source(job.work_source(inputs), folder)
-        if name is None:
-            return None
-        definition = context.policies.work_sources.get(name)
-        if definition is None:
-            hint = "Create it: matins work-sources set. Or name another."
-            raise InvalidInput(f'There is no work source "{name}".', value=name, field="work_source", hint=hint)
-        return open_source(definition, self._workdir)
+        return source_of(attempt.compiled, context.policies, self._jobs, self._workdir, attempt.started_at)
 
     def _call(
         self, attempt: Attempt, agent: Agent, context: RunContext, runner: AnyRunner, held_item: HeldWorkItem | None

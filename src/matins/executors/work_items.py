@@ -5,11 +5,17 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+from matins.engine.jobs import parse_inputs
+from matins.engine.policies import Policies
 from matins.engine.prompts import WorkItem
-from matins.errors import MatinsError
+from matins.engine.setting_values import ParseContext
+from matins.errors import InvalidInput, MatinsError
+from matins.executors.registry import JobRegistry
 from matins.model.run import Outcome
 from matins.ports import Clock
-from matins.work.sources import WorkSource
+from matins.runtime.agent_folders import folder_of
+from matins.runtime.catalog import CompiledSchedule
+from matins.work.sources import WorkSource, open_source
 
 log = logging.getLogger("matins")
 _MAX_REPORT_LENGTH = 4_000
@@ -17,6 +23,10 @@ _MAX_REPORT_LENGTH = 4_000
 
 class NoWork(Exception):  # noqa: N818 - the name is the finding
     """The work source has no item to claim."""
+
+
+class ItemChanged(Exception):  # noqa: N818 - the name is the finding
+    """The item is not the one that a person approved."""
 
 
 class HeldWorkItem(NamedTuple):
@@ -48,6 +58,36 @@ class HeldWorkItem(NamedTuple):
             log.warning("the outcome of work item %s could not be reported: %s", self.item.id, error)
             return error.message
         return None
+
+
+def source_of(
+    compiled: CompiledSchedule, policies: Policies, jobs: JobRegistry, workdir: str, now: int
+) -> WorkSource | None:
+    """The work source of a schedule: the one that it names, or that of its job; None without one."""
+    definition = compiled.definition
+    name, job = definition.work_source, jobs.get(definition.job)
+    if name is None and job is not None and job.work_source is not None:
+        agent = policies.agents.get(compiled.agent)
+        folder = workdir if agent is None else folder_of(agent, workdir)
+        return open_source(job.work_source(parse_inputs(job, definition.payload, ParseContext(now))), folder)
+    if name is None:
+        return None
+    return named_source(name, policies, workdir)
+
+
+def named_source(name: str, policies: Policies, workdir: str) -> WorkSource:
+    found = policies.work_sources.get(name)
+    if found is None:
+        hint = "Create it: matins work-sources set. Or name another."
+        raise InvalidInput(f'There is no work source "{name}".', value=name, field="work_source", hint=hint)
+    return open_source(found, workdir)
+
+
+def give_back(source: WorkSource, run_key: str, now: int) -> None:
+    """Release the item that a run holds, if it holds one."""
+    item = source.held(run_key, now)
+    if item is not None:
+        source.release(item.id, run_key, now)
 
 
 def find_held(source: WorkSource, key: str, clock: Clock) -> HeldWorkItem | None:

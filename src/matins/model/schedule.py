@@ -168,6 +168,8 @@ class ScheduleDefinition:
     """Whether the type of the job says that runs need no approval under `owner_approve`."""
     step_jobs: tuple[tuple[str | None, bool], ...] = ()
     """`job_prompt` and `harmless` of each step."""
+    files: tuple[tuple[str, str], ...] = ()
+    """The files that its commands run, each with the digest of its content when a person set the command."""
 
 
 @dataclass(frozen=True, slots=True)

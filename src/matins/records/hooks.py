@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from matins.model.hook import HOOK_EVENTS, Hook
-from matins.records.kind import Column, RecordContext, RecordKind
+from matins.records.kind import Column, RecordChange, RecordContext, RecordKind
 from matins.records.storage import POLICIES
 
 
@@ -13,6 +13,23 @@ def _check(hook: Hook, context: RecordContext) -> Hook:
     from matins.executors.command_checks import check_command
 
     return replace(hook, command=check_command(hook.command, "command", workdir=context.workdir))
+
+
+def _changed(hook: Hook, before: Hook | None, change: RecordChange) -> None:
+    """Keep the digests of the files that the hook runs. A change of the time limit alone leaves them."""
+    from matins.runtime.approval_requests import keep_hook_files
+    from matins.runtime.command_files import files_run_by
+
+    if before is not None and before.command == hook.command and "command" not in change.given:
+        return
+    files = files_run_by([hook.command], change.policies.workdir)
+    keep_hook_files(change.transaction, hook.event, files, change.principal.name, change.now)
+
+
+def _deleted(hook: Hook, before: Hook | None, change: RecordChange) -> None:
+    from matins.engine.policies import HOOK_FILES
+
+    change.transaction.delete_policy(HOOK_FILES, hook.event)
 
 
 def _command(document: dict[str, Any]) -> str:
@@ -32,6 +49,8 @@ HOOKS = RecordKind(
     storage=POLICIES,
     alone="command",
     complete=_check,
+    changed=_changed,
+    deleted=_deleted,
     columns=(Column("EVENT", "event"), Column("COMMAND", _command, 20), Column("TIMEOUT", "timeout")),
     example="matins hooks set before:schedule:trigger --command ./may-it-run.sh",
 )

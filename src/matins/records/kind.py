@@ -43,6 +43,8 @@ class RecordChange(NamedTuple):
     principal: Principal
     policies: Policies
     now: int
+    given: Collection[str] = ()
+    """The settings that a person gave with this change, also those that stay as they are."""
 
 
 class Column(NamedTuple):

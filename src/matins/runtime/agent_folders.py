@@ -11,6 +11,8 @@ from matins.model.agent import Agent
 from matins.texts.own_folders import open_folder
 
 _MAX_LENGTH = 200
+AGENTS = "agents"
+"""The folder of the agents' own folders, in the home or beside the store."""
 
 
 def folder_of(agent: Agent, workdir: str) -> str:
@@ -23,7 +25,7 @@ def own_folder(agent: str) -> str:
     name = quote(agent, safe=" ") if agent.strip(".") else agent.replace(".", "%2E")
     if len(name) > _MAX_LENGTH:
         name = f"{name[:_MAX_LENGTH]}-{sha256(agent.encode()).hexdigest()[:16]}"
-    return f"agents/{name}"
+    return f"{AGENTS}/{name}"
 
 
 def is_own_folder(agent: Agent) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -16,27 +18,31 @@ from matins.engine.approvals import (
     outside_digest,
 )
 from matins.engine.audit import approval_digest
-from matins.engine.policies import Policies
-from matins.engine.prompts import MAX_CALL_BYTES, CallContext
+from matins.engine.policies import HOOK_FILES, Policies
+from matins.engine.prompts import MAX_CALL_BYTES, CallContext, WorkItem
 from matins.engine.settings import dump_settings
 from matins.engine.when.durations import DAY_MS
 from matins.model.agent import Agent
 from matins.model.approval import Approval, ApprovalKind
-from matins.model.rows import NewEvent
+from matins.model.rows import NewEvent, RunRow
 from matins.model.settings import settings_of
 from matins.ports import ApprovalRows, Transaction
 from matins.runtime.call_contexts import call_context
-from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.command_files import commands_of, files_run_by, in_reach
 from matins.runtime.named_files import named_files, not_covered
+from matins.runtime.run_keys import stored_run_key
 
 BUDGET_TIMEOUT_MS = 7 * DAY_MS
+_MAX_RELEASED = 1_000
 _GRANTED = 20
 """How many of the last approvals of a schedule count for its files."""
 
 
 def request_run_approval(
-    transaction: Transaction, compiled: CompiledSchedule, policies: Policies, run_id: int, slot: int | None, now: int
-) -> int:
+    transaction: Transaction, compiled: CompiledSchedule, policies: Policies, run_id: int, slot: int | None, now: int,
+    item: WorkItem | None = None,
+) -> int:  # fmt: skip
     """Request approval of a run from its approvers, or from the owner. Earlier approvals of the run become void."""
     for approval in transaction.approvals_of_run(run_id):
         if approval.kind == "run" and approval.state == "approved":
@@ -48,18 +54,25 @@ def request_run_approval(
     request = approval_request(compiled.agent, compiled.name, definition, slot, compiled.timetable.trigger.describe())
     request["involved"] = makers
     request["unusual"] = notable_settings(definition)
-    request |= about_agent(compiled, policies)
-    if changed := changed_files(transaction, compiled, policies):
+    request |= about_agent(compiled, policies, itemless=item is None)
+    shown = None if item is None else shown_item(item)
+    if shown is not None:
+        request["work_item"] = shown
+    changed = changed_files(transaction, compiled, policies, {} if compiled.step else None)
+    if changed:
         request["changed"] = changed
     if (call := call_context(transaction, run_id)) is not None:
         request["call"] = _shown_call(call)
     approval = Approval(
-        0, "run", compiled.schedule_id, compiled.name, run_id, compiled.rev, content_digest(compiled, policies),
-        definition.approval, definition.approvers, definition.approvals_required, definition.approval_default, maker,
-        role, now, now + definition.approval_timeout_ms, "pending", None, request,
+        0, "run", compiled.schedule_id, compiled.name, run_id, compiled.rev,
+        content_digest(compiled, policies, shown), definition.approval, definition.approvers,
+        definition.approvals_required, definition.approval_default, maker, role, now,
+        now + definition.approval_timeout_ms, "pending", None, request,
     )  # fmt: skip
+    if changed:  # nobody's silence allows what an agent may have written
+        approval = approval._replace(default="deny")
     if not asks:  # only because a file has changed: the owner answers, as with the proposal
-        approval = approval._replace(policy="owner_approve", approvers=(), needed=1, default="deny")
+        approval = approval._replace(policy="owner_approve", approvers=(), needed=1)
     return _insert_request(transaction, approval, now)
 
 
@@ -122,11 +135,47 @@ def void_approvals(
     return [approval for approval in found if _void_approval(transaction, approval, now, why)]
 
 
-def void_run(transaction: Transaction, run_id: int, now: int) -> None:
-    """Void the open requests about a run that has ended."""
+def keep_hook_files(transaction: Transaction, event: str, files: Mapping[str, str], by: str, now: int) -> None:
+    """Keep the digests of the files that a hook runs, as a person set or approved them."""
+    transaction.upsert_policy(HOOK_FILES, event, orjson.dumps(dict(files)).decode(), now, by)
+    data = {"kind": HOOK_FILES, "name": event, "by": by, "definition": dict(files)}
+    transaction.events.append(NewEvent(now, "policy.set", None, None, data))
+
+
+def approve_hook_files(transaction: Transaction, asked: Approval, policies: Policies, by: str, now: int) -> None:
+    """Take the content of hooks' files that was shown with a run: it counts for every schedule."""
+    shown, changed = asked.request.get("files", {}), asked.request.get("changed", ())
+    for event, hook in policies.hooks.items():
+        run = files_run_by([hook.command], policies.workdir)
+        taken = {path: shown[path] for path in changed if path in run and path in shown}
+        if taken:
+            keep_hook_files(transaction, event, {**policies.hook_files.get(event, {}), **taken}, by, now)
+
+
+def release_unchanged(transaction: Transaction, catalog: Catalog, now: int) -> None:
+    """Void the requests that were made only for files which count as known by now; their runs go on."""
+    policies = catalog.policies(transaction)
+    for asked in transaction.approvals_in("pending", 0, _MAX_RELEASED):
+        if asked.kind != "run" or asked.run_id is None or not asked.request.get("changed"):
+            continue
+        if not transaction.try_lock_due([asked.schedule_id]):
+            continue  # another process has it; a person can still answer
+        compiled = catalog.find(transaction, (asked.schedule_id, asked.rev, 0))
+        if not isinstance(compiled, CompiledSchedule) or needs_approval(compiled.definition):
+            continue
+        if not changed_files(transaction, compiled, policies):
+            _void_approval(transaction, asked, now, "its files count as known")
+            transaction.wake_run(asked.run_id, "awaiting_approval", now)
+
+
+def void_run(
+    transaction: Transaction, run_id: int, now: int, why: str = "the run has ended",
+    states: Collection[str] = ("pending", "approved"),
+) -> None:  # fmt: skip
+    """Void the requests about a run: the open ones of one that has ended, or those of one whose subject changed."""
     for approval in transaction.approvals_of_run(run_id):
-        if approval.kind == "run" and approval.state in ("pending", "approved"):
-            _void_approval(transaction, approval, now, "the run has ended")
+        if approval.kind == "run" and approval.state in states:
+            _void_approval(transaction, approval, now, why)
 
 
 def _void_approval(transaction: Transaction, approval: Approval, now: int, why: str) -> bool:
@@ -159,28 +208,74 @@ def settings_digest(compiled: CompiledSchedule) -> str:
     return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition)
 
 
-def content_digest(compiled: CompiledSchedule, policies: Policies) -> str:
-    """The digest of what runs. It includes all settings of the agent, also hidden ones, and the files that commands
-    name."""
+def content_digest(compiled: CompiledSchedule, policies: Policies, item: Mapping[str, Any] | None = None) -> str:
+    """The digest of what runs. It includes all settings of the agent, also hidden ones, the files that commands name,
+    and the work item."""
     agent = _agent_of(compiled, policies)
     more = [] if agent is None else [{"name": agent.name, **dump_settings(settings_of(Agent), agent)}]
     files = _files_of(compiled, policies)
-    return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more, *([files] if files else []))
+    more += [part for part in (files, item) if part]
+    return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more)
 
 
 def _files_of(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
-    """The digests of the files that commands of a schedule and of its steps name."""
+    """The digests of the files that commands of a schedule and of its steps name, and of those that hooks run."""
     found = named_files(compiled.definition, _agent_of(compiled, policies), policies)
+    run = command_files(compiled, policies)
+    found |= {path: content for path, content in run.items() if path in found or in_reach(path, policies)}
     for number in range(1, len(compiled.steps) + 1):
         found |= _files_of(compiled.step_of(number), policies)
     return found
 
 
-def changed_files(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies) -> list[str]:
+def command_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
+    """The digests of the files that run outside the walls: by checks of the schedule, and by hooks."""
+    commands = commands_of(compiled.definition) + [hook.command for hook in policies.hooks.values()]
+    return files_run_by(commands, policies.workdir)
+
+
+def changed_files(
+    transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run: dict[str, str] | None = None
+) -> list[str]:
+    """The files that differ from what a person set or approved; `run`: the digests of those that commands run."""
+    run = command_files(compiled, policies) if run is None else run
+    found = changed_commands(transaction, compiled, policies, run) if run else []
+    if compiled.creator is not None:
+        found += [path for path in _changed_since_approval(transaction, compiled, policies) if path not in found]
+    return found
+
+
+def changed_commands(
+    transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run: Mapping[str, str]
+) -> list[str]:
+    """Of files that commands run, those that agents can write and that differ from what a person set or approved."""
+    known = known_files(compiled, policies)
+    suspect = [path for path, content in run.items() if content not in known.get(path, ()) and in_reach(path, policies)]
+    if not suspect:
+        return []
+    granted = [approval.request.get("files", {}) for approval in _granted(transaction, compiled)]
+    return [path for path in suspect if all(files.get(path) != run[path] for files in granted)]
+
+
+def known_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, set[str]]:
+    """By path, the digests that files had when a person set the schedule's commands and the hooks."""
+    return _by_path([dict(compiled.definition.files), *policies.hook_files.values()])
+
+
+def _by_path(known: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for files in known:
+        for path, content in files.items():
+            found.setdefault(path, set()).add(content)
+    return found
+
+
+def _changed_since_approval(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies) -> list[str]:
     """The files of an agent's schedule that differ from what a person approved: with the proposal, or with one of its
     last runs. Only the owner can name other files afterwards."""
-    now = {} if compiled.creator is None else _files_of(compiled, policies)
-    granted = transaction.granted_approvals(compiled.schedule_id, _GRANTED) if now else []
+    now, known = _files_of(compiled, policies), known_files(compiled, policies)
+    now = {path: content for path, content in now.items() if content not in known.get(path, ())}
+    granted = _granted(transaction, compiled) if now else []
     found: list[str] = []
     for approval in granted:
         files = approval.request.get("files", {})
@@ -191,27 +286,85 @@ def changed_files(transaction: ApprovalRows, compiled: CompiledSchedule, policie
     return found
 
 
-def about_agent(compiled: CompiledSchedule, policies: Policies) -> dict[str, Any]:
+def allowed_files(
+    transaction: ApprovalRows, compiled: CompiledSchedule | None, policies: Policies
+) -> dict[str, set[str]]:
+    """By path, the digests that a person set or approved, for commands after the run."""
+    if compiled is None:
+        return _by_path(policies.hook_files.values())
+    approved = [approval.request.get("files", {}) for approval in _granted(transaction, compiled)]
+    return _by_path([dict(compiled.definition.files), *policies.hook_files.values(), *approved])
+
+
+def _granted(transaction: ApprovalRows, compiled: CompiledSchedule) -> list[Approval]:
+    return transaction.granted_approvals(compiled.schedule_id, _GRANTED)
+
+
+def about_agent(compiled: CompiledSchedule, policies: Policies, *, itemless: bool = True) -> dict[str, Any]:
     """What a request says about the agent, the files that its commands name, and what the digest does not cover."""
     agent = _agent_of(compiled, policies)
     files = _files_of(compiled, policies)
     about: dict[str, Any] = {} if agent is None else {"wakes": agent_fingerprint(agent)}
     if files:
         about["files"] = files
-    outside = outside_digest(compiled.definition, agent, not_covered(files))
+    outside = outside_digest(compiled.definition, agent, not_covered(files), itemless=itemless)
     if outside:
         about["outside"] = outside
     return about
 
 
-def still_approved(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run_id: int) -> bool:
-    """Whether the run needs no approval, or its approval is for the agent's present settings and files."""
-    if not needs_approval(compiled.definition) and not changed_files(transaction, compiled, policies):
-        return True
-    digest_now = content_digest(compiled, policies)
-    return any(
-        approval.state == "used" and approval.digest == digest_now for approval in transaction.approvals_of_run(run_id)
-    )
+def needs_none(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies) -> bool:
+    """Whether a run may start without an approval."""
+    unchanged = not changed_files(transaction, compiled, policies, {})  # commands are checked where they run
+    return not needs_approval(compiled.definition) and unchanged
+
+
+def used_approval(
+    transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run_id: int
+) -> Approval | None:
+    """The approval that a run was claimed with, if it is for the agent's present settings and files."""
+    used = [a for a in transaction.approvals_of_run(run_id) if a.state == "used" and a.kind == "run"]
+    return next((approval for approval in used if is_for(approval, compiled, policies)), None)
+
+
+def is_for(approval: Approval, compiled: CompiledSchedule, policies: Policies) -> bool:
+    """Whether an approval is for the present settings, agent and files, with the work item that was shown. Whether
+    that item is still the same is seen when the run starts."""
+    return approval.digest == content_digest(compiled, policies, approval.request.get("work_item"))
+
+
+def takes_work(compiled: CompiledSchedule) -> bool:
+    """Whether runs may claim a work item: a job that tells an agent what to do may have a source of its own."""
+    return compiled.definition.work_source is not None or compiled.definition.job_prompt is not None
+
+
+def shown_item(item: WorkItem) -> dict[str, Any]:
+    """The item as a reviewer sees it; of a large one, the beginning. Its digest is that of the whole item."""
+    whole = item._asdict()
+    cut = {name: f"{text[:MAX_CALL_BYTES]}…" for name, text in whole.items() if len(str(text)) > MAX_CALL_BYTES}
+    return {**whole, "labels": list(item.labels), **cut, "digest": sha256(orjson.dumps(whole)).hexdigest()}
+
+
+class UnusedItem(NamedTuple):
+    """A work item that a run claimed for its request, and never worked on."""
+
+    run_key: str
+    source: str
+    id: str
+    compiled: CompiledSchedule
+
+
+def unused_items(transaction: Transaction, catalog: Catalog, run: RunRow) -> list[UnusedItem]:
+    """The items that a run that has ended, or its steps, claimed for a request with which they did not start."""
+    found: list[UnusedItem] = []
+    for row in (run, *transaction.steps_of(run.id)):
+        asked = [approval for approval in transaction.approvals_of_run(row.id) if approval.kind == "run"]
+        item = asked[0].request.get("work_item") if asked and asked[0].state != "used" else None  # the newest
+        compiled = catalog.find(transaction, (row.schedule_id, row.rev, row.step)) if item else None
+        if item and isinstance(compiled, CompiledSchedule):
+            key = stored_run_key(transaction, compiled, row.id)
+            found.append(UnusedItem(key, item["source"], item["id"], compiled))
+    return found
 
 
 def _agent_of(compiled: CompiledSchedule, policies: Policies) -> Agent | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -57,7 +57,11 @@ class _Settings:
         self.needs = job_needs(definition)
         self.ends_plainly = not (step or self.steps or self.wakes_agent or self.timetable.from_completion)
         self.starts_plainly = (
-            self.ends_plainly and self.timetable.plain_times and not self.gates and not self.emits_message
+            self.ends_plainly
+            and self.timetable.plain_times
+            and not self.gates
+            and not self.emits_message
+            and definition.after_run is None  # its files are checked before the start
         )
 
 
@@ -163,23 +167,27 @@ class CompiledSchedule:
 
 
 class Catalog:
-    def __init__(self, *, cache: bool = True, workdir: str | None = None) -> None:
+    def __init__(
+        self, *, cache: bool = True, workdir: str | None = None, out_of_reach: Callable[[], Iterable[str]] = tuple
+    ) -> None:
         self._workdir = workdir
+        self._out_of_reach = out_of_reach
+        """The directories that isolated agents cannot write."""
         self._caches = cache
         """False while settings are edited: after a rollback, another edit may get the same revision number."""
         self._cache: dict[CompiledKey, CompiledSchedule] = {}
-        self._policies = NO_POLICIES
+        self._policies = replace(NO_POLICIES, workdir=workdir)
 
     def clear(self) -> None:
         """Clear the cache after a rollback."""
-        self._cache, self._policies = {}, NO_POLICIES
+        self._cache, self._policies = {}, replace(NO_POLICIES, workdir=self._workdir)
 
     def policies(self, transaction: PolicyRows) -> Policies:
         """The present policies, read again only after a change."""
         rev = transaction.policy_rev()
         if rev != self._policies.rev:
             found = read_policies(rev, transaction.policies(), transaction.throttles())
-            self._policies = replace(found, workdir=self._workdir)
+            self._policies = replace(found, workdir=self._workdir, out_of_reach=tuple(self._out_of_reach()))
             for trouble in self._policies.unreadable:
                 log.error("A policy cannot be read and is ignored: %s", trouble)
         return self._policies

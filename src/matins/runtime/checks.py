@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
+from matins.engine.policies import Policies
+from matins.engine.prompts import WorkItem
 from matins.model.schedule import CommandLine
 from matins.runtime.catalog import CompiledSchedule
 
-CheckKind = Literal["guard", "pre_check", "hook", "file_hook"]
-CheckVerdict = Literal["pass", "skip", "block"]
+CheckKind = Literal["guard", "pre_check", "hook", "file_hook", "work_item"]
+CheckVerdict = Literal["pass", "skip", "block", "changed", "again"]
+"""`changed`: a file of the command is no longer the one that a person set or approved; the command did not run.
+`again`: the source of work items did not answer; it is asked again at the deadline of the check."""
+
+CLAIM_MS = 60_000
+"""How long a source of work items may take."""
 
 
 class CheckCommand(NamedTuple):
@@ -17,6 +25,17 @@ class CheckCommand(NamedTuple):
     kind: CheckKind
     command: CommandLine
     timeout_ms: int
+
+
+class ItemClaim(NamedTuple):
+    """A work item to claim for a request: a person decides about it."""
+
+    run_key: str
+    policies: Policies
+    former: str | None
+    """The work source of the item that an earlier request of the run showed."""
+    changed: tuple[str, ...] = ()
+    """The files for which approval is requested."""
 
 
 class Check(NamedTuple):
@@ -29,10 +48,15 @@ class Check(NamedTuple):
     commands: tuple[CheckCommand, ...]
     context: dict[str, Any]
     last_run: int | None
+    files: Mapping[str, str] = {}
+    """The digests of the files that its commands run, as they were when the check was queued."""
+
+    claim: ItemClaim | None = None
+    """With one, nothing is checked: the run gets its work item, and then waits for a person."""
 
     @property
     def max_duration_ms(self) -> int:
-        return sum(command.timeout_ms for command in self.commands)
+        return CLAIM_MS if self.claim else sum(command.timeout_ms for command in self.commands)
 
 
 class CheckResult(NamedTuple):
@@ -51,6 +75,8 @@ class CheckedRun(NamedTuple):
 
     check: Check
     results: tuple[CheckResult, ...]
+    item: WorkItem | None = None
+    """The claimed work item; None if the schedule has no source."""
 
     @property
     def refusal(self) -> CheckResult | None:

@@ -8,7 +8,7 @@ from matins.engine.approvals import needs_approval
 from matins.engine.catch_up import grace_of
 from matins.engine.gates import BITS, GATES, Candidate, Facts, Mask, Surroundings, Verdict, active_gates, choose, mask
 from matins.engine.gates.budget import BUDGET
-from matins.engine.policies import BEFORE_RUN, NO_POLICIES, Policies
+from matins.engine.policies import AFTER_RUN, BEFORE_RUN, NO_POLICIES, Policies
 from matins.engine.transitions import (
     AFTER_VERDICT,
     BLOCK,
@@ -28,11 +28,12 @@ from matins.model.trigger import Once
 from matins.ports import Transaction
 from matins.runtime import approval_requests, spending
 from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
-from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult
+from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult, ItemClaim
 from matins.runtime.floors import Floors
 from matins.runtime.pausing import is_held
 from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply
+from matins.runtime.run_keys import stored_run_key
 from matins.runtime.thread_assignment import assign_target
 
 _MARGIN_MS, _SOON_MS = 20_000, 1_000
@@ -40,7 +41,9 @@ _RETRY_MS, _MAX_RETRY_MS = 60_000, 900_000
 _TO_START = mask("start", "claim")
 _BY_AGENT = 1 << 60
 """Beside the bits of the gates: what agents made has a shortest interval, and the files that were approved."""
-_ASKING = sum(BITS[gate.name] for gate in GATES if gate.asks) | _BY_AGENT
+_RUNS_FILES = 1 << 61
+"""A command runs after it, which no gate starts: its files are checked before the start."""
+_ASKING = sum(BITS[gate.name] for gate in GATES if gate.asks) | _BY_AGENT | _RUNS_FILES
 _REASONS = {"guard": "guard", "pre_check": "pre_check", "hook": "hook", "file_hook": "hook"}
 
 
@@ -61,6 +64,8 @@ class Clearance:
     def begin(self, policies: Policies, *, guarded: bool, capacity: int) -> None:
         self.policies, self.guarded, self.capacity = policies, guarded, capacity
         self.gates = active_gates(Surroundings(policies, guarded))
+        if AFTER_RUN in policies.hooks:  # its files are checked before every start
+            self.gates |= _RUNS_FILES
         self._floors.begin()
 
     def take_checks(self) -> list[Check]:
@@ -69,7 +74,11 @@ class Clearance:
 
     def gates_to_start(self, item: CompiledSchedule) -> Mask:
         """The gates between ready and started that may stop a run of this schedule; mostly there are none."""
-        return (item.gates | self.gates) & item.levels & _TO_START | (0 if item.creator is None else _BY_AGENT)
+        return (item.gates | self.gates) & item.levels & _TO_START | self._of_files(item)
+
+    def _of_files(self, item: CompiledSchedule) -> Mask:
+        commands = not item.step and (item.definition.after_run is not None or AFTER_RUN in self.policies.hooks)
+        return (0 if item.creator is None else _BY_AGENT) | (_RUNS_FILES if commands else 0)
 
     def asks(self, item: CompiledSchedule) -> bool:
         """Whether code, a command, a person or a record must be asked before a run of this schedule starts."""
@@ -80,19 +89,24 @@ class Clearance:
         gates = self.gates_to_start(item)
         if not gates:
             return True
-        if not self._has_approved_files(transaction, row, item, now):  # before a check runs one of them
+        files = {} if item.step else approval_requests.command_files(item, self.policies)  # steps have no checks
+        if not self._has_approved_files(transaction, row, item, now, files):  # before a check runs one of them
             return False
         called = row.slot is None and transaction.is_called(row.id)
         manual = row.slot is None and not called
         facts = Facts((), False, item.agent, self.policies, manual=manual, called=called, guarded=self.guarded)
         candidate = Candidate(item.definition, row.slot, facts, 0, True, now)
         verdicts = (gate.judge(candidate) for gate in choose("start", gates))
-        passed = all(verdict is None or self._answered(transaction, row, item, verdict, now) for verdict in verdicts)
+        passed = all(
+            verdict is None or self._answered(transaction, row, item, verdict, now, files) for verdict in verdicts
+        )
         return passed and self._is_due(transaction, row, item, now)
 
-    def _has_approved_files(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
-        """Whether the scripts of an agent's schedule are those that a person approved. If not, the run waits."""
-        changed = approval_requests.changed_files(transaction, item, self.policies)
+    def _has_approved_files(
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int, files: dict[str, str]
+    ) -> bool:
+        """Whether the scripts of commands are those that a person set or approved. If not, the run waits."""
+        changed = approval_requests.changed_files(transaction, item, self.policies, files)
         return not changed or self._is_approved(transaction, row, item, now, {"changed": changed})
 
     def _is_due(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
@@ -103,12 +117,13 @@ class Clearance:
         return free_at <= now
 
     def _answered(
-        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, verdict: Verdict, now: int
-    ) -> bool:
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, verdict: Verdict, now: int,
+        files: dict[str, str],
+    ) -> bool:  # fmt: skip
         """Whether the run passes this gate: its check, approval or target is settled. If not, the run waits or ends."""
         match verdict.reason:
             case "checking":
-                return self._checked(transaction, row, item, now)
+                return self._checked(transaction, row, item, now, files)
             case "awaiting_approval":
                 return self._is_approved(transaction, row, item, now)
             case "waiting_for_target":
@@ -135,8 +150,11 @@ class Clearance:
             found.append(CheckCommand("hook", definition.before_run, definition.check_timeout_ms))
         return tuple(found)
 
-    def _checked(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
-        """Whether the run has passed its checks. If not, all of them are queued to start."""
+    def _checked(
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int, files: dict[str, str]
+    ) -> bool:
+        """Whether the run has passed its checks. If not, all of them are queued to start, with the files as they are
+        now: if one changes until its check starts, the check does not run."""
         if row.cleared & GatesPassed.CHECKED:
             return True
         if self.capacity <= 0:  # deferred, so that runs without checks can start
@@ -145,7 +163,8 @@ class Clearance:
         self.capacity -= 1
         commands = self._commands(item)
         last_run = transaction.last_started(item.schedule_id, row.id)
-        check = Check(row.id, row.epoch + 1, row.slot, item, commands, _context(row, item, now, last_run), last_run)
+        context = _context(row, item, now, last_run)
+        check = Check(row.id, row.epoch + 1, row.slot, item, commands, context, last_run, files)
         # If this process dies without a verdict, another one checks the run again.
         deadline = now + check.max_duration_ms + _MARGIN_MS
         change = _change(row, item, CHECK, now, "checking", deadline)._replace(renewed=True)
@@ -159,9 +178,29 @@ class Clearance:
     ) -> bool:  # fmt: skip
         if self._valid_approval(transaction, row, item, now) is not None:
             return True
-        if apply(transaction, [_change(row, item, REQUEST_APPROVAL, now, "awaiting_approval", None, evidence)], now):
+        if approval_requests.takes_work(item):
+            self._claim_item(transaction, row, item, now, evidence or {})
+        elif apply(transaction, [_change(row, item, REQUEST_APPROVAL, now, "awaiting_approval", None, evidence)], now):
             approval_requests.request_run_approval(transaction, item, self.policies, row.id, row.slot, now)
         return False
+
+    def _claim_item(
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int, evidence: dict[str, Any]
+    ) -> None:
+        """Queue the claim of a work item, with which approval is requested. It is a request to a file or a server."""
+        if self.capacity <= 0:
+            transaction.defer_run(row.id, row.epoch, now + _SOON_MS)
+            return
+        self.capacity -= 1
+        shown = [asked.request.get("work_item") for asked in transaction.approvals_of_run(row.id)]
+        former = next((found["source"] for found in shown if found), None)
+        key = stored_run_key(transaction, item, row.id)
+        claim = ItemClaim(key, self.policies, former, tuple(evidence.get("changed", ())))
+        check = Check(row.id, row.epoch + 1, row.slot, item, (), {}, None, {}, claim)
+        deadline = now + check.max_duration_ms + _MARGIN_MS
+        change = _change(row, item, CHECK, now, "checking", deadline)._replace(renewed=True)
+        if apply(transaction, [change], now):
+            self.checks.append(check)
 
     def consume_approval(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> None:
         """Mark the approval of a claimed run as used. Until then, edits void it and it can expire."""
@@ -176,11 +215,10 @@ class Clearance:
         self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int
     ) -> Approval | None:
         """The approval that a run may start with: for its present settings, and not expired at its first attempt."""
-        digest = approval_requests.content_digest(item, self.policies)
         for approval in transaction.approvals_of_run(row.id) if row.cleared & GatesPassed.APPROVED else ():
             fresh = now <= (approval.decided_at or 0) + item.definition.approval_timeout_ms
             good = approval.state in ("approved", "used") if fresh else approval.state == "used" and row.attempt > 0
-            if good and approval.kind == "run" and approval.digest == digest:
+            if good and approval.kind == "run" and approval_requests.is_for(approval, item, self.policies):
                 return approval
         return None
 
@@ -214,11 +252,37 @@ def record_checks(transaction: Transaction, checked: list[CheckedRun], now: int)
             cleared=GatesPassed.CHECKED,
             renewed=True,
         )
-        if against is not None:
+        if check.claim is not None:
+            _record_claim(transaction, item, check.claim, change, now)
+            continue
+        if against is not None and against.verdict == "changed":  # the run passes its gates again, and waits there
+            change = change._replace(cleared=0)
+        elif against is not None:
             change = _check_refused(change, against, now)
         elif is_held(transaction, check.compiled.schedule_id):
             change = change._replace(transition=SUSPEND, reason="paused")
         apply(transaction, [change], now)
+
+
+def _record_claim(transaction: Transaction, found: CheckedRun, claim: ItemClaim, change: RunChange, now: int) -> None:
+    """Request approval with the claimed item. A run without work is skipped; nobody is asked."""
+    change = change._replace(cleared=0)
+    if found.refusal is not None and found.refusal.verdict == "again":
+        return  # the source is asked again at the deadline
+    if found.refusal is not None:
+        evidence = {"work_source": change.compiled.definition.work_source}
+        apply(
+            transaction, [change._replace(transition=SKIP, not_before=None, reason="no_work", evidence=evidence)], now
+        )
+    elif is_held(transaction, change.compiled.schedule_id):
+        apply(transaction, [change._replace(transition=SUSPEND, reason="paused")], now)
+    else:
+        evidence = {"changed": list(claim.changed)} if claim.changed else None
+        change = change._replace(transition=REQUEST_APPROVAL, not_before=None, reason="awaiting_approval")
+        if apply(transaction, [change._replace(evidence=evidence)], now):
+            approval_requests.request_run_approval(
+                transaction, change.compiled, claim.policies, change.run_id, change.slot, now, found.item
+            )
 
 
 def _check_refused(change: RunChange, result: CheckResult, now: int) -> RunChange:

@@ -17,11 +17,12 @@ from matins.engine.prompts import CallContext
 from matins.engine.schedules import decode
 from matins.errors import InvalidInput
 from matins.model.agent import Agent
+from matins.model.approval import Approval
 from matins.model.rows import NewEvent
 from matins.model.run import RunState, Usage
 from matins.model.thread import Message, ThreadAssignment
 from matins.ports import Clock, RunRows, Store, Transaction
-from matins.runtime.approval_requests import still_approved
+from matins.runtime.approval_requests import needs_none, used_approval, void_run
 from matins.runtime.attempt import Attempt
 from matins.runtime.call_contexts import call_context
 from matins.runtime.catalog import Catalog
@@ -43,6 +44,8 @@ class RunContext(NamedTuple):
     """The call that the run stands for."""
     approved: bool = True
     """Whether the run needs no approval, or its approval is for the agent as it is now."""
+    approval: Approval | None = None
+    """The approval that the run starts with, if it needed one."""
     steps: Mapping[str, Any] = {}
     """The results of the earlier steps of its run, by title."""
 
@@ -77,15 +80,24 @@ class ContextLoader:
         compiled, run_id = attempt.compiled, attempt.run_id
         with self._store.reading() as transaction:
             policies = self._catalog.policies(transaction)
+            approval = used_approval(transaction, compiled, policies, run_id)
             return RunContext(
                 policies.agents.get(compiled.agent),
                 transaction.thread_assignment(run_id),
                 previous_state(transaction, attempt),
                 policies,
                 call_context(transaction, run_id) if compiled.definition.on else None,
-                still_approved(transaction, compiled, policies, run_id),
+                approval is not None or needs_none(transaction, compiled, policies),
+                approval,
                 step_results(transaction, attempt),
             )
+
+    def void_approval(self, attempt: Attempt, why: str) -> None:
+        """Void the approval of a run that has not started, because its subject has changed."""
+        now = self._clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            transaction.lock_due([attempt.compiled.schedule_id])
+            void_run(transaction, attempt.run_id, now, why, ("pending", "approved", "used"))
 
     def step_results(self, attempt: Attempt) -> Mapping[str, Any]:
         """The results of the earlier steps of a step's run, by title."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ from matins.model.rows import CheckRow, NewEvent
 from matins.model.run import RunRecord
 from matins.model.subscription import Subscription, SubscriptionKind, destination_of
 from matins.ports import Transaction
+from matins.runtime.approval_requests import UnusedItem, allowed_files, unused_items
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.rows import run_record
 
@@ -42,6 +43,10 @@ class EventDelivery(NamedTuple):
     run: RunRecord | None = None
     """For hooks: the run that ended, and its settings."""
     compiled: CompiledSchedule | None = None
+    allowed: Mapping[str, Collection[str]] = {}
+    """For hooks: by path, the digests that a person set or approved of files that commands run."""
+    unused_items: tuple[UnusedItem, ...] = ()
+    """For hooks: the work items that the run claimed for a request, and did not start with."""
 
 
 class DeliveryQueue(NamedTuple):
@@ -91,7 +96,7 @@ class Turn(NamedTuple):
         self.transaction.events.append(NewEvent(self.now, kind, event.schedule_id, event.run_id, data))
 
     def deliveries(
-        self, events: Sequence[tuple[int, StoredEvent]], *, with_run: bool = False
+        self, events: Sequence[tuple[int, StoredEvent]], *, with_run: bool = False, with_files: bool = False
     ) -> tuple[EventDelivery, ...]:
         rows = {s: self.transaction.schedule(s) for s in {event.schedule_id for _, event in events} if s is not None}
         names = {schedule_id: row.name for schedule_id, row in rows.items() if row is not None}
@@ -99,8 +104,14 @@ class Turn(NamedTuple):
         for attempts, event in events:
             run, compiled = self.ended(event) if with_run else (None, None)
             cloud_event = to_cloudevent(event, self.store_id, names.get(event.schedule_id or 0))
-            found.append(EventDelivery(event, cloud_event, attempts, run, compiled))
+            allowed = allowed_files(self.transaction, compiled, self.policies) if with_files else {}
+            unused = self.unused_items(event) if with_files else ()
+            found.append(EventDelivery(event, cloud_event, attempts, run, compiled, allowed, unused))
         return tuple(found)
+
+    def unused_items(self, event: StoredEvent) -> tuple[UnusedItem, ...]:
+        row = None if event.run_id is None else self.transaction.run(event.run_id)
+        return () if row is None else tuple(unused_items(self.transaction, self.catalog, row))
 
     def ended(self, event: StoredEvent) -> tuple[RunRecord | None, CompiledSchedule | None]:
         """The run of an event; None when the run is deleted."""
@@ -185,7 +196,7 @@ class StoredSubscriber:
 
     def _queue(self, turn: Turn, schedule_id: int, events: list[tuple[int, StoredEvent]]) -> list[DeliveryQueue]:
         kind = self.subscription.kind
-        deliveries = turn.deliveries(events, with_run=kind in ("hook", "pipeline", "ping"))
+        deliveries = turn.deliveries(events, with_run=kind in ("hook", "pipeline", "ping"), with_files=kind == "hook")
         return [DeliveryQueue(self, kind, schedule_id, self._target, deliveries, turn.policies)] if deliveries else []
 
     def _merged(self, turn: Turn) -> list[tuple[int, StoredEvent]]:
@@ -244,7 +255,9 @@ class StoredSubscriber:
         if AFTER_RUN in turn.policies.hooks:
             return True
         _, compiled = turn.ended(event)
-        return compiled is not None and compiled.definition.after_run is not None
+        hooked = compiled is not None and compiled.definition.after_run is not None
+        works = compiled is not None and bool(compiled.wakes_agent or compiled.steps)
+        return hooked or (works and bool(turn.unused_items(event)))
 
     @property
     def _ours(self) -> bool:

@@ -188,6 +188,11 @@ class Approvals:
         transaction.events.append(NewEvent(now, event, asked.schedule_id, asked.run_id, data))
         if asked.kind == "run":
             answer_run(transaction, self.core.catalog, asked, granted, now, "denied", DENY)
+            if granted and asked.request.get("changed") and principal.role == "owner":
+                policies: Policies = self.core.catalog.policies(transaction)
+                transaction.lock_policies()
+                approval_requests.approve_hook_files(transaction, asked, policies, principal.name, now)
+                approval_requests.release_unchanged(transaction, self.core.catalog, now)
         elif asked.kind == "schedule":
             self._decide_schedule(transaction, asked, granted, principal, now)
         elif granted:
@@ -236,6 +241,7 @@ class Approvals:
         policies: Policies = self.core.catalog.policies(transaction)
         base = self._as_requested(transaction, schedule, asked)
         definition, trigger = apply_edit(base, given, self.core.parse_context(policies, now), jobs)
+        definition = self.proposals.with_files(principal, definition, base.definition, given)
         definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
         transaction.set_approval_state(asked.id, "pending", "void", now)
         compiled = self._revised(transaction, schedule, asked, definition, principal, now)
@@ -315,7 +321,11 @@ def _requested_again(
     editor = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
     about: dict[str, Any] = {"files": {}, "outside": [], **approval_requests.about_agent(compiled, policies)}
     request = {**asked.request, **gone, **changed, **about, **editor, "instead_of": str(asked.id)}
-    digest = approval_requests.content_digest(compiled, policies)
+    item: dict[str, Any] | None = asked.request.get("work_item")
+    if item is not None and item["source"] != (compiled.definition.work_source or item["source"]):
+        item = None  # the run claims another, and approval is requested again
+        del request["work_item"]
+    digest = approval_requests.content_digest(compiled, policies, item)
     return asked._replace(rev=compiled.rev, digest=digest, requested_at=now, request=request)
 
 

@@ -53,7 +53,10 @@ class Core:
     catalog: Catalog = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "catalog", Catalog(cache=False, workdir=self.workdir))
+        object.__setattr__(self, "catalog", Catalog(cache=False, workdir=self.workdir, out_of_reach=self._out_of_reach))
+
+    def _out_of_reach(self) -> Iterable[str]:
+        return () if self.local.isolation is None else self.local.isolation.out_of_reach()
 
     def policies(self) -> Policies:
         with self.store.reading() as transaction:

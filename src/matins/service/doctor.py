@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matins.api.results import Finding
 from matins.engine.policies import Policies
-from matins.engine.reasons import rfc3339
+from matins.engine.reasons import changed_text, rfc3339
 from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidFile, MatinsError, StoreCorrupt
 from matins.executors.agent_checks import agent_doubts, agent_problems
@@ -20,8 +20,11 @@ from matins.executors.processes.namespaces import SIGNAL_VERSION
 from matins.executors.registry import runners
 from matins.model.access import Principal
 from matins.model.run import RunState
+from matins.model.schedule import ScheduleRecord
 from matins.ports import HistoryRows, Store, SubscriptionRows, Transaction
+from matins.runtime.approval_requests import allowed_files
 from matins.runtime.clock import SystemClock
+from matins.runtime.command_files import changed_of, commands_of
 from matins.runtime.external_heartbeat import MAX_LAG_MS
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.apply import File
@@ -59,7 +62,9 @@ class Doctor:
             clock, webhooks = list(_clock(transaction, now)), list(_webhooks(transaction))
             restored = list(_restored(transaction, now))
             stuck = list(_stuck(transaction))
-            missing = self.core.jobs.missing(self.core.all_schedules(transaction), engines, policies)
+            schedules = self.core.all_schedules(transaction)
+            missing = self.core.jobs.missing(schedules, engines, policies)
+            commands = [*_hook_files(policies), *self._command_files(transaction, schedules, policies)]
         found = [
             *clock,
             *_host_clock(self.core.store),
@@ -76,6 +81,7 @@ class Doctor:
         ]
         found += [
             *_jobs(missing),
+            *commands,
             *_agents(policies, self.core.workdir or str(Path.cwd())),
         ]
         found += _isolation(policies, self.core.local.isolation)
@@ -84,6 +90,20 @@ class Doctor:
             for what in policies.unreadable
         ]
         return found
+
+    def _command_files(
+        self, transaction: Transaction, schedules: Sequence[ScheduleRecord], policies: Policies
+    ) -> Iterator[Finding]:
+        """Scripts of pre-checks and hooks that an agent may have changed."""
+        for schedule in schedules:
+            commands = commands_of(schedule.definition) if schedule.state in ("active", "paused") else []
+            if not commands:
+                continue
+            known = allowed_files(transaction, self.core.compiled(transaction, schedule), policies)
+            if changed := changed_of(commands, known, policies):
+                fix = f"Look at it, then approve the run, or set the command again: matins edit {schedule.name} …"
+                sentence = f"{changed_text(changed)} It does not run, and runs wait"
+                yield Finding(f"schedule {schedule.name}", None, sentence, fix)
 
     def _about_file(self, principal: Principal) -> Iterator[Finding]:
         file = self.core.local.file
@@ -239,6 +259,14 @@ def _agents(policies: Policies, workdir: str) -> Iterator[Finding]:
             yield Finding(what, None, doubt.message, doubt.fix)
         for wrong in found:
             yield Finding(what, False, wrong.message, wrong.fix)
+
+
+def _hook_files(policies: Policies) -> Iterator[Finding]:
+    for event, hook in policies.hooks.items():
+        known = {path: (content,) for path, content in policies.hook_files.get(event, {}).items()}
+        if changed := changed_of([hook.command], known, policies):
+            fix = f"Look at it, then approve a run that waits, or set it again: matins hooks set {event} --command …"
+            yield Finding(f"hook {event}", None, f"{changed_text(changed)} It does not run, and runs wait", fix)
 
 
 def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Finding]:

@@ -54,6 +54,10 @@ class Draft(NamedTuple):
     slot: int | None
     timetable: Timetable
 
+    def with_definition(self, definition: ScheduleDefinition) -> Draft:
+        timetable = Timetable(definition, self.timetable.trigger)
+        return self._replace(text=encode(definition), timetable=timetable)
+
     def row(self, schedule_id: int) -> NewSchedule:
         due_at = self.timetable.due_at(schedule_id, self.slot)
         return NewSchedule(schedule_id, self.agent, self.name, self.text, self.slot, due_at)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from matins.engine.agent_rules import AgentRules, check_rules, limit_lifetime, needs_no_approval, notable_settings
 from matins.engine.jobs import wakes_agent
 from matins.engine.policies import Policies
-from matins.engine.schedules import OWN_SETTINGS, encode, references
+from matins.engine.schedules import OWN_SETTINGS, references
 from matins.engine.steps import jobs_of, of_step
 from matins.engine.targets import context_of, resolve_current
 from matins.engine.validation import nearest
@@ -29,6 +29,7 @@ from matins.model.settings import Command
 from matins.ports import Transaction
 from matins.records import record_kinds
 from matins.runtime import approval_requests
+from matins.runtime.command_files import commands_of, with_files
 from matins.runtime.planner import live_runs
 from matins.runtime.spending import others_waiting
 from matins.service.core import Core
@@ -79,6 +80,8 @@ class Proposals:
             if principal.role == "agent":
                 rules = policies.rules_for(principal.name)
                 draft = _for_agent(principal, draft, limit_lifetime(draft.timetable.definition, rules, now))
+            elif commands_of(draft.timetable.definition):
+                draft = draft.with_definition(with_files(draft.timetable.definition, core.workdir))
             drafts.append(draft)
         for agent, definition in {
             (d.agent, id(d.timetable)): (d.agent, d.timetable.definition) for d in drafts
@@ -133,6 +136,15 @@ class Proposals:
         """The definition with these settings changed, before it is checked for the principal."""
         context = self.core.parse_context(self.core.catalog.policies(transaction), now)
         return apply_edit(schedule, given, context, jobs)
+
+    def with_files(
+        self, principal: Principal, definition: ScheduleDefinition, before: ScheduleDefinition, given: Collection[str]
+    ) -> ScheduleDefinition:
+        """The definition with the files of commands as they are when a person sets them. What an agent writes has
+        those that a person approves."""
+        if not principal.is_human or not commands_of(definition):
+            return definition
+        return with_files(definition, self.core.workdir, before, given)
 
     def check_edit(
         self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord,
@@ -251,5 +263,4 @@ def _for_agent(principal: Principal, draft: Draft, definition: ScheduleDefinitio
         message = f"{principal.name} cannot schedule {draft.agent}."
         raise NotAllowed(message, value=draft.agent, field="agent", hint="Omit it.")
     check_own_steps(principal, definition)
-    timetable = type(draft.timetable)(definition, draft.timetable.trigger)
-    return draft._replace(agent=principal.name, text=encode(definition), timetable=timetable)
+    return draft.with_definition(definition)._replace(agent=principal.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,9 @@ from matins.model.access import Principal
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
 from matins.records import record_kinds
+from matins.records.hooks import HOOKS
 from matins.records.kind import RecordChange, RecordKind
+from matins.runtime.approval_requests import release_unchanged
 from matins.service.core import Core
 
 
@@ -32,12 +34,15 @@ class RecordChanges:
             transaction.wake_run(row.id, kind.wakes, now)
 
     def set(
-        self, transaction: Transaction, principal: Principal, kind: RecordKind[Any], key: str, value: Any, now: int
-    ) -> Any:
-        change = self._change(transaction, principal, now)
+        self, transaction: Transaction, principal: Principal, kind: RecordKind[Any], key: str, value: Any, now: int,
+        given: Collection[str] = (),
+    ) -> Any:  # fmt: skip
+        change = self._change(transaction, principal, now)._replace(given=given)
         before = self.read(transaction, kind).get(key)
         held = kind.storage.put(kind, key, value, change)
         kind.changed(held, before, change)
+        if kind is HOOKS:
+            release_unchanged(transaction, self.core.catalog, now)
         return held
 
     def delete(self, transaction: Transaction, principal: Principal, kind: RecordKind[Any], key: str, now: int) -> bool:

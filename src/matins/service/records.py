@@ -110,7 +110,7 @@ class Records:
             new = value(transaction)
             self._check_references(transaction, kind, new)
             self._check_limit_of_file(transaction, kind, key, new)
-            held = self.changes.set(transaction, principal, kind, key, new, now)
+            held = self.changes.set(transaction, principal, kind, key, new, now, in_file.settings)
             return self._result(kind, principal, transaction, held, now)  # after the commit another may have deleted it
 
         done = self._change(kind, principal, key, in_store, in_file)

@@ -131,6 +131,7 @@ class Schedules:
         jobs: JobTypes, now: int,
     ) -> None:  # fmt: skip
         definition, trigger = self.proposals.edited(transaction, schedule, given, jobs, now)
+        definition = self.proposals.with_files(principal, definition, schedule.definition, given)
         if definition == schedule.definition and schedule.state in _UNCHANGED:
             return  # no revision, and no approval is void
         definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)

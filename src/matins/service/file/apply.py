@@ -27,6 +27,7 @@ from matins.model.trigger import Once
 from matins.ports import Transaction
 from matins.records import kinds_by_name, record_kinds
 from matins.records.kind import RecordContext
+from matins.runtime.command_files import with_files
 from matins.runtime.pausing import pause
 from matins.service.core import Core
 from matins.service.drafts import Draft
@@ -214,8 +215,9 @@ class File:
             return None
         if schedule is None:
             meant = entry.meant
-            timetable = Timetable(meant.definition, meant.trigger)
-            draft = Draft(meant.agent, meant.name, encode(meant.definition), _first_slot(meant.trigger, now), timetable)
+            definition = with_files(meant.definition, self.core.workdir)
+            timetable = Timetable(definition, meant.trigger)
+            draft = Draft(meant.agent, meant.name, encode(definition), _first_slot(meant.trigger, now), timetable)
             (number,) = self.schedules.insert(transaction, principal, [draft], now, listening=False)
             schedule = self.core.schedule(transaction, number)
             listens = bool(meant.definition.on)
@@ -240,6 +242,7 @@ class File:
             definition = replace(definition, trigger=schedule.definition.trigger)
             trigger = compile_trigger(definition.trigger)
             names = [name for name in names if name != "when"]
+        definition = with_files(definition, self.core.workdir, schedule.definition)
         if definition != schedule.definition:
             self.schedules.revise(
                 transaction, principal, schedule, definition, trigger, sorted(set(names)), now, listening=False

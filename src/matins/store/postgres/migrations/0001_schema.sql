@@ -365,6 +365,10 @@ WHEN (NEW.definition LIKE '%"after_run":%') EXECUTE FUNCTION open_hooks();
 CREATE TRIGGER hook_for_all AFTER INSERT ON policies FOR EACH ROW
 WHEN (NEW.kind = 'hook' AND NEW.name = 'after:run') EXECUTE FUNCTION open_hooks();
 
+-- It also releases work items that were claimed for a request.
+CREATE TRIGGER item_in_request AFTER INSERT ON approvals FOR EACH ROW
+WHEN (NEW.request LIKE '%"work_item":%') EXECUTE FUNCTION open_hooks();
+
 -- Chat: dialogues that ask for what is missing, messages that Matins posted, and where threads are.
 
 CREATE TABLE chat_drafts (

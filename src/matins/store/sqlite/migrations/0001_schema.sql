@@ -348,6 +348,15 @@ BEGIN
   UPDATE policy_rev SET rev = rev + 1;
 END;
 
+-- It also releases work items that were claimed for a request.
+CREATE TRIGGER item_in_request AFTER INSERT ON approvals
+WHEN NEW.request LIKE '%"work_item":%' AND NOT EXISTS (SELECT 1 FROM subscriptions WHERE name = 'hooks')
+BEGIN
+  INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+  SELECT 'hooks', 'hook', '{}', '[]', id, 'active', 0, 'matins' FROM event_horizon;
+  UPDATE policy_rev SET rev = rev + 1;
+END;
+
 -- Chat: dialogues that ask for what is missing, messages that Matins posted, and where threads are.
 
 CREATE TABLE chat_drafts (

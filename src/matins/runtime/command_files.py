@@ -1,0 +1,206 @@
+"""The files that pre-checks and hooks run. They run outside the walls, so what an agent changed must not run unseen."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shlex
+import shutil
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from matins.engine.policies import Policies
+from matins.model.agent import Agent
+from matins.model.schedule import CommandLine, ScheduleDefinition
+from matins.runtime.agent_folders import AGENTS
+from matins.runtime.named_files import files_of
+
+COMMANDS = ("pre_check", "before_run", "after_run")
+_READERS = frozenset((
+    "[", "[[", ":", "cat", "cd", "cmp", "comm", "curl", "cut", "date", "diff", "du", "echo", "false", "grep", "head",
+    "ls", "mkdir", "printf", "rm", "sleep", "stat", "tail", "test", "touch", "true", "uniq", "wc",
+))  # fmt: skip
+"""Programs that run nothing of what they are given: their arguments are data, which may change."""
+_SHELLS = frozenset(["ash", "bash", "dash", "eval", "ksh", "mksh", "sh", "zsh"])
+_BEFORE_PROGRAM = frozenset(["!", "{", "command", "do", "elif", "else", "exec", "if", "then", "time", "until", "while"])
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_OPERATORS = "();<>|&"
+_MAX_DEPTH, _MAX_LINKS = 3, 40
+_WRITABLE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def files_run_by(commands: Iterable[CommandLine | None], folder: str | None) -> dict[str, str]:
+    """The digest of each file that these commands run, by its path; of others, why they are not covered."""
+    found: dict[str, str] = {}
+    for command in commands:
+        if command is not None:
+            found |= files_of(list(_run_words(command)), folder or str(Path.cwd()))
+    return found
+
+
+def commands_of(definition: ScheduleDefinition) -> list[CommandLine]:
+    found: list[CommandLine | None] = [getattr(definition, name) for name in COMMANDS]
+    return [command for command in found if command is not None]
+
+
+def with_files(
+    definition: ScheduleDefinition,
+    folder: str | None,
+    before: ScheduleDefinition | None = None,
+    given: Collection[str] = (),
+) -> ScheduleDefinition:
+    """The definition with the digests of what its commands run. A command that a person has not set with this change
+    keeps those of the former definition: an agent may have changed its file meanwhile."""
+    kept = {name for name in COMMANDS if before is not None and name not in given}
+    kept = {name for name in kept if getattr(definition, name) == getattr(before, name)}
+    taken = files_run_by([getattr(definition, name) for name in COMMANDS if name not in kept], folder)
+    of_kept = before.files if before is not None and any(getattr(definition, name) is not None for name in kept) else ()
+    return replace(definition, files=tuple(sorted({**dict(of_kept), **taken}.items())))
+
+
+def changed_of(
+    commands: Iterable[CommandLine | None], allowed: Mapping[str, Collection[str]], policies: Policies
+) -> list[str]:
+    """The files of commands that agents can write, and whose content is none of those allowed."""
+    found = files_run_by(commands, policies.workdir)
+    return [
+        path for path, content in found.items() if content not in allowed.get(path, ()) and in_reach(path, policies)
+    ]
+
+
+# -- the words of a command
+
+
+def _run_words(command: CommandLine, depth: int = 0) -> Iterator[str]:
+    """The words of a command that may name a file which it runs."""
+    for words, only_read in _with_reading(_simple_commands(command), command):
+        at = _program_at(words)
+        yield from words[:at]
+        if at == len(words):
+            continue
+        program, arguments = words[at], words[at + 1 :]
+        yield program
+        if "/" not in program and (path := shutil.which(program)) is not None:
+            yield path
+        if not only_read:
+            yield from arguments
+        if Path(program).name in _SHELLS and depth < _MAX_DEPTH:
+            for text in arguments:
+                if " " in text or "\n" in text:
+                    yield from _run_words(text, depth + 1)
+
+
+def _with_reading(commands: list[_Simple], whole: CommandLine) -> list[tuple[list[str], bool]]:
+    """The commands, and whether each only reads its arguments. What it reads may be run where it goes: in a pipe, or
+    in parts of the text that stand in brackets."""
+    grouped = isinstance(whole, str) and any(bracket in whole for bracket in "(){}`")
+    found: list[tuple[list[str], bool]] = []
+    next_reads = False
+    for words, piped in reversed(commands):
+        at = _program_at(words)
+        next_reads = at < len(words) and words[at] in _READERS and (next_reads or not piped)
+        found.append((words, next_reads and not grouped))
+    return found[::-1]
+
+
+def _program_at(words: list[str]) -> int:
+    first = (at for at, word in enumerate(words) if word not in _BEFORE_PROGRAM and not _ASSIGNMENT.match(word))
+    return next(first, len(words))
+
+
+def _simple_commands(command: CommandLine) -> list[_Simple]:
+    """The commands of a text, without the files that they only write."""
+    if not isinstance(command, str):
+        return [_Simple(list(command))]
+    text = command.replace("\n", " ; ").replace("`", " ; ")  # each begins another command
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        tokens = list(lexer)
+    except ValueError:  # the shell reports it
+        return [_Simple([word]) for word in command.split()]
+    found = [_Simple([])]
+    written = False
+    for token in tokens:
+        if set(token) <= set(_OPERATORS):
+            if "(" in token or not set(token) & set("<>"):
+                found[-1] = found[-1]._replace(piped=token in ("|", "|&"))
+                found.append(_Simple([]))
+            written = ">" in token and "(" not in token
+        else:
+            if not written:
+                found[-1].words.append(token)
+            written = False
+    return [simple for simple in found if simple.words]
+
+
+class _Simple(NamedTuple):
+    """One command of a text."""
+
+    words: list[str]
+    piped: bool = False
+    """Whether the next one reads its output."""
+
+
+# -- what agents can write
+
+
+def in_reach(path: str, policies: Policies) -> bool:
+    """Whether an agent may have written the file: by its owner and mode, or by those of a folder or link on the way."""
+    users = frozenset(user for agent in policies.agents.values() if (user := _user_of(agent)) is not None)
+    return bool(users) and any(_is_writable(folder, entry, users, policies) for folder, entry in _steps(path))
+
+
+def _user_of(agent: Agent) -> int | None:
+    if agent.user is None:
+        return os.getuid()
+    try:
+        return pwd.getpwnam(agent.user).pw_uid
+    except KeyError:  # it cannot run
+        return None
+
+
+def _is_writable(folder: str, entry: str, users: Collection[int], policies: Policies) -> bool:
+    if any(_is_in(folder, closed) and not _is_in(folder, f"{closed}/{AGENTS}") for closed in policies.out_of_reach):
+        return False
+    try:
+        above, found = os.lstat(folder), os.lstat(entry)
+    except OSError:
+        return True  # it has just been moved
+    if stat.S_ISDIR(found.st_mode) and any(_is_in(closed, entry) for closed in policies.out_of_reach):
+        return False  # in the view of a run, it cannot be moved
+    if 0 in users or above.st_uid in users or found.st_uid in users:
+        return True
+    if above.st_mode & _WRITABLE and not above.st_mode & stat.S_ISVTX:  # an ACL shows as the group's right
+        return True
+    return stat.S_ISREG(found.st_mode) and bool(found.st_mode & _WRITABLE)
+
+
+def _steps(path: str) -> Iterator[tuple[str, str]]:
+    """Each folder on the way to a file, and the entry in it that is followed."""
+    ahead, at, links = path.split("/")[::-1], "/", 0
+    while ahead and links <= _MAX_LINKS:
+        part = ahead.pop()
+        if part == "..":
+            at = os.path.dirname(at)  # noqa: PTH120
+        if part in ("", ".", ".."):
+            continue
+        entry = f"{at.rstrip('/')}/{part}"
+        yield at, entry
+        try:
+            target = os.readlink(entry)  # noqa: PTH115
+        except OSError:
+            at = entry
+            continue
+        links += 1
+        ahead += reversed(target.split("/"))
+        if target.startswith("/"):
+            at = "/"
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
