@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,6 @@ from matins.texts.atomic_file import read, replace
 
 KINDS = ("experiments", "knowledge", "patterns")
 INDEX = "INDEX.md"
-_TITLE = re.compile(r"^\s*#\s+(.+?)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,9 @@ def _is_own_folder(folder: Path) -> bool:
 
 
 def _title(path: Path) -> str:
-    found = _TITLE.search(path.read_text(encoding="utf-8", errors="replace")[:4_000])
-    return (found[1] if found else path.stem).replace("[", "(").replace("]", ")")
+    lines = path.read_text(encoding="utf-8", errors="replace")[:4_000].splitlines()
+    titles = (words[1] for line in lines if len(words := line.split(None, 1)) == 2 and words[0] == "#")
+    return next(titles, path.stem).strip().replace("[", "(").replace("]", ")")
 
 
 JOB = JobType(
