@@ -128,7 +128,7 @@ def texts(pattern: re.Pattern[Any]) -> list[tuple[str, str, str]]:
     starts, pieces = _pieces(parsed)
     for start in ["", *starts]:
         for piece in pieces:
-            for end in ("\0", "", "\n!"):
+            for end in ("\0", "\n!"):
                 found[start, piece, end] = None
     return list(found)
 
@@ -155,7 +155,7 @@ def _pieces(parsed: Any) -> tuple[list[str], list[str]]:
     visit(parsed, "")
     singles = dict.fromkeys(character for piece in pieces for character in piece)
     spaced = [f"{piece} " for piece in list(pieces)[:12]]
-    return list(starts)[:6], list(dict.fromkeys([*singles, *pieces, *spaced]))[:40]
+    return list(starts)[:5], list(dict.fromkeys([*singles, *pieces, *spaced]))[:30]
 
 
 def _inner(item: Any) -> list[Any]:

@@ -42,8 +42,6 @@ def edited(form: Format, text: str, path: Path, entry: Value | None) -> str:
     before = _loaded(form, text)
     _check_groups(before, path)
     old = entry_in(before, path)
-    if entry is not None and old is not None:
-        entry = old | entry  # what a person added to the entry stays
     if old == entry:
         return text
     bare = form.removed(text, path) if old is not None else text

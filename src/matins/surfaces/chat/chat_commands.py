@@ -28,7 +28,7 @@ HELP = (
 _NAMED = ("show", "run", "resume", "remove")
 _SYNONYMS = {"delete": "remove", "rm": "remove", "ls": "list", "create": "add", "status": "list"}
 _VERBS = tuple(dict.fromkeys(usage.split()[0] for usage, _ in HELP))
-_AT, _UNTIL, _BECAUSE = (re.compile(rf"\s{word}\s") for word in ("at", "until", "because"))
+_AT, _UNTIL, _BECAUSE = re.compile(r"\sat\s"), re.compile(r"\suntil\s"), re.compile(r"\sbecause\s")
 _DIGEST = re.compile("(?:sha256:)?([0-9a-f]{8,64})")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”"}
 
