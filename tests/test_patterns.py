@@ -52,18 +52,18 @@ def _paths() -> list[Use]:
     return [Use(path, path_pattern(path), ("fullmatch",)) for path in sorted(paths) if "{" in path]
 
 
-def _made(text: str) -> list[Use]:
-    return [Use("made", re.compile(text), ("search", "match"))]
+def _made(text: str, method: str) -> list[Use]:
+    return [Use("made", re.compile(text), (method,))]
 
 
 BUILT: dict[str, tuple[list[Use], Callable[[str], object] | None]] = {
     "api/use_case.py:path_pattern": (_paths(), None),
     "engine/english/grammar_file.py:_item": (_shapes(), None),
     "surfaces/chat/slack/payloads.py:mentioned": (
-        _made(r"<@U1(?:\|[^<>]{0,200})?>[:,]?"), lambda text: mentioned(text, "U1"),
+        _made(r"<@U1(?:\|[^<>]{0,200})?>[:,]?", "split"), lambda text: mentioned(text, "U1"),
     ),
     "texts/foreign_entry.py:ours": (
-        _made(r"\s*\[\s*[\"']?mcp_servers[\"']?\s*\.\s*[\"']?matins[\"']?\s*[\].]"),
+        _made(r"\s*\[\s*[\"']?mcp_servers[\"']?\s*\.\s*[\"']?matins[\"']?\s*[\].]", "match"),
         lambda text: Toml().removed(text, ("mcp_servers", "matins")),
     ),
     "executors/processes/redaction.py:_pattern": ([], None),  # they are tried below, by what uses them

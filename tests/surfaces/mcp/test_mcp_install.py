@@ -242,8 +242,8 @@ def test_b7_no_link_of_a_project_is_followed(
         assert not file.with_name(f"{file.name}.before-matins").is_symlink()
         assert "Added" in done.output
     else:
-        assert isinstance(done.exception, MatinsError)
-        assert str(done.exception) == f"{PROJECT[client]} is a link. Nothing was written."
+        assert done.exit_code == 2
+        assert f"{PROJECT[client]} is a link. Nothing was written." in done.output
 
 
 @pytest.mark.parametrize("client", PROJECT)
