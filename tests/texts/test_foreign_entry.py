@@ -74,11 +74,16 @@ def test_an_entry_is_added_once_and_removed_again(form: Format, text: str) -> No
 
 
 @pytest.mark.parametrize(("form", "text"), TEXTS, ids=NAMES)
-def test_an_entry_that_differs_is_replaced_and_keeps_what_a_person_added(form: Format, text: str) -> None:
-    """P4: such as a timeout"""
+def test_an_entry_that_differs_is_replaced_as_a_whole(form: Format, text: str) -> None:
+    """B7: an agent could have written the rest of it"""
     older = edited(form, text, AT, {"command": "/old", "timeout": 5, "args": []})
-    found = entry_in(form.load(edited(form, older, AT, ENTRY)), AT)
-    assert found == {**ENTRY, "timeout": 5}
+    assert entry_in(form.load(edited(form, older, AT, ENTRY)), AT) == ENTRY
+
+
+@pytest.mark.parametrize("text", ['{"a": "x', "{} /* open", '{"a": 1} /*/', '{"a": "\\'])
+def test_a_text_or_comment_without_an_end_is_an_error(text: str) -> None:
+    with pytest.raises((ValueError, InvalidInput)):
+        edited(Jsonc(), text, AT, ENTRY)
 
 
 def test_a_comment_stays_above_its_own_entry() -> None:

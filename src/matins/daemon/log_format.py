@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from matins.errors import InvalidInput
+from matins.model.hidden_characters import write_out
 from matins.model.sentence import joined
 
 _STYLES = ("plain", "json")
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _LOUD = frozenset({"schedule", "run", "approval", "throttle", "budget", "delivery", "hook", "token", "incident"})
 _QUIET = frozenset(
     {
@@ -91,4 +93,5 @@ def _reason(data: dict[str, Any], kind: str) -> str:
 
 def _printable(text: str) -> str:
     """The text without line breaks and control characters."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    printable = "".join(character if character.isprintable() else _REPLACEMENT for character in text)
+    return write_out(printable, lambda _: _REPLACEMENT)

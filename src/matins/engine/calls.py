@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast, get_args
 
@@ -11,6 +10,7 @@ import orjson
 from matins.engine.call_filter import check_filter, check_path, mapping_of, unmet_condition, values_at
 from matins.engine.validation import check_choice, check_name, check_names_known, check_strings, invalid, items_of
 from matins.engine.when.durations import format_duration, parse_duration
+from matins.engine.when.parse import MAX_TEXT_LENGTH
 from matins.errors import Example, IntervalParseError, InvalidInput
 from matins.model.call import ANY_CHANNEL, Call, CallTrigger, OnChat, OnSchedule, OnWebhook, PipelineOutcome
 from matins.model.run import RunState
@@ -24,8 +24,6 @@ _SETTINGS = {
     "schedule": ("schedule", "outcome"),
 }
 _ENDS = {"succeeds": "success", "fails": "failure", "ends": "end"}
-_AFTER = re.compile(r"\s*(?:after\s+)?(?P<name>\S.*?)\s+(?P<end>succeeds|fails|ends)\s*")
-_TO = re.compile(r"\s*(?P<source>webhook|chat)\s+(?P<name>\S.*?)\s*")
 _STATES: Mapping[PipelineOutcome, tuple[RunState, ...]] = {
     "success": (RunState.SUCCEEDED,),
     "failure": (RunState.FAILED, RunState.UNKNOWN, RunState.OVER_BUDGET, RunState.INTERRUPTED),
@@ -49,6 +47,9 @@ def parse_on(value: Any, field: str = "on") -> tuple[CallTrigger, ...]:
 
 
 def _trigger(value: Any, field: str) -> CallTrigger:
+    if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
+        message = f'"{field}" must be at most {MAX_TEXT_LENGTH} characters, not {len(value)}.'
+        raise InvalidInput(message, value=f"{value[:60]}…", field=field, hint="Shorten it.")
     settings = _from_text(value) if isinstance(value, str) else value
     if not isinstance(settings, Mapping):
         raise invalid(field, value, "a webhook, a chat channel or a schedule", hint=_EXAMPLE)
@@ -65,16 +66,32 @@ def _trigger(value: Any, field: str) -> CallTrigger:
 
 
 def _from_text(text: str) -> Mapping[str, Any] | None:
-    if found := _TO.fullmatch(text):
-        return {found["source"]: found["name"]}
-    if found := _AFTER.fullmatch(text):
-        return {"schedule": found["name"], "outcome": _ENDS[found["end"]]}
-    return None
+    source, name = _first_word(text)
+    if source in ("webhook", "chat") and name:
+        return {source: name}
+    return _after(text)
+
+
+def _after(text: str) -> Mapping[str, Any] | None:
+    """`[after] NAME succeeds`."""
+    *before, end = text.rsplit(None, 1) or [""]
+    if not before or end not in _ENDS:
+        return None
+    word, name = _first_word(before[0])
+    return {"schedule": name if word == "after" and name else before[0].strip(), "outcome": _ENDS[end]}
+
+
+def _first_word(text: str) -> tuple[str, str]:
+    """The first word, and what follows it."""
+    words = [*text.split(None, 1), "", ""]
+    return words[0], words[1].strip()
 
 
 def follows_schedule(when: object) -> bool:
     """Whether a *when* text is a pipeline: `after release succeeds`."""
-    return isinstance(when, str) and when.lstrip().startswith("after ") and _AFTER.fullmatch(when) is not None
+    if not isinstance(when, str) or len(when) > MAX_TEXT_LENGTH:
+        return False
+    return when.lstrip().startswith("after ") and _after(when) is not None
 
 
 def _webhook(given: Mapping[str, Any], field: str) -> CallTrigger:

@@ -18,8 +18,8 @@ _MAX_AMOUNT_LENGTH = 60
 _SYMBOLS = {"$": "USD", "€": "EUR", "£": "GBP"}
 _TOKEN_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNIT = r"[^0-9\s.,+−-]+"
-_NUMBER = r"[0-9]*\.?[0-9]+"
-_MONEY = re.compile(rf"([−-]?)\s*({_UNIT})?\s*([−-]?)({_NUMBER})\s*({_UNIT})?")
+_NUMBER = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
+_MONEY = re.compile(rf"([−-]?)\s*(?:({_UNIT})\s*)?([−-]?)({_NUMBER})\s*({_UNIT})?")
 _TOKENS = re.compile(rf"({_NUMBER})\s*([kKmM]?)")
 CURRENCY_CODE = re.compile("[A-Z]{3}")
 _MONEY_HINT = 'For example: "$2" or "0.50 USD".'
@@ -27,7 +27,7 @@ _MONEY_HINT = 'For example: "$2" or "0.50 USD".'
 
 def parse_money(value: str | int | float, rates: Mapping[str, float], field: str) -> int:
     """Micro-dollars of an amount such as `$2`, `0.50 USD` or `€3.50`. `rates` has each currency's value in dollars."""
-    match = _read(_MONEY, value)
+    match = _MONEY.fullmatch(_readable(value))
     if match is None:
         raise _not_money(field, value)
     sign, before, inner_sign, number, after = match.groups()
@@ -55,7 +55,7 @@ def parse_tokens(value: int | str, field: str) -> int:
     """A number of tokens such as 500000, `500k` or `2M`."""
     if type(value) is int:
         return _token_count(Fraction(value), value, field)
-    match = _read(_TOKENS, value)
+    match = _TOKENS.fullmatch(_readable(value))
     if match is None:
         raise _not_tokens(field, value)
     number, unit = match.groups()
@@ -70,10 +70,11 @@ def format_tokens(tokens: int) -> str:
     return str(tokens)
 
 
-def _read(pattern: re.Pattern[str], value: object) -> re.Match[str] | None:
-    if not isinstance(value, str) or not value.isprintable() or len(value) > _MAX_AMOUNT_LENGTH:
-        return None
-    return pattern.fullmatch(value.strip())
+def _readable(value: object) -> str:
+    """The text of an amount; empty for anything that cannot be one."""
+    if not isinstance(value, str) or len(value) > _MAX_AMOUNT_LENGTH or not value.isprintable():
+        return ""
+    return value.strip()
 
 
 def _code(unit: str) -> str:

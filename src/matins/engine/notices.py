@@ -16,6 +16,7 @@ from matins.engine.reasons import local_time
 from matins.engine.when.durations import DAY_MS
 from matins.model.counting import counted
 from matins.model.destination import Destination
+from matins.model.hidden_characters import write_out
 from matins.model.incident import IncidentRow
 from matins.model.notice import NOBODY
 from matins.model.schedule import ScheduleDefinition
@@ -226,7 +227,8 @@ def clean_text(text: str, *, lines: bool = False) -> str:
     """The text without colours and control characters; on one line unless `lines`."""
     plain = _ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     keep = "\n\t" if lines else ""
-    return "".join(c if c.isprintable() or c in keep else " " if c in "\n\t" else "\ufffd" for c in plain).strip()
+    printable = "".join(c if c.isprintable() or c in keep else " " if c in "\n\t" else "\ufffd" for c in plain)
+    return write_out(printable, lambda _: "\ufffd", keep).strip()
 
 
 def span_text(milliseconds: int) -> str:

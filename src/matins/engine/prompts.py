@@ -18,7 +18,7 @@ from matins.errors import Example, InvalidInput
 PREFIX = "[Scheduled Task]"
 DEFAULT_PROMPT = "Look whether there is anything for you to do, do it, and report what you did."
 MAX_PROMPT_LENGTH = 1 << 20
-_FIELD = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_FIELD = re.compile(r"\{\{([^{}]*)\}\}")
 
 
 class WorkItem(NamedTuple):
@@ -89,7 +89,7 @@ def check_prompt_text(prompt: object, field: str = "prompt") -> str:
 
 def check_fields(text: str, *, has_work: bool, field: str, has_call: bool = False, more: tuple[str, ...] = ()) -> None:
     """Raise unless every placeholder of the text is known when a run starts. `more` are those of earlier steps."""
-    names: list[str] = _FIELD.findall(text)
+    names = _names(text)
     known = (*FIELDS, *CALL_FIELDS, *more)
     for name in names:
         if name.startswith(CALL_BODY):
@@ -114,7 +114,7 @@ def build_prompt(prompt: str | None, context: PromptContext, *, prefix: bool = T
     """The full prompt for the agent. A work item without a placeholder in the prompt is appended."""
     text = prompt or DEFAULT_PROMPT
     filled = render(text, context)
-    if "work." not in "".join(_FIELD.findall(text)):
+    if "work." not in "".join(_names(text)):
         filled = with_item(filled, context.work)
     return f"{PREFIX} {filled}" if prefix else filled
 
@@ -127,9 +127,16 @@ def with_item(text: str, work: WorkItem | None) -> str:
 def render(text: str, context: PromptContext) -> str:
     """The text with its placeholders, already checked, filled."""
     values, calls = _values(context), _CallValues(context.call)
-    return _FIELD.sub(
-        lambda found: calls.text(found[1]) if found[1].startswith("call.") else _field_text(found[1], values), text
-    )
+
+    def filled(found: re.Match[str]) -> str:
+        name = found[1].strip()
+        return calls.text(name) if name.startswith("call.") else _field_text(name, values)
+
+    return _FIELD.sub(filled, text)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in _FIELD.findall(text)]
 
 
 def _values(context: PromptContext) -> Mapping[str, Any]:

@@ -32,6 +32,7 @@ from matins.engine.when.zones import load_zone
 from matins.errors import Example, InstantError, IntervalParseError, InvalidInput, TriggerError
 from matins.model import settings as kinds
 from matins.model.agent import Target
+from matins.model.hidden_characters import has_hidden
 from matins.model.settings import Declared, Kind
 from matins.model.trigger import Once
 
@@ -66,7 +67,7 @@ def example_hint(declared: Declared) -> Example:
 def _text(declared: Declared, value: Any, context: ParseContext) -> str:
     kind = cast("kinds.Text", declared.kind)
     fits = isinstance(value, str) and value.strip() and len(value) <= kind.max_length
-    if fits and (kind.lines or value.isprintable()):
+    if fits and (kind.lines or (value.isprintable() and not has_hidden(value))):
         return value
     raise invalid(
         declared.name, value, f"text of 1 to {kind.max_length} {'characters' if kind.lines else 'printable characters'}"

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeGuard, cast
 
 from matins.errors import Example, InvalidInput
+from matins.model.hidden_characters import has_hidden
 from matins.model.notice import NOBODY
 from matins.model.settings import MAX_NAME_LENGTH
 
@@ -41,7 +42,9 @@ def referred_names(value: object) -> tuple[str, ...]:
 
 
 def is_name(name: object) -> TypeGuard[str]:
-    return isinstance(name, str) and bool(name.strip()) and name.isprintable() and len(name) <= MAX_NAME_LENGTH
+    if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME_LENGTH:
+        return False
+    return name.isprintable() and not has_hidden(name)
 
 
 def check_name(field: str, name: object, example: str | None = None) -> str:

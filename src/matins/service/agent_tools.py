@@ -21,7 +21,7 @@ from matins.model.agent import Agent
 from matins.service.core import Core
 
 _PATIENCE_S = 10
-_VERSION = re.compile(r"[0-9]+\.[0-9]+[0-9A-Za-z.+-]*")
+_VERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}[0-9A-Za-z.+-]{0,60}")
 
 
 def list_tools(core: Core, *, versions: bool) -> list[Tool]:

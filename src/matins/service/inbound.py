@@ -37,6 +37,7 @@ from matins.service.core import Core
 log = logging.getLogger("matins")
 MAX_DEPTH = 64
 _FORM = "application/x-www-form-urlencoded"
+_MAX_FIELDS = 1_000
 _MINUTE_MS = 60_000
 _MAX_KEY_LENGTH = 100
 
@@ -142,7 +143,9 @@ def parse_body(delivery: Delivery) -> Any:
     media = delivery.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     text: bytes | str = delivery.body
     if media == _FORM:
-        fields = dict(parse_qsl(delivery.body.decode("utf-8", "replace"), max_num_fields=1_000))
+        if delivery.body.count(b"&") >= _MAX_FIELDS:
+            raise DeliveryRefusedError("unreadable", f"The form has more than {_MAX_FIELDS:,} fields.")
+        fields = dict(parse_qsl(delivery.body.decode("utf-8", "replace")))
         if "payload" not in fields:
             return fields
         text = fields["payload"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
-_HARMFUL = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])
-"""Controls, invisible characters (direction, joiners, tags), surrogates, and other line ends."""
+from matins.model.hidden_characters import write_out
+
 _ESCAPE_CODE = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]"  # colours and the cursor
     "|\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?"  # titles, links, the clipboard
@@ -18,18 +17,18 @@ _LINE_END = re.compile("\r\n?")
 
 def one_line(text: object) -> str:
     """The text on one line, with control and invisible characters escaped."""
-    return _written_out(" ".join(str(text).split()))
+    return write_out(" ".join(str(text).split()), escaped)
 
 
 def block(text: str) -> str:
     """The lines, with control characters escaped."""
     lines = _LINE_END.sub("\n", text).split("\n")
-    return "\n".join(_written_out(line.expandtabs(4)) for line in lines)
+    return "\n".join(write_out(line.expandtabs(4), escaped) for line in lines)
 
 
 def as_data(text: str) -> str:
     """The text as it is, with control and invisible characters escaped, except line ends and tabs."""
-    return "".join(_escaped(c) if c not in "\n\t" and is_harmful(c) else c for c in text)
+    return write_out(text, escaped, keep="\n\t")
 
 
 def without_codes(text: str) -> str:
@@ -37,17 +36,8 @@ def without_codes(text: str) -> str:
     return block(_ESCAPE_CODE.sub("", text))
 
 
-def _written_out(text: str) -> str:
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_escaped(c) if is_harmful(c) else c for c in text)
-
-
-def is_harmful(character: str) -> bool:
-    return character == "\x7f" or unicodedata.category(character) in _HARMFUL
-
-
-def _escaped(character: str) -> str:
+def escaped(character: str) -> str:
+    """A character as its number."""
     number = ord(character)
     if number < 0x100:
         return f"\\x{number:02x}"

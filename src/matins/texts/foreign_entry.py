@@ -42,8 +42,6 @@ def edited(form: Format, text: str, path: Path, entry: Value | None) -> str:
     before = _loaded(form, text)
     _check_groups(before, path)
     old = entry_in(before, path)
-    if entry is not None and old is not None:
-        entry = old | entry  # what a person added to the entry stays
     if old == entry:
         return text
     bare = form.removed(text, path) if old is not None else text
@@ -97,8 +95,9 @@ def _without_empty(values: Value, path: Path) -> Value:
 
 
 class Jsonc:
-    _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|\t', re.DOTALL)
-    _LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
+    # What is not closed ends the scan: otherwise each further sign would be searched up to the end again.
+    _TOKEN = re.compile(r'"(?:\\.|[^"\\])*+(?:"|\\?\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)|\t', re.DOTALL)
+    _LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*+(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)
 
     def load(self, text: str) -> Value:
         bare = self._LAST_COMMA.sub(lambda found: found[1] or " ", self._blanked(text))
@@ -123,11 +122,13 @@ class Jsonc:
 
     def _blanked(self, text: str) -> str:
         """The text with spaces for comments and tabs, so that every position stays the same."""
-        return self._TOKEN.sub(lambda found: found[0] if found[0][0] == '"' else _spaces(found[0]), text)
+        return self._TOKEN.sub(lambda found: _blank(found[0]), text)
 
 
-def _spaces(text: str) -> str:
-    return re.sub(r"[^\n]", " ", text)
+def _blank(token: str) -> str:
+    """Spaces for a comment or a tab. A text stays, and so does a comment without an end: it is an error."""
+    is_open = token.startswith("/*") and not (len(token) > 3 and token.endswith("*/"))
+    return token if token[0] == '"' or is_open else re.sub(r"[^\n]", " ", token)
 
 
 def nested(path: Path, entry: Value) -> Value:

@@ -241,6 +241,16 @@ def test_forms_are_read_too(inbox: Inbox) -> None:
     assert inbox.matins.calls.get(2).body == {"command": "/deploy", "text": "now"}
 
 
+def test_a_form_has_at_most_a_thousand_fields(inbox: Inbox) -> None:
+    """B7: a larger one is refused, and is no error of the server"""
+    inbox.endpoint("github")
+    for count, status in ((1_000, 202), (1_001, 400), (3_000, 400)):
+        body, headers = senders.github("&".join(f"f{n}=1" for n in range(count)).encode(), key=f"f{count}")
+        reply = inbox.post((body, {**headers, "Content-Type": "application/x-www-form-urlencoded"}))
+        assert reply.status == status
+    assert reply.json["detail"] == "The form has more than 1,000 fields."
+
+
 def test_strangers_are_counted_once_a_minute(inbox: Inbox) -> None:
     """Refused deliveries leave no rows; a known name is told of in one event a minute."""
     inbox.endpoint("github")

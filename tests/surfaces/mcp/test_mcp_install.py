@@ -170,9 +170,11 @@ def test_an_older_entry_is_replaced_and_a_link_stays_a_link(install: Install, tm
     """P4: by Claude Code itself, and in a file that lies elsewhere; with the name of another agent"""
     old = {"mcpServers": {"matins": {"type": "stdio", "command": "/old", "args": [], "env": {"A": "1"}}}}
     claude = of("claude", tmp_path, json.dumps(old))
-    assert "Added" in install("claude", "--agent=night").output
+    told = install("claude", "--agent=night").output
+    assert "Added" in told
+    assert "Removed from the entry: env." in told
     entry = json.loads(claude.read_text(encoding="utf-8"))["mcpServers"]["matins"]
-    assert (entry["args"][-1], entry["env"]) == ("--client=night", {"A": "1"})
+    assert (entry["args"][-1], "env" in entry) == ("--client=night", False)
     dotfiles = of("codex", tmp_path).rename(tmp_path / "dotfiles.toml")
     (tmp_path / ".codex" / "config.toml").symlink_to(dotfiles)
     assert "Added" in install("codex").output
@@ -205,6 +207,85 @@ def test_p4_in_the_settings_of_a_project(
     assert json.loads(install(client, "--scope", "project", "--json").output)["changed"] is False
     assert json.loads(install(client, "--scope", "project", "--remove", "--json").output)["changed"] is True
     assert entry_in(values(client, file), CLIENTS[client].place) is None
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+@pytest.mark.parametrize("client", PROJECT)
+@pytest.mark.parametrize("linked", ["file", "missing", "folder", "backup"])
+def test_b7_no_link_of_a_project_is_followed(
+    install: Install, project: Path, tmp_path: Path, client: str, linked: str
+) -> None:
+    """B7: an agent linked the file, its folder, or the name of the former file"""
+    file, elsewhere = project / PROJECT[client], tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / file.name).write_text("{}", encoding="utf-8")
+    if linked == "folder":
+        if file.parent == project:
+            return
+        file.parent.symlink_to(elsewhere)
+    else:
+        file.parent.mkdir(exist_ok=True)
+        target = elsewhere / (file.name if linked != "missing" else "new")
+        (file if linked != "backup" else file.with_name(f"{file.name}.before-matins")).symlink_to(target)
+        if linked == "backup":
+            file.write_text("{}", encoding="utf-8")
+    done = install(client, "--scope", "project")
+    assert {each.name for each in elsewhere.iterdir()} == {file.name}
+    assert (elsewhere / file.name).read_text(encoding="utf-8") == "{}"
+    if linked == "backup":  # the link is replaced
+        assert not file.with_name(f"{file.name}.before-matins").is_symlink()
+        assert "Added" in done.output
+    else:
+        assert done.exit_code == 2
+        assert f"{PROJECT[client]} is a link. Nothing was written." in done.output
+
+
+@pytest.mark.parametrize("client", PROJECT)
+def test_b7_of_a_prepared_entry_only_our_fields_stay(install: Install, project: Path, client: str) -> None:
+    """B7: an agent wrote what the owner's client would then run; another server is the owner's affair"""
+    file, place = project / PROJECT[client], CLIENTS[client].place
+    file.parent.mkdir(exist_ok=True)
+    wrong = {
+        "env": {"PYTHONPATH": "/agent"},
+        "args": ["--evil"],
+        "cwd": "/agent",
+        "command": "/agent/x",
+        "envFile": "e",
+    }
+    file.write_text(json.dumps({place[0]: {place[1]: wrong, "other": {"command": "x"}}}), encoding="utf-8")
+    told = install(client, "--scope", "project").output
+    found = values(client, file)[place[0]]
+    assert found["other"] == {"command": "x"}
+    assert found["matins"].keys() == CLIENTS[client].entry(["matins"]).keys()
+    assert "/agent" not in json.dumps(found)
+    names = [name for name in wrong if name not in found["matins"]]
+    assert f"Removed from the entry: {', '.join(names)}." in told
+    assert "env" in names
+
+
+def test_b7_what_was_written_is_tried_and_not_what_the_file_says_later(
+    install: Install, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B7: an agent writes another command between the two"""
+    from matins.surfaces.mcp import install as module
+
+    canary, file, make = project / "canary", project / ".mcp.json", module.make
+
+    def make_and_change(*arguments: Any) -> Any:
+        kept = make(*arguments)
+        wrong = {"mcpServers": {"matins": {"command": "/usr/bin/touch", "args": [str(canary)]}}}
+        file.write_text(json.dumps(wrong), encoding="utf-8")
+        return kept
+
+    monkeypatch.setattr(module, "make", make_and_change)
+    assert "The server answers" in install("claude", "--scope", "project").output
+    assert not canary.exists()
 
 
 @pytest.mark.parametrize("client", INSTALLED)

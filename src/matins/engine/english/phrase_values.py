@@ -21,7 +21,7 @@ WEEK = tuple(day.lower() for day in DAYS)
 GROUPS = {"weekday": {1, 2, 3, 4, 5}, "weekend": {0, 6}}
 YEAR = tuple(month.lower() for month in MONTHS)
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_COMPACT = re.compile(r"([0-9]+)([dhms])")
+_COMPACT = re.compile(r"([0-9]{1,9})([dhms])")
 _CLOCK = re.compile(
     r"(?P<hour>[0-9]+)(:(?P<minute>[0-9]+))?(:(?P<second>[0-9]+))?(\.(?P<milli>[0-9]+))?(?P<half>am|pm)?"
 )

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from matins.errors import TimezoneError
 
 _PREFIX = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.+)", re.DOTALL)
-_OF_RULE = re.compile(r"DTSTART;TZID=|DTSTART:\S*Z\b", re.IGNORECASE)
-_OFFSET = re.compile(r"T\d\S*(Z|[+-]\d\d:?\d\d)$", re.IGNORECASE)
+_OF_RULE = re.compile(r"DTSTART;TZID=|DTSTART:\S{0,64}Z\b", re.IGNORECASE)
+_OFFSET = re.compile(r"T\d\S{0,64}(Z|[+-]\d\d:?\d\d)$", re.IGNORECASE)
 _MAX_WORDS = 3
 _PACIFIC, _MOUNTAIN, _CENTRAL, _EASTERN = "America/Los_Angeles", "America/Denver", "America/Chicago", "America/New_York"
 _SHORT = {

@@ -29,7 +29,7 @@ from matins.model.trigger import (
 )
 
 MAX_TEXT_LENGTH = 1000
-_DURATION = re.compile(r"([0-9]{1,12}(ms|[smhd])){2,5}|[+-]?[0-9]+(\.[0-9]*)?[^\W_]*|[+-]?\.[0-9]+[^\W_]*")
+_DURATION = re.compile(r"([0-9]{1,12}(ms|[smhd])){2,5}|[+-]?[0-9]++(\.[0-9]*+)?[^\W_]*|[+-]?\.[0-9]++[^\W_]*")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9].*)?", re.DOTALL | re.IGNORECASE)
 _RRULE = re.compile(r"RRULE:|DTSTART[:;]|FREQ=", re.IGNORECASE)
 _AT = re.compile(r"@\s*[0-9]")

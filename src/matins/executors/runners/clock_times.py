@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _TIME = re.compile(
-    r"(?:try again|resets?|available again)\s+(?:at|on|by)?\s*"
-    r"(?:(?P<month>[A-Z][a-z]{2})[a-z]*\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?(?:,?\s+(?P<year>\d{4}))?,?\s+(?:at\s+)?)?"
-    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s*(?P<half>[AP]M)\b(?:\s*\((?P<zone>[\w/+-]{1,60})\))?",
+    r"(?:try again|resets?|available again)\s{1,3}(?:(?:at|on|by)\s{1,3})?"
+    r"(?:(?P<month>[A-Z][a-z]{2})[a-z]{0,7}\s{1,3}(?P<day>\d{1,2})(?:st|nd|rd|th)?(?:,?\s{1,3}(?P<year>\d{4}))?,?\s{1,3}(?:at\s{1,3})?)?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s{0,3}(?P<half>[AP]M)\b(?:\s{0,3}\((?P<zone>[\w/+-]{1,60})\))?",
     re.IGNORECASE,
 )
 

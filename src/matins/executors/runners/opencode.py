@@ -28,7 +28,9 @@ _OWN = ("--format", "-s", "--session", "-c", "--continue", "-m", "--model", "--d
         "--log-level")  # fmt: skip
 _NESTED = ("OPENCODE", "OPENCODE_PID", "OPENCODE_SERVER", "AGENT")
 _GOES_ON = ("tool-calls", "unknown")
-_DENIED = re.compile(r"reject\w* permission|permission.{0,60}(?:rejected|denied)|request was rejected", re.IGNORECASE)
+_DENIED = re.compile(
+    r"reject\w{0,10} permission|permission.{0,60}(?:rejected|denied)|request was rejected", re.IGNORECASE
+)
 _LOGGED = re.compile(r'error\.error="((?:[^"\\]|\\.)*)"')
 _SESSION = "ses"
 _CONFIG = "OPENCODE_CONFIG_CONTENT"

@@ -28,13 +28,14 @@ _OUTAGE = re.compile(
 )
 _RESETS_AT = re.compile(r"(?:resets?_?at\"?\s*[:=]\s*\"?|limit reached\|)(\d{10,13})\b", re.IGNORECASE)
 _WAIT = re.compile(
-    r"(?:try again|retry|resets?)(?:\s+\w+)?\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s*[a-z]+[\s,]*(?:and\s+)?){1,4})",
+    r"(?:try again|retry|resets?)(?:\s+\w+)?\s+(?:in|after)\s+"
+    r"((?:\d{1,12}(?:\.\d{1,12})?\s{0,3}[a-z]+[\s,]{0,3}(?:and\s{1,3})?){1,4})",
     re.IGNORECASE,
 )
 _SECONDS = re.compile(
     r"(?:resets?_in_seconds|retry.?after|retry.?delay)\"?\s*[:=]\s*\"?(?:Some\()?(\d{1,8})(?:\b|s\b)", re.IGNORECASE
 )
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_DURATION_PART = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s{0,3}([a-z]+)", re.IGNORECASE)
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_MESSAGE_LENGTH = 10_000
 _MAX_WAIT_MS = 366 * DAY_MS

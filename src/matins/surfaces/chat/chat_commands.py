@@ -9,8 +9,8 @@ from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 
 PREFIX = "!schedule"
-MAX_LENGTH = 40_000
-"""Slack's own limit of a message."""
+MAX_LENGTH = 4_000
+"""Of a command, and of an answer to a question."""
 HELP = (
     ("list [TEXT]", "List schedules: state, next run, type."),
     ("add [WHEN: MESSAGE]", "Add a schedule. Matins asks for what is missing."),
@@ -28,10 +28,8 @@ HELP = (
 _NAMED = ("show", "run", "resume", "remove")
 _SYNONYMS = {"delete": "remove", "rm": "remove", "ls": "list", "create": "add", "status": "list"}
 _VERBS = tuple(dict.fromkeys(usage.split()[0] for usage, _ in HELP))
-_WHY = re.compile(r"(?P<name>.+?)(?:\s+at\s+(?P<time>.+))?", re.DOTALL)
-_PAUSE = re.compile(r"(?P<name>.+?)(?:\s+until\s+(?P<time>.+?))?(?:\s+because\s+(?P<text>.+))?", re.DOTALL)
-_DENY = re.compile(r"(?P<name>\S+)(?:\s+(?:because\s+)?(?P<text>.+))?", re.DOTALL)
-_APPROVE = re.compile(r"(?P<name>\S+)(?:\s+(?:sha256:)?(?P<text>[0-9a-f]{8,64}))?")
+_AT, _UNTIL, _BECAUSE = re.compile(r"\sat\s"), re.compile(r"\suntil\s"), re.compile(r"\sbecause\s")
+_DIGEST = re.compile("(?:sha256:)?([0-9a-f]{8,64})")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”"}
 
 
@@ -59,8 +57,7 @@ def is_command(text: str) -> bool:
 
 def parse_command(given: str) -> Command:
     """The command. Raises InvalidInput with what to type instead."""
-    if len(given) > MAX_LENGTH:
-        raise InvalidInput(f"A command has at most {MAX_LENGTH} characters.", field="text", hint="Shorten it.")
+    check_length(given)
     verb, rest = _split(given)
     verb = _SYNONYMS.get(verb, verb)
     if verb not in _VERBS:
@@ -73,14 +70,21 @@ def parse_command(given: str) -> Command:
         return Command(verb, most=_count(rest))
     if verb == "help":
         return Command(verb)
-    found = {"why": _WHY, "pause": _PAUSE, "deny": _DENY, "approve": _APPROVE}[verb].fullmatch(rest)
-    if found is None:
-        raise _misused(verb)
-    parts = found.groupdict()
-    name = _name(verb, parts["name"])
-    if verb in ("approve", "deny") and not name.isdecimal():
-        raise _misused(verb)
-    return Command(verb, name, (parts.get("text") or "").strip(), (parts.get("time") or "").strip())
+    if verb == "why":
+        name, time = _cut(rest, _AT)
+        return Command(verb, _name(verb, name), time=time)
+    if verb == "pause":
+        head, text = _cut(rest, _BECAUSE)
+        name, time = _cut(head, _UNTIL)
+        return Command(verb, _name(verb, name), text, time)
+    return _decision(verb, rest)
+
+
+def check_length(message: str) -> None:
+    """Raise if a message is longer than a command or an answer can be."""
+    if len(message) > MAX_LENGTH:
+        text = f"A message has at most {MAX_LENGTH:,} characters, not {len(message):,}."
+        raise InvalidInput(text, field="text", hint="Shorten it.")
 
 
 def unquoted(text: str) -> str:
@@ -92,6 +96,28 @@ def unquoted(text: str) -> str:
 def _split(given: str) -> tuple[str, str]:
     words = given.strip().split(None, 1)
     return (words[0].lower(), words[1] if len(words) > 1 else "") if words else ("help", "")
+
+
+def _cut(text: str, word: re.Pattern[str]) -> tuple[str, str]:
+    """What is before the first such word, and what is after it."""
+    found = word.search(text)
+    return (text, "") if found is None else (text[: found.start()].strip(), text[found.end() :].strip())
+
+
+def _decision(verb: str, rest: str) -> Command:
+    """`approve N [DIGEST]`, `deny N [[because] TEXT]`."""
+    number, text = (*rest.split(None, 1), "", "")[:2]
+    if verb == "deny":
+        reason = _cut(f" {text}", _BECAUSE)
+        text = text if reason[0] else reason[1] or text
+    elif text:
+        digest = _DIGEST.fullmatch(text)
+        if digest is None:
+            raise _misused(verb)
+        text = digest[1]
+    if not _name(verb, number).isdecimal():
+        raise _misused(verb)
+    return Command(verb, unquoted(number), text.strip())
 
 
 def _name(verb: str, text: str) -> str:

@@ -18,7 +18,7 @@ from matins.model.sentence import joined
 from matins.service.chat import ChatPerson, ChatRecords
 from matins.surfaces.chat import drafts
 from matins.surfaces.chat.approval_cards import approval_card, is_readable
-from matins.surfaces.chat.chat_commands import HELP, Command, parse_command
+from matins.surfaces.chat.chat_commands import HELP, Command, check_length, parse_command
 from matins.surfaces.chat.drafts import CANCEL, LIFETIME_MS, Draft
 from matins.surfaces.chat.messages import Button, Buttons, Code, Fields, Heading, Message, Text, text
 from matins.surfaces.transports.in_process import InProcess
@@ -95,6 +95,7 @@ class Dialogue:
         if drafts.question(draft) is None:
             return text("Use the buttons above: Create, Change or Cancel.")
         try:
+            check_length(incoming.text)
             return self._proceed(incoming, drafts.answered(draft, incoming.text, self._clock(person)))
         except MatinsError as error:
             return error_message(error, drafts.question(draft))

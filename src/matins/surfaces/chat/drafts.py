@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -22,7 +23,8 @@ CANCEL = "cancel"
 _STARTS = ("every", "each", "at", "in", "on", "daily", "weekly", "hourly", "weekdays", "tomorrow", "today", "next")
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _TYPED = re.compile(rf"(?P<type>{'|'.join(TYPES)})\b\s*(?P<rest>.*)", re.DOTALL | re.IGNORECASE)
-_QUOTED = re.compile(r"(?P<when>[^\"“]+?)\s+(?P<message>[\"“].*[\"”])", re.DOTALL)
+_QUOTE = re.compile('["“]')
+_MAX_SPLITS = 20
 _CHANGE = re.compile(r"(?P<field>when|message|agent|name)\b\s*[:=]?\s*(?P<value>.+)", re.DOTALL | re.IGNORECASE)
 _TEXTS = {
     "when": "When? For example: every weekday at 9am",
@@ -138,9 +140,13 @@ def instant_of(text: str, clock: Clock, *, past: bool = False) -> int:
 
 def _splits(what: str) -> list[tuple[str, str]]:
     """Every way to read the text as WHEN and MESSAGE: at a colon before a space, or before a quotation."""
-    found = [(what[: at.start()], what[at.end() :]) for at in re.finditer(r":\s+", what) if what[at.end() :].strip()]
-    quoted = _QUOTED.fullmatch(what)
-    return [*found, (quoted["when"], quoted["message"])] if quoted else found
+    colons = islice(re.finditer(r":\s+", what), _MAX_SPLITS)
+    found = [(what[: at.start()], what[at.end() :]) for at in colons if what[at.end() :].strip()]
+    quote = _QUOTE.search(what)
+    at = quote.start() if quote else 0
+    if at and what[at - 1].isspace() and what[at + 1 :].endswith(('"', "”")):
+        found.append((what[:at].rstrip(), what[at:]))
+    return found
 
 
 def _phrase(text: str, clock: Clock) -> str | None:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import click
 
+from matins.model.hidden_characters import write_out
 from matins.surfaces.cli import times
 from matins.surfaces.cli.errors import CANCELLED
 from matins.surfaces.cli.states import moment
 from matins.surfaces.cli.tables import Cell, Column, fields, table
-from matins.surfaces.cli.terminal_text import block, is_harmful, one_line, wrapped
+from matins.surfaces.cli.terminal_text import block, one_line, wrapped
 
 if TYPE_CHECKING:
     from matins.api.use_case import Transport, UseCase
@@ -208,4 +209,4 @@ def json_text(document: Any, indent: int | None = None) -> str:
     text = json.dumps(document, ensure_ascii=False, indent=indent)
     if text.isascii() and "\x7f" not in text:
         return text
-    return "".join(json.dumps(char)[1:-1] if char > "~" and is_harmful(char) else char for char in text)
+    return write_out(text, lambda character: json.dumps(character)[1:-1], keep="\n")

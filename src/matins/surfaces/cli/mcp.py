@@ -13,6 +13,7 @@ from matins.errors import InvalidInput, NotAllowed
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context
+from matins.surfaces.cli.terminal_text import one_line
 from matins.surfaces.home import Home, TokenFile
 
 if TYPE_CHECKING:
@@ -85,14 +86,15 @@ def install(
         _check_agent(context, name, client)
     change = plan(declared, None if remove else _entry(context, declared, name, client, http=http), os.environ)
     found: Document = {"client": client, "file": str(change.file), "entry": change.entry, "changed": change.is_needed,
-                       "backup": None, "tools": [], "role": role, "rights": rights, "token_file": None}  # fmt: skip
+                       "backup": None, "tools": [], "role": role, "rights": rights, "token_file": None,
+                       "removed": list(change.removed)}  # fmt: skip
     if not dry_run:
         if change.is_needed:
             found["backup"] = str(make(client, declared, change) or "") or None
         if not remove:
             _make_agent(context, name, client)
             kept = _token(context, name, role, rights)
-            found["tools"] = tools_of(declared, change.file, kept.read() if http else None)
+            found["tools"] = tools_of(declared, change, kept.read() if http else None)
             found["token_file"] = str(kept.path) if http else None
     context.show(found, lambda: _told(found, remove=remove, dry_run=dry_run))
 
@@ -193,6 +195,8 @@ def _told(found: Document, *, remove: bool, dry_run: bool) -> list[str]:
         lines = [f"Matins is already in {file}."]
     else:
         lines = [f"{'Would add' if dry_run else 'Added'} Matins to {file}: {json_line(found['entry'])}"]
+    if found["removed"]:
+        lines.append(f"Removed from the entry: {one_line(', '.join(found['removed']))}.")
     if found["backup"]:
         lines.append(f"The former file is {found['backup']}.")
     if found["token_file"]:

@@ -15,7 +15,7 @@ from matins.surfaces.cli.times import duration_text
 FORM = "TITLE [(after A, B)] [@AGENT]: PROMPT"
 _CARRIED_OVER = "carried_over"
 _STEP = re.compile(
-    r"\s*(?P<title>[^:(@]+?)\s*(\(\s*after\s+(?P<after>[^)]*)\))?\s*(@(?P<agent>\S+?))?\s*(:\s*(?P<prompt>.*))?",
+    r"(?P<title>[^:(@]++)(?:\(\s*+after\s++(?P<after>[^)]*+)\)\s*+)?(?:@(?P<agent>[^\s:]++)\s*+)?(?::(?P<prompt>.*))?",
     re.DOTALL | re.IGNORECASE,
 )
 _EXAMPLE = '--step "Build @coder: Build the release" --step "Deploy (after Build) @ops: Deploy it"'
@@ -24,14 +24,14 @@ _EXAMPLE = '--step "Build @coder: Build the release" --step "Deploy (after Build
 def parse_step(text: str) -> dict[str, Any]:
     """The settings of a step that is written in one line."""
     found = _STEP.fullmatch(text)
-    if found is None:
+    if found is None or not found["title"].strip():
         message = f'"{text}" is not a step: {FORM}.'
         raise InvalidInput(message, value=text, field="steps", hint=f"For example: {_EXAMPLE}")
-    step: dict[str, Any] = {"title": found["title"]}
+    step: dict[str, Any] = {"title": found["title"].strip()}
     if found["agent"]:
         step["agent"] = found["agent"]
     if found["prompt"]:
-        step["prompt"] = found["prompt"]
+        step["prompt"] = found["prompt"].lstrip()
     if found["after"] is not None:
         step["after"] = [title.strip() for title in found["after"].split(",") if title.strip()]
     return step

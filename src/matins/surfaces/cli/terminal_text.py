@@ -6,7 +6,6 @@ import unicodedata
 from typing import Any, cast
 
 from matins.surfaces.visible_text import block as block
-from matins.surfaces.visible_text import is_harmful as is_harmful
 from matins.surfaces.visible_text import one_line as one_line
 from matins.surfaces.visible_text import without_codes as without_codes
 

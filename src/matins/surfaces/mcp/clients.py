@@ -31,6 +31,8 @@ class Client(NamedTuple):
     fill one in."""
     project: str | None = None
     """The file of a project, below its directory; None where the tool has none."""
+    folder: Path | None = None
+    """The directory of the project: agents write there, so its links are not followed."""
     add: Callable[[Entry], list[str]] | None = None
     """The arguments with which the tool adds the entry itself; None where we write its file."""
     remove: tuple[str, ...] = ()
@@ -46,7 +48,7 @@ class Client(NamedTuple):
         def file(environment: Environment) -> Path:
             return path
 
-        return self._replace(file=file, add=None, remove=())
+        return self._replace(file=file, folder=folder, add=None, remove=())
 
 
 def _home(environment: Environment) -> Path:
@@ -148,7 +150,7 @@ _SERVERS, _ENV = ("mcpServers", NAME), f"${{env:{TOKEN_VARIABLE}}}"
 _CLAUDE_HTTP = _with_header(f"${{{TOKEN_VARIABLE}}}", type="http")
 CLIENTS: dict[str, Client] = {
     "claude": Client(_claude_file, Jsonc(), _SERVERS, _claude, _joined, _CLAUDE_HTTP, ".mcp.json",
-                     _claude_add, _CLAUDE_REMOVE),
+                     add=_claude_add, remove=_CLAUDE_REMOVE),
     "codex": Client(_codex_file, Toml(), ("mcp_servers", NAME), _split, _joined, _codex_http),
     "cursor": Client(_cursor_file, Jsonc(), _SERVERS, _split, _joined, _with_header(_ENV), ".cursor/mcp.json",
                      is_runner=False),

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from matins.errors import InvalidInput, MatinsError
 from matins.surfaces.mcp.bridge import Bridge
 from matins.surfaces.mcp.clients import Client, Entry
 from matins.texts import atomic_file
+from matins.texts.beneath import Refused
 from matins.texts.foreign_entry import edited, entry_in
+from matins.texts.untrusted_folder import UntrustedFolder
 
 BACKUP = ".before-matins"
 _PATIENCE_S = 60
@@ -41,6 +44,8 @@ class Change(NamedTuple):
     before: atomic_file.TextFile | None
     after: str
     entry: Entry | None
+    removed: tuple[str, ...] = ()
+    """The fields of the former entry that are not ours. An agent could have written them: `env` decides what runs."""
 
     @property
     def is_needed(self) -> bool:
@@ -50,39 +55,77 @@ class Change(NamedTuple):
 def plan(client: Client, entry: Entry | None, environment: Mapping[str, str]) -> Change:
     """The change that adds the entry to the client's file, or removes it for None. Nothing is written."""
     file = client.file(environment)
-    if file.is_symlink():
+    if client.folder is None and file.is_symlink():
         file = atomic_file.follow_link(file)
-    before = atomic_file.read(file) if file.exists() else None
+    before = _read(client, file)
     text = before.text if before else ""
     try:
         after = edited(client.form, text, client.place, entry)
-        if entry is not None and _is_other_kind(entry_in(client.form.load(text), client.place), entry):
-            after = edited(client.form, edited(client.form, text, client.place, None), client.place, entry)
+        old = entry_in(client.form.load(text), client.place)
     except InvalidInput as error:
         message = f"{file} cannot be changed: {error.message.rstrip('.')}. Nothing was written."
         raise InvalidInput(message, field="client", hint=error.hint or "Correct the file, and try again.") from None
-    return Change(file, before, after, entry)
+    removed = () if entry is None or old is None else tuple(name for name in old if name not in entry)
+    return Change(file, before, after, entry, removed)
 
 
-def _is_other_kind(before: Any, entry: Entry) -> bool:
-    """Whether an entry by address replaces one by command, or the other way round: nothing of it is kept then."""
-    by_address = bool(_ADDRESSES & entry.keys())
-    return isinstance(before, dict) and bool(_ADDRESSES & cast("Entry", before).keys()) is not by_address
+def _read(client: Client, file: Path) -> atomic_file.TextFile | None:
+    """The file; None if it does not exist. That of a project is no link, nor below one."""
+    if client.folder is None:
+        return atomic_file.read(file) if file.exists() else None
+    name = str(file.relative_to(client.folder))
+    try:
+        with UntrustedFolder(client.folder) as folder:
+            status, data = folder.status(name), folder.read_whole(name)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except Refused as refused:
+        raise _not_written(name, refused) from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise atomic_file.file_error(file, "it is not UTF-8") from None
+    return atomic_file.TextFile(text, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid), (0, 0, 0, 0))
+
+
+def _not_written(name: str, refused: Refused) -> InvalidInput:
+    reason = "is a link" if "link" in refused.reason else f"cannot be used: {refused.reason}"
+    hint = "Replace it with a file of its own, or omit --scope project."
+    return InvalidInput(f"{name} {reason}. Nothing was written.", field="client", hint=hint)
 
 
 def make(name: str, client: Client, change: Change) -> Path | None:
     """Make the change, and check that the file says so. Returns the path of the former file."""
     try:
-        kept = _keep(change)
-        if client.add is None:
-            _write(change)
+        if client.folder is not None:
+            kept = _write_beneath(client.folder, change)
         else:
-            _let_write(name, client, change)
+            kept = _keep(change)
+            if client.add is None:
+                _write(change)
+            else:
+                _let_write(name, client, change)
     except OSError as error:
         raise atomic_file.file_error(change.file, error.strerror or str(error)) from None
-    text = atomic_file.read(change.file).text
-    if entry_in(client.form.load(text), client.place) != entry_in(client.form.load(change.after), client.place):
+    written = _read(client, change.file)
+    if written is None or entry_in(client.form.load(written.text), client.place) != change.entry:
         raise MatinsError(f"{change.file} was written, and does not say what it should.", hint=_restore(kept))
+    return kept
+
+
+def _write_beneath(project: Path, change: Change) -> Path | None:
+    """Write a file of a project, and the former one beside it, where no link leads elsewhere."""
+    name = str(change.file.relative_to(project))
+    kept = None if change.before is None else change.file.with_name(change.file.name + BACKUP)
+    try:
+        with UntrustedFolder(project) as folder:
+            if change.before is not None:
+                folder.replace(name + BACKUP, change.before.text.encode())
+            elif "/" in name:
+                folder.make_folder(name.rpartition("/")[0])
+            folder.replace(name, change.after.encode(), change.before.mode if change.before else 0o600)
+    except Refused as refused:
+        raise _not_written(name, refused) from None
     return kept
 
 
@@ -117,7 +160,7 @@ def _let_write(name: str, client: Client, change: Change) -> None:
     if had:
         _call(name, *client.remove)
     if change.entry is not None and client.add is not None:
-        _call(name, *client.add(entry_in(client.form.load(change.after), client.place) or change.entry))
+        _call(name, *client.add(change.entry))
 
 
 def _call(name: str, *arguments: str) -> None:
@@ -142,9 +185,12 @@ def _restore(kept: Path | None) -> str | None:
     return f"The former file is {kept}." if kept else None
 
 
-def tools_of(client: Client, file: Path, token: str | None = None) -> list[str]:
-    """Start what the file says, as the client does, and list its tools. With a token, its address is called."""
-    entry = entry_in(client.form.load(atomic_file.read(file).text), client.place) or {}
+def tools_of(client: Client, change: Change, token: str | None = None) -> list[str]:
+    """Start what was written, as the client does, and list its tools. With a token, its address is called.
+
+    The file is not read again: meanwhile an agent could have written another command.
+    """
+    entry, file = change.entry or {}, change.file
     lines = "".join(json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in _REQUESTS)
     if token is not None:
         address = str(next(entry[name] for name in _ADDRESSES if name in entry))

@@ -161,9 +161,8 @@ class Pages:
     def _refused(self, scope: Any, error: HttpError) -> Response:
         """Ask for a sign-in. A link from another site comes without the cookie, so the page asks for itself again
         first: then the request comes from our own site, and the cookie with it."""
-        query = query_of(scope)
-        if error.status == 401 and _BOUNCED not in query and header(scope, b"hx-request") is None:
-            again = f"{scope['path']}?{urlencode({**query, _BOUNCED: '1'})}"
+        again = _address_again(scope) if error.status == 401 else None
+        if again is not None:
             return self._bare(scope, "bounce.html", Page("bounce.html", "Matins", {"again": again}))
         title = "Sign in" if error.status == 401 else HTTPStatus(error.status).phrase
         return self._bare(scope, "sign_in.html", Page("sign_in.html", title, {"error": error}, status=error.status))
@@ -180,6 +179,17 @@ class Pages:
         theme = theme_of(cookies_of(scope).get(THEME_COOKIE))
         text = self._templates.get_template(template).render(title=page.title, theme=theme, **page.values)
         return Response(text.encode(), page.status, _HEADERS, "text/html")
+
+
+def _address_again(scope: Any) -> str | None:
+    """Our own address, to ask for it once more. None for one that no route has: `//host` is another site's."""
+    if "route" not in scope or header(scope, b"hx-request") is not None:
+        return None
+    try:
+        query = query_of(scope)
+    except HttpError:
+        return None
+    return None if _BOUNCED in query else f"{scope['path']}?{urlencode({**query, _BOUNCED: '1'})}"
 
 
 async def _respond(handler: Callable[[Scope], Any], scope: Scope, receive: Receive, send: Send) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from datetime import datetime
 from functools import partial
 from typing import Any, cast
@@ -15,6 +13,7 @@ from markupsafe import Markup
 
 from matins.api.codec import to_document
 from matins.model.counting import counted, runs_per_period
+from matins.model.hidden_characters import write_out
 from matins.model.sentence import joined
 from matins.records import record_kinds
 from matins.surfaces.web import sentences, states, times
@@ -22,13 +21,9 @@ from matins.surfaces.web.paths import full_name, schedule_path
 from matins.surfaces.web.static_files import StaticFiles
 from matins.surfaces.web.visit import Visit
 
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Control and format characters: ANSI escapes, bidirectional overrides, zero-width characters."""
 _WITHOUT_ZONE = ("interval", "never")
 """Triggers that name no time of day."""
 _SHOWN_ELSEWHERE = ("name", "usage")
-_ODD = re.compile(r"[^\n\t -~]")
-"""Most texts have no such character, and need no closer look."""
 
 
 def environment(files: StaticFiles) -> Environment:
@@ -103,27 +98,17 @@ def values_of(visit: Visit) -> dict[str, Any]:
 
 def shown(text: Any) -> Markup:
     """A text from outside. Characters that would hide or reorder others are written out, and marked."""
-    return Markup(_ODD.sub(_marked, str(Markup.escape(str(text)))))
+    return Markup(write_out(str(Markup.escape(str(text))), _marked, keep="\n\t"))
 
 
-def _marked(match: re.Match[str]) -> str:
-    return f'<span class="ctl">{_written(match[0])}</span>' if _is_hidden(match[0]) else match[0]
+def _marked(character: str) -> str:
+    return f'<span class="ctl">{_written(character)}</span>'
 
 
 def plain(value: Any) -> Any:
     """What a template prints. Of texts, attributes too have hidden characters written out; `as_is` is for the values of
     fields."""
-    if type(value) is not str or (value.isascii() and value.isprintable()):
-        return value
-    return _ODD.sub(lambda match: _visible(match[0]), value)
-
-
-def _visible(character: str) -> str:
-    return _written(character) if _is_hidden(character) else character
-
-
-def _is_hidden(character: str) -> bool:
-    return unicodedata.category(character) in _HIDDEN
+    return write_out(value, _written, keep="\n\t") if type(value) is str else value
 
 
 def _written(character: str) -> str:

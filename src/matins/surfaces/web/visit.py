@@ -15,6 +15,7 @@ from matins.errors import MatinsError
 from matins.model.access import Principal
 from matins.service.permissions import check_right
 from matins.surfaces.http.authentication import header
+from matins.surfaces.http.problem_json import HttpError
 from matins.surfaces.transports.in_process import InProcess
 
 ZONE_COOKIE = "matins_zone"
@@ -72,7 +73,10 @@ View = Callable[[Visit], Page]
 
 def query_of(scope: Any) -> dict[str, str]:
     """The query of an address. The first value of a name counts."""
-    pairs = parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=_MAX_QUERY, errors="replace")
+    if scope["query_string"].count(b"&") >= _MAX_QUERY:
+        message = f"The address has more than {_MAX_QUERY} fields."
+        raise HttpError(400, "invalid", message, field="query", hint="Open the page again from the menu.")
+    pairs = parse_qsl(scope["query_string"].decode("latin-1"), errors="replace")
     return dict(reversed(pairs))
 
 

@@ -120,10 +120,8 @@ def _input(held: Mapping[str, Any], name: str) -> str:
 
 def mentioned(text: str, bot: str) -> str | None:
     """The text after a mention of the bot at its beginning or end; None when it mentions someone else, or nobody."""
-    mention = rf"<@{re.escape(bot)}(?:\|[^>]*)?>"
-    if re.search(mention, text) is None:
-        return None
-    return re.sub(rf"\s*{mention}[:,]?\s*", " ", text).strip()
+    parts = re.split(rf"<@{re.escape(bot)}(?:\|[^<>]{{0,200}})?>[:,]?", text)
+    return " ".join(part.strip() for part in parts).strip() if len(parts) > 1 else None
 
 
 def _given(*teams: object) -> tuple[str, ...]:
