@@ -10,7 +10,7 @@ from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import Trigger
 from matins.model.access import Principal
-from matins.model.rows import NewEvent
+from matins.model.rows import NewEvent, NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime import approval_requests
@@ -32,12 +32,24 @@ class ScheduleChanges:
 
     def insert(
         self, transaction: Transaction, principal: Principal, drafts: Sequence[Draft], now: int, *,
-        listening: bool = True,
+        listening: bool = True, notes: list[str] | None = None,
     ) -> list[int]:  # fmt: skip
-        """Insert schedules. `listening`: False when the caller inserts more, and calls `listen` for all of them."""
+        """Insert schedules. `listening`: False when the caller inserts more, and calls `listen` for all of them.
+        `notes` gets why a person decides about one-shots that the rules would approve."""
         authorship = self.proposals.authorship(transaction, principal, drafts)
         ids = transaction.schedule_ids(len(drafts))
-        rows = [authorship.row(draft, schedule_id) for schedule_id, draft in zip(ids, drafts, strict=True)]
+        rows: list[NewSchedule] = []
+        waits: dict[int, str] = {}
+        for schedule_id, draft in zip(ids, drafts, strict=True):
+            row, why = authorship.row(draft, schedule_id, now)
+            rows.append(row)
+            if why is not None:
+                waits[schedule_id] = why
+            elif authorship.stands and row.state != "pending":  # the next one of this call is less than a moment later
+                authorship = authorship._replace(last_one_shot=now)
+                transaction.set_last_one_shot(principal.name, now)
+        if notes is not None:
+            notes += waits.values()
         check_duplicates(rows)
         check_available(transaction, rows)
         transaction.insert_schedules(rows, now)
@@ -47,7 +59,7 @@ class ScheduleChanges:
                 data["next_run_at"] = draft.slot
             transaction.events.append(NewEvent(now, "schedule.created", row.id, None, data))
             if row.state == "pending":
-                self.proposals.request(transaction, principal, row.id, now)
+                self.proposals.request(transaction, principal, row.id, now, waits.get(row.id))
         if listening:
             calls = [number for number, draft in zip(ids, drafts, strict=True) if draft.timetable.definition.on]
             self.listen(transaction, calls)

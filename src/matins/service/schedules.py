@@ -70,7 +70,8 @@ class Schedules:
         with self.core.store.transaction(now) as transaction:
             notes = self.additions.create_agents(transaction, principal, made, now)
             notes += [*draft.timetable.trigger.notes, *idle_settings(draft.timetable.definition, settings)]
-            (schedule_id,) = self.changes.insert(transaction, principal, [addition.named(transaction)], now)
+            named = addition.named(transaction)
+            (schedule_id,) = self.changes.insert(transaction, principal, [named], now, notes=notes)
             result = schedule_result(transaction, self.core.schedule(transaction, schedule_id), notes)
         self.core.notify()
         return result

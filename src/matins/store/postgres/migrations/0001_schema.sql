@@ -212,6 +212,12 @@ CREATE TABLE policies (
 CREATE TABLE policy_rev (rev bigint NOT NULL);
 INSERT INTO policy_rev VALUES (1);
 
+-- When the rules approved the last one-shot that an agent made outside a run. It outlives the schedule.
+CREATE TABLE one_shots (
+  agent text PRIMARY KEY,
+  approved_at bigint NOT NULL
+);
+
 CREATE TABLE throttles (
   provider text PRIMARY KEY,
   resets_at bigint NOT NULL,

@@ -194,6 +194,12 @@ CREATE TABLE policies (
 CREATE TABLE policy_rev (rev INTEGER NOT NULL) STRICT;
 INSERT INTO policy_rev VALUES (1);
 
+-- When the rules approved the last one-shot that an agent made outside a run. It outlives the schedule.
+CREATE TABLE one_shots (
+  agent TEXT PRIMARY KEY,
+  approved_at INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE throttles (
   provider TEXT PRIMARY KEY,
   resets_at INTEGER NOT NULL,
