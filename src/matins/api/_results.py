@@ -228,7 +228,7 @@ class InboundEndpoint(Struct, frozen=True):
     algorithm: Literal["sha256", "sha512"]
     """Algorithm of the signature (hmac)."""
     signed: str
-    """What is signed, with {body} and {timestamp} (hmac)."""
+    """What is signed, with {body}, {timestamp} and {id} (hmac)."""
     timestamp: str | None
     """Header with the time of the signature in seconds (hmac)."""
     id: str | None

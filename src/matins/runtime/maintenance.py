@@ -8,6 +8,7 @@ from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
 from matins.model.rows import NewEvent
 from matins.ports import Store, Transaction
+from matins.runtime.calls import SIGNED_MS
 
 _SEAL_MS = 1_000
 _PRUNE_MS = 3_600_000
@@ -57,7 +58,7 @@ class Maintenance:
             if old:
                 gone = {"runs": id_ranges(transaction.delete_runs(old))}
                 transaction.events.append(NewEvent(now, RUNS_PRUNED, None, None, gone))
-            transaction.prune_calls(now - _CALL_BODY_MS, now - _CALL_MS)
+            transaction.prune_calls(now - _CALL_BODY_MS, now - _CALL_MS, now - SIGNED_MS)
             transaction.prune_incidents(now - _INCIDENT_MS, now - DAY_MS)
         return len(old)
 

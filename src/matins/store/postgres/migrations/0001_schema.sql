@@ -463,6 +463,15 @@ CREATE TABLE calls (
 );
 CREATE UNIQUE INDEX calls_key ON calls (source, name, key);
 CREATE INDEX calls_at ON calls (at);
+-- The keys of the last day's calls by the digest of what was signed, where the key is not a part of it.
+CREATE TABLE signed_calls (
+  source text NOT NULL,
+  name text NOT NULL,
+  digest text NOT NULL,
+  key text NOT NULL,
+  at bigint NOT NULL,
+  PRIMARY KEY (source, name, digest)
+);
 -- A call may start runs of several schedules. A debounced run stands for several calls.
 CREATE TABLE call_runs (
   call_id bigint NOT NULL,
