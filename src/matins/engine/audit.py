@@ -43,11 +43,13 @@ class Pruning(NamedTuple):
     approvals: Mapping[str, str] = {}
     seal: tuple[int, str] = (0, "00" * 32)
     """The last seal that was pruned."""
+    definitions: Sequence[Any] = ()
+    """What the pruned events said about definitions."""
 
 
 def pruned_record(
     before: int, writers: Iterable[WriterRow], tokens: Iterable[Token], approvals: Iterable[Approval],
-    seal: SealRow | None, earlier: Pruning,
+    definitions: Sequence[Any], seal: SealRow | None, earlier: Pruning,
 ) -> dict[str, Any]:  # fmt: skip
     """What an event about pruning says: where each chain begins, and the records whose own events may be gone."""
     last = earlier.seal if seal is None else (seal.id, bytes(seal.hash).hex())
@@ -58,6 +60,7 @@ def pruned_record(
         "revoked": [token.id for token in tokens if token.revoked_at is not None],
         "approvals": {str(approval.id): approval_digest(approval) for approval in approvals},
         "seal": last,
+        "definitions": [list(entry) for entry in definitions],
     }
 
 

@@ -26,11 +26,14 @@ class PolicyStorage:
         return {key: value if isinstance(value, kind.value) else kind.load(key, value) for key, value in held.items()}
 
     def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
+        from matins.engine.audit_definitions import fingerprint
         from matins.engine.settings import redacted
 
         data, by = kind.dump(value), change.principal.name
-        change.transaction.upsert_policy(kind.kind, key, orjson.dumps(data).decode(), change.now, by)
+        text = orjson.dumps(data).decode()
+        change.transaction.upsert_policy(kind.kind, key, text, change.now, by)
         details = {"kind": kind.kind, "name": key, "by": by, "definition": redacted(kind.table, data)}
+        details["fingerprint"] = fingerprint(text)
         change.transaction.events.append(NewEvent(change.now, "policy.set", None, None, details))
         return value
 
@@ -132,9 +135,12 @@ def find_subscription(transaction: Transaction, name: str) -> Subscription | Non
 
 def note_subscription(event: str, found: Subscription, change: RecordChange, note: str | None = None) -> None:
     """Append an event without secret and path, since every principal can read events."""
+    from matins.engine.audit_definitions import subscription_fingerprint
     from matins.engine.settings import origin
 
     data: dict[str, Any] = {"subscription": found.name, "kind": found.kind, "by": change.principal.name}
+    if event != "subscription.deleted":
+        data["fingerprint"] = subscription_fingerprint(found)
     if found.kind == "webhook":
         data |= {"to": origin(found.target["url"]), "types": found.types}
     if note is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from matins.engine.audit import PRUNED, pruned_record, pruning_of
+from matins.engine.audit_definitions import DEFINING, carried
 from matins.engine.audit_runs import RUNS_PRUNED, id_ranges
 from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
@@ -64,10 +65,10 @@ class Maintenance:
 
     def _prune_log(self, transaction: Transaction, before: int, now: int) -> None:
         earlier = pruning_of(transaction.last_of_type(PRUNED))
-        pruned = transaction.prune_events(before)
+        pruned = transaction.prune_events(before, DEFINING)
         transaction.prune_records(before, rfc3339(before - _ZONES_MS)[:10])
-        if pruned:
+        if pruned is not None:
             seal = transaction.prune_seals(_SEAL_BATCH)
             tokens, old = transaction.tokens(), transaction.approvals_before(before)
-            data = pruned_record(before, transaction.writers(), tokens, old, seal, earlier)
+            data = pruned_record(before, transaction.writers(), tokens, old, carried(pruned), seal, earlier)
             transaction.events.append(NewEvent(now, PRUNED, None, None, data))

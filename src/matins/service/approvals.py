@@ -11,6 +11,7 @@ from matins.api.results import Approval, Run
 from matins.api.results import Vote as VoteResult
 from matins.engine.approvals import approval_request, authors, eligible_count, refusal_reason, tally
 from matins.engine.audit import approval_digest
+from matins.engine.audit_definitions import revision_fingerprint
 from matins.engine.gates.paused import BY_BUDGET
 from matins.engine.policies import Policies
 from matins.engine.schedules import AGENT_JOB, SETTINGS, encode
@@ -242,8 +243,15 @@ class Approvals:
         new = _requested_again(asked, compiled, policies, principal, now)
         _check_answerable(new, principal)
         number = transaction.insert_approval(new)
-        data = {"approval": str(number), "instead_of": str(asked.id), "by": principal.name, "settings": sorted(edits)}
+        data: dict[str, Any] = {
+            "approval": str(number),
+            "instead_of": str(asked.id),
+            "by": principal.name,
+            "settings": sorted(edits),
+        }
         data["record"] = approval_digest(new)
+        data["rev"] = compiled.rev
+        data["fingerprint"] = revision_fingerprint(transaction.bound_revision(schedule.id, compiled.rev))
         transaction.events.append(NewEvent(now, "approval.edited", schedule.id, asked.run_id, data))
         return _get(transaction.approval(number), number)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from matins.api.results import Check, Run, Snapshot, ThreadAssignment
 from matins.api.runs import RunOutcome
+from matins.engine.audit_definitions import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.jobs import full_prompt
 from matins.engine.policies import Policies
@@ -18,6 +19,7 @@ from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.validation import nearest
 from matins.errors import Conflict, InvalidInput, NotAllowed
 from matins.model.access import Principal
+from matins.model.rows import NewEvent
 from matins.model.run import RunRecord, RunState, StepId
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
@@ -102,7 +104,11 @@ class Runs:
         rev = transaction.last_revision(schedule.id) + 1
         transaction.insert_run_revision(schedule.id, rev, definition)
         compiled = self.core.compiled_at(transaction, schedule, rev)
-        return self._result(transaction, self._start(transaction, principal, schedule, compiled, key, now))
+        run_id = self._start(transaction, principal, schedule, compiled, key, now)
+        digest = revision_fingerprint(transaction.bound_revision(schedule.id, rev))
+        data = {"rev": rev, "by": principal.name, "fingerprint": digest}
+        transaction.events.append(NewEvent(now, "run.varied", schedule.id, run_id, data))
+        return self._result(transaction, run_id)
 
     def _result(self, transaction: Transaction, run_id: int | StepId) -> Run:
         return whole_result(transaction, self.core.catalog, self.core.run(transaction, run_id))

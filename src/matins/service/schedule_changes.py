@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from matins.engine.audit_definitions import revision_fingerprint, schedule_fingerprint
 from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import Trigger
@@ -54,7 +55,8 @@ class ScheduleChanges:
         check_available(transaction, rows)
         transaction.insert_schedules(rows, now)
         for row, draft in zip(rows, drafts, strict=True):
-            data: dict[str, Any] = {"name": row.name, "agent": row.agent, "by": principal.name, "role": principal.role}
+            data: dict[str, Any] = {"name": row.name, "agent": row.agent, "by": principal.name, "role": principal.role,
+                                    "fingerprint": schedule_fingerprint(row)}  # fmt: skip
             if draft.timetable.definition.steps:
                 data["next_run_at"] = draft.slot
             transaction.events.append(NewEvent(now, "schedule.created", row.id, None, data))
@@ -95,6 +97,7 @@ class ScheduleChanges:
         if listening and (definition.on or schedule.definition.on):
             self.listen(transaction, [schedule.id])
         data = {"rev": rev, "settings": sorted(names), "by": principal.name}
+        data["fingerprint"] = revision_fingerprint(transaction.bound_revision(schedule.id, rev))
         transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
         if definition.steps and "when" in names and slot is not None:
             transaction.events.append(NewEvent(now, "schedule.timed", schedule.id, None, {"next_run_at": slot}))
