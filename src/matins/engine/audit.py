@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from matins.model.access import Token
+from matins.model.access import Token, name_of
 from matins.model.approval import Approval, Vote
 from matins.model.audit import SealRow, StoredEvent, WriterRow
 
@@ -123,7 +123,7 @@ class RecordCheck:
     def _feed_vote(self, event: StoredEvent, data: dict[str, Any]) -> None:
         number = int(data["approval"])
         approval = self._approval(number)
-        vote = Vote(data["by"], data["vote"], event.at, data["note"], data["digest"])
+        vote = Vote(data["who"], data["vote"], event.at, data["note"], data["digest"])
         if approval is None or vote in approval.votes:
             self._votes.pop((number, vote.voter), None)
         else:
@@ -170,7 +170,7 @@ class RecordCheck:
         yield from self._changed.values()
         yield from self._states.values()
         for number, voter in self._votes:
-            yield f"The vote of {voter} on approval {number} was changed or deleted."
+            yield f"The vote of {name_of(voter)} on approval {number} was changed or deleted."
         for deleted in sorted(self._tokens.keys() - {token.id for token in tokens}):
             yield f"Token {deleted} was deleted."
         for token in tokens:

@@ -9,6 +9,7 @@ from matins.engine.gates import ALL, BITS, Candidate, Facts, Verdict, judge
 from matins.engine.gates.ended import ENDED
 from matins.engine.gates.paused import PAUSED
 from matins.engine.when.durations import DAY_MS
+from matins.model.access import name_of, signed
 from matins.model.call import ANY_CHANNEL, Call, CallOutcome
 from matins.model.rows import NewEvent
 from matins.model.run import RunState
@@ -66,7 +67,7 @@ def fire(
     reason = None if runs else " ".join(reasons)[:500] or "No schedule listens to this call."
     transaction.set_call_outcome(call_id, outcome, reason)
     data = {"call": str(call_id), "source": call.source, "name": call.name, "key": call.key, "outcome": outcome,
-            "reason": reason, "runs": [str(run) for run in runs], "by": by}  # fmt: skip
+            "reason": reason, "runs": [str(run) for run in runs], **signed(by)}  # fmt: skip
     transaction.events.append(NewEvent(now, "call.received", None, None, data))
     return Fired(call_id, False)
 
@@ -144,7 +145,7 @@ class _Reply(NamedTuple):
         transaction, schedule, now = self.transaction, self.schedule, self.now
         policies = self.catalog.policies(transaction)
         if schedule.creator_role == "agent":
-            least = policies.rules_for(schedule.created_by).min_interval_ms
+            least = policies.rules_for(name_of(schedule.created_by)).min_interval_ms
             last = transaction.last_planned(schedule.id, now - least)
             if last is not None:
                 return Verdict(RunState.SKIPPED, "min_interval", {"until": last + least})

@@ -20,7 +20,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound, Stale
 from matins.executors.isolation import NOT_ISOLATED
 from matins.model import approval as model
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of, signed
 from matins.model.approval import ApprovalState, Vote
 from matins.model.budget import BudgetUsage
 from matins.model.job import JobTypes
@@ -125,7 +125,7 @@ class Approvals:
             if renewed is not None:  # nobody has seen what would run now
                 asked = renewed
             elif refusal_reason(asked, principal) is None:  # otherwise the principal, as editor, cannot approve it
-                self._vote(transaction, asked, principal, Vote(principal.name, vote, now, note, asked.digest))
+                self._vote(transaction, asked, principal, Vote(principal.who, vote, now, note, asked.digest))
             asked = _get(transaction.approval(asked.id), asked.id)
         self.core.notify()
         return asked
@@ -145,7 +145,7 @@ class Approvals:
     def _vote(self, transaction: Transaction, asked: model.Approval, principal: Principal, vote: Vote) -> None:
         transaction.upsert_vote(asked.id, vote)
         asked = _get(transaction.approval(asked.id), asked.id)
-        ballot = {"vote": vote.vote, "by": vote.voter, "note": vote.note, "digest": vote.digest}
+        ballot = {"vote": vote.vote, **signed(vote.voter), "note": vote.note, "digest": vote.digest}
         data = {"approval": str(asked.id), **ballot}
         transaction.events.append(NewEvent(vote.at, "approval.voted", asked.schedule_id, asked.run_id, data))
         outcome = tally(asked)
@@ -185,7 +185,13 @@ class Approvals:
                 hint="Read it again, then answer.",
             )
         event = "approval.approved" if granted else "approval.denied"
-        data = {"approval": str(asked.id), "by": [v.voter for v in asked.votes], "digest": asked.digest}
+        voters = [v.voter for v in asked.votes]
+        data = {
+            "approval": str(asked.id),
+            "by": [name_of(who) for who in voters],
+            "who": voters,
+            "digest": asked.digest,
+        }
         transaction.events.append(NewEvent(now, event, asked.schedule_id, asked.run_id, data))
         if asked.kind == "run":
             answer_run(transaction, self.core.catalog, asked, granted, now, "denied", DENY)
@@ -209,9 +215,9 @@ class Approvals:
                 hint="Read it again, then answer.",
             )
         if granted:
-            resume(transaction, schedule, compiled, now, principal.name)
+            resume(transaction, schedule, compiled, now, principal.who)
         else:
-            reject(transaction, self.core.catalog, asked, now, "denied", principal.name)
+            reject(transaction, self.core.catalog, asked, now, "denied", principal.who)
 
     def _grant_budget(self, transaction: Transaction, asked: model.Approval, principal: Principal, now: int) -> None:
         """Resume all schedules that wait for this budget, and grant its amount again for this period."""
@@ -220,7 +226,7 @@ class Approvals:
         for schedule_id in (asked.schedule_id, *others_waiting(transaction, policies, asked, now)):
             schedule = self.core.schedule(transaction, schedule_id)
             if schedule.state == "paused" and schedule.paused_by == BY_BUDGET:  # a pause by a person stays
-                resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.name)
+                resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.who)
         transaction.lock_policies()  # budget usage is locked last
         for budget in policies.budgets:
             if budget.name == place.get("budget"):
@@ -246,7 +252,7 @@ class Approvals:
         data: dict[str, Any] = {
             "approval": str(number),
             "instead_of": str(asked.id),
-            "by": principal.name,
+            **principal.signed,
             "settings": sorted(edits),
         }
         data["record"] = approval_digest(new)
@@ -286,7 +292,7 @@ class Approvals:
             transaction.set_run_revision(asked.run_id, rev)
         else:
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
-            transaction.set_author(schedule.id, rev, principal.name, principal.role)
+            transaction.set_author(schedule.id, rev, principal.who, principal.role)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, rev, paused=True)
             _move_waiting_runs(transaction, schedule.id, asked.rev, rev)
             listen(self.core, transaction, [schedule.id])
@@ -320,7 +326,7 @@ def _requested_again(
     describes = compiled.timetable.trigger.describe()
     changed = approval_request(compiled.agent, compiled.name, compiled.definition, asked.request.get("slot"), describes)
     gone = {name: None for name in asked.request if name in SETTINGS and name not in changed}
-    editor = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
+    editor = {"edited_by": principal.name, "involved": [*authors(asked), (principal.who, principal.role)]}
     about: dict[str, Any] = {"files": {}, "outside": [], **approval_requests.about_agent(compiled, policies)}
     request = {**asked.request, **gone, **changed, **about, **editor, "instead_of": str(asked.id)}
     digest = approval_requests.content_digest(compiled, policies)
@@ -349,6 +355,13 @@ def _get(approval: model.Approval | None, approval_id: int) -> model.Approval:
     return approval
 
 
+def _readable(request: dict[str, Any]) -> dict[str, Any]:
+    """The request with names of principals that people read."""
+    if "involved" not in request:
+        return request
+    return {**request, "involved": [(name_of(who), role) for who, role in request["involved"]]}
+
+
 def approval_result(approval: model.Approval) -> Approval:
     return Approval(
         id=str(approval.id),
@@ -362,12 +375,12 @@ def approval_result(approval: model.Approval) -> Approval:
         approvers=list(approval.approvers),
         required=approval.needed,
         default=approval.default,
-        requested_by=approval.requested_by,
+        requested_by=name_of(approval.requested_by),
         requester_role=approval.requester_role,
         requested_at=to_datetime(approval.requested_at),
         expires_at=to_datetime(approval.expires_at),
         state=approval.state,
         decided_at=to_datetime(approval.decided_at),
-        request=approval.request,
-        votes=[VoteResult(v.voter, v.vote, to_datetime(v.at), v.note, v.digest) for v in approval.votes],
+        request=_readable(approval.request),
+        votes=[VoteResult(name_of(v.voter), v.vote, to_datetime(v.at), v.note, v.digest) for v in approval.votes],
     )

@@ -11,7 +11,7 @@ from matins.engine.audit import PRUNED, RecordCheck, pruning_of, writer_problems
 from matins.engine.audit_definitions import DefinitionCheck, Stored, named, revision_key
 from matins.engine.audit_runs import CREATED, ENDS, STARTED, RunCheck
 from matins.errors import InvalidInput
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of
 from matins.model.approval import Approval
 from matins.model.audit import StoredEvent, WriterRow
 from matins.model.rows import AttemptRow
@@ -147,7 +147,7 @@ class _Verification:
             yield from _absent(f"Attempt {epoch} of run {run}" for run, epoch in attempts)
         yield from _absent(f"Approval {number}" for number in transaction.unlogged_approvals(since))
         votes = transaction.unlogged_votes(since)
-        yield from _absent(f"The vote of {voter} on approval {number}" for number, voter in votes)
+        yield from _absent(f"The vote of {name_of(voter)} on approval {number}" for number, voter in votes)
 
     def _seal_problems(self) -> Iterator[str]:
         known = self._noted is None

@@ -80,7 +80,7 @@ class Calls:
     def _fire(self, principal: Principal, call: model.Call) -> Call:
         now, core = self.core.clock.now_ms(), self.core
         with core.store.transaction(now) as transaction:
-            fired = fire(transaction, core.catalog, call, now, principal.name, self._ignored(transaction, call))
+            fired = fire(transaction, core.catalog, call, now, principal.who, self._ignored(transaction, call))
             row, runs = self._row(transaction, fired.call_id), transaction.runs_of_calls([fired.call_id])
             result = _result(row, runs, duplicate=fired.duplicate)
         core.notify()

@@ -88,7 +88,7 @@ class InboundReceiver:
             return Received(None, str(asked.get("challenge", ""))[:1_000])
         self._check_rate(endpoint)
         call = call_of(endpoint, delivery, document, now)
-        principal = Principal("operator", f"webhook:{name}", rights=frozenset({"operate"}))
+        principal = Principal("operator", name, rights=frozenset({"operate"}), kind="webhook")
         given = {name: value for name, value in call._asdict().items() if name != "hops" and value is not None}
         return Received(self._caller.call(principal, USE_CASES["calls.fire"], given))
 

@@ -25,7 +25,7 @@ from matins.engine.validation import nearest
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, NotAllowed
 from matins.executors.command_checks import check_command
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of
 from matins.model.agent import Target
 from matins.model.approval import Approval
 from matins.model.job import JobType, JobTypes
@@ -73,7 +73,7 @@ class Authorship(NamedTuple):
     def row(self, draft: Draft, schedule_id: int, now: int) -> tuple[NewSchedule, str | None]:
         """The row, and why a person decides about it although it is a one-shot that the rules approve."""
         row = draft.row(schedule_id)
-        maker = {"created_by": self.principal.name, "creator_role": self.principal.role}
+        maker = {"created_by": self.principal.who, "creator_role": self.principal.role}
         row = row._replace(**maker, creator_run=self.run_id, parent=self.parent, depth=self.depth)
         own = draft.agent == self.principal.name
         definition, waits = draft.timetable.definition, None
@@ -143,7 +143,7 @@ class Proposals:
         own = None if run is None else self.core.run(transaction, run.id)
         parent = None if own is None else self.core.schedule(transaction, own.schedule_id)
         depth = 1 + (parent.depth if parent else 0)
-        already = transaction.count_agent_schedules(principal.name)
+        already = transaction.count_agent_schedules(principal.who)
         for number, draft in enumerate(drafts):
             check_rules(draft.timetable.trigger, rules, depth, already + number)
         assignment = None if own is None else transaction.thread_assignment(own.id)
@@ -176,7 +176,7 @@ class Proposals:
         rules = policies.rules_for(principal.name)
         transaction.lock_policies()
         revived = schedule.state in ("expired", "rejected")  # it counts for the maximum again
-        check_rules(trigger, rules, 0, transaction.count_agent_schedules(principal.name) if revived else 0)
+        check_rules(trigger, rules, 0, transaction.count_agent_schedules(principal.who) if revived else 0)
         return limit_lifetime(definition, rules, now)
 
     def request(
@@ -186,9 +186,9 @@ class Proposals:
         schedule = self.core.schedule(transaction, schedule_id)
         compiled = self.core.compiled(transaction, schedule)
         policies = self.core.catalog.policies(transaction)
-        rules = policies.rules_for(schedule.created_by)
+        rules = policies.rules_for(name_of(schedule.created_by))
         proposal = {
-            "proposed_by": schedule.created_by,
+            "proposed_by": name_of(schedule.created_by),
             "run": None if schedule.creator_run is None else str(schedule.creator_run),
             "parent": None if schedule.parent is None else str(schedule.parent),
             "depth": schedule.depth,
@@ -198,7 +198,7 @@ class Proposals:
             proposal["note"] = note
         expires_at = now + rules.approval_timeout_ms
         approval_requests.request_schedule_approval(
-            transaction, compiled, policies, principal.name, principal.role, now, expires_at, proposal
+            transaction, compiled, policies, principal.who, principal.role, now, expires_at, proposal
         )
 
     def request_next(self, transaction: Transaction, voided: Approval, now: int) -> None:

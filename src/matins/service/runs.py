@@ -106,7 +106,7 @@ class Runs:
         compiled = self.core.compiled_at(transaction, schedule, rev)
         run_id = self._start(transaction, principal, schedule, compiled, key, now)
         digest = revision_fingerprint(transaction.bound_revision(schedule.id, rev))
-        data = {"rev": rev, "by": principal.name, "fingerprint": digest}
+        data = {"rev": rev, **principal.signed, "fingerprint": digest}
         transaction.events.append(NewEvent(now, "run.varied", schedule.id, run_id, data))
         return self._result(transaction, run_id)
 
@@ -126,7 +126,7 @@ class Runs:
         held = schedule.state in ("paused", "broken")
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
-        by = {"name": principal.name, "role": principal.role}
+        by = {"name": principal.name, "role": principal.role, "who": principal.who}
         return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, by, now)
 
     def _verdict(
@@ -150,7 +150,7 @@ class Runs:
             check_own(principal, self.core.schedule(transaction, run.schedule_id))
             if not run.state.live:
                 raise Conflict(f"Run {run_id} is over: {run.state.label}.", value=run_id, field="run")
-            end_runs(transaction, self.core.catalog, [run.id], now, reason, principal.name)
+            end_runs(transaction, self.core.catalog, [run.id], now, reason, principal.who)
             result = self._result(transaction, run_id)
         self.core.notify()
         return result

@@ -54,8 +54,9 @@ class ScheduleChanges:
         check_duplicates(rows)
         check_available(transaction, rows)
         transaction.insert_schedules(rows, now)
+        author = principal.signed
         for row, draft in zip(rows, drafts, strict=True):
-            data: dict[str, Any] = {"name": row.name, "agent": row.agent, "by": principal.name, "role": principal.role,
+            data: dict[str, Any] = {"name": row.name, "agent": row.agent, **author, "role": principal.role,
                                     "fingerprint": schedule_fingerprint(row)}  # fmt: skip
             if draft.timetable.definition.steps:
                 data["next_run_at"] = draft.slot
@@ -80,7 +81,7 @@ class ScheduleChanges:
         schedule = self.core.schedule(transaction, schedule.id)  # planning may have ended it
         rev = transaction.last_revision(schedule.id) + 1
         transaction.insert_revision(schedule.id, rev, encode(definition), now)
-        transaction.set_author(schedule.id, rev, principal.name, principal.role)
+        transaction.set_author(schedule.id, rev, principal.who, principal.role)
         more = definition.max_executions is None or schedule.executions < definition.max_executions
         again = changes_trigger(names) or schedule.state == "rejected" or (cursor is None and more)
         slot = first_uncovered_slot(transaction, schedule.id, trigger, now) if again else cursor
@@ -93,10 +94,10 @@ class ScheduleChanges:
         due_at = Timetable(definition, trigger).due_at(schedule.id, slot) if state == "active" else None
         transaction.replace_cursor(schedule.id, slot, due_at, rev, paused=state != "active")
         if schedule.state == "broken":  # the state in the store may not be broken yet
-            transaction.set_schedule_state(schedule.id, "broken", now, "edited: resume it", principal.name)
+            transaction.set_schedule_state(schedule.id, "broken", now, "edited: resume it", principal.who)
         if listening and (definition.on or schedule.definition.on):
             self.listen(transaction, [schedule.id])
-        data = {"rev": rev, "settings": sorted(names), "by": principal.name}
+        data = {"rev": rev, "settings": sorted(names), **principal.signed}
         data["fingerprint"] = revision_fingerprint(transaction.bound_revision(schedule.id, rev))
         transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
         if definition.steps and "when" in names and slot is not None:
@@ -105,18 +106,18 @@ class ScheduleChanges:
 
     def resume(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
         voided = approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was resumed", money=True)
-        resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.name)
+        resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.who)
         for approval in voided:
             self.proposals.request_next(transaction, approval, now)
 
     def delete(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
-        transaction.set_schedule_state(schedule.id, "removed", now, None, principal.name)
+        transaction.set_schedule_state(schedule.id, "removed", now, None, principal.who)
         transaction.replace_cursor(schedule.id, None, None, schedule.rev)
         transaction.set_listeners(schedule.id, [])
         approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was deleted")
         live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
         end_runs(transaction, self.core.catalog, live, now, "schedule_removed")
-        transaction.events.append(NewEvent(now, "schedule.deleted", schedule.id, None, {"by": principal.name}))
+        transaction.events.append(NewEvent(now, "schedule.deleted", schedule.id, None, {**principal.signed}))
 
     def plan_due(self, transaction: Transaction, schedule: ScheduleRecord, now: int) -> int | None:
         """Plan slots before a change with the old settings. Returns the next slot."""

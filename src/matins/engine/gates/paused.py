@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matins.engine.gates.gate import Candidate, Gate, Objection, Verdict
 from matins.engine.reasons import local_time
+from matins.model.access import name_of
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 
@@ -24,7 +25,11 @@ def objection(schedule: ScheduleRecord) -> Objection | None:
     """Why the schedule is not active; None when it is active."""
     if schedule.state == "active":
         return None
-    evidence = {"state": schedule.state, "by": schedule.paused_by, "note": schedule.note}
+    evidence = {
+        "state": schedule.state,
+        "by": None if schedule.paused_by is None else name_of(schedule.paused_by),
+        "note": schedule.note,
+    }
     return Objection(_state(schedule), evidence)
 
 
@@ -34,7 +39,7 @@ def _state(schedule: ScheduleRecord) -> str:
         case "paused":
             return _paused(schedule, schedule.definition.trigger.timezone)
         case "pending":
-            return f"Pending: {schedule.created_by} proposed the schedule, and it needs approval."
+            return f"Pending: {name_of(schedule.created_by)} proposed the schedule, and it needs approval."
         case "rejected" | "broken":
             return f"{schedule.state.capitalize()}: {why}."
         case "expired":
@@ -44,7 +49,7 @@ def _state(schedule: ScheduleRecord) -> str:
 
 
 def _paused(schedule: ScheduleRecord, zone: str) -> str:
-    by = _AUTOMATIC.get(schedule.paused_by or "", schedule.paused_by)
+    by = _AUTOMATIC.get(schedule.paused_by or "", name_of(schedule.paused_by or ""))
     since = "" if schedule.paused_at is None else f" since {local_time(schedule.paused_at, zone)}"
     until = "" if schedule.paused_until is None else f", until {local_time(schedule.paused_until, zone)}"
     note = f": {schedule.note.rstrip('.')}" if schedule.note else ""

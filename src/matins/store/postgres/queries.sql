@@ -260,7 +260,7 @@ SELECT (data::json ->> 'approval')::bigint FROM events WHERE type IN ('approval.
 
 -- unlogged_votes: votes that are not in the log
 SELECT approval_id, voter FROM votes WHERE at >= %(since)b EXCEPT
-SELECT (data::json ->> 'approval')::bigint, data::json ->> 'by' FROM events WHERE type = 'approval.voted' ORDER BY 1, 2 LIMIT 10;
+SELECT (data::json ->> 'approval')::bigint, data::json ->> 'who' FROM events WHERE type = 'approval.voted' ORDER BY 1, 2 LIMIT 10;
 
 -- heads: the last link of every chain that grew since a seal
 SELECT DISTINCT ON (e.writer) e.writer, e.seq, e.hash, e.id FROM events e JOIN writers w ON w.id = e.writer

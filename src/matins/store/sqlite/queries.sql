@@ -175,7 +175,7 @@ SELECT CAST(data ->> '$.approval' AS INTEGER) FROM events WHERE type IN ('approv
 
 -- unlogged_votes: votes that are not in the log
 SELECT approval_id, voter FROM votes WHERE at >= :since EXCEPT
-SELECT CAST(data ->> '$.approval' AS INTEGER), data ->> '$.by' FROM events WHERE type = 'approval.voted' ORDER BY 1, 2 LIMIT 10;
+SELECT CAST(data ->> '$.approval' AS INTEGER), data ->> '$.who' FROM events WHERE type = 'approval.voted' ORDER BY 1, 2 LIMIT 10;
 
 -- last_event: the newest event
 SELECT max(id) FROM events;
