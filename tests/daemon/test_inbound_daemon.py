@@ -83,7 +83,7 @@ def test_killed_between_commit_and_answer_there_is_one_run(house: Start) -> None
     first.kill()
     second = house(GH_SECRET=SECRET).up()
     status, answer = post(inbound_url(second))
-    assert (status, answer["outcome"]) == (200, "duplicate")
+    assert (status, answer["outcome"]) == (202, "duplicate")
     (run,) = second.client.runs.list(schedule="note")
     assert answer["runs"] == [run.id]
     assert second.client.runs.wait(run.id, timeout=60).state == "succeeded"

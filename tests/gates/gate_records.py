@@ -79,8 +79,20 @@ def check_ledger(bench: Sandbox) -> None:
         assert {run.id: ends[int(run.id)] for run in runs} == {run.id: int(not run.live) for run in runs}
 
 
+_damaged: set[str] = set()
+
+
+def check_log(bench: Sandbox) -> None:
+    """The log says nothing against the records, apart from those that a test has damaged."""
+    damaged = tuple(f"schedule {name}: its definition is not the one of event " for name in _damaged)
+    _damaged.clear()
+    assert [problem for problem in bench.audit.verify().problems if not problem.startswith(damaged)] == []
+
+
 def damage(bench: Sandbox, name: str) -> None:
     """What a schedule said cannot be read any more, by this process either."""
+    agent = bench.get(name).agent
+    _damaged.add(f"{agent}/{name}" if agent else name)
     statement = f"UPDATE revisions SET definition = '?' WHERE schedule_id = {bench.get(name).id}"
     store: Any = bench._store
     if store.shared:

@@ -132,7 +132,7 @@ def test_a_pruned_event_is_not_a_lost_one(tmp_path: Path, reopen: Callable[..., 
     sandbox = worked(reopen())
     sandbox.clock.advance(200 * 86_400_000)
     with sandbox.store.transaction(sandbox.clock.now_ms()) as transaction:
-        transaction.prune_events(sandbox.clock.now_ms())
+        transaction.prune_events(sandbox.clock.now_ms(), ())
     assert told(reopen()) == []
 
 

@@ -291,7 +291,7 @@ def test_who_started_who_cancelled_and_who_denied(bench: Watched) -> None:
     bench.add("s", **WAITING, approvers=["bob"], overlap="allow")
     run = bench.acting_as(ADA).run("s")
     bench.settle()
-    assert bench.runs.get(run.id).evidence == {"by": {"name": "ada", "role": "operator"}}
+    assert bench.runs.get(run.id).evidence == {"by": {"name": "ada", "role": "operator", "who": "person:ada"}}
     bench.acting_as(BOB).approvals.deny(bench.asked().id, note="why now?")
     other = bench.acting_as(ADA).run("s")
     bench.settle()

@@ -37,7 +37,8 @@ def test_a_copy_made_while_schedules_fire_is_whole(tmp_path: Path) -> None:
         assert fired.wait(90)
         before = m.events.list(after=0, limit=1000)
         copied = m.system.backup(tmp_path / "copy.db")
-        assert m.events.list(types=["store.backed_up"])[-1].data == {"by": "owner", "path": str(tmp_path / "copy.db")}
+        (told,) = m.events.list(types=["store.backed_up"])
+        assert told.data == {"by": "owner", "who": "owner", "path": str(tmp_path / "copy.db")}
         m.stop()
         m.close()
     assert copied.bytes == (tmp_path / "copy.db").stat().st_size > 10_000

@@ -322,3 +322,61 @@ def test_h5_chat_messages_start_runs(
 def test_only_runs_call_as_schedules(in_memory: Sandbox) -> None:
     with pytest.raises(InvalidInput, match="Only the end of a run"):
         in_memory.calls.fire("schedule", "s", "1")
+
+
+def test_b16_what_was_signed_is_one_call_for_a_day(bench: Sandbox) -> None:
+    """B16: under whatever key, on every store; another endpoint has its own"""
+    endpoint(bench)
+    endpoint(bench, "others")
+    bench.add("s", on={"webhook": "prs"}, job="work")
+    first = fire(bench, "a", signed="d")
+    again = fire(bench, "b", signed="d")
+    assert (again.id, again.duplicate, again.key) == (first.id, True, "a")
+    assert not fire(bench, "c", name="others", signed="d").duplicate
+    assert not fire(bench, "b", signed="e").duplicate, "a repeat took no key"
+    bench.clock.advance(24 * 3_600_000 - 1)
+    assert fire(bench, "d", signed="d").duplicate
+    bench.clock.advance(1)
+    assert not fire(bench, "f", signed="d").duplicate
+    bench.engine.maintenance.prune(bench.clock.now_ms())
+    assert fire(bench, "g", signed="d").key == "f"
+    assert not fire(bench, "h").duplicate
+    with pytest.raises(InvalidInput, match='"signed" must be text'):
+        fire(bench, "i", signed="")
+
+
+def test_b16_repeats_at_the_same_moment_are_one_call(bench: Sandbox) -> None:
+    """B16"""
+    endpoint(bench)
+    bench.add("s", on={"webhook": "prs"}, job="work", overlap="allow")
+    together, found = threading.Barrier(4), list[Any]()
+
+    def deliver(key: str) -> None:
+        together.wait()
+        found.append(fire(bench, key, signed="d"))
+
+    threads = [threading.Thread(target=deliver, args=[str(number)]) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(one.duplicate for one in found) == [False, True, True, True]
+    assert len({one.id for one in found}) == 1
+    assert len(bench.runs.list(schedule="s")) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"signed": "{id}.{body}"}, '{id} in "signed" needs "id".'),
+        ({"signed": "{id}{body}", "id": "X-Id"}, '"signed" must contain {id} once, apart from {body} and {timestamp}.'),
+        ({"signed": "{body}{id}", "id": "X-Id"}, '"signed" must contain {id} once, apart from {body} and {timestamp}.'),
+        ({"signed": "{id}.{id}.{body}", "id": "X-Id"}, '"signed" must contain {id} once, apart from {body} and {t'),
+    ],
+    ids=str,
+)
+def test_what_is_signed_says_where_the_id_ends(in_memory: Sandbox, settings: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        endpoint(in_memory, kind="hmac", header="X-Sign", **settings)
+    assert str(refused.value).startswith(message)
+    endpoint(in_memory, kind="hmac", header="X-Sign", signed="v1:{id}:{body}", id="X-Id")

@@ -434,11 +434,13 @@ class AwaitableCalls(AwaitableNoun):
         type: str | None = None,
         text: str | None = None,
         sender: str | None = None,
+        signed: str | None = None,
     ) -> Call:
         """Start a run of every schedule that listens to a source, once per key.
 
         `source` is webhook or chat, `name` the inbound endpoint or the channel. A known key starts nothing: the result
-        is the first call, with `duplicate`. The gates apply as to a slot."""
+        is the first call, with `duplicate`. So does a known `signed`, a digest of what the sender signed, for 24 hours.
+        The gates apply as to a slot."""
     async def list(
         self,
         *,

@@ -229,7 +229,7 @@ class InboundEndpoint(Struct, frozen=True):
     algorithm: Literal["sha256", "sha512"]
     """Algorithm of the signature (hmac)."""
     signed: Content[str]
-    """What is signed, with {body} and {timestamp} (hmac)."""
+    """What is signed, with {body}, {timestamp} and {id} (hmac)."""
     timestamp: Content[str | None]
     """Header with the time of the signature in seconds (hmac)."""
     id: Content[str | None]

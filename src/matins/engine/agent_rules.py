@@ -93,6 +93,15 @@ def needs_no_approval(
     return rules.auto_approve_one_shots and own and once and not notable_settings(plain)
 
 
+def standing_reason(agent: str, rules: AgentRules, last: int | None, now: int) -> str | None:
+    """Why a person decides about a one-shot that no run makes; None if the rules may. Without a run there is no depth,
+    so all such one-shots of an agent are one chain. `last` is when the rules approved the last of them."""
+    if last is None or not 0 <= now - last < rules.min_interval_ms:  # a clock that was ahead silences nobody
+        return None
+    least = format_duration(rules.min_interval_ms)
+    return f"A person decides: the last one-shot of {agent} was approved by its rules less than {least} ago."
+
+
 def notable_settings(definition: ScheduleDefinition) -> list[str]:
     """The settings that reach further than a plain schedule."""
     plain = ScheduleDefinition(definition.trigger, definition.job)

@@ -11,7 +11,7 @@ import orjson
 from matins.engine.jobs import full_prompt
 from matins.engine.schedules import encode, schedule_settings, without_keys
 from matins.engine.settings import format_settings, redact
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of
 from matins.model.agent import Agent
 from matins.model.approval import Approval
 from matins.model.schedule import ScheduleDefinition
@@ -47,28 +47,38 @@ def refusal_reason(approval: Approval, principal: Principal) -> str | None:
         return f"the approvers are {', '.join(approval.approvers)}"
     if not approval.approvers and principal.role != "owner":
         return "only the owner can answer it"
-    if principal.role != "owner" and (principal.name, principal.role) in authors(approval):
+    if principal.role != "owner" and _is_author(approval, principal):
         return "only the owner may approve what they made, changed or started themselves"
     return None
 
 
+def _is_author(approval: Approval, principal: Principal) -> bool:
+    """Whether the principal is an author. People and tokens of one name are one approver, who has one vote."""
+    return principal.name in _author_names(approval) or any(who == principal.who for who, _ in authors(approval))
+
+
+def _author_names(approval: Approval) -> set[str]:
+    """The names of authors as approvers. An agent is none, whatever its name."""
+    return {name_of(who) for who, role in authors(approval) if role not in ("owner", "agent")}
+
+
 def authors(approval: Approval) -> list[tuple[str, str]]:
-    """(name, role) of the authors of the request."""
+    """(who, role) of the authors of the request."""
     authors_of_request: list[list[str]] = approval.request.get("involved") or [
         [approval.requested_by, approval.requester_role]
     ]
-    return [(name, role) for name, role in authors_of_request]
+    return [(who, role) for who, role in authors_of_request]
 
 
 def eligible_count(approval: Approval) -> int:
     """The number of approvers who may vote: the authors may not."""
-    makers = {name for name, role in authors(approval) if role != "owner"}
-    return len({*approval.approvers} - makers) if approval.approvers else 1
+    return len({*approval.approvers} - _author_names(approval)) if approval.approvers else 1
 
 
 def tally(approval: Approval) -> Literal["pending", "approved", "denied"]:
     """The result of the votes. A request is denied once too few voters are left to approve it."""
-    votes = [vote for vote in approval.votes if vote.digest == approval.digest]
+    valid = sorted((vote for vote in approval.votes if vote.digest == approval.digest), key=lambda vote: vote.at)
+    votes = {name_of(vote.voter): vote for vote in valid}.values()  # one approver, one vote: the last
     for_it = sum(vote.vote == "approve" for vote in votes)
     against = sum(vote.vote == "deny" for vote in votes)
     if for_it >= approval.needed:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from matins.model.access import Token
+from matins.model.access import Token, name_of
 from matins.model.approval import Approval, Vote
 from matins.model.audit import SealRow, StoredEvent, WriterRow
 
@@ -43,11 +43,13 @@ class Pruning(NamedTuple):
     approvals: Mapping[str, str] = {}
     seal: tuple[int, str] = (0, "00" * 32)
     """The last seal that was pruned."""
+    definitions: Sequence[Any] = ()
+    """What the pruned events said about definitions."""
 
 
 def pruned_record(
     before: int, writers: Iterable[WriterRow], tokens: Iterable[Token], approvals: Iterable[Approval],
-    seal: SealRow | None, earlier: Pruning,
+    definitions: Sequence[Any], seal: SealRow | None, earlier: Pruning,
 ) -> dict[str, Any]:  # fmt: skip
     """What an event about pruning says: where each chain begins, and the records whose own events may be gone."""
     last = earlier.seal if seal is None else (seal.id, bytes(seal.hash).hex())
@@ -58,6 +60,7 @@ def pruned_record(
         "revoked": [token.id for token in tokens if token.revoked_at is not None],
         "approvals": {str(approval.id): approval_digest(approval) for approval in approvals},
         "seal": last,
+        "definitions": [list(entry) for entry in definitions],
     }
 
 
@@ -120,7 +123,7 @@ class RecordCheck:
     def _feed_vote(self, event: StoredEvent, data: dict[str, Any]) -> None:
         number = int(data["approval"])
         approval = self._approval(number)
-        vote = Vote(data["by"], data["vote"], event.at, data["note"], data["digest"])
+        vote = Vote(data["who"], data["vote"], event.at, data["note"], data["digest"])
         if approval is None or vote in approval.votes:
             self._votes.pop((number, vote.voter), None)
         else:
@@ -167,7 +170,7 @@ class RecordCheck:
         yield from self._changed.values()
         yield from self._states.values()
         for number, voter in self._votes:
-            yield f"The vote of {voter} on approval {number} was changed or deleted."
+            yield f"The vote of {name_of(voter)} on approval {number} was changed or deleted."
         for deleted in sorted(self._tokens.keys() - {token.id for token in tokens}):
             yield f"Token {deleted} was deleted."
         for token in tokens:

@@ -34,8 +34,8 @@ ENDS = _with_steps(
 """The state of a run by the event of its end."""
 _OF_RUNS = {*CREATED, *STARTED, *ENDS, SHORTENED, WITHDRAWN}
 _NOT_EVIDENCE = (
-    "reason", "rev", "epoch", "digest", "slot", "slots", "first", "by", "title", "step", "of", "started_at", "worker",
-    "summary", "quote", "error",
+    "reason", "rev", "epoch", "digest", "slot", "slots", "first", "by", "who", "title", "step", "of", "started_at",
+    "worker", "summary", "quote", "error",
 )  # fmt: skip
 """What else events of ends say."""
 Attempts = Mapping[int, Mapping[int, AttemptRow]]
@@ -162,7 +162,7 @@ class RunCheck:
         same = (
             (run.schedule_id, run.planned_at) == (event.schedule_id, event.at)
             and steps == ((int(data["of"]), data["step"]) if "of" in data else (None, 0))
-            and (not data.get("by") or data["by"] == _requester(run))
+            and (not data.get("by") or (data["by"], data.get("who")) == _requester(run))
         )
         return None if same else f"Run {run.id} was changed after it was created."
 
@@ -204,9 +204,11 @@ class RunCheck:
         return self.problem
 
 
-def _requester(run: BoundRun) -> str | None:
-    by = orjson.loads(run.evidence or "{}").get("by")
-    return by.get("name") if isinstance(by, dict) else by  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+def _requester(run: BoundRun) -> tuple[str | None, str | None]:
+    """The name of who requested the run, and who it is. The sender of a call is no principal."""
+    evidence: dict[str, Any] = orjson.loads(run.evidence or "{}")
+    by: Any = evidence.get("by")
+    return (by.get("name"), by.get("who")) if isinstance(by, dict) else (by, evidence.get("who"))  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
 
 
 def _end_problem(

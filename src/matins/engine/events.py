@@ -40,6 +40,7 @@ _KINDS = (
     EventKind("schedule.missed", "One slot or several were missed because no engine was running.", is_terminal=True),
     EventKind("schedule.deleted", "A schedule was deleted. Its history is kept."),
     EventKind("run.planned", "A run was created for a slot. It starts as soon as there is capacity."),
+    EventKind("run.varied", "A run was started with settings of its own."),
     EventKind("run.queued", "A run waits for another run of its schedule."),
     EventKind("run.promoted", "A queued run became ready to start."),
     EventKind("run.deferred", "A run was deferred until a time, or until the condition that blocks it ends."),

@@ -119,7 +119,7 @@ def _approval(event: StoredEvent, data: Data) -> Trouble:
 
 def _undelivered(event: StoredEvent, data: Data) -> Trouble | None:
     name = destination_of(str(data.get("subscription")))
-    if name is None or data.get("by") not in (None, "matins"):
+    if name is None or data.get("who") is not None:
         return None
     error = data.get("error") or data.get("note")
     summary = Sentence(f'Messages do not arrive at the destination "{name}".', error)

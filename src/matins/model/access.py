@@ -11,6 +11,11 @@ Role = Literal["owner", "operator", "viewer", "agent"]
 Right = Literal["read", "run", "change", "approve", "operate", "govern"]
 
 
+PrincipalKind = Literal["person", "file", "webhook", "chat"]
+_NAMED = ("agent", "person", "file")
+"""Kinds that readers are not told: a webhook and a chat are called by kind and name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     role: Role
@@ -21,10 +26,40 @@ class Principal:
     """Rights of the principal, among those of its role; None for all."""
     token: str | None = field(default=None, compare=False)
     """The id of the token that it showed, or that its browser session came from."""
+    kind: PrincipalKind = "person"
+    """What the name is the name of, unless the role or a token says it."""
 
     @property
     def is_human(self) -> bool:
         return self.role != "agent"
+
+    @property
+    def who(self) -> str:
+        """Who it is, by kind and id, as it is stored and compared: a person, an agent and a token may have one name. A
+        token's name follows its id, for readers; it never changes."""
+        if self.role == "agent":
+            return f"agent:{self.name}"
+        if self.token is not None:
+            return f"token:{self.token} {self.name}"
+        return "owner" if self.role == self.name == "owner" else f"{self.kind}:{self.name}"
+
+    @property
+    def signed(self) -> dict[str, str]:
+        """What events say about who did it."""
+        return {"by": self.name, "who": self.who}
+
+
+def name_of(who: str) -> str:
+    """The name that people read, of a principal as it is stored. Matins itself, and the owner, have no kind."""
+    kind, _, name = who.partition(":")
+    if kind == "token":
+        return name.partition(" ")[2]
+    return name if kind in _NAMED else who
+
+
+def signed(who: str) -> dict[str, str]:
+    """What events say about who did it, of a principal as it is stored."""
+    return {"by": name_of(who), "who": who}
 
 
 OWNER = Principal("owner", "owner")

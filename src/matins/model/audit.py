@@ -72,3 +72,30 @@ class BoundRun(NamedTuple):
     reason: str | None
     evidence: str | None
     outcome: str | None
+
+
+class BoundRevision(NamedTuple):
+    """A revision of a schedule: what the log has a digest of."""
+
+    schedule_id: int
+    rev: int
+    agent: str
+    name: str
+    created_by: str
+    creator_role: str
+    creator_run: int | None
+    parent: int | None
+    depth: int
+    author: str | None
+    author_role: str | None
+    definition: str
+
+
+class CurrentRevision(NamedTuple):
+    """The revision that a schedule and its cursor have."""
+
+    schedule_id: int
+    agent: str
+    name: str
+    rev: int
+    cursor_rev: int

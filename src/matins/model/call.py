@@ -56,6 +56,9 @@ class Call(NamedTuple):
     sender: str | None = None
     hops: int = 0
     """The number of schedules that the chain of calls has passed."""
+    signed: str | None = None
+    """The digest of what the sender signed, where its key is not a part of it: the same one is the same call for a day,
+    under whatever key."""
 
 
 class CallRow(NamedTuple):

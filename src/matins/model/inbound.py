@@ -37,7 +37,8 @@ class InboundEndpoint:
     algorithm: Annotated[Algorithm,
         Setting(Choice(get_args(Algorithm)), "Algorithm of the signature (hmac).", "sha512")] = "sha256"
     signed: Annotated[str,
-        Setting(Text(100), "What is signed, with {body} and {timestamp} (hmac).", "{timestamp}.{body}")] = "{body}"
+        Setting(Text(100), "What is signed, with {body}, {timestamp} and {id} (hmac).",
+                "{timestamp}.{body}")] = "{body}"
     timestamp: Annotated[str | None,
         Setting(Text(100), "Header with the time of the signature in seconds (hmac).", "X-Timestamp")] = None
     id: Annotated[str | None,

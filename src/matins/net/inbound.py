@@ -34,6 +34,9 @@ class Scheme(NamedTuple):
     """The headers of a body with an id, signed at an instant in seconds."""
     id: Callable[[InboundEndpoint, Headers, Any], Any]
     """The id of a delivery; None where its body stands for it."""
+    signed: Callable[[InboundEndpoint, Delivery], bytes | None]
+    """What the sender signed, where the id is not a part of it: whoever repeats it can give it another id. None where
+    the id is signed, and where nothing is, because the secret itself is sent."""
     type_header: str | None = None
     """The header with the type; None where the body has it."""
 
@@ -147,26 +150,52 @@ def _sign_gitlab(endpoint: InboundEndpoint, secret: str, body: bytes, key: str, 
 # -- hmac
 
 
+_FILLED = re.compile(r"\{(?:timestamp|id)\}")
+
+
 def _verify_hmac(endpoint: InboundEndpoint, secret: str, delivery: Delivery, now_s: int) -> bool:
-    timestamp = delivery.headers.get(endpoint.timestamp.lower(), "") if endpoint.timestamp else ""
-    if endpoint.timestamp and not _recent(timestamp, now_s):
+    if endpoint.timestamp and not _recent(delivery.headers.get(endpoint.timestamp.lower(), ""), now_s):
+        return False
+    if not _is_bounded(endpoint, _header(delivery, endpoint.id)):
         return False
     given = delivery.headers.get((endpoint.header or "").lower(), "")
-    return _same(_hmac_value(endpoint, secret, delivery.body, timestamp), given)
+    return _same(_hmac_value(endpoint, secret, delivery), given)
 
 
-def _hmac_value(endpoint: InboundEndpoint, secret: str, body: bytes, timestamp: str) -> str:
-    before, _, after = endpoint.signed.replace("{timestamp}", timestamp).partition("{body}")
-    content = before.encode() + body + after.encode()
+def _is_bounded(endpoint: InboundEndpoint, key: str) -> bool:
+    """Whether a signed id ends where it seems to: otherwise the same signature is right for a part of the id, and for
+    an id with a part of the body."""
+    around = endpoint.signed.partition("{id}")
+    if not around[1]:
+        return True
+    return bool(key) and not any(text and text in key for text in (around[0][-1:], around[2][:1]))
+
+
+def _header(delivery: Delivery, name: str | None) -> str:
+    return delivery.headers.get(name.lower(), "") if name else ""
+
+
+def _hmac_content(endpoint: InboundEndpoint, delivery: Delivery) -> bytes:
+    before, _, after = endpoint.signed.partition("{body}")
+    known = {"{timestamp}": _header(delivery, endpoint.timestamp), "{id}": _header(delivery, endpoint.id)}
+    filled = [_FILLED.sub(lambda found: known[found[0]], text).encode(errors="replace") for text in (before, after)]
+    return filled[0] + delivery.body + filled[1]
+
+
+def _hmac_value(endpoint: InboundEndpoint, secret: str, delivery: Delivery) -> str:
+    content = _hmac_content(endpoint, delivery)
     digest = hmac.new(secret.encode(), content, getattr(hashlib, endpoint.algorithm)).digest()
     return (endpoint.prefix or "") + (digest.hex() if endpoint.encoding == "hex" else base64.b64encode(digest).decode())
 
 
 def _sign_hmac(endpoint: InboundEndpoint, secret: str, body: bytes, key: str, now_s: int) -> dict[str, str]:
-    timestamp = str(now_s) if endpoint.timestamp else ""
-    headers = {(endpoint.header or "").lower(): _hmac_value(endpoint, secret, body, timestamp)}
-    headers |= {endpoint.timestamp.lower(): timestamp} if endpoint.timestamp else {}
-    return headers | ({endpoint.id.lower(): key} if endpoint.id else {})
+    headers = {endpoint.timestamp.lower(): str(now_s)} if endpoint.timestamp else {}
+    headers |= {endpoint.id.lower(): key} if endpoint.id else {}
+    return headers | {(endpoint.header or "").lower(): _hmac_value(endpoint, secret, Delivery(headers, body))}
+
+
+def _signed_hmac(endpoint: InboundEndpoint, delivery: Delivery) -> bytes | None:
+    return None if "{id}" in endpoint.signed else _hmac_content(endpoint, delivery)
 
 
 # -- bearer
@@ -193,12 +222,20 @@ def _as_set(endpoint: InboundEndpoint, headers: Headers, document: Any) -> Any:
     return headers.get(endpoint.id.lower()) if endpoint.id else None
 
 
+def _body(endpoint: InboundEndpoint, delivery: Delivery) -> bytes:
+    return delivery.body
+
+
+def _id_counts(endpoint: InboundEndpoint, delivery: Delivery) -> None:
+    return None
+
+
 SCHEMES: Mapping[InboundKind, Scheme] = {
-    "standard": Scheme(_verify_standard, _sign_standard, _in_header("webhook-id")),
-    "github": Scheme(_verify_github, _sign_github, _in_header("x-github-delivery"), "x-github-event"),
-    "stripe": Scheme(_verify_stripe, _sign_stripe, _in_body("id")),
-    "slack": Scheme(_verify_slack, _sign_slack, _in_body("event_id")),
-    "gitlab": Scheme(_verify_gitlab, _sign_gitlab, _in_header("x-gitlab-event-uuid"), "x-gitlab-event"),
-    "hmac": Scheme(_verify_hmac, _sign_hmac, _as_set),
-    "bearer": Scheme(_verify_bearer, _sign_bearer, _as_set),
+    "standard": Scheme(_verify_standard, _sign_standard, _in_header("webhook-id"), _id_counts),
+    "github": Scheme(_verify_github, _sign_github, _in_header("x-github-delivery"), _body, "x-github-event"),
+    "stripe": Scheme(_verify_stripe, _sign_stripe, _in_body("id"), _id_counts),
+    "slack": Scheme(_verify_slack, _sign_slack, _in_body("event_id"), _id_counts),
+    "gitlab": Scheme(_verify_gitlab, _sign_gitlab, _in_header("x-gitlab-event-uuid"), _id_counts, "x-gitlab-event"),
+    "hmac": Scheme(_verify_hmac, _sign_hmac, _as_set, _signed_hmac),
+    "bearer": Scheme(_verify_bearer, _sign_bearer, _as_set, _id_counts),
 }

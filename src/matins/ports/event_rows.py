@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from matins.model.audit import BoundRun, ChainHead, EventLink, SealRow, StoredEvent, WriterRow
+from matins.model.audit import (
+    BoundRevision,
+    BoundRun,
+    ChainHead,
+    CurrentRevision,
+    EventLink,
+    SealRow,
+    StoredEvent,
+    WriterRow,
+)
 from matins.model.rows import AttemptRow, Figures
 from matins.model.subscription import Delivery, DeliveryState, Subscription, SubscriptionState
 
@@ -65,6 +74,20 @@ class HistoryRows(Protocol):
         """All attempts of these runs."""
         ...
 
+    def bound_revision(self, schedule_id: int, rev: int) -> BoundRevision: ...
+    def bound_revisions(self, schedule_ids: Iterable[int]) -> list[BoundRevision]:
+        """All revisions of these schedules."""
+        ...
+
+    def current_revisions(self) -> list[CurrentRevision]:
+        """The revisions of schedules that were ever revised."""
+        ...
+
+    def count_revisions(self) -> int: ...
+    def revisions(self) -> list[tuple[int, int, str, str]]:
+        """Schedule, revision, agent and name of all revisions."""
+        ...
+
     def count_bound(self, since: int) -> list[int]:
         """How many runs were created and how many ended since an instant, and how many attempts started."""
         ...
@@ -96,8 +119,9 @@ class HistoryRows(Protocol):
         """Delete ended runs with their steps. Returns the ids of all of them."""
         ...
 
-    def prune_events(self, before: int) -> int:
-        """Delete the first events of each chain, and return their number. The hash of the last one is kept."""
+    def prune_events(self, before: int, types: Iterable[str]) -> list[StoredEvent] | None:
+        """Delete the first events of each chain, and return those of these types; None when there are none to delete.
+        The hash of the last one is kept."""
         ...
 
     def prune_records(self, before: int, day: str) -> None:

@@ -9,6 +9,7 @@ from matins.errors import InvalidInput
 from matins.model.agent import Agent
 from matins.records.kind import Column, Document, RecordChange, RecordContext, RecordKind
 from matins.records.limits import scope_of
+from matins.records.names import check_agent_name
 from matins.records.storage import POLICIES, resize
 
 _ACCOUNT = "useradd -m robin, and set user: robin; or set isolation: none"
@@ -63,6 +64,7 @@ def _resized(agent: Agent, before: Agent | None, change: RecordChange) -> None:
 
 
 def _changed(agent: Agent, before: Agent | None, change: RecordChange) -> None:
+    check_agent_name(agent, before, change)
     _resized(agent, before, change)
     if before is not None and before.runner != agent.runner:
         _moved(agent, f"runner:{before.runner}", f"runner:{agent.runner}", change)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from matins.errors import Conflict, InvalidInput
 from matins.model.person import Person
 from matins.records.kind import Column, Document, RecordChange, RecordContext, RecordKind
+from matins.records.names import check_person_name
 from matins.records.storage import POLICIES
 
 _RESERVED = ("owner", "matins")
@@ -27,6 +28,7 @@ def _is_address(text: str) -> bool:
 
 
 def _changed(person: Person, before: Person | None, change: RecordChange) -> None:
+    check_person_name(person, before, change)
     for other in change.policies.people.values():
         for field in _UNIQUE:
             value = getattr(person, field)
@@ -45,7 +47,7 @@ def _end_sessions(person: Person, change: RecordChange) -> None:
     """End the browser sessions of a person, and void links that were not opened."""
     from matins.runtime.browser_sessions import end_sessions
 
-    end_sessions(change.transaction, change.now, change.principal.name, person=person.name)
+    end_sessions(change.transaction, change.now, change.principal.who, person=person.name)
 
 
 def _without_addresses(document: Document) -> Document:

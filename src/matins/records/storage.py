@@ -26,18 +26,21 @@ class PolicyStorage:
         return {key: value if isinstance(value, kind.value) else kind.load(key, value) for key, value in held.items()}
 
     def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
+        from matins.engine.audit_definitions import fingerprint
         from matins.engine.settings import redacted
 
-        data, by = kind.dump(value), change.principal.name
-        change.transaction.upsert_policy(kind.kind, key, orjson.dumps(data).decode(), change.now, by)
-        details = {"kind": kind.kind, "name": key, "by": by, "definition": redacted(kind.table, data)}
+        data = kind.dump(value)
+        text = orjson.dumps(data).decode()
+        change.transaction.upsert_policy(kind.kind, key, text, change.now, change.principal.who)
+        details = {"kind": kind.kind, "name": key, **change.principal.signed, "definition": redacted(kind.table, data)}
+        details["fingerprint"] = fingerprint(text)
         change.transaction.events.append(NewEvent(change.now, "policy.set", None, None, details))
         return value
 
     def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
         deleted = change.transaction.delete_policy(kind.kind, key)
         if deleted:
-            details = {"kind": kind.kind, "name": key, "by": change.principal.name}
+            details = {"kind": kind.kind, "name": key, **change.principal.signed}
             change.transaction.events.append(NewEvent(change.now, "policy.deleted", None, None, details))
         return deleted
 
@@ -49,7 +52,7 @@ class DestinationStorage(PolicyStorage):
         """Store the destination. If it was paused because it was gone, it is tried again."""
         name, transaction = f"{NOTICES_PREFIX}{key}", change.transaction
         if find_subscription(transaction, name) is None:
-            horizon, by = transaction.event_horizon(), change.principal.name
+            horizon, by = transaction.event_horizon(), change.principal.who
             transaction.insert_subscription(
                 Subscription(name, "notice", {}, (), horizon, "active", None, change.now, by)
             )
@@ -82,7 +85,7 @@ class LimitStorage:
 def resize(scope: str, size: int, change: RecordChange) -> None:
     """Set the maximum number of concurrent runs of a scope; 0 for no limit."""
     change.transaction.set_limit(scope, size)
-    data = {"scope": scope, "size": size, "by": change.principal.name}
+    data = {"scope": scope, "size": size, **change.principal.signed}
     change.transaction.events.append(NewEvent(change.now, "limit.set", None, None, data))
 
 
@@ -111,7 +114,7 @@ class WebhookStorage:
             transaction.delete_subscription(key)
         horizon = transaction.event_horizon()
         made = Subscription(
-            key, "webhook", target, value.types, horizon, "active", None, change.now, change.principal.name
+            key, "webhook", target, value.types, horizon, "active", None, change.now, change.principal.who
         )
         transaction.insert_subscription(made)
         note_subscription("subscription.created", made, change)
@@ -132,9 +135,12 @@ def find_subscription(transaction: Transaction, name: str) -> Subscription | Non
 
 def note_subscription(event: str, found: Subscription, change: RecordChange, note: str | None = None) -> None:
     """Append an event without secret and path, since every principal can read events."""
+    from matins.engine.audit_definitions import subscription_fingerprint
     from matins.engine.settings import origin
 
-    data: dict[str, Any] = {"subscription": found.name, "kind": found.kind, "by": change.principal.name}
+    data: dict[str, Any] = {"subscription": found.name, "kind": found.kind, **change.principal.signed}
+    if event != "subscription.deleted":
+        data["fingerprint"] = subscription_fingerprint(found)
     if found.kind == "webhook":
         data |= {"to": origin(found.target["url"]), "types": found.types}
     if note is not None:
@@ -149,17 +155,16 @@ class ThrottleStorage:
         return {held.provider: _rate_limit(kind, held) for held in transaction.throttles()}
 
     def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
-        by = change.principal.name
-        throttle = Throttle(key, value.resets_at, change.now, value.affects, value.reason, by)
+        throttle = Throttle(key, value.resets_at, change.now, value.affects, value.reason, change.principal.who)
         held = change.transaction.upsert_throttle(throttle)
-        data = {"provider": key, "resets_at": value.resets_at, "reason": value.reason, "by": by}
+        data = {"provider": key, "resets_at": value.resets_at, "reason": value.reason, **change.principal.signed}
         change.transaction.events.append(NewEvent(change.now, "throttle.set", None, None, data))
         return _rate_limit(kind, held)
 
     def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
         deleted = change.transaction.delete_throttle(key)
         if deleted:
-            data = {"provider": key, "by": change.principal.name}
+            data = {"provider": key, **change.principal.signed}
             change.transaction.events.append(NewEvent(change.now, "throttle.deleted", None, None, data))
         return deleted
 

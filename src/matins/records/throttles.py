@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from matins.errors import InvalidInput
+from matins.model.access import name_of
 from matins.model.settings import Instant, Names, Setting, Text
 from matins.records.kind import Column, Document, RecordContext, RecordKind
 from matins.records.storage import ThrottleStorage
@@ -38,7 +39,7 @@ def _state(transaction: "Transaction", now: int) -> "Callable[[RateLimit], Docum
 
     held = {throttle.provider: throttle for throttle in transaction.throttles()}
     return lambda limit: {
-        "activated_at": to_datetime(held[limit.provider].activated_at), "by": held[limit.provider].by
+        "activated_at": to_datetime(held[limit.provider].activated_at), "by": name_of(held[limit.provider].by)
     }  # fmt: skip
 
 

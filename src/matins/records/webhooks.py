@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from matins.errors import Conflict, Example, InvalidInput
+from matins.model.access import name_of
 from matins.model.settings import Names, Secret, Setting, Url
 from matins.model.subscription import is_reserved
 from matins.records.kind import Column, Document, RecordContext, RecordKind
@@ -53,7 +54,7 @@ def _state(transaction: "Transaction", now: int) -> "Callable[[Webhook], Documen
 
     def state(hook: Webhook) -> Document:
         held = found[hook.name]
-        created = {"created_at": to_datetime(held.created_at), "created_by": held.created_by}
+        created = {"created_at": to_datetime(held.created_at), "created_by": name_of(held.created_by)}
         return {"state": held.state, "note": held.note, **created}
 
     return state

@@ -187,13 +187,13 @@ def _void_approval(transaction: Transaction, approval: Approval, now: int, why: 
 
 
 def authors_of(transaction: Transaction, compiled: CompiledSchedule, run_id: int) -> list[tuple[str, str]]:
-    """(name, role) of everyone involved in a run: who started it manually, changed its settings, or created the
+    """(who, role) of everyone involved in a run: who started it manually, changed its settings, or created the
     schedule."""
     found: list[tuple[str, str]] = []
     run = transaction.run(run_id)
     by = orjson.loads(run.evidence).get("by") if run and run.evidence else None
     if by and "role" in by:  # a call has no role: its sender is no principal
-        found.append((by["name"], by["role"]))
+        found.append((by["who"], by["role"]))
     for approval in transaction.approvals_of_run(run_id):
         if approval.kind == "run" and approval.rev == compiled.rev:  # asked again: approvers may have edited the run
             found += authors(approval)
@@ -201,7 +201,7 @@ def authors_of(transaction: Transaction, compiled: CompiledSchedule, run_id: int
     schedule = transaction.schedule(compiled.schedule_id)
     if schedule is not None:
         found.append((schedule.created_by, schedule.creator_role))
-    return list(dict.fromkeys((name, role) for name, role in found))
+    return list(dict.fromkeys((who, role) for who, role in found))
 
 
 def settings_digest(compiled: CompiledSchedule) -> str:

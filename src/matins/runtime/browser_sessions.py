@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from matins.model.access import signed
 from matins.model.rows import NewEvent
 from matins.ports import Transaction
 
@@ -18,5 +19,5 @@ def end_sessions(
     """End one session, those that came from a token, or those of a person. Returns their ids."""
     ended = transaction.end_sessions(session_id, token, person, now)
     for found in ended:
-        transaction.events.append(NewEvent(now, "session.ended", None, None, {"session": found, "by": by}))
+        transaction.events.append(NewEvent(now, "session.ended", None, None, {"session": found, **signed(by)}))
     return ended

@@ -8,6 +8,8 @@ from matins.engine.calls import MAX_HOPS, Match, listening, match_call
 from matins.engine.gates import ALL, BITS, Candidate, Facts, Verdict, judge
 from matins.engine.gates.ended import ENDED
 from matins.engine.gates.paused import PAUSED
+from matins.engine.when.durations import DAY_MS
+from matins.model.access import name_of, signed
 from matins.model.call import ANY_CHANNEL, Call, CallOutcome
 from matins.model.rows import NewEvent
 from matins.model.run import RunState
@@ -22,6 +24,8 @@ from matins.runtime.rows import schedule_record
 DEBOUNCING = "debouncing"
 MAX_DEBOUNCED = 10
 """A run waits again after each of this many calls. Further calls join it until it starts."""
+SIGNED_MS = DAY_MS
+"""How long a call is known by what was signed. Keys are known for as long as calls are kept."""
 _NOT_LISTENING = ("pending", "rejected", "removed")
 _AT_ONCE = BITS[PAUSED.name] | BITS[ENDED.name]
 """The gates that are judged before a run waits for further calls. The others are judged after the wait."""
@@ -38,13 +42,15 @@ class Fired(NamedTuple):
 def fire(
     transaction: Transaction, catalog: Catalog, call: Call, now: int, by: str, ignored: str | None = None
 ) -> Fired:
-    """Record the call, and a run for each schedule that it concerns. A known key changes nothing.
+    """Record the call, and a run for each schedule that it concerns. A known key changes nothing; nor does what was
+    signed within the last day, since whoever repeats it may have chosen another key.
 
     `by` is who fired it. `ignored` is the reason why the call concerns no schedule, if that is known before.
     """
-    call_id = transaction.insert_call(call, now)
-    if call_id is None:  # another transaction with this key has committed
-        known = transaction.call_by_key(call.source, call.name, call.key)
+    first = None if call.signed is None else transaction.claim_signed(call, now, now - SIGNED_MS)
+    call_id = transaction.insert_call(call, now) if first is None else None
+    if call_id is None:  # another transaction with this key, or with what was signed, has committed
+        known = transaction.call_by_key(call.source, call.name, first or call.key)
         assert known is not None, call.key
         return Fired(known.id, True)
     reasons = [ignored] if ignored else []
@@ -61,7 +67,7 @@ def fire(
     reason = None if runs else " ".join(reasons)[:500] or "No schedule listens to this call."
     transaction.set_call_outcome(call_id, outcome, reason)
     data = {"call": str(call_id), "source": call.source, "name": call.name, "key": call.key, "outcome": outcome,
-            "reason": reason, "runs": [str(run) for run in runs], "by": by}  # fmt: skip
+            "reason": reason, "runs": [str(run) for run in runs], **signed(by)}  # fmt: skip
     transaction.events.append(NewEvent(now, "call.received", None, None, data))
     return Fired(call_id, False)
 
@@ -139,7 +145,7 @@ class _Reply(NamedTuple):
         transaction, schedule, now = self.transaction, self.schedule, self.now
         policies = self.catalog.policies(transaction)
         if schedule.creator_role == "agent":
-            least = policies.rules_for(schedule.created_by).min_interval_ms
+            least = policies.rules_for(name_of(schedule.created_by)).min_interval_ms
             last = transaction.last_planned(schedule.id, now - least)
             if last is not None:
                 return Verdict(RunState.SKIPPED, "min_interval", {"until": last + least})

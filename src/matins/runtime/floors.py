@@ -6,6 +6,7 @@ It holds for a chain: a schedule with all that descends from it. A chain of one-
 from __future__ import annotations
 
 from matins.engine.policies import Policies
+from matins.model.access import name_of
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 
@@ -26,7 +27,7 @@ class Floors:
         """When the next run of this schedule may start: `now`, or later."""
         if item.creator is None or item.step:  # the steps of a run are one run
             return now
-        floor = policies.rules_for(item.creator).min_interval_ms - _TOLERANCE_MS
+        floor = policies.rules_for(name_of(item.creator)).min_interval_ms - _TOLERANCE_MS
         chain = transaction.last_chain_start(item.schedule_id, now - floor, now)
         root = chain.root or item.schedule_id
         last = max(chain.started_at or 0, self._started.get(root, 0))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from matins.engine.audit import PRUNED, pruned_record, pruning_of
+from matins.engine.audit_definitions import DEFINING, carried
 from matins.engine.audit_runs import RUNS_PRUNED, id_ranges
 from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
 from matins.model.rows import NewEvent
 from matins.ports import Store, Transaction
+from matins.runtime.calls import SIGNED_MS
 
 _SEAL_MS = 1_000
 _PRUNE_MS = 3_600_000
@@ -57,16 +59,16 @@ class Maintenance:
             if old:
                 gone = {"runs": id_ranges(transaction.delete_runs(old))}
                 transaction.events.append(NewEvent(now, RUNS_PRUNED, None, None, gone))
-            transaction.prune_calls(now - _CALL_BODY_MS, now - _CALL_MS)
+            transaction.prune_calls(now - _CALL_BODY_MS, now - _CALL_MS, now - SIGNED_MS)
             transaction.prune_incidents(now - _INCIDENT_MS, now - DAY_MS)
         return len(old)
 
     def _prune_log(self, transaction: Transaction, before: int, now: int) -> None:
         earlier = pruning_of(transaction.last_of_type(PRUNED))
-        pruned = transaction.prune_events(before)
+        pruned = transaction.prune_events(before, DEFINING)
         transaction.prune_records(before, rfc3339(before - _ZONES_MS)[:10])
-        if pruned:
+        if pruned is not None:
             seal = transaction.prune_seals(_SEAL_BATCH)
             tokens, old = transaction.tokens(), transaction.approvals_before(before)
-            data = pruned_record(before, transaction.writers(), tokens, old, seal, earlier)
+            data = pruned_record(before, transaction.writers(), tokens, old, carried(pruned), seal, earlier)
             transaction.events.append(NewEvent(now, PRUNED, None, None, data))

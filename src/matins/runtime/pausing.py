@@ -5,6 +5,7 @@ from __future__ import annotations
 from matins.engine.gates import Facts, touched_gates
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.when.triggers import Trigger
+from matins.model.access import signed
 from matins.model.rows import NewEvent, ScheduleRow
 from matins.model.schedule import HELD_STATES, ScheduleRecord
 from matins.ports import Transaction
@@ -45,7 +46,7 @@ def pause(
     transaction.set_paused_until(schedule_id, until)
     transaction.replace_cursor(schedule_id, next_slot, None, rev, paused=True, waiting=waiting)
     transaction.suspend_runs(schedule_id)
-    data = {"by": by, "note": note, "until": until}
+    data = {**signed(by), "note": note, "until": until}
     transaction.events.append(NewEvent(now, "schedule.paused", schedule_id, None, data))
     return True
 
@@ -73,7 +74,7 @@ def resume(transaction: Transaction, schedule: ScheduleRecord, compiled: Compile
     transaction.replace_cursor(schedule.id, slot, compiled.timetable.due_at(schedule.id, slot), schedule.rev)
     transaction.resume_runs(schedule.id, now)
     transaction.promote([schedule.id], now)
-    transaction.events.append(NewEvent(now, "schedule.resumed", schedule.id, None, {"by": by}))
+    transaction.events.append(NewEvent(now, "schedule.resumed", schedule.id, None, signed(by)))
 
 
 def _resumed(transaction: Transaction, schedule: ScheduleRecord, trigger: Trigger, now: int) -> int | None:

@@ -32,6 +32,8 @@ def insert_requested_run(
     if verdict is not None and verdict.cancel:
         end_runs(transaction, catalog, verdict.cancel, now, "cancelled_by_newer")
     data: dict[str, Any] = {"by": by["name"], "reason": planned.reason, "slot": None}
+    if "who" in by:
+        data["who"] = by["who"]
     if not planned.state.live:
         data |= end_facts(compiled.rev, None)
     transaction.events.append(NewEvent(now, INITIAL_STATES[planned.state], compiled.schedule_id, run_id, data))

@@ -32,6 +32,7 @@ from matins.engine.transitions import (
     Transition,
 )
 from matins.engine.when.triggers import compile_trigger
+from matins.model.access import signed
 from matins.model.rows import NewEvent, NextSlot, StartedRun, StateChange, from_tuple
 from matins.model.run import RunState
 from matins.model.thread import ThreadAssignment
@@ -162,7 +163,7 @@ def end_runs(
     rows += transaction.live_runs(transaction.live_steps([row.id for row in rows]))
     compiled = catalog.compiled(transaction, {row.key for row in rows})
     workers = {worker.id for worker in transaction.workers()} if rows else set[int]()
-    author = {name: value for name, value in (("by", by), ("note", note)) if value is not None}
+    author = ({} if by is None else signed(by)) | ({} if note is None else {"note": note})
     changes: list[RunChange] = []
     for row in rows:
         item = compiled.get(row.key)

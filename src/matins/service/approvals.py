@@ -11,6 +11,7 @@ from matins.api.results import Approval, Run
 from matins.api.results import Vote as VoteResult
 from matins.engine.approvals import approval_request, authors, eligible_count, refusal_reason, tally
 from matins.engine.audit import approval_digest
+from matins.engine.audit_definitions import revision_fingerprint
 from matins.engine.gates.paused import BY_BUDGET
 from matins.engine.policies import Policies
 from matins.engine.schedules import AGENT_JOB, SETTINGS, encode
@@ -19,7 +20,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound, Stale
 from matins.executors.isolation import NOT_ISOLATED
 from matins.model import approval as model
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of, signed
 from matins.model.approval import ApprovalState, Vote
 from matins.model.budget import BudgetUsage
 from matins.model.job import JobTypes
@@ -124,7 +125,7 @@ class Approvals:
             if renewed is not None:  # nobody has seen what would run now
                 asked = renewed
             elif refusal_reason(asked, principal) is None:  # otherwise the principal, as editor, cannot approve it
-                self._vote(transaction, asked, principal, Vote(principal.name, vote, now, note, asked.digest))
+                self._vote(transaction, asked, principal, Vote(principal.who, vote, now, note, asked.digest))
             asked = _get(transaction.approval(asked.id), asked.id)
         self.core.notify()
         return asked
@@ -144,7 +145,7 @@ class Approvals:
     def _vote(self, transaction: Transaction, asked: model.Approval, principal: Principal, vote: Vote) -> None:
         transaction.upsert_vote(asked.id, vote)
         asked = _get(transaction.approval(asked.id), asked.id)
-        ballot = {"vote": vote.vote, "by": vote.voter, "note": vote.note, "digest": vote.digest}
+        ballot = {"vote": vote.vote, **signed(vote.voter), "note": vote.note, "digest": vote.digest}
         data = {"approval": str(asked.id), **ballot}
         transaction.events.append(NewEvent(vote.at, "approval.voted", asked.schedule_id, asked.run_id, data))
         outcome = tally(asked)
@@ -184,7 +185,13 @@ class Approvals:
                 hint="Read it again, then answer.",
             )
         event = "approval.approved" if granted else "approval.denied"
-        data = {"approval": str(asked.id), "by": [v.voter for v in asked.votes], "digest": asked.digest}
+        voters = [v.voter for v in asked.votes]
+        data = {
+            "approval": str(asked.id),
+            "by": [name_of(who) for who in voters],
+            "who": voters,
+            "digest": asked.digest,
+        }
         transaction.events.append(NewEvent(now, event, asked.schedule_id, asked.run_id, data))
         if asked.kind == "run":
             answer_run(transaction, self.core.catalog, asked, granted, now, "denied", DENY)
@@ -213,9 +220,9 @@ class Approvals:
                 hint="Read it again, then answer.",
             )
         if granted:
-            resume(transaction, schedule, compiled, now, principal.name)
+            resume(transaction, schedule, compiled, now, principal.who)
         else:
-            reject(transaction, self.core.catalog, asked, now, "denied", principal.name)
+            reject(transaction, self.core.catalog, asked, now, "denied", principal.who)
 
     def _grant_budget(self, transaction: Transaction, asked: model.Approval, principal: Principal, now: int) -> None:
         """Resume all schedules that wait for this budget, and grant its amount again for this period."""
@@ -224,7 +231,7 @@ class Approvals:
         for schedule_id in (asked.schedule_id, *others_waiting(transaction, policies, asked, now)):
             schedule = self.core.schedule(transaction, schedule_id)
             if schedule.state == "paused" and schedule.paused_by == BY_BUDGET:  # a pause by a person stays
-                resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.name)
+                resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.who)
         transaction.lock_policies()  # budget usage is locked last
         for budget in policies.budgets:
             if budget.name == place.get("budget"):
@@ -248,8 +255,15 @@ class Approvals:
         new = _requested_again(asked, compiled, policies, principal, now)
         _check_answerable(new, principal)
         number = transaction.insert_approval(new)
-        data = {"approval": str(number), "instead_of": str(asked.id), "by": principal.name, "settings": sorted(edits)}
+        data: dict[str, Any] = {
+            "approval": str(number),
+            "instead_of": str(asked.id),
+            **principal.signed,
+            "settings": sorted(edits),
+        }
         data["record"] = approval_digest(new)
+        data["rev"] = compiled.rev
+        data["fingerprint"] = revision_fingerprint(transaction.bound_revision(schedule.id, compiled.rev))
         transaction.events.append(NewEvent(now, "approval.edited", schedule.id, asked.run_id, data))
         return _get(transaction.approval(number), number)
 
@@ -284,7 +298,7 @@ class Approvals:
             transaction.set_run_revision(asked.run_id, rev)
         else:
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
-            transaction.set_author(schedule.id, rev, principal.name, principal.role)
+            transaction.set_author(schedule.id, rev, principal.who, principal.role)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, rev, paused=True)
             _move_waiting_runs(transaction, schedule.id, asked.rev, rev)
             listen(self.core, transaction, [schedule.id])
@@ -318,7 +332,7 @@ def _requested_again(
     describes = compiled.timetable.trigger.describe()
     changed = approval_request(compiled.agent, compiled.name, compiled.definition, asked.request.get("slot"), describes)
     gone = {name: None for name in asked.request if name in SETTINGS and name not in changed}
-    editor = {"edited_by": principal.name, "involved": [*authors(asked), (principal.name, principal.role)]}
+    editor = {"edited_by": principal.name, "involved": [*authors(asked), (principal.who, principal.role)]}
     about: dict[str, Any] = {"files": {}, "outside": [], **approval_requests.about_agent(compiled, policies)}
     request = {**asked.request, **gone, **changed, **about, **editor, "instead_of": str(asked.id)}
     item: dict[str, Any] | None = asked.request.get("work_item")
@@ -351,6 +365,13 @@ def _get(approval: model.Approval | None, approval_id: int) -> model.Approval:
     return approval
 
 
+def _readable(request: dict[str, Any]) -> dict[str, Any]:
+    """The request with names of principals that people read."""
+    if "involved" not in request:
+        return request
+    return {**request, "involved": [(name_of(who), role) for who, role in request["involved"]]}
+
+
 def approval_result(approval: model.Approval) -> Approval:
     return Approval(
         id=str(approval.id),
@@ -364,12 +385,12 @@ def approval_result(approval: model.Approval) -> Approval:
         approvers=list(approval.approvers),
         required=approval.needed,
         default=approval.default,
-        requested_by=approval.requested_by,
+        requested_by=name_of(approval.requested_by),
         requester_role=approval.requester_role,
         requested_at=to_datetime(approval.requested_at),
         expires_at=to_datetime(approval.expires_at),
         state=approval.state,
         decided_at=to_datetime(approval.decided_at),
-        request=approval.request,
-        votes=[VoteResult(v.voter, v.vote, to_datetime(v.at), v.note, v.digest) for v in approval.votes],
+        request=_readable(approval.request),
+        votes=[VoteResult(name_of(v.voter), v.vote, to_datetime(v.at), v.note, v.digest) for v in approval.votes],
     )

@@ -12,7 +12,7 @@ from matins.engine.money import format_money
 from matins.engine.reasons import local_time
 from matins.engine.when.durations import DAY_MS, MINUTE_MS, format_duration
 from matins.engine.when.triggers import to_datetime, to_ms
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of
 from matins.model.agent import Agent
 from matins.model.counting import counted
 from matins.model.run import RunRecord, RunState
@@ -112,7 +112,7 @@ class Attention:
             about = {"run": "the run of", "schedule": "the schedule", "budget": "more budget for"}[asked.kind]
             yield AttentionItem(
                 "approval",
-                f"Approval {asked.id}: {asked.requested_by} asks for {about} {schedule.name}.",
+                f"Approval {asked.id}: {name_of(asked.requested_by)} asks for {about} {schedule.name}.",
                 f"matins approvals show {asked.id}",
                 schedule_id=str(schedule.id),
                 schedule=schedule.name,

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from matins.api.results import Audit as AuditResult
 from matins.engine.audit import PRUNED, RecordCheck, pruning_of, writer_problems
+from matins.engine.audit_definitions import DefinitionCheck, Stored, named, revision_key
 from matins.engine.audit_runs import CREATED, ENDS, STARTED, RunCheck
 from matins.errors import InvalidInput
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of
 from matins.model.approval import Approval
 from matins.model.audit import StoredEvent, WriterRow
 from matins.model.rows import AttemptRow
@@ -60,6 +61,7 @@ class _Verification:
         self._approvals: dict[int, Approval | None] = {}
         self._reading: Transaction | None = None
         self._runs = RunCheck(self._pruning.before)
+        self._definitions = DefinitionCheck()
 
     def undisturbed(self) -> bool:
         """Whether nothing was pruned meanwhile."""
@@ -105,6 +107,8 @@ class _Verification:
         for attempt in transaction.bound_attempts(ids):
             attempts.setdefault(attempt.run_id, {})[attempt.epoch] = attempt
         self._runs.feed(page, {run.id: run for run in transaction.bound_runs(ids)}, attempts)
+        revisions, schedules = self._definitions.revised(page)
+        self._definitions.compare(revisions, transaction.bound_revisions(schedules) if schedules else ())
         for event in page:
             records.feed(event)
 
@@ -125,13 +129,25 @@ class _Verification:
         if changed is not None:
             yield changed
         yield from records.problems(transaction.tokens())
+        yield from self._definitions.problems(
+            Stored(
+                transaction.current_revisions(),
+                transaction.policies(),
+                transaction.limits(),
+                transaction.subscriptions(),
+            )
+        )
+        if transaction.count_revisions() != len(self._definitions.seen):
+            for schedule, rev, agent, name in transaction.revisions():
+                if revision_key(schedule, rev) not in self._definitions.seen:
+                    yield f"schedule {named(agent, name)}: its revision {rev} is not in the log."
         if transaction.count_bound(since) != self._runs.counts:  # finding them takes memory
             yield from _absent(f"Run {run}" for run in transaction.unlogged_runs(since, CREATED, ENDS))
             attempts = transaction.unlogged_attempts(since, STARTED)
             yield from _absent(f"Attempt {epoch} of run {run}" for run, epoch in attempts)
         yield from _absent(f"Approval {number}" for number in transaction.unlogged_approvals(since))
         votes = transaction.unlogged_votes(since)
-        yield from _absent(f"The vote of {voter} on approval {number}" for number, voter in votes)
+        yield from _absent(f"The vote of {name_of(voter)} on approval {number}" for number, voter in votes)
 
     def _seal_problems(self) -> Iterator[str]:
         known = self._noted is None

@@ -41,9 +41,12 @@ class Calls:
         type: str | None = None,  # noqa: A002 - the name that senders use
         text: str | None = None,
         sender: str | None = None,
+        signed: str | None = None,
     ) -> Call:
         _check_source(source)
-        call = model.Call(source, check_name("name", name), _checked_key(key), _checked_body(body), type, text, sender)
+        key, signed = _checked_key("key", key), None if signed is None else _checked_key("signed", signed)
+        name, body = check_name("name", name), _checked_body(body)
+        call = model.Call(source, name, key, body, type, text, sender, signed=signed)
         return self._fire(principal, call)
 
     def list(
@@ -77,7 +80,7 @@ class Calls:
     def _fire(self, principal: Principal, call: model.Call) -> Call:
         now, core = self.core.clock.now_ms(), self.core
         with core.store.transaction(now) as transaction:
-            fired = fire(transaction, core.catalog, call, now, principal.name, self._ignored(transaction, call))
+            fired = fire(transaction, core.catalog, call, now, principal.who, self._ignored(transaction, call))
             row, runs = self._row(transaction, fired.call_id), transaction.runs_of_calls([fired.call_id])
             result = _result(row, runs, duplicate=fired.duplicate)
         core.notify()
@@ -139,10 +142,10 @@ def _check_source(source: str) -> None:
         raise InvalidInput("Only the end of a run makes a call of a schedule.", value=source, field="source", hint=hint)
 
 
-def _checked_key(key: str) -> str:
+def _checked_key(field: str, key: str) -> str:
     if not key or len(key) > _MAX_KEY_LENGTH or not key.isprintable():
-        message = f'"key" must be text of 1 to {_MAX_KEY_LENGTH} printable characters.'
-        raise InvalidInput(message, value=key[:60], field="key", hint="Shorten it.")
+        message = f'"{field}" must be text of 1 to {_MAX_KEY_LENGTH} printable characters.'
+        raise InvalidInput(message, value=key[:60], field=field, hint="Shorten it.")
     return key
 
 

@@ -103,7 +103,7 @@ class ChatRecords:
     @property
     def principal(self) -> Principal:
         """Who fires the calls of messages. Their senders are checked before."""
-        return Principal("operator", f"chat:{self.service}", rights=frozenset({"operate"}))
+        return Principal("operator", self.service, rights=frozenset({"operate"}), kind="chat")
 
     def listens(self, channel: str) -> bool:
         """Whether a schedule listens to the messages of a channel."""

@@ -120,7 +120,7 @@ def _is_old(at: int, now: int) -> bool:
 
 
 def _owner_of(principal: Principal) -> str:
-    return f"{principal.role}:{principal.name}"
+    return principal.who
 
 
 def _check_key(key: str) -> None:

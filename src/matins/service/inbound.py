@@ -20,7 +20,6 @@ from matins.engine.call_filter import mapping_of
 from matins.engine.calls import Match, listening, match_call
 from matins.engine.jobs import full_prompt
 from matins.engine.prompts import CallContext, PromptContext, build_prompt
-from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidInput, NotFound
 from matins.executors.secrets import resolve
 from matins.model import call as model
@@ -89,9 +88,8 @@ class InboundReceiver:
         if endpoint.kind == "slack" and asked.get("type") == "url_verification":
             return Received(None, str(asked.get("challenge", ""))[:1_000])
         self._check_rate(endpoint)
-        with self._store.reading() as transaction:
-            call = call_of(transaction, endpoint, delivery, document, now)
-        principal = Principal("operator", f"webhook:{name}", rights=frozenset({"operate"}))
+        call = call_of(endpoint, delivery, document, now)
+        principal = Principal("operator", name, rights=frozenset({"operate"}), kind="webhook")
         given = {name: value for name, value in call._asdict().items() if name != "hops" and value is not None}
         return Received(self._caller.call(principal, USE_CASES["calls.fire"], given))
 
@@ -173,28 +171,21 @@ def _children(item: Any) -> Iterable[Any]:
     return cast("list[Any]", item) if isinstance(item, list) else ()
 
 
-def call_of(
-    transaction: Transaction, endpoint: InboundEndpoint, delivery: Delivery, document: Any, now: int
-) -> model.Call:
-    """The call of a verified delivery."""
-    given = SCHEMES[endpoint.kind].id(endpoint, delivery.headers, document)
+def call_of(endpoint: InboundEndpoint, delivery: Delivery, document: Any, now: int) -> model.Call:
+    """The call of a verified delivery. One without an id is known by its body."""
+    scheme = SCHEMES[endpoint.kind]
+    given, signed = scheme.id(endpoint, delivery.headers, document), scheme.signed(endpoint, delivery)
     if given is None or given == "":
-        key = _key_of_body(transaction, endpoint.name, delivery.body, now)
+        signed = delivery.body
+        key = f"sha256:{sha256(signed).hexdigest()}:{now}"
     else:
         key = str(given)
         fits = len(key) <= _MAX_KEY_LENGTH and key.isprintable()
         key = key if fits else f"sha256:{sha256(key.encode(errors='replace')).hexdigest()}"
     kind = delivery_type(endpoint, delivery.headers, document)
     kind = kind[:_MAX_KEY_LENGTH] if kind and kind.isprintable() else None
-    return model.Call("webhook", endpoint.name, key, document, kind)
-
-
-def _key_of_body(transaction: Transaction, name: str, body: bytes, now: int) -> str:
-    """A key for deliveries without an id: the same body within 24 hours is the same delivery."""
-    digest, day = sha256(body).hexdigest(), now // DAY_MS
-    before = f"sha256:{digest}:{day - 1}"
-    known = transaction.call_by_key("webhook", name, before)
-    return before if known is not None and known.at > now - DAY_MS else f"sha256:{digest}:{day}"
+    digest = None if signed is None else sha256(signed).hexdigest()
+    return model.Call("webhook", endpoint.name, key, document, kind, signed=digest)
 
 
 @dataclass(frozen=True)
@@ -221,7 +212,7 @@ class Inbound:
                 raise NotFound(f'There is no inbound endpoint "{name}".', value=name, field="name")
             delivery = self._signed(endpoint, {} if body is None else body, type, now)
             document = parse_body(delivery)
-            call = call_of(transaction, endpoint, delivery, document, now)
+            call = call_of(endpoint, delivery, document, now)
             schedules = self._schedules(transaction, call)
         fired = None if dry_run else self._fire(principal, call)
         reason = None if fired is None else fired.reason
@@ -244,6 +235,7 @@ class Inbound:
         return delivery
 
     def _fire(self, principal: Principal, call: model.Call) -> Call:
+        """Fire the call of a test. It stands for itself: a delivery with the same body is another call."""
         return self.calls.fire(principal, call.source, call.name, call.key, body=call.body, type=call.type)
 
     def _schedules(self, transaction: Transaction, call: model.Call) -> list[TestedSchedule]:

@@ -54,7 +54,7 @@ class Incidents:
             if row.state == "open":
                 row = engine.acknowledge(row, principal.name, now)
                 transaction.update_incident(row)
-                data = {**incident_event_data(row), "by": principal.name}
+                data = {**incident_event_data(row), **principal.signed}
                 event = NewEvent(now, "incident.acknowledged", row.schedule_id or None, row.run_id, data)
                 transaction.events.append(event)
             (result,) = _results(transaction, [row])

@@ -92,7 +92,7 @@ class Missions:
         with self.core.store.transaction(now) as transaction:
             schedule = self.core.schedule_for(transaction, principal, name, agent)
             live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
-            end_runs(transaction, self.core.catalog, live, now, "mission_aborted", principal.name)
+            end_runs(transaction, self.core.catalog, live, now, "mission_aborted", principal.who)
         self.core.notify()
         return self._unpaused(principal, name, agent)
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from matins.api.results import Pause
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of
 from matins.model.overview import PausedSchedule
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
@@ -66,7 +66,7 @@ class Pauses:
         if present.state != "active":  # somebody was faster
             return
         self.changes.plan_due(transaction, present, now)
-        if pause(transaction, schedule.id, now, principal.name, note, until):
+        if pause(transaction, schedule.id, now, principal.who, note, until):
             transaction.set_pause(schedule.id, pause_id)
 
     def pauses(self, principal: Principal) -> builtins.list[Pause]:
@@ -114,7 +114,7 @@ def _result(rows: Sequence[PausedSchedule]) -> Pause:
     return Pause(
         id=first.pause_id,
         note=first.note,
-        by=first.paused_by,
+        by=name_of(first.paused_by),
         at=to_datetime(first.paused_at),
         until=to_datetime(first.paused_until),
         schedules=[_full_name(row) for row in rows],

@@ -9,7 +9,7 @@ from matins.api.use_case import UseCase
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.schedules import SETTINGS, STEP_SETTINGS
 from matins.errors import NotAllowed
-from matins.model.access import Principal, Right, Role
+from matins.model.access import Principal, Right, Role, name_of
 from matins.model.schedule import ScheduleRecord
 from matins.model.settings import Table
 
@@ -62,7 +62,7 @@ def check_own(principal: Principal, schedule: ScheduleRecord) -> None:
     """Raise unless the principal may change this schedule. Agents change only schedules that they created."""
     if principal.role != "agent":
         return
-    if schedule.creator_role != "agent" or schedule.created_by != principal.name:
+    if schedule.creator_role != "agent" or schedule.created_by != principal.who:
         raise NotAllowed(
             f'"{schedule.name}" was not made by {principal.name}.',
             value=schedule.name,
@@ -73,11 +73,13 @@ def check_own(principal: Principal, schedule: ScheduleRecord) -> None:
 
 def check_not_stopped(principal: Principal, schedule: ScheduleRecord) -> None:
     """Raise if an agent would resume a schedule that a person, failures or a budget paused."""
-    stopped = schedule.state in ("paused", "broken") and schedule.paused_by != principal.name
+    stopped = schedule.state in ("paused", "broken") and schedule.paused_by != principal.who
     if principal.role == "agent" and stopped:
-        by = {BY_FAILURES: "its failures", BY_BUDGET: "its budget"}.get(schedule.paused_by or "", schedule.paused_by)
+        by = {BY_FAILURES: "its failures", BY_BUDGET: "its budget"}.get(
+            schedule.paused_by or "", name_of(schedule.paused_by or "")
+        )
         message = f'"{schedule.name}" was paused by {by}.'
-        raise NotAllowed(message, value=schedule.paused_by, field="name", hint="Ask the owner.")
+        raise NotAllowed(message, value=by, field="name", hint="Ask the owner.")
 
 
 def check_owner_only(principal: Principal, settings: Mapping[str, Any], *, editing: bool) -> None:

@@ -58,16 +58,17 @@ class Previews:
         addition = self.additions.prepare(principal, now, given, create_agent=create_agent)
         with self.core.store.reading() as transaction:
             draft = addition.named(transaction)
-            row = self.proposals.authorship(transaction, principal, [draft], lock=False).row(draft, 0)
+            row, waits = self.proposals.authorship(transaction, principal, [draft], lock=False).row(draft, 0, now)
             check_available(transaction, [row])
             policies, definition = self.core.catalog.policies(transaction), draft.timetable.definition
             forecast = forecast_result(transaction, policies, _as_added(row, draft, now), draft.timetable, count, now)
+        notes = [f'It would create the agent "{one.name}" with the runner {one.runner}.' for one in addition.agents]
         return NewForecast(
             forecast=forecast,
             settings=schedule_settings(definition),
             needs_approval=row.state == "pending",
             highlights=notable_settings(definition) if row.state == "pending" else [],
-            notes=[f'It would create the agent "{one.name}" with the runner {one.runner}.' for one in addition.agents],
+            notes=notes if waits is None else [*notes, waits],
         )
 
     def preview(self, principal: Principal, name: str, *, count: int = 5, agent: str | None = None) -> Forecast:

@@ -8,7 +8,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from matins.engine.agent_rules import AgentRules, check_rules, limit_lifetime, needs_no_approval, notable_settings
+from matins.engine.agent_rules import (
+    AgentRules,
+    check_rules,
+    limit_lifetime,
+    needs_no_approval,
+    notable_settings,
+    standing_reason,
+)
 from matins.engine.jobs import wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.schedules import OWN_SETTINGS, references
@@ -18,7 +25,7 @@ from matins.engine.validation import nearest
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, NotAllowed
 from matins.executors.command_checks import check_command
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of
 from matins.model.agent import Target
 from matins.model.approval import Approval
 from matins.model.job import JobType, JobTypes
@@ -50,17 +57,33 @@ class Authorship(NamedTuple):
     """None unless the author is an agent."""
     here: Target | None = None
     """The thread of the agent's run."""
+    last_one_shot: int | None = None
+    """When the rules approved the last one-shot that the agent made outside a run."""
 
-    def row(self, draft: Draft, schedule_id: int) -> NewSchedule:
+    @property
+    def stands(self) -> bool:
+        """Whether the author is an agent outside a run: a client with a token of its own."""
+        return self.rules is not None and self.run_id is None
+
+    def waits(self, now: int) -> str | None:
+        """Why a person decides about a one-shot that the rules would approve; None if they do."""
+        if not self.stands or self.rules is None:
+            return None
+        return standing_reason(self.principal.name, self.rules, self.last_one_shot, now)
+
+    def row(self, draft: Draft, schedule_id: int, now: int) -> tuple[NewSchedule, str | None]:
+        """The row, and why a person decides about it although it is a one-shot that the rules approve."""
         row = draft.row(schedule_id)
-        maker = {"created_by": self.principal.name, "creator_role": self.principal.role}
+        maker = {"created_by": self.principal.who, "creator_role": self.principal.role}
         row = row._replace(**maker, creator_run=self.run_id, parent=self.parent, depth=self.depth)
         own = draft.agent == self.principal.name
-        if self.rules is not None and not needs_no_approval(
-            draft.timetable.definition, self.rules, own=own, here=self.here
-        ):
-            row = row._replace(state="pending", due_at=None)
-        return row
+        definition, waits = draft.timetable.definition, None
+        if self.rules is not None:
+            approved = needs_no_approval(definition, self.rules, own=own, here=self.here)
+            waits = self.waits(now) if approved else None
+            if not approved or waits is not None:
+                row = row._replace(state="pending", due_at=None)
+        return row, waits
 
 
 @dataclass(frozen=True)
@@ -123,12 +146,13 @@ class Proposals:
         own = None if run is None else self.core.run(transaction, run.id)
         parent = None if own is None else self.core.schedule(transaction, own.schedule_id)
         depth = 1 + (parent.depth if parent else 0)
-        already = transaction.count_agent_schedules(principal.name)
+        already = transaction.count_agent_schedules(principal.who)
         for number, draft in enumerate(drafts):
             check_rules(draft.timetable.trigger, rules, depth, already + number)
         assignment = None if own is None else transaction.thread_assignment(own.id)
         here = None if assignment is None else resolve_current("current-thread", context_of(assignment.thread))
-        return Authorship(principal, principal.run_id, parent.id if parent else None, depth, rules, here)
+        last = transaction.last_one_shot(principal.name) if own is None else None
+        return Authorship(principal, principal.run_id, parent.id if parent else None, depth, rules, here, last)
 
     def edited(
         self, transaction: Transaction, schedule: ScheduleRecord, given: Mapping[str, Any], jobs: JobTypes, now: int
@@ -164,25 +188,29 @@ class Proposals:
         rules = policies.rules_for(principal.name)
         transaction.lock_policies()
         revived = schedule.state in ("expired", "rejected")  # it counts for the maximum again
-        check_rules(trigger, rules, 0, transaction.count_agent_schedules(principal.name) if revived else 0)
+        check_rules(trigger, rules, 0, transaction.count_agent_schedules(principal.who) if revived else 0)
         return limit_lifetime(definition, rules, now)
 
-    def request(self, transaction: Transaction, principal: Principal, schedule_id: int, now: int) -> None:
+    def request(
+        self, transaction: Transaction, principal: Principal, schedule_id: int, now: int, note: str | None = None
+    ) -> None:
         """Request the owner's approval of a proposal."""
         schedule = self.core.schedule(transaction, schedule_id)
         compiled = self.core.compiled(transaction, schedule)
         policies = self.core.catalog.policies(transaction)
-        rules = policies.rules_for(schedule.created_by)
+        rules = policies.rules_for(name_of(schedule.created_by))
         proposal = {
-            "proposed_by": schedule.created_by,
+            "proposed_by": name_of(schedule.created_by),
             "run": None if schedule.creator_run is None else str(schedule.creator_run),
             "parent": None if schedule.parent is None else str(schedule.parent),
             "depth": schedule.depth,
             "unusual": notable_settings(compiled.definition),
         }
+        if note is not None:
+            proposal["note"] = note
         expires_at = now + rules.approval_timeout_ms
         approval_requests.request_schedule_approval(
-            transaction, compiled, policies, principal.name, principal.role, now, expires_at, proposal
+            transaction, compiled, policies, principal.who, principal.role, now, expires_at, proposal
         )
 
     def request_next(self, transaction: Transaction, voided: Approval, now: int) -> None:

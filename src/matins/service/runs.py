@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from matins.api.results import Check, Run, Snapshot, ThreadAssignment
 from matins.api.runs import RunOutcome
+from matins.engine.audit_definitions import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.jobs import full_prompt
 from matins.engine.policies import Policies
@@ -18,6 +19,7 @@ from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.validation import nearest
 from matins.errors import Conflict, InvalidInput, NotAllowed
 from matins.model.access import Principal
+from matins.model.rows import NewEvent
 from matins.model.run import RunRecord, RunState, StepId
 from matins.model.schedule import ScheduleRecord
 from matins.ports import Transaction
@@ -102,7 +104,11 @@ class Runs:
         rev = transaction.last_revision(schedule.id) + 1
         transaction.insert_run_revision(schedule.id, rev, definition)
         compiled = self.core.compiled_at(transaction, schedule, rev)
-        return self._result(transaction, self._start(transaction, principal, schedule, compiled, key, now))
+        run_id = self._start(transaction, principal, schedule, compiled, key, now)
+        digest = revision_fingerprint(transaction.bound_revision(schedule.id, rev))
+        data = {"rev": rev, **principal.signed, "fingerprint": digest}
+        transaction.events.append(NewEvent(now, "run.varied", schedule.id, run_id, data))
+        return self._result(transaction, run_id)
 
     def _result(self, transaction: Transaction, run_id: int | StepId) -> Run:
         return whole_result(transaction, self.core.catalog, self.core.run(transaction, run_id))
@@ -120,7 +126,7 @@ class Runs:
         held = schedule.state in ("paused", "broken")
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
-        by = {"name": principal.name, "role": principal.role}
+        by = {"name": principal.name, "role": principal.role, "who": principal.who}
         return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, by, now)
 
     def _verdict(
@@ -145,7 +151,7 @@ class Runs:
             if not run.state.live:
                 raise Conflict(f"Run {run_id} is over: {run.state.label}.", value=run_id, field="run")
             code, note = (reason, None) if reason in CAUSES else ("cancelled", reason)
-            end_runs(transaction, self.core.catalog, [run.id], now, code, principal.name, note)
+            end_runs(transaction, self.core.catalog, [run.id], now, code, principal.who, note)
             result = self._result(transaction, run_id)
         self.core.notify()
         return result

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from matins.engine.audit_definitions import revision_fingerprint, schedule_fingerprint
 from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import Trigger
 from matins.model.access import Principal
-from matins.model.rows import NewEvent
+from matins.model.rows import NewEvent, NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
 from matins.runtime import approval_requests
@@ -32,22 +33,36 @@ class ScheduleChanges:
 
     def insert(
         self, transaction: Transaction, principal: Principal, drafts: Sequence[Draft], now: int, *,
-        listening: bool = True,
+        listening: bool = True, notes: list[str] | None = None,
     ) -> list[int]:  # fmt: skip
-        """Insert schedules. `listening`: False when the caller inserts more, and calls `listen` for all of them."""
+        """Insert schedules. `listening`: False when the caller inserts more, and calls `listen` for all of them.
+        `notes` gets why a person decides about one-shots that the rules would approve."""
         authorship = self.proposals.authorship(transaction, principal, drafts)
         ids = transaction.schedule_ids(len(drafts))
-        rows = [authorship.row(draft, schedule_id) for schedule_id, draft in zip(ids, drafts, strict=True)]
+        rows: list[NewSchedule] = []
+        waits: dict[int, str] = {}
+        for schedule_id, draft in zip(ids, drafts, strict=True):
+            row, why = authorship.row(draft, schedule_id, now)
+            rows.append(row)
+            if why is not None:
+                waits[schedule_id] = why
+            elif authorship.stands and row.state != "pending":  # the next one of this call is less than a moment later
+                authorship = authorship._replace(last_one_shot=now)
+                transaction.set_last_one_shot(principal.name, now)
+        if notes is not None:
+            notes += waits.values()
         check_duplicates(rows)
         check_available(transaction, rows)
         transaction.insert_schedules(rows, now)
+        author = principal.signed
         for row, draft in zip(rows, drafts, strict=True):
-            data: dict[str, Any] = {"name": row.name, "agent": row.agent, "by": principal.name, "role": principal.role}
+            data: dict[str, Any] = {"name": row.name, "agent": row.agent, **author, "role": principal.role,
+                                    "fingerprint": schedule_fingerprint(row)}  # fmt: skip
             if draft.timetable.definition.steps:
                 data["next_run_at"] = draft.slot
             transaction.events.append(NewEvent(now, "schedule.created", row.id, None, data))
             if row.state == "pending":
-                self.proposals.request(transaction, principal, row.id, now)
+                self.proposals.request(transaction, principal, row.id, now, waits.get(row.id))
         if listening:
             calls = [number for number, draft in zip(ids, drafts, strict=True) if draft.timetable.definition.on]
             self.listen(transaction, calls)
@@ -66,7 +81,7 @@ class ScheduleChanges:
         schedule = self.core.schedule(transaction, schedule.id)  # planning may have ended it
         rev = transaction.last_revision(schedule.id) + 1
         transaction.insert_revision(schedule.id, rev, encode(definition), now)
-        transaction.set_author(schedule.id, rev, principal.name, principal.role)
+        transaction.set_author(schedule.id, rev, principal.who, principal.role)
         more = definition.max_executions is None or schedule.executions < definition.max_executions
         again = changes_trigger(names) or schedule.state == "rejected" or (cursor is None and more)
         slot = first_uncovered_slot(transaction, schedule.id, trigger, now) if again else cursor
@@ -79,10 +94,11 @@ class ScheduleChanges:
         due_at = Timetable(definition, trigger).due_at(schedule.id, slot) if state == "active" else None
         transaction.replace_cursor(schedule.id, slot, due_at, rev, paused=state != "active")
         if schedule.state == "broken":  # the state in the store may not be broken yet
-            transaction.set_schedule_state(schedule.id, "broken", now, "edited: resume it", principal.name)
+            transaction.set_schedule_state(schedule.id, "broken", now, "edited: resume it", principal.who)
         if listening and (definition.on or schedule.definition.on):
             self.listen(transaction, [schedule.id])
-        data = {"rev": rev, "settings": sorted(names), "by": principal.name}
+        data = {"rev": rev, "settings": sorted(names), **principal.signed}
+        data["fingerprint"] = revision_fingerprint(transaction.bound_revision(schedule.id, rev))
         transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
         if definition.steps and "when" in names and slot is not None:
             transaction.events.append(NewEvent(now, "schedule.timed", schedule.id, None, {"next_run_at": slot}))
@@ -90,18 +106,18 @@ class ScheduleChanges:
 
     def resume(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
         voided = approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was resumed", money=True)
-        resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.name)
+        resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.who)
         for approval in voided:
             self.proposals.request_next(transaction, approval, now)
 
     def delete(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
-        transaction.set_schedule_state(schedule.id, "removed", now, None, principal.name)
+        transaction.set_schedule_state(schedule.id, "removed", now, None, principal.who)
         transaction.replace_cursor(schedule.id, None, None, schedule.rev)
         transaction.set_listeners(schedule.id, [])
         approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was deleted")
         live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
         end_runs(transaction, self.core.catalog, live, now, "schedule_removed")
-        transaction.events.append(NewEvent(now, "schedule.deleted", schedule.id, None, {"by": principal.name}))
+        transaction.events.append(NewEvent(now, "schedule.deleted", schedule.id, None, {**principal.signed}))
 
     def plan_due(self, transaction: Transaction, schedule: ScheduleRecord, now: int) -> int | None:
         """Plan slots before a change with the old settings. Returns the next slot."""

@@ -14,7 +14,7 @@ from matins.engine.schedules import UNREADABLE, schedule_settings, start_text
 from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound, Stale
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of
 from matins.model.job import JobTypes
 from matins.model.listing import ScheduleFilter
 from matins.model.run import RunRecord
@@ -70,7 +70,8 @@ class Schedules:
         with self.core.store.transaction(now) as transaction:
             notes = self.additions.create_agents(transaction, principal, made, now)
             notes += [*draft.timetable.trigger.notes, *idle_settings(draft.timetable.definition, settings)]
-            (schedule_id,) = self.changes.insert(transaction, principal, [addition.named(transaction)], now)
+            named = addition.named(transaction)
+            (schedule_id,) = self.changes.insert(transaction, principal, [named], now, notes=notes)
             result = schedule_result(transaction, self.core.schedule(transaction, schedule_id), notes)
         self.core.notify()
         return result
@@ -172,7 +173,7 @@ class Schedules:
             _check_pausable(transaction, schedule)
             self.changes.plan_due(transaction, schedule, now)
             completed = self.core.schedule(transaction, schedule.id).state == "completed"
-            if completed or not pause(transaction, schedule.id, now, principal.name, note, until):
+            if completed or not pause(transaction, schedule.id, now, principal.who, note, until):
                 raise does_not_run(schedule)
             result = schedule_result(transaction, self.core.schedule(transaction, schedule.id))
         self.core.notify()
@@ -259,14 +260,14 @@ def _result(schedule: ScheduleRecord, last: RunRecord | None, file: FilePlace | 
         due_at=to_datetime(schedule.due_at),
         ends_at=to_datetime(definition.ends_at),
         note=schedule.note,
-        paused_by=schedule.paused_by,
+        paused_by=None if schedule.paused_by is None else name_of(schedule.paused_by),
         paused_at=to_datetime(schedule.paused_at),
         paused_until=to_datetime(schedule.paused_until),
         executions=schedule.executions,
         max_executions=definition.max_executions,
         failures=schedule.failures,
         created_at=to_datetime(schedule.created_at),
-        created_by=schedule.created_by,
+        created_by=name_of(schedule.created_by),
         creator_role=schedule.creator_role,
         creator_run=None if schedule.creator_run is None else str(schedule.creator_run),
         parent=None if schedule.parent is None else str(schedule.parent),

@@ -47,7 +47,7 @@ class Sessions:
                 new_id(), hash_of(code), owner.role, owner.name, rights, owner.token, person, now, expires_at
             )
             transaction.insert_session(made)
-            data = {"session": made.id, "name": made.name, "role": made.role, "token": made.token, "by": principal.name}
+            data = {"session": made.id, "name": made.name, "role": made.role, "token": made.token, **principal.signed}
             transaction.events.append(NewEvent(now, "session.created", None, None, data))
         return NewSession(id=made.id, path=f"/login?code={code}", expires_at=to_datetime(expires_at))
 
@@ -68,7 +68,7 @@ class Sessions:
     def revoke(self, principal: Principal, session_id: str) -> bool:
         now = self.core.clock.now_ms()
         with self.core.store.transaction(now) as transaction:
-            return bool(end_sessions(transaction, now, principal.name, session_id=session_id))
+            return bool(end_sessions(transaction, now, principal.who, session_id=session_id))
 
 
 class OpenedSession(NamedTuple):
@@ -106,21 +106,25 @@ class SessionVerifier:
             return None
         if abs(now - (session.used_at or session.opened_at)) >= _USED_EVERY_MS:
             self._prolong(session, now)
-        rights = None if session.rights is None else frozenset(session.rights)
-        return Principal(session.role, session.name, rights=rights, token=session.token)
+        return _principal(session)
 
     def close(self, secret: str) -> None:
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
             session = transaction.session(hash_of(secret))
             if session is not None:
-                end_sessions(transaction, now, session.name, session_id=session.id)
+                end_sessions(transaction, now, _principal(session).who, session_id=session.id)
 
     def _prolong(self, session: BrowserSession, now: int) -> None:
         assert session.opened_at is not None
         with self._store.transaction(now) as transaction:
             until = min(now + IDLE_MS, session.opened_at + LONGEST_MS)
             transaction.touch_session(session.id, now, _not_after(transaction, session.token, until))
+
+
+def _principal(session: BrowserSession) -> Principal:
+    rights = None if session.rights is None else frozenset(session.rights)
+    return Principal(session.role, session.name, rights=rights, token=session.token)
 
 
 def _principal_of(transaction: Transaction, token_id: str, now: int) -> Principal:

@@ -75,7 +75,7 @@ class SpeakingRuns:
             key = (run.schedule_id, run.rev, run.step)
             compiled = self.core.catalog.compiled(transaction, [key])[key]
             kind = "run.reported" if isinstance(compiled, Exception) else event_type(compiled, "run.reported")
-            data = {**said, "by": principal.name}
+            data = {**said, **principal.signed}
             transaction.events.append(NewEvent(now, kind, run.schedule_id, run.id, data))
         return True
 

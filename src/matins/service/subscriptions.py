@@ -15,7 +15,7 @@ from matins.engine.validation import check_name, nearest
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model import subscription as model
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of
 from matins.model.audit import StoredEvent
 from matins.model.rows import NewEvent
 from matins.model.subscription import (
@@ -67,7 +67,7 @@ class Webhooks:
             secret=secret,
             state=made.state,
             created_at=to_datetime(made.created_at),
-            created_by=made.created_by,
+            created_by=name_of(made.created_by),
         )
 
     def pause(self, principal: Principal, name: str, *, note: str | None = None) -> Any:
@@ -137,7 +137,7 @@ class Subscriptions:
             _found(transaction, name)
             event = self._event(transaction, event_id)
             transaction.redeliver(name, event, now)
-            data = {"subscription": name, "event": f"{self.core.store.store_id}-{event.id}", "by": principal.name}
+            data = {"subscription": name, "event": f"{self.core.store.store_id}-{event.id}", **principal.signed}
             transaction.events.append(NewEvent(now, "delivery.requested", event.schedule_id, event.run_id, data))
         self.core.notify()
 
@@ -181,7 +181,7 @@ def subscribe(
     now = core.clock.now_ms()
     with core.store.transaction(now) as transaction:
         horizon = transaction.event_horizon()
-        made = Subscription(name, kind, target, types, horizon, "active", None, now, principal.name)
+        made = Subscription(name, kind, target, types, horizon, "active", None, now, principal.who)
         if not transaction.insert_subscription(made):
             hint = "Delete it first, or use another name."
             raise Conflict(f'There is a subscription "{name}" already.', value=name, field="name", hint=hint)

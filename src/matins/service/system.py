@@ -80,7 +80,7 @@ class System:
         self.core.store.backup(target)
         now = self.core.clock.now_ms()
         with self.core.store.transaction(now) as transaction:
-            data = {"by": principal.name, "path": str(target)}
+            data = {**principal.signed, "path": str(target)}
             transaction.events.append(NewEvent(now, "store.backed_up", None, None, data))
         return Backup(str(target), target.stat().st_size)
 

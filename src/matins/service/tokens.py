@@ -18,9 +18,10 @@ from matins.engine.audit import token_digest
 from matins.engine.validation import check_name, check_strings
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, NotAllowed, StoreError
-from matins.model.access import Principal, Role, Token
+from matins.model.access import Principal, Role, Token, name_of
 from matins.model.rows import NewEvent
 from matins.ports import Clock, Store
+from matins.records.names import check_token_name
 from matins.runtime import run_tokens
 from matins.runtime.browser_sessions import end_sessions
 from matins.service.core import Core
@@ -53,10 +54,12 @@ class Tokens:
             message = '"expires_at" must be in the future.'
             raise InvalidInput(message, value=expires_at, field="expires_at", hint="Give a later time.")
         token_id, token = _new()
-        made = Token(token_id, hash_of(token), name, role, kept, now, principal.name, expires_at)
+        made = Token(token_id, hash_of(token), name, role, kept, now, principal.who, expires_at)
         with self.core.store.transaction(now) as transaction:
+            transaction.lock_policies()  # an agent that is created at this moment has another name
+            check_token_name(name, role, self.core.catalog.policies(transaction), transaction.tokens(), now)
             transaction.insert_token(made)
-            data = {"token": made.id, "name": name, "role": role, "rights": kept, "by": principal.name}
+            data = {"token": made.id, "name": name, "role": role, "rights": kept, **principal.signed}
             data["digest"] = token_digest(made)
             transaction.events.append(NewEvent(now, "token.created", None, None, data))
         return NewToken(
@@ -79,9 +82,9 @@ class Tokens:
         with self.core.store.transaction(now) as transaction:
             revoked = transaction.revoke_token(token_id, now)
             if revoked:
-                data = {"token": token_id, "by": principal.name}
+                data = {"token": token_id, **principal.signed}
                 transaction.events.append(NewEvent(now, "token.revoked", None, None, data))
-                end_sessions(transaction, now, principal.name, token=token_id)
+                end_sessions(transaction, now, principal.who, token=token_id)
         return revoked
 
 
@@ -92,7 +95,7 @@ def _token_result(token: Token) -> results.Token:
         role=token.role,
         rights=None if token.rights is None else list(token.rights),
         created_at=to_datetime(token.created_at),
-        created_by=token.created_by,
+        created_by=name_of(token.created_by),
         expires_at=to_datetime(token.expires_at),
         revoked_at=to_datetime(token.revoked_at),
         used_at=to_datetime(token.used_at),

@@ -106,7 +106,7 @@ class _View:
     def owns_schedule(self, schedule_id: int) -> bool:
         if schedule_id not in self.known:
             row = self.transaction.schedule(schedule_id)
-            made = row is not None and row.creator_role == "agent" and row.created_by == self.agent
+            made = row is not None and row.creator_role == "agent" and row.created_by == f"agent:{self.agent}"
             self.known[schedule_id] = made or (row is not None and row.agent == self.agent)
         return self.known[schedule_id]
 

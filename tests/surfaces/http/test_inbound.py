@@ -114,7 +114,7 @@ def test_h5_a_signed_delivery_of_each_kind_starts_a_run(
     (run,) = inbox.runs()
     assert first.json == {"delivery": "1", "outcome": "accepted", "runs": [run.id]}
     again = inbox.post(delivery)
-    assert (again.status, again.json) == (200, {"delivery": "1", "outcome": "duplicate", "runs": [run.id]})
+    assert (again.status, again.json) == (202, {"delivery": "1", "outcome": "duplicate", "runs": [run.id]})
     (call,) = inbox.matins.calls.list()
     key, event = KEYS[kind]
     assert (call.type, call.outcome) == (event, "accepted")
@@ -191,20 +191,97 @@ def test_two_deliveries_of_one_id_at_once_are_one_run(inbox: Inbox) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(reply.status for reply in replies) == [200] * 5 + [202]
+    assert sorted(reply.json["outcome"] for reply in replies) == ["accepted"] + ["duplicate"] * 5
+    assert {reply.status for reply in replies} == {202}
     assert len({tuple(reply.json["runs"]) for reply in replies}) == 1
     assert len(inbox.runs()) == 1
+
+
+def outcome(reply: Reply) -> str:
+    assert reply.status == 202, reply.body
+    return reply.json["outcome"]
 
 
 def test_a_body_without_an_id_is_the_same_delivery_for_a_day(inbox: Inbox) -> None:
     inbox.endpoint("bearer")
     delivery = senders.bearer({"done": True})
     inbox.clock.advance_to("2026-03-27T23:00:00Z")
-    assert [inbox.post(delivery).status for _ in range(2)] == [202, 200]
+    assert [outcome(inbox.post(delivery)) for _ in range(2)] == ["accepted", "duplicate"]
     inbox.clock.advance_to("2026-03-28T22:00:00Z")  # another day, but not 24 hours later
-    assert inbox.post(delivery).status == 200
+    assert outcome(inbox.post(delivery)) == "duplicate"
     inbox.clock.advance_to("2026-03-28T23:00:01Z")
-    assert inbox.post(delivery).status == 202
+    assert outcome(inbox.post(delivery)) == "accepted"
+
+
+def test_b16_what_was_signed_starts_nothing_again_under_another_id(inbox: Inbox) -> None:
+    """B16: GitHub does not sign its ids, so whoever has a delivery can repeat it under any"""
+    inbox.endpoint("github")
+    first = inbox.post(senders.github(key="a"))
+    for number in range(3):
+        again = inbox.post(senders.github(key=f"another {number}", event="issues"))
+        assert (again.status, again.json) == (202, {**first.json, "outcome": "duplicate"})
+    assert outcome(inbox.post(senders.github({**PULL_REQUEST, "number": 2}, key="another 0"))) == "accepted", (
+        "a repeat takes no id away"
+    )
+    inbox.clock.advance(24 * 3_600_000)
+    assert outcome(inbox.post(senders.github(key="a"))) == "duplicate", "an id is known for as long as its call"
+    assert len(inbox.runs()) == 2
+
+
+def test_b16_a_time_that_is_signed_makes_another_delivery(inbox: Inbox) -> None:
+    """B16: the same body at another time, with another id, is no repeat; with the same time it is one"""
+    inbox.endpoint("hmac", **senders.OWN)
+    first = senders.own(inbox.now_s, {"type": "made"}, "d-1")
+    assert outcome(inbox.post(first)) == "accepted"
+    assert outcome(inbox.post((first[0], {**first[1], **senders.own(inbox.now_s, {"type": "made"}, "d-2")[1]}))) == (
+        "duplicate"
+    )
+    inbox.clock.advance(1_000)
+    assert outcome(inbox.post(senders.own(inbox.now_s, {"type": "made"}, "d-3"))) == "accepted"
+    assert outcome(inbox.post(senders.own(inbox.now_s, {"type": "made"}, "d-1"))) == "duplicate", "by its id"
+
+
+def with_signed_id(key: str, body: bytes, signed: bytes | None = None) -> tuple[bytes, dict[str, str]]:
+    value = senders.mac(SECRET, key.encode() + b"." + body if signed is None else signed)
+    return body, {"Content-Type": "application/json", "X-Sign": value, "X-Id": key}
+
+
+def test_b16_an_id_that_is_signed_counts_alone(inbox: Inbox) -> None:
+    """B16: the control: an honest sender of two equal bodies gets two runs, and nobody else can change the id"""
+    inbox.endpoint("hmac", header="X-Sign", signed="{id}.{body}", id="X-Id")
+    body = b'{"type": "made"}'
+    assert [outcome(inbox.post(with_signed_id(key, body))) for key in ("1", "2", "1")] == [
+        "accepted", "accepted", "duplicate",
+    ]  # fmt: skip
+    assert inbox.post(with_signed_id("3", body, b"2." + body)).status == 401
+    assert inbox.post(with_signed_id("", body)).status == 401
+    assert len(inbox.runs()) == 2
+
+
+def test_b16_a_signed_id_ends_where_the_sender_ended_it(inbox: Inbox) -> None:
+    """B16: the same signature is right for an id with a part of the body"""
+    inbox.endpoint("hmac", header="X-Sign", signed="{id}.{body}", id="X-Id")
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    body, headers = with_signed_id("1", b"price=1.5&name=x")
+    assert outcome(inbox.post((body, {**headers, **form}))) == "accepted"
+    moved = inbox.post((b"5&name=x", {**headers, **form, "X-Id": "1.price=1"}))
+    assert moved.status == 401
+    assert len(inbox.runs()) == 1
+
+
+@pytest.mark.parametrize("kind", ["standard", "gitlab"])
+def test_b16_equal_bodies_of_other_kinds_are_two_deliveries(
+    inbox: Inbox, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B16: the id is signed, or the secret itself is sent, and whoever has it needs no repeat"""
+    if kind == "standard":
+        monkeypatch.setenv("HOOK_SECRET", senders.STANDARD_SECRET)
+    inbox.endpoint(kind)
+    made = {
+        "standard": lambda key: senders.standard(inbox.now_s, {"a": 1}, key),
+        "gitlab": lambda key: senders.gitlab({"a": 1}, key),
+    }
+    assert [outcome(inbox.post(made[kind](key))) for key in ("1", "2")] == ["accepted", "accepted"]
 
 
 def test_githubs_ping_and_other_events_are_ignored(inbox: Inbox) -> None:
@@ -212,7 +289,7 @@ def test_githubs_ping_and_other_events_are_ignored(inbox: Inbox) -> None:
     reply = inbox.post(senders.github({"zen": "Keep it logically awesome."}, event="ping"))
     assert (reply.status, reply.json["outcome"]) == (200, "ignored")
     inbox.matins.inbound.edit("hook", events=["pull_request"])
-    assert inbox.post(senders.github(key="p", event="push")).json["outcome"] == "ignored"
+    assert inbox.post(senders.github({"ref": "main"}, key="p", event="push")).json["outcome"] == "ignored"
     assert inbox.post(senders.github(key="q")).json["outcome"] == "accepted"
     reasons = [call.reason for call in inbox.matins.calls.list()]
     assert reasons == [None, "The type push is not among the endpoint's events.", "This is GitHub's ping."]

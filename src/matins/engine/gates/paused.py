@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matins.engine.gates.gate import Candidate, Gate, Objection, Verdict
 from matins.engine.reasons import local_time
+from matins.model.access import name_of
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 from matins.model.sentence import Sentence
@@ -25,9 +26,9 @@ def objection(schedule: ScheduleRecord) -> Objection | None:
     """Why the schedule is not active; None when it is active."""
     if schedule.state == "active":
         return None
-    evidence = {"state": schedule.state, "by": schedule.paused_by, "note": schedule.note}
+    by = None if schedule.paused_by is None else name_of(schedule.paused_by)
     text, quote = _state(schedule)
-    return Objection(text, evidence, quote)
+    return Objection(text, {"state": schedule.state, "by": by, "note": schedule.note}, quote)
 
 
 def _state(schedule: ScheduleRecord) -> Sentence:
@@ -35,7 +36,7 @@ def _state(schedule: ScheduleRecord) -> Sentence:
         case "paused":
             return _paused(schedule, schedule.definition.trigger.timezone)
         case "pending":
-            return Sentence(f"Pending: {schedule.created_by} proposed the schedule, and it needs approval.")
+            return Sentence(f"Pending: {name_of(schedule.created_by)} proposed the schedule, and it needs approval.")
         case "rejected" | "broken":
             return Sentence(f"{schedule.state.capitalize()}.", schedule.note or "no reason was given")
         case "expired":
@@ -45,7 +46,7 @@ def _state(schedule: ScheduleRecord) -> Sentence:
 
 
 def _paused(schedule: ScheduleRecord, zone: str) -> Sentence:
-    by = _AUTOMATIC.get(schedule.paused_by or "", schedule.paused_by)
+    by = _AUTOMATIC.get(schedule.paused_by or "", name_of(schedule.paused_by or ""))
     since = "" if schedule.paused_at is None else f" since {local_time(schedule.paused_at, zone)}"
     until = "" if schedule.paused_until is None else f", until {local_time(schedule.paused_until, zone)}"
     return Sentence(f"Paused by {by}{since}{until}.", schedule.note)

@@ -256,7 +256,7 @@ class File:
         if entry.paused and not was:
             note = entry.paused if isinstance(entry.paused, str) else None
             self.schedules.plan_due(transaction, schedule, now)
-            pause(transaction, schedule_id, now, principal.name, note)
+            pause(transaction, schedule_id, now, principal.who, note)
         elif was and not entry.paused and schedule.state in ("paused", "broken"):
             self.schedules.resume(transaction, principal, schedule, now)
 
@@ -286,4 +286,4 @@ def _event_data(plan: Plan, principal: Principal) -> dict[str, Any]:
         for action in ("added", "removed", "changed")
     }
     note = f"{plan.path.name} hot-reloaded: {plan.note('schedule')} task(s)"
-    return {"path": str(plan.path), "by": principal.name, "note": note, "digest": plan.content.digest, **names}
+    return {"path": str(plan.path), **principal.signed, "note": note, "digest": plan.content.digest, **names}

@@ -16,6 +16,7 @@ from matins.config.problems import Problem
 from matins.engine.policies import Policies
 from matins.engine.schedules import SETTINGS, schedule_settings
 from matins.engine.settings import is_private, origin
+from matins.model.access import name_of
 from matins.model.file import FileEntry
 from matins.model.schedule import ScheduleRecord
 from matins.ports import FileRows, PolicyRows, ScheduleRows, Transaction
@@ -189,7 +190,7 @@ def _author(transaction: Transaction, policies: Policies, entry: Entry) -> str |
     """The author of the record with this name, as the end of a sentence; None when there is no such record."""
     if entry.kind == "schedule":
         found = find_schedule(transaction, entry.name)
-        return None if found is None else f", made by {found.created_by}"
+        return None if found is None else f", made by {name_of(found.created_by)}"
     kind = kinds_by_name()[entry.kind]
     return "" if entry.name in kind.storage.read(kind, transaction, policies) else None
 

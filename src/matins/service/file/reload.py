@@ -26,7 +26,7 @@ class Reloader:
         self._file = file
         self._store = store
         self._clock = clock
-        self._principal = Principal("owner", file.path.name)
+        self._principal = Principal("owner", file.path.name, kind="file")
         self._checking = threading.Lock()
         self._watch = FileWatch(file.path, self.check)
         self._stopped = threading.Event()

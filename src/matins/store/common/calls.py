@@ -13,7 +13,14 @@ from matins.store.common.statements import Statements
 class CallQueries(Statements):
     def insert_call(self, call: Call, now: int) -> int | None:
         values = call._asdict() | {"body": orjson.dumps(call.body).decode()}
+        del values["signed"]
         return self._value("insert_call", at=now, **values)
+
+    def claim_signed(self, call: Call, now: int, since: int) -> str | None:
+        what = {"source": call.source, "name": call.name, "digest": call.signed}
+        if self._all("claim_signed", **what, key=call.key, at=now, since=since):
+            return None
+        return self._value("signed_key", **what)
 
     def set_call_outcome(self, call_id: int, outcome: CallOutcome, reason: str | None) -> None:
         self._all("set_call_outcome", id=call_id, outcome=outcome, reason=reason)
@@ -62,7 +69,8 @@ class CallQueries(Statements):
     def pipelines(self) -> list[tuple[int, int]]:
         return [(source, follower) for source, follower in self._all("pipelines")]
 
-    def prune_calls(self, bodies_before: int, before: int) -> None:
+    def prune_calls(self, bodies_before: int, before: int, signed_before: int) -> None:
         self._all("prune_call_bodies", before=bodies_before)
         self._all("prune_calls", before=before)
         self._all("prune_call_runs")
+        self._all("prune_signed", before=signed_before)

@@ -2,6 +2,14 @@
 INSERT INTO calls (source, name, key, type, sender, hops, at, outcome, text, body)
 VALUES (:source, :name, :key, :type, :sender, :hops, :at, 'ignored', :text, :body) ON CONFLICT DO NOTHING RETURNING id;
 
+-- claim_signed: note with which key signed content arrived; nothing when it arrived since an instant
+INSERT INTO signed_calls (source, name, digest, key, at) VALUES (:source, :name, :digest, :key, :at)
+ON CONFLICT (source, name, digest) DO UPDATE SET key = excluded.key, at = excluded.at WHERE signed_calls.at <= :since
+RETURNING key;
+
+-- signed_key: the key with which signed content arrived
+SELECT key FROM signed_calls WHERE source = :source AND name = :name AND digest = :digest;
+
 -- set_call_outcome: set the outcome of a call
 UPDATE calls SET outcome = :outcome, reason = :reason WHERE id = :id;
 
@@ -68,3 +76,6 @@ DELETE FROM calls WHERE at < :before AND NOT EXISTS (
 -- prune_call_runs: delete links to deleted calls and runs
 DELETE FROM call_runs WHERE NOT EXISTS (SELECT 1 FROM calls c WHERE c.id = call_runs.call_id)
   OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = call_runs.run_id);
+
+-- prune_signed: delete digests of signed content that arrived before an instant
+DELETE FROM signed_calls WHERE at <= :before;

@@ -6,7 +6,16 @@ from collections.abc import Iterable
 
 import orjson
 
-from matins.model.audit import BoundRun, ChainHead, EventLink, SealRow, StoredEvent, WriterRow
+from matins.model.audit import (
+    BoundRevision,
+    BoundRun,
+    ChainHead,
+    CurrentRevision,
+    EventLink,
+    SealRow,
+    StoredEvent,
+    WriterRow,
+)
 from matins.model.rows import AttemptRow
 from matins.store.common.statements import Statements
 
@@ -41,6 +50,23 @@ class HistoryQueries(Statements):
 
     def bound_attempts(self, ids: Iterable[int]) -> list[AttemptRow]:
         return self._rows(AttemptRow, "bound_attempts", ids=self._integers(ids))
+
+    def bound_revision(self, schedule_id: int, rev: int) -> BoundRevision:
+        row = self._row(BoundRevision, "bound_revision", id=schedule_id, rev=rev)
+        assert row is not None, (schedule_id, rev)
+        return row
+
+    def bound_revisions(self, schedule_ids: Iterable[int]) -> list[BoundRevision]:
+        return self._rows(BoundRevision, "bound_revisions", ids=self._integers(schedule_ids))
+
+    def current_revisions(self) -> list[CurrentRevision]:
+        return self._rows(CurrentRevision, "current_revisions")
+
+    def count_revisions(self) -> int:
+        return self._value("count_revisions")
+
+    def revisions(self) -> list[tuple[int, int, str, str]]:
+        return self._all("revisions")
 
     def count_bound(self, since: int) -> list[int]:
         (counts,) = self._all("count_bound", since=since)

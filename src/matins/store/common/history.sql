@@ -44,3 +44,19 @@ SELECT hash FROM events WHERE id = :id;
 
 -- pruned_until: the number of the last pruned event of a writer
 SELECT pruned_seq FROM writers WHERE uuid = :writer;
+
+-- bound_revision: one revision, for its digest
+SELECT r.schedule_id, r.rev, s.agent, s.name, s.created_by, s.creator_role, s.creator_run, s.parent, s.depth, r.author,
+  r.author_role, r.definition
+FROM revisions r JOIN schedules s ON s.id = r.schedule_id WHERE r.schedule_id = :id AND r.rev = :rev;
+
+-- current_revisions: schedules that were revised, and the revisions that they and their cursors have
+SELECT s.id AS schedule_id, s.agent, s.name, s.rev, d.rev AS cursor_rev FROM schedules s JOIN due d ON d.schedule_id = s.id
+WHERE s.rev <> 1 OR d.rev <> 1;
+
+-- count_revisions: the number of revisions of all schedules
+SELECT count(*) FROM revisions;
+
+-- revisions: all revisions, with the names of their schedules
+SELECT r.schedule_id, r.rev, s.agent, s.name FROM revisions r JOIN schedules s ON s.id = r.schedule_id
+ORDER BY r.schedule_id, r.rev;

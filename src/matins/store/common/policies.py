@@ -56,6 +56,12 @@ class PolicyQueries(Statements):
         self.lock_policies()
         return self._raised(self._column("delete_ended_throttles", now=now))
 
+    def last_one_shot(self, agent: str) -> int | None:
+        return self._value("last_one_shot", agent=agent)
+
+    def set_last_one_shot(self, agent: str, now: int) -> None:
+        self._all("set_last_one_shot", agent=agent, now=now)
+
     # -- timers
 
     def next_timer(self) -> int | None:

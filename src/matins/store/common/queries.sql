@@ -170,6 +170,13 @@ SELECT count(*) FROM schedules s JOIN due d ON d.schedule_id = s.id
 WHERE s.creator_role = 'agent' AND s.created_by = :name AND (s.state IN ('pending', 'paused') OR (s.state = 'active' AND (
   d.next_slot IS NOT NULL OR EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state {live}))));
 
+-- last_one_shot: when the rules approved the last one-shot that an agent made outside a run
+SELECT approved_at FROM one_shots WHERE agent = :agent;
+
+-- set_last_one_shot: note that the rules approved such a one-shot
+INSERT INTO one_shots (agent, approved_at) VALUES (:agent, :now)
+ON CONFLICT (agent) DO UPDATE SET approved_at = excluded.approved_at;
+
 -- last_revision: the highest revision of a schedule
 SELECT max(rev) FROM revisions WHERE schedule_id = :id;
 

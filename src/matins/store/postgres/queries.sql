@@ -234,6 +234,11 @@ SELECT id, schedule_id, rev, slot, first_slot, slots, state, epoch, attempt, pla
   reason, evidence, outcome
 FROM runs r WHERE id = ANY(%(ids)b);
 
+-- bound_revisions: the revisions of schedules, of which the log has digests
+SELECT r.schedule_id, r.rev, s.agent, s.name, s.created_by, s.creator_role, s.creator_run, s.parent, s.depth, r.author,
+  r.author_role, r.definition
+FROM revisions r JOIN schedules s ON s.id = r.schedule_id WHERE r.schedule_id = ANY(%(ids)b);
+
 -- bound_attempts: what the log knows of the attempts of runs
 SELECT run_id, epoch, owner, started_at FROM attempts WHERE run_id = ANY(%(ids)b);
 
@@ -255,7 +260,7 @@ SELECT (data::json ->> 'approval')::bigint FROM events WHERE type IN ('approval.
 
 -- unlogged_votes: votes that are not in the log
 SELECT approval_id, voter FROM votes WHERE at >= %(since)b EXCEPT
-SELECT (data::json ->> 'approval')::bigint, data::json ->> 'by' FROM events WHERE type = 'approval.voted' ORDER BY 1, 2 LIMIT 10;
+SELECT (data::json ->> 'approval')::bigint, data::json ->> 'who' FROM events WHERE type = 'approval.voted' ORDER BY 1, 2 LIMIT 10;
 
 -- heads: the last link of every chain that grew since a seal
 SELECT DISTINCT ON (e.writer) e.writer, e.seq, e.hash, e.id FROM events e JOIN writers w ON w.id = e.writer
@@ -328,6 +333,10 @@ SELECT max(id) FROM oldest WHERE NOT EXISTS (SELECT FROM oldest o WHERE o.at >= 
 UPDATE writers w SET pruned_seq = e.seq, pruned_hash = e.hash
 FROM (SELECT DISTINCT ON (writer) writer, seq, hash FROM events WHERE id <= %(last)b ORDER BY writer, id DESC) e
 WHERE w.id = e.writer RETURNING w.id;
+
+-- pruned_of_types: events of these types among the first events of the chains
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events
+WHERE id <= %(last)b AND type = ANY(%(types)b) ORDER BY id;
 
 -- delete_events: delete the first events of the chains
 DELETE FROM events WHERE id <= %(last)b;

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from matins.model.audit import StoredEvent
 from matins.model.rows import (
     AttemptRow,
     Claim,
@@ -146,13 +147,14 @@ class PostgresTransaction(CommonTransaction):
 
     # -- history
 
-    def prune_events(self, before: int) -> int:
+    def prune_events(self, before: int, types: Iterable[str]) -> list[StoredEvent] | None:
         last = self._value("prunable_events", before=before)
         if last is None:
-            return 0
-        cut = self._all("mark_pruned", last=last)
+            return None
+        found = self._rows(StoredEvent, "pruned_of_types", last=last, types=self._texts(types))
+        self._all("mark_pruned", last=last)
         self._all("delete_events", last=last)
-        return len(cut)
+        return found
 
     def seal(self, now: int) -> None:
         """Seal new events. Only one process seals at a time, and each continues after the last seal."""

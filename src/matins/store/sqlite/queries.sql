@@ -149,6 +149,11 @@ SELECT id, schedule_id, rev, slot, first_slot, slots, state, epoch, attempt, pla
   reason, evidence, outcome
 FROM runs r WHERE id IN (SELECT value FROM json_each(:ids));
 
+-- bound_revisions: the revisions of schedules, of which the log has digests
+SELECT r.schedule_id, r.rev, s.agent, s.name, s.created_by, s.creator_role, s.creator_run, s.parent, s.depth, r.author,
+  r.author_role, r.definition
+FROM revisions r JOIN schedules s ON s.id = r.schedule_id WHERE r.schedule_id IN (SELECT value FROM json_each(:ids));
+
 -- bound_attempts: what the log knows of the attempts of runs
 SELECT run_id, epoch, owner, started_at FROM attempts WHERE run_id IN (SELECT value FROM json_each(:ids));
 
@@ -170,7 +175,7 @@ SELECT CAST(data ->> '$.approval' AS INTEGER) FROM events WHERE type IN ('approv
 
 -- unlogged_votes: votes that are not in the log
 SELECT approval_id, voter FROM votes WHERE at >= :since EXCEPT
-SELECT CAST(data ->> '$.approval' AS INTEGER), data ->> '$.by' FROM events WHERE type = 'approval.voted' ORDER BY 1, 2 LIMIT 10;
+SELECT CAST(data ->> '$.approval' AS INTEGER), data ->> '$.who' FROM events WHERE type = 'approval.voted' ORDER BY 1, 2 LIMIT 10;
 
 -- last_event: the newest event
 SELECT max(id) FROM events;
@@ -243,6 +248,10 @@ SELECT hash FROM events WHERE writer = :writer AND seq = :seq;
 
 -- mark_pruned: set where a chain starts
 UPDATE writers SET pruned_seq = :seq, pruned_hash = :hash WHERE id = :writer AND pruned_seq < :seq;
+
+-- pruned_of_types: events of these types among the first events of a chain
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events
+WHERE writer = :writer AND seq <= :seq AND type IN (SELECT value FROM json_each(:types));
 
 -- delete_events: delete the first events of a chain
 DELETE FROM events WHERE writer = :writer AND seq <= :seq;

@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 import orjson
 
+from matins.model.audit import StoredEvent
 from matins.model.rows import (
     AttemptRow,
     Claim,
@@ -135,13 +136,15 @@ class SqliteTransaction(CommonTransaction):
 
     # -- history
 
-    def prune_events(self, before: int) -> int:
-        cut = self._all("prunable_events", before=before)
+    def prune_events(self, before: int, types: Iterable[str]) -> list[StoredEvent] | None:
+        cut, wanted = self._all("prunable_events", before=before), self._texts(types)
+        found: list[StoredEvent] = []
         for writer, seq in cut:
+            found += self._rows(StoredEvent, "pruned_of_types", writer=writer, seq=seq, types=wanted)
             link = self._value("event_hash", writer=writer, seq=seq)
             self._all("mark_pruned", writer=writer, seq=seq, hash=link)
             self._all("delete_events", writer=writer, seq=seq)
-        return len(cut)
+        return found if cut else None
 
     def seal(self, now: int) -> None:
         newest = self._value("last_event") or 0

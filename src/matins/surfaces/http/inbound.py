@@ -59,11 +59,7 @@ def _response(received: Received) -> Response:
     if received.call is None:
         return Response(orjson.dumps({"challenge": received.challenge}), 200, media_type=_JSON)
     call = received.call
-    return Response(orjson.dumps(_document(call)), 202 if _is_new(call) else 200, media_type=_JSON)
-
-
-def _is_new(call: Call) -> bool:
-    return call.outcome == "accepted" and not call.duplicate
+    return Response(orjson.dumps(_document(call)), 202 if call.outcome == "accepted" else 200, media_type=_JSON)
 
 
 def _document(call: Call) -> dict[str, Any]:

@@ -136,7 +136,7 @@ class Stream:
 
 def _key(principal: Principal) -> str:
     """What streams are counted by: the token, or the principal of a session that came from none."""
-    return principal.token or f"{principal.role}:{principal.name}"
+    return principal.who
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -39,7 +39,8 @@ def _matching(calls: PrincipalCalls, given: Document) -> Iterator[Document]:
 def _matches(calls: PrincipalCalls, item: Document, given: Document) -> bool:
     query = given.get("query", "").lower()
     text = f"{item['agent']}/{item['name']} {item['trigger_text']} {item['prompt'] or ''}".lower()
-    mine = item["created_by"] == calls.principal.name or item["agent"] == calls.principal.name
+    made = (item["creator_role"], item["created_by"]) == (calls.principal.role, calls.principal.name)
+    mine = made or item["agent"] == calls.principal.name
     return query in text and (mine or not given.get("mine"))
 
 

@@ -213,6 +213,12 @@ CREATE TABLE policies (
 CREATE TABLE policy_rev (rev bigint NOT NULL);
 INSERT INTO policy_rev VALUES (1);
 
+-- When the rules approved the last one-shot that an agent made outside a run. It outlives the schedule.
+CREATE TABLE one_shots (
+  agent text PRIMARY KEY,
+  approved_at bigint NOT NULL
+);
+
 CREATE TABLE throttles (
   provider text PRIMARY KEY,
   resets_at bigint NOT NULL,
@@ -463,6 +469,15 @@ CREATE TABLE calls (
 );
 CREATE UNIQUE INDEX calls_key ON calls (source, name, key);
 CREATE INDEX calls_at ON calls (at);
+-- The keys of the last day's calls by the digest of what was signed, where the key is not a part of it.
+CREATE TABLE signed_calls (
+  source text NOT NULL,
+  name text NOT NULL,
+  digest text NOT NULL,
+  key text NOT NULL,
+  at bigint NOT NULL,
+  PRIMARY KEY (source, name, digest)
+);
 -- A call may start runs of several schedules. A debounced run stands for several calls.
 CREATE TABLE call_runs (
   call_id bigint NOT NULL,

@@ -195,6 +195,12 @@ CREATE TABLE policies (
 CREATE TABLE policy_rev (rev INTEGER NOT NULL) STRICT;
 INSERT INTO policy_rev VALUES (1);
 
+-- When the rules approved the last one-shot that an agent made outside a run. It outlives the schedule.
+CREATE TABLE one_shots (
+  agent TEXT PRIMARY KEY,
+  approved_at INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE throttles (
   provider TEXT PRIMARY KEY,
   resets_at INTEGER NOT NULL,
@@ -447,6 +453,15 @@ CREATE TABLE calls (
 ) STRICT;
 CREATE UNIQUE INDEX calls_key ON calls (source, name, key);
 CREATE INDEX calls_at ON calls (at);
+-- The keys of the last day's calls by the digest of what was signed, where the key is not a part of it.
+CREATE TABLE signed_calls (
+  source TEXT NOT NULL,
+  name TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  key TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (source, name, digest)
+) STRICT, WITHOUT ROWID;
 -- A call may start runs of several schedules. A debounced run stands for several calls.
 CREATE TABLE call_runs (
   call_id INTEGER NOT NULL,
