@@ -75,3 +75,13 @@ def test_a_loop_of_links_is_not_covered(script: Path) -> None:
     script.unlink()
     script.symlink_to("check.sh")
     assert found(script) == "not covered: it leads through too many links"
+
+
+def test_a_command_with_many_files_says_that_some_are_not_covered(tmp_path: Path) -> None:
+    names = [f"f{number:02}" for number in range(40)]
+    for name in names:
+        (tmp_path / name).write_bytes(SCRIPT)
+    files = files_of(["cat", *names, "f00"], str(tmp_path))
+    assert not_covered(files) == {str(tmp_path / "f32"): "it and what follows are more than 32 files"}
+    assert len(files) == 33
+    assert not_covered(files_of(["cat", *names[:32], "f00"], str(tmp_path))) == {}

@@ -125,10 +125,10 @@ def test_b16_the_socket_s_folder_among_temporary_files_is_hidden(tmp_path: Path)
 
 def test_b16_a_folder_with_many_files_is_not_the_store_s_own(tmp_path: Path) -> None:
     """B16: whatever their names are, it is not listed to its end"""
+    (tmp_path / "store").mkdir()
     for number in range(1_000):
-        (tmp_path / f"matins.db-{number}").touch()
-    (tmp_path / "runs").mkdir()
-    places = Places(tmp_path / "runs", None, tmp_path / "matins.db-0")
-    (tmp_path / "matins.db-0.runs").mkdir()
-    assert str(tmp_path) not in hidden_folders(places)
-    assert hidden_folders(Places(tmp_path / "runs")) == [str(tmp_path / "runs")]
+        (tmp_path / "store" / f"matins.db-{number}").touch()
+    places = Places(tmp_path / "runs", None, tmp_path / "store" / "matins.db")
+    assert hidden_folders(places) == [str(tmp_path / "store")]
+    (tmp_path / "store" / "matins.db").touch()
+    assert hidden_folders(places) == []

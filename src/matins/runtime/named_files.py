@@ -63,8 +63,11 @@ def _words(command: str | Iterable[str] | None) -> Iterable[str]:
 def _digests(words: Iterable[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for word, folder in words:
-        if len(found) < _MAX_FILES:
-            found |= _digest_of(word, folder)
+        more = _digest_of(word, folder)
+        if len(found) == _MAX_FILES and more.keys() - found.keys():
+            reason = f"{_NOT_COVERED}it and what follows are more than {_MAX_FILES} files"
+            return found | dict.fromkeys(more, reason)
+        found |= more
     return found
 
 

@@ -93,9 +93,7 @@ def _is_below(path: str | Path, folder: str | Path) -> bool:
 
 def _inside(path: str | Path) -> _Inside | None:
     """The folder of Matins inside which a path is written, and the rest of it. Links play no part."""
-    parts = _parts(path)
-    if ".." in parts:
-        return None
+    parts = _parts(path)  # ".." stays: it is not followed below a folder
     for folder in _folders():
         for form in (os.path.abspath(folder), os.path.realpath(folder)):  # noqa: PTH100
             own = form.strip("/").split("/")
