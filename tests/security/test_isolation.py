@@ -185,6 +185,6 @@ def test_b16_root_s_agent_with_an_account_of_its_own_is_kept_out(root_house: Hou
     assert approved_itself(root_house, "of-root", isolation="none")
     assert not approved_itself(root_house, "of-an-account", user=account.name)
     root_house.shell("plain", "id -un; pwd", user=account.name)
-    run, output = root_house.fire("plain")
+    _, output = root_house.fire("plain")
     assert output.splitlines() == [account.name, str(root_house.home / "agents/plain")]
     assert (root_house.home / "agents/plain").stat().st_uid == account.uid

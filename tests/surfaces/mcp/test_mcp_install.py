@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -85,6 +86,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     one = House(tmp_path_factory.mktemp("install") / "home").up()
     for name in ("cursor", "vscode"):  # Matins cannot run these, so their agents are made by hand
         one.ask("agents.set", name=name, runner="demo")
+    for name in ("claude", "codex", "gemini", "goose", "opencode") if os.geteuid() == 0 else ():
+        one.ask("agents.set", name=name, runner=name)  # root is asked for their account otherwise
     yield one
     one.kill()
 
