@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from matins.errors import InvalidInput, NotAllowed
-from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.accounts import asked_account
+from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context
 from matins.surfaces.home import Home, TokenFile
