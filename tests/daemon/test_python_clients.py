@@ -24,8 +24,8 @@ def test_b19_an_async_client_of_a_daemon(shared: House) -> None:
 
     async def main() -> None:
         async with AsyncClient(shared.url, token(shared)) as m:
-            await m.agents.set("echo", runner="shell", command=["sh", "-c", "echo done"])
-            await m.agents.set("sleeper", runner="shell", command=["sh", "-c", "sleep 600"])
+            await m.agents.set("echo", runner="shell", command=["sh", "-c", "echo done"], isolation="none")
+            await m.agents.set("sleeper", runner="shell", command=["sh", "-c", "sleep 600"], isolation="none")
             await m.add("echoed", when="every 1 day", agent="echo", prompt="Go.")
             await m.add("asleep", when="every 1 day", agent="sleeper", prompt="Go.")
             start = (await m.events.list())[-1].id

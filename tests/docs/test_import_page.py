@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sqlite3
@@ -40,6 +41,7 @@ def test_b11_the_commands_of_the_page(tmp_path: Path) -> None:
     summaries: list[str] = []
     for command in commands:
         words = [sys.executable, "-m", "matins", "--home", str(tmp_path / "home"), *shlex.split(command)[1:]]
+        words += ["--isolation", "none"] if os.geteuid() == 0 and words[5] == "import" else []
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, (command, done.stderr)
         summaries.append(done.stdout.splitlines()[-1])

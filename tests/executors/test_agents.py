@@ -195,7 +195,7 @@ CRASHING = """
 import sys
 from matins import Matins
 m = Matins(sys.argv[1])
-m.agents.set("sh", runner="shell", command=["sh", "-c", sys.argv[2]])
+m.agents.set("sh", runner="shell", command=["sh", "-c", sys.argv[2]], isolation="none")
 m.add("s", when="every day at 09:00", agent="sh", prompt="Hello")
 m.run("s")
 m.run_forever()

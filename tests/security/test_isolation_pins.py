@@ -216,6 +216,8 @@ def test_b16_a_restart_finds_the_same_home_and_the_same_code(account: Ordinary, 
         tries.append(f"mv -T {base}/real {base}/old && mkdir -p {home} && echo '{PLANTED}' > {home}/matins.yaml")
         tries.append(f"echo notes > {checkout}/notes && cat {checkout}/notes")
         one.shell("mover", "\n".join(tries), isolation="required", workdir=str(checkout))
+        doubts = [found["sentence"] for found in one.ask("system.doctor") if found["what"] == "isolation"]
+        assert f"The agent mover cannot change {checkout}/src: Matins runs from it" in doubts
         run, output = one.fire("mover")
         assert (run.state, output) == ("succeeded", "notes\n"), run.outcome
         assert one.stop() == 0

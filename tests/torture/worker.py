@@ -93,7 +93,7 @@ def set_stage(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points
     """Comes again when it was killed before."""
     matins.limits.set(LIMITED, size=LIMIT)
     if stage.name == "agents":
-        matins.agents.set("hand", runner="shell", command=["sh", "-c", _AGENT.format(stage.effects)])
+        matins.agents.set("hand", runner="shell", command=["sh", "-c", _AGENT.format(stage.effects)], isolation="none")
     with contextlib.suppress(Conflict):
         matins.add_many(AGENTS if stage.name == "agents" else FEW if stage.few else CAST)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from matins.executors.processes.probing import probe_here
 
-_NOBODY = "nobody"
+_NO_RIGHTS = 65_534
+"""The account that owns no files, on every system."""
 _TIMEOUT_S = 20
 
 
@@ -22,7 +23,8 @@ def demo_file(home: Path) -> str:
     if os.geteuid() != 0:
         return text
     if nobody_can_run(home):
-        return f"{text}\ndefaults:\n  user: {_NOBODY} # the account of all agents, because Matins is root\n"
+        user = pwd.getpwuid(_NO_RIGHTS).pw_name
+        return f"{text}\ndefaults:\n  user: {user} # the account of all agents, because Matins is root\n"
     return f"{text}\ndefaults:\n  isolation: none # Matins is root, and so are these agents\n"
 
 
@@ -30,10 +32,10 @@ def nobody_can_run(home: Path) -> bool:
     """Whether agents of this home could run as nobody: that account reaches Python, Matins, and the directory. The home
     itself is closed to it; only behind walls an agent sees its own folder in there."""
     try:
-        nobody = pwd.getpwnam(_NOBODY)
+        nobody = pwd.getpwuid(_NO_RIGHTS)
     except KeyError:
         return False
-    if nobody.pw_uid == 0 or not probe_here().works:
+    if not probe_here().works:
         return False
     command = [sys.executable, "-P", "-c", "import os, matins.executors.demo; os.listdir()"]
     variables = {"PATH": os.environ.get("PATH", os.defpath)}

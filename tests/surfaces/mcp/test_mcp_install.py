@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -85,6 +86,11 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     one = House(tmp_path_factory.mktemp("install") / "home").up()
     for name in ("cursor", "vscode"):  # Matins cannot run these, so their agents are made by hand
         one.ask("agents.set", name=name, runner="demo")
+    made = {"night": "claude", "pair": "codex"} | {
+        name: name for name in ("claude", "codex", "gemini", "goose", "opencode")
+    }
+    for name, runner in made.items() if os.geteuid() == 0 else ():  # root is asked for their account otherwise
+        one.ask("agents.set", name=name, runner=runner)
     yield one
     one.kill()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 
 import click
 
@@ -28,6 +29,15 @@ def account_settings(context: CliContext, user: str | None, isolation: str | Non
     if not context.is_interactive:
         raise InvalidInput(_ROOT, field="user", hint=_HINT)
     return ask_account()
+
+
+def asked_account(context: CliContext, refused: InvalidInput, agent: str, runner: str) -> dict[str, str]:
+    """The account of an agent that was refused. Raises it with both ways where root can be asked no question."""
+    if context.is_interactive:
+        return ask_account()
+    new = f"matins agents set {shlex.quote(agent)} --runner {runner}"
+    hint = f"useradd -m robin && {new} --user robin; or {new} --isolation none; or run Matins as an ordinary user."
+    raise InvalidInput(refused.message, field="user", hint=hint) from None
 
 
 def ask_account() -> dict[str, str]:

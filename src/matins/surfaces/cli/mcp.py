@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from matins.errors import InvalidInput, NotAllowed
+from matins.surfaces.cli.accounts import asked_account
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context
@@ -181,7 +182,12 @@ def _check_agent(context: CliContext, name: str, client: str) -> None:
 def _make_agent(context: CliContext, name: str, runner: str) -> None:
     """Create the agent if it does not exist: what the client proposes runs as this agent."""
     if all(item["name"] != name for item in context.call("agents.list")):
-        context.call("agents.set", name=name, runner=runner)
+        try:
+            context.call("agents.set", name=name, runner=runner)
+        except InvalidInput as error:
+            if error.field != "user":
+                raise
+            context.call("agents.set", name=name, runner=runner, **asked_account(context, error, name, runner))
 
 
 def _told(found: Document, *, remove: bool, dry_run: bool) -> list[str]:
