@@ -248,8 +248,7 @@ def test_take_over_with_the_keeper_stopped_in_a_loop_too(
     for _ in later:
         said.line()
     gate(4)
-    assert all(harness.wait(number).exit_code == 0 for number in later)
-    assert gone(keeper), "there is another one"
+    assert all(harness.wait(number).exit_code == 0 for number in later), "the keeper was continued, or is another one"
 
 
 def test_take_over_of_an_adopted_run(desks: Desks, layout: Layout | None, said: Marks, gate: Gate, held: Held) -> None:
