@@ -101,8 +101,9 @@ def take_over(run_folder: RunFolder, key: str, warden: tuple[int, int], ended_by
         proc.send(watcher, signal.SIGKILL)  # first, so that it does not see them end, and writes nothing
     proc.send(tree | strays, signal.SIGKILL)
     _end_group(records)
-    if not are_all or not _all_gone([*watcher, *tree, *strays]):
+    if not are_all:
         return None
+    _wait_gone([*watcher, *tree, *strays])
     run_folder.remove(f"{warden_name(*warden)}.sock")
     return _last_line(run_folder, key, ended_by, len(tree | strays)) if owned else {}
 
@@ -112,9 +113,11 @@ def _kernel_keeps(tree: list[proc.Process]) -> bool:
     return bool(tree) and all(proc.state_of(process) == "D" for process in tree)
 
 
-def _all_gone(processes: Iterable[proc.Process]) -> bool:
+def _wait_gone(processes: Iterable[proc.Process]) -> None:
+    """Wait a moment for killed processes. One that takes longer does nothing more either."""
     until = proc.boot_ms() + _EXIT_TIMEOUT_MS
-    return all(proc.wait_gone(process, max(0, until - proc.boot_ms())) for process in processes)
+    for process in processes:
+        proc.wait_gone(process, max(0, until - proc.boot_ms()))
 
 
 def _end_group(records: list[Record]) -> None:

@@ -26,6 +26,7 @@ from matins.executors.processes.watching import WATCHING, Deadline, SeenTime, Si
 
 log = logging.getLogger("matins")
 _MAX_IDLE = 8
+_MAX_STOPS = 3
 _SPARE_S = 10.0
 _PROBE_S = 15.0
 _REST_TURNS = 5
@@ -38,7 +39,17 @@ OnEnd = Callable[[ProcessOutcome], None]
 class _Warden:
     """A warden that this engine has a channel to."""
 
-    __slots__ = ("channel", "identity", "is_given_up", "is_starting", "key", "silence", "walled", "was_stopped")
+    __slots__ = (
+        "channel",
+        "identity",
+        "is_given_up",
+        "is_starting",
+        "key",
+        "silence",
+        "stops",
+        "walled",
+        "was_stopped",
+    )
 
     def __init__(self, channel: Channel, identity: Identity, silence: Silence, *, walled: bool = False) -> None:
         self.channel = channel
@@ -50,6 +61,8 @@ class _Warden:
         """Whether its run is being ended from here."""
         self.key: str | None = None
         """Of its run."""
+        self.stops = 0
+        """How often it was found stopped in its run. It may answer in between, whenever it is continued."""
         self.was_stopped = False
         """Whether somebody stopped it. It gets no other run: the keeper counts."""
 
@@ -270,7 +283,7 @@ class Supervisor:
 
     def _watch(self, watched: _Watched, warden: _Warden) -> None:
         now = self._clock()
-        warden.silence = Silence(self._time.advance(now))
+        warden.silence, warden.stops = Silence(self._time.advance(now)), 0
         watched.warden = warden
         if watched.timeout_ms is not None:
             watched.deadline.timeout_at = now + watched.timeout_ms
@@ -325,6 +338,7 @@ class Supervisor:
             self._take_over(warden)
         elif warden.silence.is_to_be_continued(at, continue_ms):
             warden.silence.note_continued(at)
+            warden.stops += warden.is_stopped()
             warden.send_signal(signal.SIGCONT)
             log.warning("The warden of %s does not answer; it was continued.", self._title(warden))
 
@@ -332,6 +346,8 @@ class Supervisor:
         """Whether the warden is silent for too long, or lets its run go on for too long."""
         watched, watching = self._watched.get(warden.key or ""), self._watching
         if watched is not None and watched.deadline.missed_by(now, at) >= watching.late_ms:
+            return True
+        if warden.stops > _MAX_STOPS:
             return True
         lasts = warden.silence.lasts(at)
         return lasts >= watching.silent_ms or (lasts >= watching.stopped_ms and warden.is_stopped())

@@ -143,6 +143,8 @@ class WardenPool:
 
     def close(self) -> None:
         self._disconnect()
+        if self._watching.take_over and (keeper := self._living_keeper()) is not None:
+            proc.send([keeper], signal.SIGCONT)  # one that was stopped last would stay
         if self._starting is not None:
             self._on_started()
             with contextlib.suppress(OSError):
@@ -184,10 +186,11 @@ class WardenPool:
         if output.startswith(READY):
             return
         keeper = self._living_keeper()
-        if was_ended and self._losses < _MAX_LOSSES:
+        replaced = was_ended or (keeper is not None and self._watching.take_over)
+        if replaced and self._losses < _MAX_LOSSES:
             self._losses += 1  # the next one is started when it is needed
-        elif keeper is not None and self._watching.take_over and proc.is_stopped(keeper):
-            self._end_keeper(keeper)  # it has the lock, and the new one could not reach it
+            if keeper is not None:
+                self._end_keeper(keeper)  # it has the lock, and the new one could not reach it
         else:
             self._on_failure(f"no keeper could be started: {output.decode(errors='replace').strip()[-500:]}")
 
