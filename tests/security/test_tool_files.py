@@ -200,7 +200,9 @@ PLANTED = {
 @pytest.mark.parametrize("case", PLANTED)
 def test_b16_settings_that_are_none_cost_the_engine_nothing(house: House, account: Ordinary, case: str) -> None:
     """B16: no thread waits for a pipe, and no memory is taken for a long file; settings that are fine are used"""
-    tool = Tool(house, account, f"planted-{case}", "gemini", isolation="required")
+    # In a folder of the user's: its own is made for the settings alone.
+    workdir = str(account.home / "bin")
+    tool = Tool(house, account, f"planted-{case}", "gemini", isolation="required", workdir=workdir)
     before = memory_kb(house)
     tool.succeeds(f"cd ~/.gemini; rm -f settings.json; {PLANTED[case]}")
     tool.succeeds('echo "$GEMINI_CLI_HOME" > ~/seen')

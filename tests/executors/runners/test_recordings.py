@@ -9,7 +9,7 @@ from driving import TOOLS
 from replaying import RECORDINGS, Recording, of_case, recordings
 
 from matins.executors.processes.line_patterns import LineWatch, matches
-from matins.executors.runners.protocol import Call, Metered
+from matins.executors.runners.protocol import Answer, Call, Metered
 from matins.executors.runners.tool_help import has_option
 from matins.executors.transcript import entries_of, joined
 from matins.testing import check_runner
@@ -203,9 +203,9 @@ def test_opencode_is_asked_with_its_own_help(tmp_path: Path) -> None:
     options = ("--auto", "--standalone", "--dangerously-skip-permissions", "--print-logs")
     asked: list[tuple[str, ...]] = []
 
-    def ask(argv: tuple[str, ...]) -> str:
+    def ask(argv: tuple[str, ...], **limits: object) -> Answer:
         asked.append(argv)
-        return text.read_text(encoding="utf-8")
+        return Answer(0, "", text.read_text(encoding="utf-8"))
 
     found = [has_option(ask, "opencode", ("run",), option, environment) for option in options]
     assert asked == [(str(program), "run", "--help")]
