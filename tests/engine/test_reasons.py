@@ -230,10 +230,9 @@ SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
         ),
         (
             "over_budget",
-            {"error": "It had used 2k tokens, more than the 1k that one run may, and was ended"},
+            {"error": "It had used 2k tokens, more than the 1k"},
             RunState.OVER_BUDGET,
-            "Over budget: the run reached its limit: "
-            "It had used 2k tokens, more than the 1k that one run may, and was ended.",
+            "Over budget: the run reached its limit: It had used 2k tokens, more than the 1k.",
         ),
         ("over_budget", None, RunState.OVER_BUDGET, "Over budget: the run reached its limit."),
         ("at_capacity", None, SKIPPED, "Skipped: the concurrency limit was reached."),

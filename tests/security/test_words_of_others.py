@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from planted_words import MARK, WORDS, answers, found_in, plant, readable_by_agents, tool_answers
+from planted_words import MARK, WORDS, answer, answers, found_in, plant, readable_by_agents, tool_answers
 from security_cast import OWNER, ROVER, SCOUT, Open, Watched
 
 from matins.api.use_case import USE_CASES
@@ -79,8 +79,7 @@ def test_b7_a_file_tells_an_agent_nothing_of_what_is_in_it(memory: Watched, tmp_
         path.write_text(text, encoding="utf-8")
         for name in ("file.plan", "system.doctor"):
             use_case = USE_CASES[name]
-            ((_, of_agent),) = answers(memory, SCOUT, use_case)
-            ((_, of_owner),) = answers(memory, OWNER, use_case)
+            of_agent, of_owner = (answer(memory, who, use_case, {}) for who in (SCOUT, OWNER))
             assert MARK not in of_agent, name
             assert MARK in of_owner or (text is good and name == "system.doctor")
 
