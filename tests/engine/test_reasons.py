@@ -132,14 +132,14 @@ def test_a_sentence_needs_no_evidence(code: str) -> None:
     """B2: in whatever state a record is found"""
     for state in (None, *RunState):
         for tense in (PAST, NOW, FUTURE):
-            text = sentence(code, None, "UTC", state=state, tense=tense)
+            text = sentence(code, None, "UTC", state=state, tense=tense).joined
             assert text[0].isupper()
             assert text.endswith(".")
 
 
 def test_an_unknown_reason_is_told_as_it_is() -> None:
     """B2"""
-    assert sentence("tuesday", None, "UTC") == 'The reason is "tuesday".'
+    assert sentence("tuesday", None, "UTC").text == 'The reason is "tuesday".'
 
 
 AT = instant("2026-03-27T23:30:00Z")
@@ -193,7 +193,7 @@ SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
             "throttled",
             {"provider": "anthropic", "until": SEVEN, "why": "rate limited"},
             WAITING,
-            'Waiting: provider "anthropic" is throttled until 07:00 UTC (rate limited).',
+            'Waiting: provider "anthropic" is throttled until 07:00 UTC: rate limited.',
         ),
         (
             "over_budget",
@@ -230,9 +230,9 @@ SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
         ),
         (
             "over_budget",
-            {"error": "It had used 2k tokens, more than the 1k that one run may, and was ended"},
+            {"error": "It had used 2k tokens, more than the 1k"},
             RunState.OVER_BUDGET,
-            "Over budget: it had used 2k tokens, more than the 1k that one run may, and was ended.",
+            "Over budget: the run reached its limit: It had used 2k tokens, more than the 1k.",
         ),
         ("over_budget", None, RunState.OVER_BUDGET, "Over budget: the run reached its limit."),
         ("at_capacity", None, SKIPPED, "Skipped: the concurrency limit was reached."),
@@ -275,14 +275,14 @@ def test_the_sentence_says_what_the_evidence_says(
     reason: str, evidence: dict[str, Any] | None, state: RunState | None, says: str
 ) -> None:
     """B2"""
-    assert sentence(reason, evidence, "UTC", state=state, at=AT) == says
+    assert sentence(reason, evidence, "UTC", state=state, at=AT).joined == says
 
 
 def test_the_same_in_the_present_and_the_future() -> None:
     """B2 B3"""
     told = {"state": SKIPPED, "at": AT}
-    now = sentence("quiet_hours", QUIET, "UTC", tense=NOW, **told)  # type: ignore[arg-type]
-    then = sentence("quiet_hours", QUIET, "UTC", tense=FUTURE, **told)  # type: ignore[arg-type]
+    now = sentence("quiet_hours", QUIET, "UTC", tense=NOW, **told).joined  # type: ignore[arg-type]
+    then = sentence("quiet_hours", QUIET, "UTC", tense=FUTURE, **told).joined  # type: ignore[arg-type]
     assert now == 'Would be skipped: quiet hours "night" are active until 07:00 UTC.'
     assert then == 'Will be skipped: quiet hours "night" will be active until 07:00 UTC.'
 
@@ -346,11 +346,11 @@ def run_in(state: RunState, **given: Any) -> RunRecord:
 )
 def test_a_runs_story(run: RunRecord, says: str) -> None:
     """B2"""
-    assert run_summary(run, "UTC") == says
+    assert run_summary(run, "UTC").joined == says
 
 
 @pytest.mark.parametrize("state", list(RunState))
 def test_a_run_in_any_state_has_a_story(state: RunState) -> None:
     """B2"""
-    assert run_summary(run_in(state), "UTC").endswith(".")
-    assert run_summary(run_in(state, started_at=None), "UTC").endswith(".")
+    assert run_summary(run_in(state), "UTC").joined.endswith(".")
+    assert run_summary(run_in(state, started_at=None), "UTC").joined.endswith(".")

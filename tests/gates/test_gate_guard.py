@@ -77,7 +77,7 @@ def test_c8_a_text_says_why(guarded: Open) -> None:
     bench.add("s", when=HOURLY, job="work")
     bench.run_until(at("09:00"))
     assert evidence(bench)["message"] == "the build is red"
-    assert bench.runs.checks(last(bench).id)[0].verdict == "the build is red"
+    assert bench.runs.checks(last(bench).id)[0].reason == "the build is red"
 
 
 @pytest.mark.parametrize("text", ["a\0b", "caf\udce9", "x" * 10_000, "\ud83d\ude00"])

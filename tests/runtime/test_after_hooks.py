@@ -167,7 +167,7 @@ def test_a_hook_that_fails_is_recorded_and_changes_nothing(bench: Sandbox, comma
     assert failures(bench) == [("after", said)]
     (run,) = bench.assert_ran("s", times=1)
     (check,) = bench.runs.checks(run.id)
-    assert (check.gate, check.verdict) == ("after", said)
+    assert (check.gate, check.verdict, check.reason) == ("after", "fail", said)
     assert bench.subscriptions.deliveries("hooks") == []
     assert bench.get("s").failures == 0
 

@@ -30,10 +30,11 @@ def test_a_failure_carries_its_error_and_the_sentence_of_why(sandbox, caplog):
     retrying, failed = [event["data"] for event in heard]
     why = sandbox.why("morning")
     assert failed["error"] == "no disk left on /dev/sda1"
-    assert failed["summary"] == "Failed: no disk left on /dev/sda1."
+    assert (failed["summary"], failed["quote"]) == ("Failed.", "no disk left on /dev/sda1")
     assert failed["summary"] in why.summary
     assert retrying["summary"].startswith("Retrying at 09:00:1")
-    assert retrying["summary"].endswith("attempt 1 failed: no disk left on /dev/sda1.")
+    assert retrying["summary"].endswith("attempt 1 failed.")
+    assert retrying["quote"] == "no disk left on /dev/sda1"
     with caplog.at_level(logging.INFO, "matins.events"):
         log_event(heard[1])
     line = Lines().format(caplog.records[-1])

@@ -209,11 +209,15 @@ _OPTIONS: Mapping[str, tuple[Any, ...]] = {
 def answers(bench: Watched, principal: Principal, use_case: UseCase) -> Iterator[tuple[dict[str, Any], str]]:
     """What a principal reads, by the arguments that it gives; an error with its hint too."""
     for given in plausible(bench, use_case):
-        try:
-            found = codec.to_document(bench.call(principal, use_case, given))
-        except MatinsError as error:
-            found = [error.message, error.hint, vars(error)]
-        yield given, orjson.dumps(found, default=str).decode()
+        yield given, answer(bench, principal, use_case, given)
+
+
+def answer(bench: Watched, principal: Principal, use_case: UseCase, given: dict[str, Any]) -> str:
+    try:
+        found = codec.to_document(bench.call(principal, use_case, given))
+    except MatinsError as error:
+        found = [error.message, error.hint, vars(error)]
+    return orjson.dumps(found, default=str).decode()
 
 
 def readable_by_agents() -> list[UseCase]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from planted_words import MARK, WORDS, answers, found_in, plant, readable_by_agents, tool_answers
+from planted_words import MARK, WORDS, answer, answers, found_in, plant, readable_by_agents, tool_answers
 from security_cast import OWNER, ROVER, SCOUT, Open, Watched
 
 from matins.api.use_case import USE_CASES
+from matins.errors import NotAllowed
 
 
 @pytest.fixture
@@ -65,6 +68,28 @@ def test_b7_no_search_tells_an_agent_what_others_wrote(planted: Watched) -> None
             if word in (f"{MARK}prompt", f"{MARK}pausenote"):
                 assert principal is SCOUT or found, word
     assert [one.title for one in planted.acting_as(SCOUT).search("private")] == ["private", "private-mission"]
+
+
+def test_b7_a_file_tells_an_agent_nothing_of_what_is_in_it(memory: Watched, tmp_path: Path) -> None:
+    """B7: neither what would change, nor what is wrong with it; people read both"""
+    path = tmp_path / "matins.yaml"
+    memory.watch_file(path)
+    good = f'schedules: {{s: {{when: every 1h, job: work, payload: "{MARK}"}}}}\n'
+    for text in (good, good.replace("every 1h", MARK)):
+        path.write_text(text, encoding="utf-8")
+        for name in ("file.plan", "system.doctor"):
+            use_case = USE_CASES[name]
+            of_agent, of_owner = (answer(memory, who, use_case, {}) for who in (SCOUT, OWNER))
+            assert MARK not in of_agent, name
+            assert MARK in of_owner or (text is good and name == "system.doctor")
+
+
+def test_b7_an_agent_tries_no_edit_of_what_is_not_its_own(stored: Watched) -> None:
+    """B7: errors about other settings would quote them; the agent itself may"""
+    with pytest.raises(NotAllowed, match="cannot read its content"):
+        stored.acting_as(SCOUT).preview_edit("private", agent="rover", payload="x")
+    changed = stored.acting_as(ROVER).preview_edit("private", agent="rover", payload="x").settings
+    assert [change.before for change in changed if change.setting == "payload"] == [f"{MARK}payload"]
 
 
 def test_b7_no_tool_gives_an_agent_words_of_others(stored: Watched) -> None:

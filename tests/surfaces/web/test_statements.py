@@ -142,7 +142,7 @@ def _add_rows(m: Sandbox, number: int) -> None:
     with m.store.transaction(now) as transaction:
         schedule = transaction.schedules_called(f"broken-{number}", None)[0].id
         told = (1, 1, "{}", now, now, 1, 1, None)
-        transaction.insert_incident(IncidentRow(0, schedule, "failed", "", "It failed.", "no", *told))
+        transaction.insert_incident(IncidentRow(0, schedule, "failed", "", "It failed.", None, "no", *told))
 
 
 @pytest.fixture

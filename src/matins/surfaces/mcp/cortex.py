@@ -42,7 +42,8 @@ def _add(calls: PrincipalCalls, given: Document) -> Document:
     wanted |= {**preset.settings, **(preset.once if kind == "once" else preset.interval if kind == "interval" else {})}
     item = calls.send("schedules.add", wanted)
     approval = calls.approval_of(item)
-    answer: Document = {"summary": f"Added {item['name']}: {item['trigger_text']}.", **_task(calls, item)}
+    said = {name: given[name] for name in ("message", "preCheck") if name in given}  # the caller's own: no marks
+    answer: Document = {"summary": f"Added {item['name']}: {item['trigger_text']}.", **_task(calls, item), **said}
     if approval is not None:
         answer["summary"] += f" It waits for a person: {approval['url']}"
         answer["approval"] = approval
