@@ -271,3 +271,15 @@ def test_a_run_cannot_change_the_command_after_it(bench: Watched, scripts: Path,
         assert check.verdict == "after.sh changed since you set it. It did not run; the next run waits for approval"
         bench.run_until(at("09:06"))
         assert bench.last().status == "awaiting_approval"
+
+
+def test_nobodys_silence_allows_a_changed_script(bench: Watched, scripts: Path) -> None:
+    """Where a request that expires would approve the run, one about a changed script does not."""
+    script, mark = write(scripts / "check.sh"), scripts.parent / "ran"
+    words = {"approval": "owner_approve", "approval_default": "approve", "approval_timeout": "10m"}
+    bench.add("s", when="5 * * * *", job="work", pre_check=[str(script)], **words)
+    bench.run_until(at("08:30"))
+    assert len(bench.ran) == 1  # the control
+    write(script, mark)
+    bench.run_until(at("09:30"))
+    assert (bench.last().state, mark.exists(), len(bench.ran)) == ("expired", False, 1)
