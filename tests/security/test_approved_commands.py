@@ -28,6 +28,15 @@ def bench(tmp_path: Path, scripts: Path) -> Iterator[Watched]:
         yield made
 
 
+@pytest.fixture
+def kept_bench(kept_url: str, tmp_path: Path) -> Iterator[Watched]:
+    """On both kinds of store."""
+    (tmp_path / "home").mkdir()
+    with closing(Watched(kept_url, home=tmp_path / "home")) as made:
+        made.agents.set("scout", runner="demo")
+        yield made
+
+
 def write(path: Path, mark: Path | None = None) -> Path:
     """A script that succeeds; with `mark`, one that an agent made of it."""
     path.write_text("#!/bin/sh\nexit 0\n" if mark is None else f"#!/bin/sh\ntouch {mark}\n")
@@ -216,9 +225,10 @@ def test_a_file_that_is_saved_again_takes_no_new_digest(bench: Watched, scripts:
 
 
 @pytest.mark.parametrize("event", ["before:schedule:trigger", "after:run"])
-def test_a_hook_of_all_schedules_is_asked_for_once(bench: Watched, scripts: Path, event: str) -> None:
+def test_a_hook_of_all_schedules_is_asked_for_once(kept_bench: Watched, scripts: Path, event: str) -> None:
     """Approved with one run, it counts for every schedule; their runs go on."""
     script, mark = write(scripts / "hook.sh"), scripts.parent / "ran"
+    bench = kept_bench
     bench.hooks.set(event, command=[str(script)])
     for name in ("s", "t"):
         bench.add(name, when="5 * * * *", job="work")
