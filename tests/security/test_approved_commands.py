@@ -28,6 +28,15 @@ def bench(tmp_path: Path, scripts: Path) -> Iterator[Watched]:
         yield made
 
 
+@pytest.fixture
+def kept_bench(kept_url: str, tmp_path: Path) -> Iterator[Watched]:
+    """On both kinds of store."""
+    (tmp_path / "home").mkdir()
+    with closing(Watched(kept_url, home=tmp_path / "home")) as made:
+        made.agents.set("scout", runner="demo")
+        yield made
+
+
 def write(path: Path, mark: Path | None = None) -> Path:
     """A script that succeeds; with `mark`, one that an agent made of it."""
     path.write_text("#!/bin/sh\nexit 0\n" if mark is None else f"#!/bin/sh\ntouch {mark}\n")
@@ -216,9 +225,10 @@ def test_a_file_that_is_saved_again_takes_no_new_digest(bench: Watched, scripts:
 
 
 @pytest.mark.parametrize("event", ["before:schedule:trigger", "after:run"])
-def test_a_hook_of_all_schedules_is_asked_for_once(bench: Watched, scripts: Path, event: str) -> None:
+def test_a_hook_of_all_schedules_is_asked_for_once(kept_bench: Watched, scripts: Path, event: str) -> None:
     """Approved with one run, it counts for every schedule; their runs go on."""
     script, mark = write(scripts / "hook.sh"), scripts.parent / "ran"
+    bench = kept_bench
     bench.hooks.set(event, command=[str(script)])
     for name in ("s", "t"):
         bench.add(name, when="5 * * * *", job="work")
@@ -271,3 +281,15 @@ def test_a_run_cannot_change_the_command_after_it(bench: Watched, scripts: Path,
         assert check.verdict == "after.sh changed since you set it. It did not run; the next run waits for approval"
         bench.run_until(at("09:06"))
         assert bench.last().status == "awaiting_approval"
+
+
+def test_nobodys_silence_allows_a_changed_script(bench: Watched, scripts: Path) -> None:
+    """Where a request that expires would approve the run, one about a changed script does not."""
+    script, mark = write(scripts / "check.sh"), scripts.parent / "ran"
+    words = {"approval": "owner_approve", "approval_default": "approve", "approval_timeout": "10m"}
+    bench.add("s", when="5 * * * *", job="work", pre_check=[str(script)], **words)
+    bench.run_until(at("08:30"))
+    assert len(bench.ran) == 1  # the control
+    write(script, mark)
+    bench.run_until(at("09:30"))
+    assert (bench.last().state, mark.exists(), len(bench.ran)) == ("expired", False, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from security_cast import SCOUT, Watched, at
@@ -189,3 +190,23 @@ def test_b7_a_script_that_is_as_it_was_again_needs_no_other(bench: Watched, prop
     bench.run_until(bench.clock.now_ms() + 600_000)
     assert len(bench.ran) > ran
     assert [one for one in bench.approvals.list() if one.schedule == "t"] == []
+
+
+def test_b7_a_script_that_changes_all_the_time_does_not_stop_the_engine(bench: Watched, tmp_path: Path) -> None:
+    """B7: it is read once for a decision; a run that was not approved as it is then waits"""
+    script = tmp_path / "check.sh"
+    script.write_text("exit 0\n")
+    bench.add("s", when="5 * * * *", job="work", approval="owner_approve", after_run=["sh", "check.sh"])
+    bench.run("s")
+    bench.settle()
+    bench.approvals.approve(bench.asked().id)
+    consume = bench.engine.clearance.consume_approval
+
+    def late(*arguments: Any) -> None:
+        script.write_text("exit 1\n")
+        consume(*arguments)
+
+    bench.engine.clearance.consume_approval = late  # type: ignore[method-assign]
+    bench.executor.before = lambda attempt: None  # it compares with the file as it is then
+    bench.settle()
+    assert [name for name, _ in bench.ran] == ["s"]

@@ -102,7 +102,7 @@ def asked(office: Office, but: Approval | None = None) -> Approval:
     def is_there(run: Run) -> bool:
         return any(one.run_id == run.id and (but is None or one.id != but.id) for one in office.matins.approvals.list())
 
-    run = office.wait("s", is_there)
+    run = office.wait("s", lambda run: is_there(run) or not run.live)
     return next(one for one in office.matins.approvals.list() if one.run_id == run.id)
 
 
@@ -186,6 +186,31 @@ def test_without_work_nobody_is_asked(office: Office, desk: Desk) -> None:
     desk.empty()
     run = office.fire("s")
     assert (run.state, run.reason, office.matins.approvals.list()) == ("skipped", "no_work", [])
+
+
+def test_a_source_that_fails_is_asked_again(office: Office, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked about a run without its item while the source is only out of order."""
+    if not isinstance(desk, GitHubDesk):
+        pytest.skip("a file is there or not")
+    m, done, claimed = office.matins, threading.Event(), CheckExecutor.answer
+
+    def answer(self: CheckExecutor, check: Check) -> CheckedRun:
+        try:
+            return claimed(self, check)
+        finally:
+            done.set()
+
+    monkeypatch.setattr(CheckExecutor, "answer", answer)
+    desk.github.faults = dict.fromkeys(range(1, 100), (503, {}, {}))
+    started = m.run("s")
+    assert done.wait(60)
+    m.stop()
+    assert m.approvals.list() == []
+    desk.github.faults = {}
+    with m.store.transaction(m.clock.now_ms()) as transaction:  # as its deadline would
+        transaction.wake_run(int(started.id), "checking", m.clock.now_ms())
+    m.start()
+    assert asked(office).request["work_item"]["title"] == "Mend the door"
 
 
 def test_a_kill_between_claim_and_request_leaves_the_item_to_the_same_run(

@@ -58,6 +58,8 @@ class Clearance:
         self.capacity = 0
         """How many more checks can start now."""
         self._floors = Floors()
+        self._leaves: dict[int, Approval] = {}
+        """The approvals of runs that may start in this turn."""
         self.checks: list[Check] = []
         """Checks to start when this turn is committed."""
 
@@ -67,6 +69,7 @@ class Clearance:
         if AFTER_RUN in policies.hooks:  # its files are checked before every start
             self.gates |= _RUNS_FILES
         self._floors.begin()
+        self._leaves.clear()
 
     def take_checks(self) -> list[Check]:
         checks, self.checks = self.checks, []
@@ -176,7 +179,9 @@ class Clearance:
         self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int,
         evidence: dict[str, Any] | None = None,
     ) -> bool:  # fmt: skip
-        if self._valid_approval(transaction, row, item, now) is not None:
+        leave = self._valid_approval(transaction, row, item, now)
+        if leave is not None:
+            self._leaves[row.id] = leave
             return True
         if approval_requests.takes_work(item):
             self._claim_item(transaction, row, item, now, evidence or {})
@@ -204,9 +209,8 @@ class Clearance:
 
     def consume_approval(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> None:
         """Mark the approval of a claimed run as used. Until then, edits void it and it can expire."""
-        needed = needs_approval(item.definition)
-        leave = self._valid_approval(transaction, row, item, now) if needed or row.cleared else None
-        assert leave is not None or not needed, row
+        leave = self._leaves.pop(row.id, None)  # not looked for again: a file may change from one look to the next
+        assert leave is not None or not needs_approval(item.definition), row
         if leave is not None and transaction.set_approval_state(leave.id, "approved", "used", now):
             data = {"approval": str(leave.id), "digest": leave.digest}
             transaction.events.append(NewEvent(now, "approval.used", item.schedule_id, row.id, data))

@@ -173,7 +173,7 @@ def _is_writable(folder: str, entry: str, users: Collection[int], policies: Poli
         return True  # it has just been moved
     if stat.S_ISDIR(found.st_mode) and any(_is_in(closed, entry) for closed in policies.out_of_reach):
         return False  # in the view of a run, it cannot be moved
-    if 0 in users or above.st_uid in users or found.st_uid in users:
+    if 0 in users or found.st_uid in users:
         return True
     if above.st_mode & _WRITABLE and not above.st_mode & stat.S_ISVTX:  # an ACL shows as the group's right
         return True
