@@ -240,10 +240,7 @@ def test_what_happened_to_tokens_is_told(memory: Sandbox) -> None:
     events = memory.events.list(types=["token.created", "token.revoked"])
     told = [(event.type, {name: value for name, value in event.data.items() if name != "digest"}) for event in events]
     assert told == [
-        (
-            "token.created",
-            {"token": made.id, "name": "laptop", "role": "viewer", "rights": None, "by": "owner", "who": "owner"},
-        ),
-        ("token.revoked", {"token": made.id, "by": "owner", "who": "owner"}),
+        ("token.created", {"token": made.id, "name": "laptop", "role": "viewer", "rights": None, **OWNER.signed}),
+        ("token.revoked", {"token": made.id, **OWNER.signed}),
     ]
     assert OWNER.rights is None
