@@ -230,7 +230,7 @@ def test_b16_root_writes_no_file_for_an_account(root_house: House, tenant: Ordin
     tool = Tool(root_house, tenant, f"victim-{link.strip('.')}", "qwen", user=tenant.name)
     for own in (tool.settings, ".matins"):  # in its home, and in its folder
         plant = f"ln -s {tmp_path} {own}" if link == "." else f"mkdir -p {own}; ln -s {victim} {own}/{link}"
-        tool.succeeds(f"rm -rf {own}; mkdir -p {own}/..; {plant}")
+        tool.succeeds(f"rm -rf {own}; mkdir -p $(dirname {own}); {plant}")
     tool.succeeds(":")
     assert (victim.read_text(), victim.stat().st_uid) == ("root's", 0)
     assert [path.name for path in tmp_path.iterdir()] == ["qwen.json"]
