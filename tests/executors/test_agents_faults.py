@@ -92,3 +92,16 @@ def test_b4_what_is_done_was_done_before_anybody_could_end_it(office: Office, tm
             if run.outcome["result"]["executed"]:
                 break
         assert (run.state, run.outcome["result"]["ended_by"]) == ("succeeded", "exit_timeout"), run.outcome
+
+
+def test_b9_a_run_that_stops_its_supervisor_after_its_final_event_has_failed(office: Office, tmp_path: Path) -> None:
+    """B9: any other end after the final event is a success"""
+    run_id = wake(office, tmp_path / "home", "claude", "never_exits", exit_timeout="none")
+    while '"result"' not in office.matins.runs.output(run_id).text:
+        pass
+    supervisor = office.matins._supervisor()
+    ((key, _),) = supervisor._watched.items()
+    supervisor.end_command(key, "supervisor")
+    run = office.wait("claude-never_exits")
+    assert (run.state, run.outcome["error"]) == ("failed", "the run stopped its supervisor, and was ended")
+    assert run.outcome["result"]["executed"]
