@@ -47,7 +47,7 @@ class Copy:
         program.write_text(f"#!{self.python}\nfrom matins.app import main\nmain()\n")
         program.chmod(0o755)
 
-    def run(self, *tests: str) -> tuple[int, str]:
+    def run(self, *tests: str, stop: bool = True) -> tuple[int, str]:
         """The exit code of pytest, and what it printed."""
         environment = {
             **os.environ,
@@ -56,11 +56,20 @@ class Copy:
         }
         for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_CURRENT_TEST", "PYTEST_ADDOPTS"):
             environment.pop(name, None)
-        command = [str(self.python), "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--timeout={LIMIT_S // 4}"]
+        command = [
+            str(self.python),
+            "-m",
+            "pytest",
+            "-q",
+            *(["-x"] if stop else []),
+            "-p",
+            "no:cacheprovider",
+            f"--timeout={LIMIT_S // 4}",
+        ]
         with tempfile.TemporaryFile("w+") as output:
             code = subprocess.run(
                 [*command, *(f"tests/{test}" for test in tests)],
-                cwd=self.folder, env=environment, stdout=output, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False,
+                cwd=self.folder, env=environment, stdout=output, stderr=subprocess.STDOUT, timeout=None if not stop else LIMIT_S, check=False,
             ).returncode  # fmt: skip
             output.seek(0)
             return code, output.read()
@@ -140,7 +149,7 @@ def _run_all(mutants: Sequence[Mutant], jobs: int) -> int:
         for _ in range(jobs):
             copies.put(stack.enter_context(copied()))
         first = copies.get()
-        code, output = first.run(*sorted({mutant.test for mutant in mutants}))
+        code, output = first.run(*sorted({mutant.test for mutant in mutants}), stop=False)
         copies.put(first)
         if code:
             print(f"Tests fail with all guards in place:\n{output[-4000:]}")  # noqa: T201
