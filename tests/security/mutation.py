@@ -56,20 +56,13 @@ class Copy:
         }
         for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_CURRENT_TEST", "PYTEST_ADDOPTS"):
             environment.pop(name, None)
-        command = [
-            str(self.python),
-            "-m",
-            "pytest",
-            "-q",
-            *(["-x"] if stop else []),
-            "-p",
-            "no:cacheprovider",
-            f"--timeout={LIMIT_S // 4}",
-        ]
+        command = [str(self.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={LIMIT_S // 4}"]
+        command += ["-x"] if stop else []
         with tempfile.TemporaryFile("w+") as output:
             code = subprocess.run(
                 [*command, *(f"tests/{test}" for test in tests)],
-                cwd=self.folder, env=environment, stdout=output, stderr=subprocess.STDOUT, timeout=None if not stop else LIMIT_S, check=False,
+                cwd=self.folder, env=environment, stdout=output, stderr=subprocess.STDOUT,
+                timeout=LIMIT_S if stop else None, check=False,
             ).returncode  # fmt: skip
             output.seek(0)
             return code, output.read()

@@ -65,7 +65,7 @@ def test_a_changed_script_does_not_run_and_the_run_waits(
     write(script, mark)
     bench.run_until(at("09:06"))
     assert (bench.last().status, mark.exists(), len(bench.ran)) == ("awaiting_approval", False, 1)
-    assert "check.sh changed since you set it. Approve it to use it as it is now" in bench.why("s").summary
+    assert bench.why("s").quote == "check.sh changed since you set it. Approve it to use it as it is now"
     assert any(one.sentence.startswith("check.sh changed since you set it") for one in bench.system.doctor())
     asked = bench.asked()
     assert (asked.policy, asked.default, asked.request["changed"]) == ("owner_approve", "deny", [str(script)])
@@ -278,7 +278,7 @@ def test_a_run_cannot_change_the_command_after_it(bench: Watched, scripts: Path,
     assert (mark.exists(), ran.exists()) == (by == "nobody", False)
     if by == "the run":
         (check,) = [one for one in bench.runs.checks(bench.last().id) if one.gate == "after"]
-        assert check.verdict == "after.sh changed since you set it. It did not run; the next run waits for approval"
+        assert check.reason == "after.sh changed since you set it. It did not run; the next run waits for approval"
         bench.run_until(at("09:06"))
         assert bench.last().status == "awaiting_approval"
 

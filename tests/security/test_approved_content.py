@@ -139,7 +139,7 @@ def test_b7_a_script_that_changes_after_a_proposal_was_approved_needs_another(
     bench.run_until(at("10:06"))
     (waits, *_) = bench.runs.list(schedule="t")
     assert (waits.state, waits.status, len(bench.ran)) == ("waiting", "awaiting_approval", 2)
-    assert f"{proposed.name} changed since you set it" in bench.why("t", agent="scout").summary
+    assert f"{proposed.name} changed since you set it" in (bench.why("t", agent="scout").quote or "")
     assert not (tmp_path / "ran").exists()
     asked = bench.asked("t")
     assert (asked.kind, asked.policy, asked.request["changed"]) == ("run", "owner_approve", [str(proposed)])

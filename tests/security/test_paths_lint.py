@@ -36,22 +36,29 @@ METHODS = UNMISTAKABLE | {"open", "glob", "walk", "chmod", "lchmod", "rename", "
 PACKAGE, SYSTEM = "files of the package itself", "a file of the system, which only root writes"
 HOME, RUNS, STORE = "in the home of Matins", "in the run folder", "in the folder of the store"
 KEYBOARD, NO_FILE = "a command that the owner gives at a keyboard", "no file: a method of the same name"
-TOOLS = "settings and records of tools, which move inside the walls"
+INSIDE = "a script that runs inside the walls, with the rights of the run"
 REASONS = {
     "api/generate.py": {"main": PACKAGE},
     "api/generate_awaitable.py": {"names_in": NO_FILE},
     "config/watcher.py": {"_steps": "where the links of the configuration lead; nothing is read"},
-    "daemon/daemon.py": {"Daemon._make_home": HOME, "demo_file": PACKAGE},
+    "daemon/daemon.py": {"Daemon._make_home": HOME},
+    "daemon/demonstration.py": {"demo_file": PACKAGE},
     "engine/english/phrases.py": {"phrase_grammar": PACKAGE},
     "engine/when/zones.py": {"_read": SYSTEM},
     "executors/endpoint_calls.py": {"EndpointCall.post": NO_FILE},
     "executors/functions/calling.py": {"main": "a descriptor of a process that runs inside the walls"},
+    "executors/inside/__init__.py": {"script": PACKAGE},
+    "executors/inside/goose_usage.py": {"_recorded": INSIDE, "_lines": INSIDE},
+    "executors/inside/tool_setup.py": {
+        "_write_file": INSIDE, "_write_home": INSIDE, "_link_all": INSIDE, "_read": INSIDE, "_replace": INSIDE,
+    },
     "executors/isolation.py": {
         "_of_store": "names in the folder of the store, at most a thousand", "_mounts": SYSTEM, "_sysctl": SYSTEM,
+        "_link": "where a link leads; nothing is read",
     },
     "executors/processes/journal.py": {"open_run": RUNS},
     "executors/processes/keeper.py": {
-        "_acquire_lock": RUNS, "_prepare_process": RUNS, "_dead_sockets": RUNS, "_announce_ready": SYSTEM,
+        "_acquire_lock": RUNS, "_prepare_process": RUNS, "_announce_ready": SYSTEM,
     },
     "executors/processes/launch_message.py": {"_anonymous_file": "a new file with a random name"},
     "executors/processes/namespaces.py": {
@@ -67,15 +74,14 @@ REASONS = {
     "executors/processes/run_files.py": {"RunFiles.delete_named": RUNS},
     "executors/processes/run_folder.py": {
         "RunFolder.__init__": RUNS, "RunFolder.listen": RUNS, "RunFolder.make": RUNS, "RunFolder.remove": RUNS,
-        "RunFolder._read_nonce": RUNS,
+        "RunFolder._read_nonce": RUNS, "RunFolder._warden_sockets": RUNS,
     },
     "executors/processes/ssh_config.py": {"included_files": SYSTEM, "_patterns": SYSTEM, "_copy": SYSTEM},
     "executors/processes/walls.py": {
         "_open_kept": "a cover; what is below it is opened beneath it", "_tried": RUNS,
     },
+    "executors/processes/wardens.py": {"WardenPool._living_keeper": RUNS},
     "executors/runners/clock_times.py": {"ClockTime.after": NO_FILE},
-    "executors/runners/goose_sessions.py": {"GooseLedger._logged": TOOLS, "GooseLedger._rows": TOOLS},
-    "executors/tool_settings.py": {"_merged": TOOLS, "_link_all": TOOLS, "_write": TOOLS, "make_folder": TOOLS},
     "importers/crontab.py": {"_texts": KEYBOARD, "_read": KEYBOARD},
     "importers/files.py": {"_database_rows": KEYBOARD, "_bytes": KEYBOARD},
     "jobs/memory_index_regen.py": {"write_index": "by UntrustedFolder"},
@@ -83,6 +89,7 @@ REASONS = {
     "library.py": {"Matins.subscribe": NO_FILE},
     "net/outbound.py": {"HttpClient.send": NO_FILE},
     "runtime/clock.py": {"_from_file": SYSTEM},
+    "runtime/command_files.py": {"_steps": "where the links of a command lead; nothing is read"},
     "runtime/engine.py": {"Engine.open": NO_FILE, "Engine._enlist": NO_FILE},
     "runtime/lineage.py": {"Lineage.note": RUNS, "Lineage._load": RUNS},
     "runtime/loop.py": {"Loop.start": NO_FILE},
