@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -97,8 +97,9 @@ class App:
         if url is not None:
             from matins.surfaces.transports.http_client import Http
 
-            here = running is not None and url.rstrip("/") == running.url
-            return Http(url, token or (at.token() if here else None))
+            if running is None or url.rstrip("/") != running.url:
+                return Http(url, token)
+            return Http(url, token or at.token(), check=partial(at.check_running, url))
         from matins.surfaces.transports.in_process import InProcess
 
         own = LazyStore(absolute_url(store or at.store), file or at.file, named=store is not None)
@@ -157,7 +158,8 @@ class App:
         transport = self.transport(store, url, None, home)
         address: str | None = getattr(transport, "url", None)
         if address is not None:
-            return run_bridge(address, token or self.mcp_token(client, transport, home), toolset)
+            own = token or self.mcp_token(client, transport, home)
+            return run_bridge(address, own, toolset, cast("Http", transport).check)
         from matins.model.access import Principal
         from matins.surfaces.mcp.stdio import serve_store
 

@@ -31,6 +31,7 @@ from matins.executors.processes.shared import SharedSupervisor
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.python import Job
 from matins.executors.registry import JobRegistry, as_job, help_of
+from matins.executors.tool_versions import ToolVersions
 from matins.model.access import Principal
 from matins.model.job import JobType
 from matins.ports import Clock, Store
@@ -100,6 +101,7 @@ class Matins(TransactionApi):
         self.public_url: str | None = None
         """The address under which people reach the page, for links in messages; default: `url`."""
         self._supervisor = SharedSupervisor(self._new_supervisor)
+        self._service.local.versions = ToolVersions(isolation, Commands(self._supervisor), self._workdir)
         self._executors = ExecutorFactory(
             self, self.jobs, self.clock, self._loader, self._supervisor, self.places, self._workdir, guard, on_blocked
         )

@@ -11,6 +11,7 @@ from security_cast import Watched, at
 
 from matins.executors.python import JobContext
 from matins.runtime.checks import Check
+from matins.runtime.named_files import MISSING
 
 
 @pytest.fixture
@@ -75,6 +76,33 @@ def test_a_changed_script_does_not_run_and_the_run_waits(
     bench.run_until(at("11:06"))  # its content is known now
     assert (len(bench.ran), bench.approvals.list()) == (4, [])
     assert bench.audit.verify().problems == []
+
+
+def test_a_file_that_is_gone_has_changed(bench: Watched, scripts: Path) -> None:
+    """What a script makes of a missing file is not what the owner set; approved, it may be missing."""
+    script, rules = write(scripts / "check.sh"), scripts / "rules"
+    rules.write_text("deny\n")
+    bench.add("s", when="5 * * * *", job="work", pre_check=["sh", str(script), f"--rules={rules}", "no-file"])
+    bench.run_until(at("08:06"))
+    assert [name for name, _ in bench.ran] == ["s"]  # the control: a word that never named a file is none
+    rules.unlink()
+    bench.run_until(at("09:06"))
+    assert (bench.last().status, len(bench.ran)) == ("awaiting_approval", 1)
+    asked = bench.asked()
+    assert (asked.request["changed"], asked.request["files"][str(rules)]) == ([str(rules)], MISSING)
+    assert asked.request["outside"] == [f"the content of {rules}: it is missing"]
+    bench.approvals.approve(asked.id)
+    bench.run_until(at("11:06"))
+    assert (len(bench.ran), bench.approvals.list()) == (4, [])
+
+
+def test_a_file_of_a_former_command_may_be_gone(bench: Watched, scripts: Path) -> None:
+    former, script = write(scripts / "former.sh"), write(scripts / "check.sh")
+    bench.add("s", when="5 * * * *", job="work", pre_check=[str(former)], before_run=[str(script)])
+    bench.edit("s", pre_check=[str(script)])
+    former.unlink()
+    bench.run_until(at("08:06"))
+    assert [name for name, _ in bench.ran] == ["s"]
 
 
 def test_denied_the_run_ends_and_the_script_did_not_run(bench: Watched, scripts: Path) -> None:

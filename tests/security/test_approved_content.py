@@ -152,6 +152,18 @@ def test_b7_a_script_that_changes_after_a_proposal_was_approved_needs_another(
     assert bench.audit.verify().problems == []
 
 
+def test_b7_a_script_that_is_gone_after_a_proposal_was_approved_needs_another(bench: Watched, proposed: Path) -> None:
+    """B7: also where the command does without it"""
+    proposed.unlink()
+    bench.run_until(at("10:06"))
+    assert (bench.last("t").status, len(bench.ran)) == ("awaiting_approval", 2)
+    asked = bench.asked("t")
+    assert asked.request["changed"] == [str(proposed)]
+    bench.approvals.approve(asked.id)
+    bench.run_until(at("10:08"))
+    assert bench.last("t").state == "skipped"  # its check fails: there is no script
+
+
 def test_b7_a_script_that_changes_between_the_approval_and_the_start_is_asked_for_again(
     bench: Watched, proposed: Path
 ) -> None:

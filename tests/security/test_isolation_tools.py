@@ -8,11 +8,12 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from house import House, Ordinary, ordinary_account
-from matins import Client
+from matins import Client, Matins
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of root")
 
@@ -128,3 +129,38 @@ def test_b16_only_the_owner_can_have_a_tool_started_for_its_version(house: House
         for client, version in ((reader, None), (house.client, "1.2.3")):
             (found,) = [one for one in client.system.tools() if one.agent == "versions"]
             assert (found.version, (account.home / "started").exists()) == (version, version is not None)
+
+
+@pytest.mark.parametrize(("isolation", "seen"), [("none", True), ("required", False)])
+def test_b16_a_tool_tells_its_version_behind_the_walls(
+    house: House, account: Ordinary, isolation: str, seen: bool
+) -> None:
+    """B16: the owner lists the agents, and one of them has replaced its tool; without walls it would see the home"""
+    folder = account.home / f"versions-{isolation}"
+    folder.mkdir()
+    os.chown(folder, account.uid, account.gid)
+    tool = folder / "goose"
+    tool.write_text(f"#!/bin/sh\nls {house.home} >{folder}/seen; echo $PPID >{folder}/by; echo 1.2.3\n")
+    tool.chmod(0o755)
+    name = f"told-{isolation}"
+    house.ask("agents.set", name=name, runner="goose", command=[str(tool)], isolation=isolation)
+    (found,) = [one for one in house.client.system.tools() if one.agent == name]
+    assert found.version == "1.2.3"
+    assert ("token" in (folder / "seen").read_text().split()) is seen
+    assert int((folder / "by").read_text()) != house.process.pid
+    (again,) = [one for one in house.client.system.tools() if one.agent == name]
+    assert again == found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has agents of another account")
+def test_b16_a_tool_of_an_account_is_not_started_by_root_for_its_version(account: Ordinary, tmp_path: Path) -> None:
+    """B16: it tells its version as its account"""
+    tool = account.home / "versions-of-an-account"
+    tool.write_text("#!/bin/sh\necho 1.2.$(id -u)\n")
+    tool.chmod(0o755)
+    account.home.chmod(0o755)
+    with Matins(f"sqlite:///{tmp_path}/matins.db") as matins:
+        matins.agents.set("theirs", runner="goose", command=[str(tool)], user=account.name)
+        matins.agents.set("ours", runner="goose", command=[str(tool)], isolation="none")
+        found = {tool.agent: tool.version for tool in matins.system.tools()}
+    assert (found["theirs"], found["ours"]) == (f"1.2.{account.uid}", "1.2.0")

@@ -69,7 +69,7 @@ REASONS = {
     "executors/processes/output_file.py": {
         "_memory_file": "a descriptor of its own", "_unnamed_file": "a new file with a random name",
     },
-    "executors/processes/proc.py": {"living": SYSTEM, "_read": SYSTEM},
+    "executors/processes/proc.py": {"living": SYSTEM, "_of_process": SYSTEM, "_read": SYSTEM},
     "executors/processes/process_tree.py": {"ProcessTree.delete_files": RUNS},
     "executors/processes/run_files.py": {"RunFiles.delete_named": RUNS},
     "executors/processes/run_folder.py": {

@@ -162,7 +162,7 @@ class CheckExecutor:
         return CheckedRun(check, (CheckResult("work_item", "pass", None, duration_ms),), item)
 
     def _run_check(self, command: CheckCommand, check: Check) -> CheckResult:
-        files = files_run_by([command.command], self._workdir)
+        files = files_run_by([command.command], self._workdir, check.files)
         changed = [path for path, content in files.items() if check.files.get(path) != content]
         if changed:
             return CheckResult(command.kind, "changed", storable_reason(changed_text(changed)))

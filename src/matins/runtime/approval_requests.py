@@ -156,7 +156,7 @@ def approve_hook_files(transaction: Transaction, asked: Approval, policies: Poli
     """Take the content of hooks' files that was shown with a run: it counts for every schedule."""
     shown, changed = asked.request.get("files", {}), asked.request.get("changed", ())
     for event, hook in policies.hooks.items():
-        run = files_run_by([hook.command], policies.workdir)
+        run = files_run_by([hook.command], policies.workdir, shown)
         taken = {path: shown[path] for path in changed if path in run and path in shown}
         if taken:
             keep_hook_files(transaction, event, {**policies.hook_files.get(event, {}), **taken}, who, now)
@@ -241,7 +241,7 @@ def _files_of(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
 def command_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
     """The digests of the files that run outside the walls: by checks of the schedule, and by hooks."""
     commands = commands_of(compiled.definition) + [hook.command for hook in policies.hooks.values()]
-    return files_run_by(commands, policies.workdir)
+    return files_run_by(commands, policies.workdir, known_files(compiled, policies))
 
 
 def changed_files(
@@ -283,14 +283,15 @@ def _by_path(known: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
 def _changed_since_approval(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies) -> list[str]:
     """The files of an agent's schedule that differ from what a person approved: with the proposal, or with one of its
     last runs. Only the owner can name other files afterwards."""
-    now, known = _files_of(compiled, policies), known_files(compiled, policies)
-    now = {path: content for path, content in now.items() if content not in known.get(path, ())}
-    granted = _granted(transaction, compiled) if now else []
+    there, known = _files_of(compiled, policies), known_files(compiled, policies)
+    now = {path: content for path, content in there.items() if content not in known.get(path, ())}
     found: list[str] = []
-    for approval in granted:
+    for approval in _granted(transaction, compiled):
         files = approval.request.get("files", {})
-        others = now if approval.rev != compiled.rev else {}
+        same = approval.rev == compiled.rev
+        others = {} if same else now
         found = [path for path, content in now.items() if files.get(path, others.get(path)) != content]
+        found += [path for path in files if path not in there] if same else []
         if not found:
             break
     return found

@@ -33,12 +33,15 @@ _MAX_DEPTH, _MAX_LINKS = 3, 40
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def files_run_by(commands: Iterable[CommandLine | None], folder: str | None) -> dict[str, str]:
-    """The digest of each file that these commands run, by its path; of others, why they are not covered."""
+def files_run_by(
+    commands: Iterable[CommandLine | None], folder: str | None, expected: Collection[str] = ()
+) -> dict[str, str]:
+    """The digest of each file that these commands run, by its path; of others, why they are not covered. An expected
+    one is among them also when it is gone."""
     found: dict[str, str] = {}
     for command in commands:
         if command is not None:
-            found |= files_of(list(_run_words(command)), folder or str(Path.cwd()))
+            found |= files_of(list(_run_words(command)), folder or str(Path.cwd()), expected)
     return found
 
 
@@ -66,7 +69,7 @@ def changed_of(
     commands: Iterable[CommandLine | None], allowed: Mapping[str, Collection[str]], policies: Policies
 ) -> list[str]:
     """The files of commands that agents can write, and whose content is none of those allowed."""
-    found = files_run_by(commands, policies.workdir)
+    found = files_run_by(commands, policies.workdir, allowed)
     return [
         path for path, content in found.items() if content not in allowed.get(path, ()) and in_reach(path, policies)
     ]

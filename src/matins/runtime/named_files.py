@@ -6,7 +6,7 @@ import errno
 import os
 import shlex
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,6 +20,7 @@ MAX_BYTES = 1_000_000
 _MAX_FILES = 32
 _NOT_COVERED = "not covered: "
 TOO_LARGE = f"{_NOT_COVERED}it is larger than 1 MB"
+MISSING = f"{_NOT_COVERED}it is missing"
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL})
 """What the system says of a word that names no file."""
 
@@ -34,9 +35,10 @@ def named_files(definition: ScheduleDefinition, agent: Agent | None, policies: P
     return _digests(words)
 
 
-def files_of(command: str | Iterable[str] | None, folder: str) -> dict[str, str]:
-    """The same for one command that starts in this folder."""
-    return _digests((word, folder) for word in _words(command))
+def files_of(command: str | Iterable[str] | None, folder: str, expected: Collection[str] = ()) -> dict[str, str]:
+    """The same for one command that starts in this folder. A file that is gone counts only if it is expected: most
+    words name no file."""
+    return _digests(((word, folder) for word in _words(command)), expected)
 
 
 def not_covered(files: Mapping[str, str]) -> dict[str, str]:
@@ -60,10 +62,10 @@ def _words(command: str | Iterable[str] | None) -> Iterable[str]:
         return command.split()
 
 
-def _digests(words: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _digests(words: Iterable[tuple[str, str]], expected: Collection[str] = ()) -> dict[str, str]:
     found: dict[str, str] = {}
     for word, folder in words:
-        more = _digest_of(word, folder)
+        more = _digest_of(word, folder, expected)
         if len(found) == _MAX_FILES and more.keys() - found.keys():
             reason = f"{_NOT_COVERED}it and what follows are more than {_MAX_FILES} files"
             return found | dict.fromkeys(more, reason)
@@ -71,8 +73,8 @@ def _digests(words: Iterable[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def _digest_of(word: str, folder: str) -> dict[str, str]:
-    """The file that a word of a command names, if it is there; an option may hold it: `--config=FILE`."""
+def _digest_of(word: str, folder: str, expected: Collection[str]) -> dict[str, str]:
+    """The file that a word of a command names, if it is there or expected; an option may hold it: `--config=FILE`."""
     for text in (word, word.partition("=")[2]):
         if text and len(text) < 4_096 and "\0" not in text:
             try:
@@ -80,6 +82,8 @@ def _digest_of(word: str, folder: str) -> dict[str, str]:
             except RuntimeError:  # ~NAME of no user
                 continue
             content = _digest(path)
+            if content is None and path in expected:
+                content = MISSING
             if content is not None:
                 return {path: content}
     return {}

@@ -12,6 +12,7 @@ from matins.engine.policies import Policies
 from matins.engine.setting_values import ParseContext
 from matins.errors import Conflict, NotFound
 from matins.executors.isolation import Isolation
+from matins.executors.tool_versions import ToolVersions
 from matins.model.access import Principal
 from matins.model.run import RunRecord, StepId
 from matins.model.schedule import ScheduleRecord
@@ -38,6 +39,8 @@ class LocalState:
     """The directory of journals and output that the owner named."""
     isolation: Isolation | None = None
     """Whether agents are isolated on this machine."""
+    versions: ToolVersions | None = None
+    """Asks tools for their versions."""
 
 
 @dataclass(frozen=True)

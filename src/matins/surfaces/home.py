@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -82,6 +83,12 @@ class Home:
             if _lock(file, fcntl.LOCK_SH):
                 return None
             return _parsed(opened.read())
+
+    def check_running(self, url: str) -> None:
+        """Raise ConnectionRefusedError unless the daemon at this URL lives: it is the one that listens there."""
+        running = self.running()
+        if running is None or running.url != url.rstrip("/"):
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "the daemon has stopped, and another program may listen")
 
     def token(self) -> str | None:
         return self.own_token.read()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from process_harness import PYTHON, Gate, Harness, Held, Marks, gone
 
-from matins.executors.processes import proc
+from matins.executors.processes import journal, proc
 from matins.executors.processes.launch import Limits
 
 STUBBORN = "trap '' TERM HUP INT"
@@ -27,6 +28,25 @@ DAEMON = (
     "os.write(said, b'%d\\n' % os.getppid())\n"
     "signal.pause()"
 )
+
+HEADLESS = (
+    "import ctypes, os, signal, sys, threading\n"
+    "for number in (signal.SIGTERM, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)\n"
+    "held = os.open(sys.argv[1], os.O_WRONLY)\n"
+    "{more}\n"
+    "def on():\n"
+    "    while '(zombie)' not in open('/proc/self/status').read(): os.sched_yield()\n"
+    "    os.write(os.open(sys.argv[2], os.O_WRONLY), b'\\n')\n"
+    "    signal.pause()\n"
+    "threading.Thread(target=on).start()\n"
+    "ctypes.CDLL(None).syscall({exit}, 0)"
+)
+"""A process whose first thread ends alone: the system calls it a zombie, and its other threads go on."""
+_EXIT_OF_A_THREAD = 60 if platform.machine() == "x86_64" else 93
+
+
+def headless(held: Held, said: Marks, more: str = "") -> list[str]:
+    return [*PYTHON, HEADLESS.format(more=more, exit=_EXIT_OF_A_THREAD), str(held.path), str(said.path)]
 
 
 @pytest.mark.parametrize(
@@ -187,6 +207,28 @@ def test_b9_daemons_end_with_their_run(harness: Harness, said: Marks, gate: Gate
     outcome = harness.wait(run)
     assert held.is_let_go()
     assert (outcome.exit_code, outcome.ended_by, outcome.leftovers) == (4, None, 1)
+
+
+@pytest.mark.skipif(not proc.HAS_PROC, reason="only Linux tells who descends from whom")
+def test_b9_who_looks_dead_is_killed_too(harness: Harness, said: Marks, held: Held) -> None:
+    """B9: its first thread has ended, so that the system calls it a zombie"""
+    run = harness.start(*headless(held, said), limits=Limits(grace_ms=50))
+    said.line()
+    assert held.is_held()
+    outcome = harness.end(run)
+    assert held.is_let_go()
+    assert (outcome.ended_by, outcome.signal) == ("cancelled", signal.SIGKILL)
+
+
+@pytest.mark.skipif(not proc.HAS_PROC, reason="only Linux tells it")
+def test_the_memory_and_the_mark_of_who_looks_dead_are_seen(harness: Harness, said: Marks, held: Held) -> None:
+    run = harness.start(*headless(held, said, "x = bytearray(b'1') * 60_000_000"), limits=Limits(grace_ms=50))
+    said.line()
+    command = harness.command(run)
+    assert proc.anonymous_bytes([command]) > 60_000_000
+    mark = journal.warden_name(*harness.warden(run)[:2])
+    assert command in proc.with_variable(f"{journal.WARDEN}={mark}")
+    assert harness.end(run).signal == signal.SIGKILL
 
 
 def test_daemons_that_die_early_leave_no_zombie(harness: Harness, said: Marks, gate: Gate) -> None:

@@ -26,7 +26,7 @@ class Process(NamedTuple):
     """In ticks since boot."""
     parent: int
     is_zombie: bool
-    """A zombie: it has ended and is not reaped yet."""
+    """It has ended and is not reaped yet. A process whose first thread alone has ended looks so too, and lives."""
 
 
 def wall_ms() -> int:
@@ -56,7 +56,7 @@ def read_process(pid: int) -> Process | None:
     if not stat:
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may contain anything
-    return Process(pid, int(fields[19]), int(fields[1]), fields[0] in b"ZX")
+    return Process(pid, int(fields[19]), int(fields[1]), fields[0] in b"ZX" and int(fields[17]) <= 1)
 
 
 def start_of(pid: int) -> int:
@@ -151,18 +151,32 @@ def with_variable(variable: str) -> list[Process]:
 
 
 def _environment(pid: int) -> list[bytes]:
-    return (_read(f"/proc/{pid}/environ", _MAX_ENVIRONMENT_BYTES) or b"").split(b"\0")
+    return (_of_process(pid, "environ", b"", _MAX_ENVIRONMENT_BYTES) or b"").split(b"\0")
 
 
 def anonymous_bytes(processes: Iterable[Process]) -> int:
     """Memory of the processes that no file backs."""
     pages = 0
     for process in processes:
-        statm = _read(f"/proc/{process.pid}/statm")
+        statm = _of_process(process.pid, "statm", b"0 0 0 0 0 0 0\n")
         if statm:
             _, resident, shared, *_ = map(int, statm.split())
             pages += resident - shared
     return pages * _PAGE_BYTES
+
+
+def _of_process(pid: int, name: str, ended: bytes, max_bytes: int = 4096) -> bytes | None:
+    """A file of a process in /proc. Where its first thread has ended, it is empty or says `ended`, and that of another
+    thread tells."""
+    found = _read(f"/proc/{pid}/{name}", max_bytes)
+    if found and found != ended:
+        return found
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - avoids importing pathlib
+            other = _read(f"/proc/{pid}/task/{thread}/{name}", max_bytes)
+            if other and other != ended:
+                return other
+    return found
 
 
 def thread_count() -> int:

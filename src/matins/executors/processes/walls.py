@@ -21,6 +21,8 @@ from matins.texts.beneath import open_beneath
 _MAX_VIEWS = 16
 _COVER = namespaces.NOSUID | namespaces.NODEV | namespaces.NOEXEC
 _COVER_OPTIONS = "size=64k,nr_inodes=64,mode=0755"
+_TERMINALS = "/dev/pts"
+_TERMINAL_OPTIONS = "newinstance,ptmxmode=0666,mode=0600"
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC if sys.platform == "linux" else 0
 
 
@@ -114,7 +116,19 @@ def _make_view(layout: Layout) -> int:
         namespaces.remount_read_only(path)
     for path in layout.frozen:
         namespaces.bind_read_only(path)
+    _hide_terminals()
     return namespaces.own_mounts()
+
+
+def _hide_terminals() -> None:
+    """Terminals of the user are not in view: what is written to one looks like an answer of Matins, and what is typed
+    there could be read. New ones can be made; where the kernel refuses that, there are none."""
+    if not os.path.isdir(_TERMINALS):  # noqa: PTH112 - avoids importing pathlib
+        return
+    try:
+        namespaces.mount("devpts", _TERMINALS, "devpts", namespaces.NOSUID | namespaces.NOEXEC, _TERMINAL_OPTIONS)
+    except NamespaceError:
+        namespaces.mount("matins", _TERMINALS, "tmpfs", _COVER, _COVER_OPTIONS)
 
 
 def _open_kept(path: str, hidden: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ import http.client
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
@@ -22,11 +22,15 @@ _DOWN = "The Matins daemon does not answer. Start it: matins up"
 class Bridge:
     """Sends each line to `/mcp`, and writes what comes back. `version` is what `initialize` agreed on."""
 
-    def __init__(self, url: str, token: str, toolset: str | None, out: TextIO) -> None:
+    def __init__(
+        self, url: str, token: str, toolset: str | None, out: TextIO, check: Callable[[], None] = lambda: None
+    ) -> None:
+        """`check` is called for each connection before the token is sent, and raises OSError to refuse it."""
         parts = urlsplit(url)
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname or "", parts.port
         self._path = f"{parts.path.rstrip('/')}/mcp" + (f"/{toolset}" if toolset else "")
         self._token = token
+        self._check = check
         self._out = out
         self._writing = threading.Lock()
         self._version: str | None = None
@@ -66,6 +70,8 @@ class Bridge:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=_TIMEOUT_S)
         try:
+            connection.connect()
+            self._check()
             connection.request("POST", self._path, line.encode(), self._headers(message))
             response = connection.getresponse()
             body = response.read()
@@ -121,5 +127,5 @@ def _events(body: bytes) -> Iterator[dict[str, Any]]:
             yield json.loads(line[5:])
 
 
-def run_bridge(url: str, token: str, toolset: str | None) -> None:
-    Bridge(url, token, toolset, sys.stdout).serve(sys.stdin)
+def run_bridge(url: str, token: str, toolset: str | None, check: Callable[[], None] = lambda: None) -> None:
+    Bridge(url, token, toolset, sys.stdout, check).serve(sys.stdin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from typing import Any, cast
 
@@ -39,8 +39,18 @@ from matins.surfaces.transports.http_messages import (
 class Http:
     """Keeps its connection, and repeats a request that was cut off. Each POST has a key, so it is executed once."""
 
-    def __init__(self, url: str, token: str | None = None, *, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout: float = 60.0,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`check` is called for every new connection before a token is sent. It raises where another program may
+        listen."""
         self._daemon = Daemon(url, token)
+        self.check = check
         self.url = self._daemon.url
         self.described = f"the daemon at {self.url}"
         self._timeout = timeout
@@ -95,8 +105,9 @@ class Http:
         patience = Patience(self._daemon)
         while True:
             failure: Exception | None = None
-            connection = self._open(SILENCE_S)
+            connection = self._new(SILENCE_S)
             try:
+                self._connect(connection)
                 for frame in self._frames(connection, arguments, at):
                     at = frame.at
                     event = wanted_event(frame, only)
@@ -143,7 +154,8 @@ class Http:
 
     def _exchange(self, request: Request) -> Response:
         if self._connection is None:
-            self._connection = self._open(self._timeout)
+            self._connection = self._new(self._timeout)
+            self._connect(self._connection)
         headers = self._daemon.headers(request.headers)
         self._connection.request(request.method, request.path, request.body, headers)
         response = self._connection.getresponse()
@@ -152,7 +164,13 @@ class Http:
             self._hang_up()
         return answer
 
-    def _open(self, timeout: float) -> http.client.HTTPConnection:
+    def _connect(self, connection: http.client.HTTPConnection) -> None:
+        """Connect, then check: a daemon that lives now has had its port when the connection was made."""
+        connection.connect()
+        connection.auto_open = 0  # otherwise it would connect again without the check
+        self.check()
+
+    def _new(self, timeout: float) -> http.client.HTTPConnection:
         parts = self._daemon.parts
         host, port = cast("str", parts.hostname), parts.port
         if parts.scheme == "https":
