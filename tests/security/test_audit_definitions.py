@@ -50,6 +50,8 @@ def live(bench: Watched) -> None:
     bench.agent_rules.set("scout", max_schedules=4)
     bench.budgets.set("all", max_cost="5 USD", period="day")
     bench.hooks.set("before:schedule:trigger", command="true")
+    bench.hooks.set("after:run", command="true")
+    bench.hooks.delete("after:run")
     bench.quiet_hours.set("nights", windows=["22:00-06:00"])
     bench.quiet_hours.delete("nights")
     bench.limits.set("agent:scout", size=2)

@@ -18,7 +18,8 @@ from matins.surfaces.chat.messages import Code, Fields, Heading, Message, Text
 from matins.surfaces.chat.slack.rendering import render
 from matins.surfaces.cli.context import json_text
 from matins.surfaces.cli.terminal_text import block, one_line, plain, without_codes
-from matins.surfaces.mcp.answers import quoted, readable
+from matins.surfaces.mcp.answers import readable
+from matins.surfaces.mcp.quotes import quoted
 from matins.surfaces.web.static_files import StaticFiles
 from matins.surfaces.web.templates import environment
 
@@ -40,7 +41,7 @@ SURFACES: dict[str, Callable[[str], str]] = {
     "the page": lambda text: TEMPLATE.render(text=text),
     "chat": _chat,
     "a tool's answer over MCP": lambda text: orjson.dumps(readable({text: [text]})).decode(),
-    "a run's words over MCP": lambda text: quoted("output", text, 1_000),
+    "a run's words over MCP": lambda text: str(quoted("output", text, 1_000)),
     "notices": clean_text,
     "the log": _printable,
 }

@@ -23,13 +23,13 @@ def _changed(hook: Hook, before: Hook | None, change: RecordChange) -> None:
     if before is not None and before.command == hook.command and "command" not in change.given:
         return
     files = files_run_by([hook.command], change.policies.workdir)
-    keep_hook_files(change.transaction, hook.event, files, change.principal.name, change.now)
+    keep_hook_files(change.transaction, hook.event, files, change.principal, change.now)
 
 
 def _deleted(hook: Hook, before: Hook | None, change: RecordChange) -> None:
-    from matins.engine.policies import HOOK_FILES
+    from matins.runtime.approval_requests import forget_hook_files
 
-    change.transaction.delete_policy(HOOK_FILES, hook.event)
+    forget_hook_files(change.transaction, hook.event, change.principal, change.now)
 
 
 def _command(document: dict[str, Any]) -> str:

@@ -18,10 +18,12 @@ from matins.engine.approvals import (
     outside_digest,
 )
 from matins.engine.audit import approval_digest
+from matins.engine.audit_definitions import fingerprint
 from matins.engine.policies import HOOK_FILES, Policies
 from matins.engine.prompts import MAX_CALL_BYTES, CallContext, WorkItem
 from matins.engine.settings import dump_settings
 from matins.engine.when.durations import DAY_MS
+from matins.model.access import Principal
 from matins.model.agent import Agent
 from matins.model.approval import Approval, ApprovalKind
 from matins.model.rows import NewEvent, RunRow
@@ -135,21 +137,34 @@ def void_approvals(
     return [approval for approval in found if _void_approval(transaction, approval, now, why)]
 
 
-def keep_hook_files(transaction: Transaction, event: str, files: Mapping[str, str], by: str, now: int) -> None:
+def keep_hook_files(
+    transaction: Transaction, event: str, files: Mapping[str, str], principal: Principal, now: int
+) -> None:
     """Keep the digests of the files that a hook runs, as a person set or approved them."""
-    transaction.upsert_policy(HOOK_FILES, event, orjson.dumps(dict(files)).decode(), now, by)
-    data = {"kind": HOOK_FILES, "name": event, "by": by, "definition": dict(files)}
+    text = orjson.dumps(dict(files)).decode()
+    transaction.upsert_policy(HOOK_FILES, event, text, now, principal.who)
+    data = {"kind": HOOK_FILES, "name": event, **principal.signed, "definition": dict(files)}
+    data["fingerprint"] = fingerprint(text)
     transaction.events.append(NewEvent(now, "policy.set", None, None, data))
 
 
-def approve_hook_files(transaction: Transaction, asked: Approval, policies: Policies, by: str, now: int) -> None:
+def forget_hook_files(transaction: Transaction, event: str, principal: Principal, now: int) -> None:
+    """Delete the digests of the files that a deleted hook ran."""
+    if transaction.delete_policy(HOOK_FILES, event):
+        data = {"kind": HOOK_FILES, "name": event, **principal.signed}
+        transaction.events.append(NewEvent(now, "policy.deleted", None, None, data))
+
+
+def approve_hook_files(
+    transaction: Transaction, asked: Approval, policies: Policies, principal: Principal, now: int
+) -> None:
     """Take the content of hooks' files that was shown with a run: it counts for every schedule."""
     shown, changed = asked.request.get("files", {}), asked.request.get("changed", ())
     for event, hook in policies.hooks.items():
         run = files_run_by([hook.command], policies.workdir)
         taken = {path: shown[path] for path in changed if path in run and path in shown}
         if taken:
-            keep_hook_files(transaction, event, {**policies.hook_files.get(event, {}), **taken}, by, now)
+            keep_hook_files(transaction, event, {**policies.hook_files.get(event, {}), **taken}, principal, now)
 
 
 def release_unchanged(transaction: Transaction, catalog: Catalog, now: int) -> None:

@@ -198,7 +198,7 @@ class Approvals:
             if granted and asked.request.get("changed") and principal.role == "owner":
                 policies: Policies = self.core.catalog.policies(transaction)
                 transaction.lock_policies()
-                approval_requests.approve_hook_files(transaction, asked, policies, principal.name, now)
+                approval_requests.approve_hook_files(transaction, asked, policies, principal, now)
                 approval_requests.release_unchanged(transaction, self.core.catalog, now)
         elif asked.kind == "schedule":
             self._decide_schedule(transaction, asked, granted, principal, now)
