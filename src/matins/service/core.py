@@ -78,10 +78,13 @@ class Core:
         name: str,
         agent: str | None,
         to: Literal["change", "delete"] = "change",
+        *,
+        lock: bool = True,
     ) -> ScheduleRecord:
         """The schedule, with its cursor locked. Raises NotAllowed unless the principal may change it. Use cases get a
-        locked schedule only here, so the check always happens."""
-        transaction.lock_due([self.find(transaction, name, agent).id])
+        locked schedule only here, so the check always happens. `lock`: False to read it before a change."""
+        if lock:
+            transaction.lock_due([self.find(transaction, name, agent).id])
         schedule = self.find(transaction, name, agent)
         check_own(principal, schedule)
         if to == "change":
