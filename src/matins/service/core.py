@@ -62,11 +62,12 @@ class Core:
         with self.store.reading() as transaction:
             return self.catalog.policies(transaction)
 
-    def limited_reader(self, principal: Principal) -> str | None:
+    def limited_reader(self, principal: Principal, transaction: Transaction | None = None) -> str | None:
         """The agent that asks, if it sees only its own content; None for whoever sees all."""
-        if principal.role != "agent" or self.policies().rules_for(principal.name).sees == "all":
+        if principal.role != "agent":
             return None
-        return principal.name
+        policies = self.policies() if transaction is None else self.catalog.policies(transaction)
+        return None if policies.rules_for(principal.name).sees == "all" else principal.name
 
     def parse_context(self, policies: Policies, now: int) -> ParseContext:
         return ParseContext(now, policies.rates, self.clock.local_zone())
