@@ -35,7 +35,9 @@ def test_where_it_comes_from_is_stamped_by_the_server(bench: Watched) -> None:
     request = bench.asked("child").request
     assert (request["proposed_by"], request["run"]) == ("scout", str(seen[0]))
     assert (request["parent"], request["depth"]) == (parent.id, 1)
-    assert bench.told("schedule.created")[-1] == {"name": "child", "agent": "scout", "by": "scout", "role": "agent"}
+    told = bench.told("schedule.created")[-1]
+    assert told.pop("fingerprint")
+    assert told == {"name": "child", "agent": "scout", "by": "scout", "who": "agent:scout", "role": "agent"}
 
 
 @pytest.mark.parametrize(

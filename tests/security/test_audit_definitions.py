@@ -50,6 +50,8 @@ def live(bench: Watched) -> None:
     bench.agent_rules.set("scout", max_schedules=4)
     bench.budgets.set("all", max_cost="5 USD", period="day")
     bench.hooks.set("before:schedule:trigger", command="true")
+    bench.hooks.set("after:run", command="true")
+    bench.hooks.delete("after:run")
     bench.quiet_hours.set("nights", windows=["22:00-06:00"])
     bench.quiet_hours.delete("nights")
     bench.limits.set("agent:scout", size=2)
@@ -212,6 +214,76 @@ def test_b16_settings_of_one_run_are_bound(bench: Watched, url: str) -> None:
     assert bench.audit.verify().problems == []
     forge(bench, url, "UPDATE revisions SET definition = replace(definition, 'two', 'three')")
     assert bench.audit.verify().problems == [f"schedule s: its definition is not the one of event {event}."]
+
+
+def test_b16_settings_that_a_run_was_started_with_are_bound(bench: Watched, url: str) -> None:
+    """B16: a reply in a thread is a run with settings of its own; the schedule keeps its own"""
+    bench.agents.set("scout", runner="demo")
+    bench.add("s", when="0 3 * * *", agent="scout", job="work", payload="one")
+    run = int(bench.run("s").id)
+    bench.settle()
+    with bench.store.transaction(bench.clock.now_ms()) as transaction:
+        thread = transaction.insert_thread("scout", "home", "x", "x", bench.clock.now_ms())
+        transaction.assign_thread(run, thread, "fresh")
+    bench.threads.reply(str(thread), "Say it again.")
+    (event,) = events_of(bench, "run.varied")
+    assert bench.get("s").rev == 1
+    assert bench.audit.verify().problems == []
+    forge(bench, url, "UPDATE revisions SET definition = replace(definition, 'again', 'to eve') WHERE rev = 2")
+    assert bench.audit.verify().problems == [f"schedule scout/s: its definition is not the one of event {event}."]
+    forge(bench, url, "UPDATE revisions SET definition = replace(definition, 'to eve', 'again') WHERE rev = 2")
+    forge(bench, url, "UPDATE schedules SET rev = 2; UPDATE due SET rev = 2")
+    assert bench.audit.verify().problems == ["schedule scout/s: it has revision 2, which the log does not say."]
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["", "pruned"])
+@pytest.mark.parametrize("how", ["pending", "rejected", "paused", "edited"])
+def test_b16_a_schedule_that_was_let_run_in_the_store_is_named(bench: Watched, url: str, how: str, old: bool) -> None:
+    """B16: nobody approved or resumed it"""
+    bench.agent_rules.set("scout", approval_timeout="364d")
+    bench.acting_as(SCOUT).add("s", when="0 3 1 1 *", job="work")
+    kind = "approval.requested"
+    if how == "rejected":
+        bench.approvals.deny(bench.asked().id)
+    elif how != "pending":
+        bench.approvals.approve(bench.asked().id)
+        bench.pause("s")
+        kind = "schedule.paused"
+    if how == "edited":
+        bench.resume("s")
+        bench.acting_as(SCOUT).edit("s", when="0 4 1 1 *")
+        kind = "approval.requested"
+    event = events_of(bench, kind)[-1]
+    if old:
+        for _ in range(2):
+            bench.clock.advance(40 * DAY)
+            bench.engine.maintenance.prune(bench.clock.now_ms())
+            bench.limits.set("agent:other", size=1)
+            bench.engine.maintenance.prune(bench.clock.now_ms())
+        assert event not in events_of(bench, kind)
+    assert bench.audit.verify().problems == []
+    forge(bench, url, "UPDATE schedules SET state = 'active'")
+    assert bench.audit.verify().problems == [f"schedule scout/s: its state is not the one of event {event}."]
+
+
+def test_b16_a_schedule_that_people_let_run_is_not_named(bench: Watched) -> None:
+    """B16: the control: approved, resumed, expired and revived, broken and deleted"""
+    propose(bench)
+    bench.pause("s")
+    bench.resume("s")
+    bench.pause("s", until=at("09:00"))
+    bench.run_until(at("09:10"))
+    assert bench.get("s").state == "active"
+    bench.add("ends", when="5 * * * *", job="work", ends_at=at("10:00"))
+    bench.pause("ends")
+    bench.resume("ends")
+    bench.run_until(at("11:00"))
+    bench.edit("ends", ends_at=at("23:00"))
+    assert bench.get("ends").state == "active"
+    bench.add("gone", when="5 * * * *", job="work")
+    bench.pause("gone")
+    bench.delete("gone")
+    assert bench.audit.verify().problems == []
 
 
 def test_b16_many_schedules_at_once_and_a_backup(bench: Watched, url: str, tmp_path: Path, open_bench: Open) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from contextlib import suppress
+from typing import Any
 
+import pytest
+from security_cast import Watched
+
+from matins.engine.call_filter import check_filter
 from matins.engine.calls import follows_schedule, parse_on
+from matins.engine.schedules import SETTINGS
 from matins.engine.when.parse import parse_trigger
-from matins.errors import InvalidInput, TriggerError
+from matins.errors import InvalidInput, MatinsError, TriggerError
 from matins.surfaces.chat.chat_commands import MAX_LENGTH, parse_command
 
 
@@ -39,3 +45,51 @@ def test_a_command_in_chat_has_at_most_4000_characters() -> None:
     assert parse_command(text[:MAX_LENGTH]).name == "nightly"
     with pytest.raises(InvalidInput, match="A message has at most 4,000 characters, not 4,001"):
         parse_command(text[: MAX_LENGTH + 1])
+
+
+def nested(levels: int, wrap: Any, inner: Any = 1) -> Any:
+    for _ in range(levels):
+        inner = wrap(inner)
+    return inner
+
+
+def test_a_filter_is_not_followed_deeper_than_it_may_be() -> None:
+    """Not by a program either, whose mappings have no limit of JSON; fifty conditions are fine"""
+
+    def any_of(inner: Any) -> dict[str, Any]:
+        return {"any": [inner]}
+
+    assert check_filter(nested(49, any_of, {"a": 1}), "on")
+    for levels in (50, 300, 100_000):
+        with pytest.raises(InvalidInput, match="more than 50 conditions"):
+            check_filter(nested(levels, any_of, {"a": 1}), "on")
+
+
+@pytest.mark.parametrize("condition", [10**30, [1, 10**30], {"over": 10**30}, {"under": -(10**30)}])
+def test_a_filter_has_numbers_that_can_be_stored(memory: Watched, condition: Any) -> None:
+    memory.inbound.set("prs", kind="bearer", secret="env:PRS")
+    on = {"webhook": "prs", "filter": {"number": condition}}
+    with pytest.raises(InvalidInput, match='"number" must be a number of at most 64 bits'):
+        memory.add("s", on=on, job="work")
+    memory.add("s", on={"webhook": "prs", "filter": {"number": {"over": 2**62}}}, job="work")
+
+
+def test_no_setting_of_a_schedule_breaks_what_reads_it(memory: Watched) -> None:
+    """Lists and mappings of every depth, and numbers of every length, are refused in words"""
+    deep = nested(100_000, lambda inner: [inner]), nested(100_000, lambda inner: {"a": inner})
+    for name in SETTINGS:
+        for value in (*deep, nested(300, lambda inner: [inner]), 10**5_000, "9" * 5_000, {"a": 10**5_000}):
+            given = {"when": "0 3 * * *", "job": "work", name: value}
+            with suppress(MatinsError):  # no other error
+                memory.add("s", **given, replace=True)
+    assert memory.audit.verify().problems == []
+
+
+def test_ten_thousand_steps_and_names(memory: Watched) -> None:
+    steps = [{"title": f"t{number}", "job": "work"} for number in range(10_000)]
+    with pytest.raises(InvalidInput, match="steps"):
+        memory.missions.make("m", when="every 1h", steps=steps)
+    with pytest.raises(InvalidInput, match="after"):
+        memory.missions.make("m", when="every 1h", steps=[*steps[:1], {**steps[1], "after": ["t0"] * 10_000}])
+    with pytest.raises(InvalidInput, match="labels"):
+        memory.add("s", when="every 1h", job="work", labels={f"k{number}": "v" for number in range(100_000)})

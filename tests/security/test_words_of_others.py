@@ -10,6 +10,7 @@ from security_cast import OWNER, ROVER, SCOUT, Open, Watched
 
 from matins.api.use_case import USE_CASES
 from matins.errors import NotAllowed
+from matins.model.rows import NewSchedule
 
 
 @pytest.fixture
@@ -68,6 +69,37 @@ def test_b7_no_search_tells_an_agent_what_others_wrote(planted: Watched) -> None
             if word in (f"{MARK}prompt", f"{MARK}pausenote"):
                 assert principal is SCOUT or found, word
     assert [one.title for one in planted.acting_as(SCOUT).search("private")] == ["private", "private-mission"]
+
+
+def _given_to_rover(bench: Watched) -> None:
+    """A schedule that scout made, and that is rover's: no use case makes one, and a store may hold one."""
+    bench.acting_as(SCOUT).add("made", when="5 * * * *", job="work", payload="gladiolus")
+    with bench.store.transaction(bench.clock.now_ms()) as transaction:
+        row = NewSchedule(
+            7, "rover", "given", '{"trigger": {"kind": "never"}, "job": "work", "payload": "gladiolus"}', None, None,
+            created_by=SCOUT.who, creator_role="agent", depth=1,
+        )  # fmt: skip
+        transaction.insert_schedules([row], bench.clock.now_ms())
+
+
+@pytest.mark.parametrize("each", ["sqlite", "postgresql"])
+def test_b7_an_agent_finds_by_text_what_it_made(each: str, open_bench: Open, request: pytest.FixtureRequest) -> None:
+    """B7: also for another agent; a person of the agent's name made nothing of that"""
+    bench = open_bench("sqlite://" if each == "sqlite" else request.getfixturevalue("postgres_url"))
+    _given_to_rover(bench)
+    for principal, names in ((SCOUT, ["made", "given"]), (ROVER, ["given"]), (OWNER, ["made", "given"])):
+        found = bench.call(principal, USE_CASES["schedules.list"], {"query": "gladiolus"})
+        assert sorted(one.name for one in found) == sorted(names), principal
+        assert bench.call(principal, USE_CASES["schedules.counts"], {"query": "gladiolus"}).all == len(names)
+    assert [one.settings.get("payload") for one in bench.acting_as(SCOUT).list(agent="rover")] == ["gladiolus"]
+
+
+def test_b7_on_postgresql_no_use_case_gives_an_agent_words_of_others(postgres_url: str, open_bench: Open) -> None:
+    """B7: the statements of the other store"""
+    bench = open_bench(postgres_url)
+    plant(bench)
+    for use_case in readable_by_agents():
+        assert found_in(answers(bench, SCOUT, use_case)) == {}, use_case.name
 
 
 def test_b7_a_file_tells_an_agent_nothing_of_what_is_in_it(memory: Watched, tmp_path: Path) -> None:

@@ -10,16 +10,24 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.model.audit import BoundRevision, CurrentRevision, StoredEvent
-from matins.model.rows import NewSchedule, PolicyRow, ScopeRow
+from matins.model.rows import NewSchedule, PolicyRow, ScheduleRow, ScopeRow
 from matins.model.subscription import Subscription
 
 SCHEDULE = "schedule"
+_STATE = "state"
 _LIMIT = "limit"
 _REVISED = ("schedule.created", "schedule.updated", "approval.edited", "run.varied")
 _SUBSCRIBED = ("subscription.created", "subscription.updated", "subscription.deleted")
 _OF_PEOPLE = ("webhook", "function")
 """Kinds of subscriptions with events of their own. The others have nothing to define."""
 _REV_BITS = 24
+_STOPS = {
+    "approval.requested": "waiting", "schedule.paused": "paused", "schedule.auto_paused": "paused",
+    "schedule.resumed": None, "schedule.expired": None,
+}  # fmt: skip
+"""What events say about whether a schedule may run: it waits for a person's answer, or is paused, or neither."""
+_RUNNING = {"waiting": ("active", "paused", "completed"), "paused": ("active",)}
+"""States that a schedule does not get while it is stopped."""
 
 
 def fingerprint(*parts: object) -> str:
@@ -72,6 +80,9 @@ def entries_of(event: StoredEvent) -> Iterator[Entry]:
     if event.type in _REVISED:
         current = event.type != "run.varied" and event.run_id is None
         yield Entry(SCHEDULE, str(event.schedule_id), data.get("rev", 1), data["fingerprint"], event.id, current)
+    elif event.type in _STOPS:
+        if event.type != "approval.requested" or data["kind"] == SCHEDULE:
+            yield Entry(_STATE, str(event.schedule_id), 0, _STOPS[event.type], event.id)
     elif event.type in _SUBSCRIBED:
         if data["kind"] in _OF_PEOPLE:
             yield Entry("subscription", data["subscription"], 0, data.get("fingerprint"), event.id)
@@ -83,7 +94,7 @@ def entries_of(event: StoredEvent) -> Iterator[Entry]:
         yield Entry(data["kind"], data["name"], 0, data.get("fingerprint"), event.id)
 
 
-DEFINING = frozenset({*_REVISED, *_SUBSCRIBED, "policy.set", "policy.deleted", "limit.set", "history.pruned"})
+DEFINING = frozenset({*_REVISED, *_SUBSCRIBED, *_STOPS, "policy.set", "policy.deleted", "limit.set", "history.pruned"})
 """The types of events that bind definitions."""
 
 
@@ -106,6 +117,8 @@ class Stored(NamedTuple):
     policies: Sequence[PolicyRow]
     limits: Sequence[ScopeRow]
     subscriptions: Sequence[Subscription]
+    stopped: Sequence[ScheduleRow]
+    """Schedules that must not run, by the log."""
 
     def records(self) -> dict[tuple[str, str], str]:
         """The digests of all records by kind and name."""
@@ -123,6 +136,8 @@ class DefinitionCheck:
         """The revisions in the log, by `revision_key`."""
         self._current: dict[str, Entry] = {}
         """The entry of the last revision of each schedule that was revised."""
+        self._states: dict[str, Entry] = {}
+        """What the log said last about each schedule that was ever stopped."""
         self._records: dict[tuple[str, str], Entry] = {}
         self._problems: list[str] = []
 
@@ -133,6 +148,9 @@ class DefinitionCheck:
             for entry in entries_of(event):
                 if entry.kind == SCHEDULE:
                     revisions.append(entry)
+                elif entry.kind == _STATE:
+                    if entry.name not in self._states or self._states[entry.name].event < entry.event:
+                        self._states[entry.name] = entry
                 elif (known := self._records.get(entry[:2])) is None or known.event < entry.event:
                     self._records[entry[:2]] = entry
         return revisions, {int(entry.name) for entry in revisions}
@@ -152,10 +170,18 @@ class DefinitionCheck:
             elif revision_fingerprint(row) != entry.digest:
                 self._problems.append(_changed(SCHEDULE, named(row.agent, row.name), entry))
 
+    def stopped(self) -> list[int]:
+        """The schedules that wait for an answer, or are paused, by the log."""
+        return [int(entry.name) for entry in self._states.values() if entry.digest is not None]
+
     def problems(self, stored: Stored) -> Iterator[str]:
         """What does not agree after all events."""
         yield from self._problems
         yield from self._current_problems(stored.current)
+        for row in stored.stopped:
+            entry = self._states[str(row.id)]
+            if row.state in _RUNNING[entry.digest or ""]:
+                yield f"schedule {named(row.agent, row.name)}: its state is not the one of event {entry.event}."
         records = stored.records()
         for key, entry in self._records.items():
             if entry.digest is not None and key not in records:

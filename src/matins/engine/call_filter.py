@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any, cast
 
 from matins.engine.validation import nearest, preview_of
@@ -15,6 +16,8 @@ _MAX_CONDITIONS = 50
 _MAX_PATH_LENGTH = 200
 _PATH = re.compile(r"[^.\[\]\s{}]+(\[\])?(\.[^.\[\]\s{}]+(\[\])?)*")
 _SCALARS = (str, int, float, bool, type(None))
+_MAX_INTEGER = 1 << 63
+_NO_MORE = object()
 
 
 def check_path(path: object, field: str) -> str:
@@ -47,7 +50,7 @@ def check_filter(value: Any, field: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not value:
         raise _invalid(field, f"must be a mapping of paths to values, not {preview_of(cast('object', value))}")
     conditions = cast("Mapping[Any, Any]", value)
-    if sum(1 for _ in _conditions(conditions)) > _MAX_CONDITIONS:
+    if next(islice(_conditions(conditions), _MAX_CONDITIONS, None), _NO_MORE) is not _NO_MORE:
         raise _invalid(field, f"has more than {_MAX_CONDITIONS} conditions")
     for path, condition in conditions.items():
         if path == ANY:
@@ -72,6 +75,7 @@ def unmet_condition(conditions: Mapping[str, Any], body: Any) -> str | None:
 
 
 def _conditions(value: Mapping[Any, Any]) -> Iterator[None]:
+    """One for each condition, those under "any" after it: who counts to a limit goes no deeper than that."""
     for path, condition in value.items():
         yield None
         for option in cast("list[Any]", condition) if path == ANY and isinstance(condition, list) else ():
@@ -99,12 +103,20 @@ def _check_condition(path: str, condition: Any, field: str) -> None:
             _check_operand(path, operand, field)
         elif not fits(operand):
             raise _invalid(field, f'"{name}" at "{path}" must be {allowed}, not {preview_of(operand)}')
+        else:
+            _check_size(path, [operand], field)
 
 
 def _check_operand(path: str, operand: Any, field: str) -> None:
     items = _listed(operand)
     if not items or not all(isinstance(item, _SCALARS) for item in items):
         raise _invalid(field, f'"{path}" must be a value, a list of values, or an operator')
+    _check_size(path, items, field)
+
+
+def _check_size(path: str, items: list[Any], field: str) -> None:
+    if any(isinstance(item, int) and not -_MAX_INTEGER <= item < _MAX_INTEGER for item in items):
+        raise _invalid(field, f'"{path}" must be a number of at most 64 bits')
 
 
 def _invalid(field: str, what: str) -> InvalidInput:

@@ -44,12 +44,12 @@ def check_command(command: object, field: str, *, workdir: str | None = None) ->
 
 
 def _checked_texts(texts: tuple[object, ...], field: str) -> tuple[str, ...]:
-    preview = ascii(texts[0])[:60]
     strings = tuple(text for text in texts if isinstance(text, str))
     if len(strings) < len(texts):
         raise invalid(field, texts, _ALLOWED, hint=Example({field: ["/usr/bin/test", "-f", "ready"]}))
     if not strings[0].strip():
         raise invalid(field, strings[0], _ALLOWED, hint=_example(field))
+    preview = ascii(strings[0])[:60]
     if any("\0" in text or _LONE_SURROGATE.search(text) for text in strings):
         raise _invalid(field, preview, "contains a NUL or a lone surrogate.", hint="Remove it.")
     size = sum(map(len, strings))

@@ -23,13 +23,13 @@ def _changed(hook: Hook, before: Hook | None, change: RecordChange) -> None:
     if before is not None and before.command == hook.command and "command" not in change.given:
         return
     files = files_run_by([hook.command], change.policies.workdir)
-    keep_hook_files(change.transaction, hook.event, files, change.principal.who, change.now)
+    keep_hook_files(change.transaction, hook.event, files, change.principal, change.now)
 
 
 def _deleted(hook: Hook, before: Hook | None, change: RecordChange) -> None:
     from matins.runtime.approval_requests import delete_hook_files
 
-    delete_hook_files(change.transaction, hook.event, change.principal.who, change.now)
+    delete_hook_files(change.transaction, hook.event, change.principal, change.now)
 
 
 def _command(document: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from matins.engine.policies import HOOK_FILES, Policies
 from matins.engine.prompts import MAX_CALL_BYTES, CallContext, WorkItem
 from matins.engine.settings import dump_settings
 from matins.engine.when.durations import DAY_MS
-from matins.model.access import signed
+from matins.model.access import Principal
 from matins.model.agent import Agent
 from matins.model.approval import Approval, ApprovalKind
 from matins.model.rows import NewEvent, RunRow
@@ -137,29 +137,34 @@ def void_approvals(
     return [approval for approval in found if _void_approval(transaction, approval, now, why)]
 
 
-def keep_hook_files(transaction: Transaction, event: str, files: Mapping[str, str], who: str, now: int) -> None:
+def keep_hook_files(
+    transaction: Transaction, event: str, files: Mapping[str, str], principal: Principal, now: int
+) -> None:
     """Keep the digests of the files that a hook runs, as a person set or approved them."""
     text = orjson.dumps(dict(files)).decode()
-    transaction.upsert_policy(HOOK_FILES, event, text, now, who)
-    data = {"kind": HOOK_FILES, "name": event, **signed(who), "definition": dict(files)}
+    transaction.upsert_policy(HOOK_FILES, event, text, now, principal.who)
+    data = {"kind": HOOK_FILES, "name": event, **principal.signed, "definition": dict(files)}
     data["fingerprint"] = fingerprint(text)
     transaction.events.append(NewEvent(now, "policy.set", None, None, data))
 
 
-def delete_hook_files(transaction: Transaction, event: str, who: str, now: int) -> None:
+def delete_hook_files(transaction: Transaction, event: str, principal: Principal, now: int) -> None:
+    """Delete the digests of the files that a deleted hook ran."""
     if transaction.delete_policy(HOOK_FILES, event):
-        data = {"kind": HOOK_FILES, "name": event, **signed(who)}
+        data = {"kind": HOOK_FILES, "name": event, **principal.signed}
         transaction.events.append(NewEvent(now, "policy.deleted", None, None, data))
 
 
-def approve_hook_files(transaction: Transaction, asked: Approval, policies: Policies, who: str, now: int) -> None:
+def approve_hook_files(
+    transaction: Transaction, asked: Approval, policies: Policies, principal: Principal, now: int
+) -> None:
     """Take the content of hooks' files that was shown with a run: it counts for every schedule."""
     shown, changed = asked.request.get("files", {}), asked.request.get("changed", ())
     for event, hook in policies.hooks.items():
         run = files_run_by([hook.command], policies.workdir, shown)
         taken = {path: shown[path] for path in changed if path in run and path in shown}
         if taken:
-            keep_hook_files(transaction, event, {**policies.hook_files.get(event, {}), **taken}, who, now)
+            keep_hook_files(transaction, event, {**policies.hook_files.get(event, {}), **taken}, principal, now)
 
 
 def release_unchanged(transaction: Transaction, catalog: Catalog, now: int) -> None:

@@ -35,7 +35,8 @@ from matins.runtime.planner import live_runs
 from matins.runtime.spending import others_waiting
 from matins.runtime.timers import answer_run, reject
 from matins.service.core import Core
-from matins.service.drafts import apply_edit, changes_trigger, check_note
+from matins.service.drafts import changes_trigger, check_note
+from matins.service.edits import Edit, until_unmoved
 from matins.service.listening import listen
 from matins.service.proposals import Proposals
 from matins.service.run_results import whole_result
@@ -112,16 +113,30 @@ class Approvals:
         edits: Mapping[str, Any] | None,
     ) -> model.Approval:
         check_note(note)
-        now, jobs = self.core.clock.now_ms(), self.core.jobs.names()
+        now = self.core.clock.now_ms()
+        if not edits:
+            return self._answered(principal, approval_id, vote, note, digest, None, now)
+        jobs = self.core.jobs.names()
+
+        def edited() -> model.Approval:
+            edit = self._prepare(principal, approval_id, digest, edits, jobs, now)
+            return self._answered(principal, approval_id, vote, note, digest, edit, now)
+
+        return until_unmoved(edited, f"Approval {approval_id}")
+
+    def _answered(
+        self, principal: Principal, approval_id: int, vote: Literal["approve", "deny"], note: str | None,
+        digest: str | None, edit: Edit | None, now: int,
+    ) -> model.Approval:  # fmt: skip
         with self.core.store.transaction(now) as transaction:
             asked = _get(transaction.approval(approval_id), approval_id)
             others = others_waiting(transaction, self.core.catalog.policies(transaction), asked, now)
             transaction.lock_due({asked.schedule_id, *others})  # cursors are locked before anything else
             asked = _get(transaction.lock_approval(approval_id), approval_id)
             self._check_answer(transaction, asked, principal, digest, now)
-            renewed = None if edits or vote == "deny" else self._renewed(transaction, asked, now)
-            if edits:
-                asked = self._with_edits(transaction, asked, principal, edits, jobs, now)
+            renewed = None if edit or vote == "deny" else self._renewed(transaction, asked, now)
+            if edit:
+                asked = self._with_edits(transaction, asked, principal, edit, now)
             if renewed is not None:  # nobody has seen what would run now
                 asked = renewed
             elif refusal_reason(asked, principal) is None:  # otherwise the principal, as editor, cannot approve it
@@ -198,7 +213,7 @@ class Approvals:
             if granted and asked.request.get("changed") and principal.role == "owner":
                 policies: Policies = self.core.catalog.policies(transaction)
                 transaction.lock_policies()
-                approval_requests.approve_hook_files(transaction, asked, policies, principal.who, now)
+                approval_requests.approve_hook_files(transaction, asked, policies, principal, now)
                 approval_requests.release_unchanged(transaction, self.core.catalog, now)
         elif asked.kind == "schedule":
             self._decide_schedule(transaction, asked, granted, principal, now)
@@ -238,17 +253,27 @@ class Approvals:
                 amount = (-(budget.max_cost or 0), -(budget.max_tokens or 0), 0, 0)
                 transaction.add_budget_usage(BudgetUsage(budget.name, place["whose"], place["period"], *amount))
 
+    def _prepare(
+        self, principal: Principal, approval_id: int, digest: str | None, edits: Mapping[str, Any], jobs: JobTypes,
+        now: int,
+    ) -> Edit:  # fmt: skip
+        """The parsed edit of what is asked for."""
+        with self.core.store.reading() as transaction:
+            asked = _get(transaction.approval(approval_id), approval_id)
+            self._check_answer(transaction, asked, principal, digest, now)
+            given = self._checked_edits(transaction, principal, asked, edits)
+            base = self._as_requested(transaction, self.core.schedule(transaction, asked.schedule_id), asked)
+            policies = self.core.catalog.policies(transaction)
+        return self.proposals.prepare(principal, policies, base, given, jobs, now)
+
     def _with_edits(
-        self, transaction: Transaction, asked: model.Approval, principal: Principal, edits: Mapping[str, Any],
-        jobs: JobTypes, now: int,
-    ) -> model.Approval:  # fmt: skip
+        self, transaction: Transaction, asked: model.Approval, principal: Principal, edit: Edit, now: int
+    ) -> model.Approval:
         """Void the request and create one for the edited settings, with its own digest."""
-        given = self._checked_edits(transaction, principal, asked, edits)
         schedule = self.core.schedule(transaction, asked.schedule_id)
         policies: Policies = self.core.catalog.policies(transaction)
-        base = self._as_requested(transaction, schedule, asked)
-        definition, trigger = apply_edit(base, given, self.core.parse_context(policies, now), jobs)
-        definition = self.proposals.with_files(principal, definition, base.definition, given)
+        edit.check_same((schedule.id, asked.rev), policies.rates)
+        definition, trigger = edit.definition, edit.trigger
         definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
         transaction.set_approval_state(asked.id, "pending", "void", now)
         compiled = self._revised(transaction, schedule, asked, definition, principal, now)
@@ -259,7 +284,7 @@ class Approvals:
             "approval": str(number),
             "instead_of": str(asked.id),
             **principal.signed,
-            "settings": sorted(edits),
+            "settings": sorted(edit.given),
         }
         data["record"] = approval_digest(new)
         data["rev"] = compiled.rev
@@ -314,7 +339,7 @@ class Approvals:
             raise Conflict(
                 f'The settings of "{schedule.name}" cannot be read.', value=schedule.name, hint="Deny the request."
             )
-        return replace(schedule, definition=compiled.definition)
+        return replace(schedule, rev=asked.rev, definition=compiled.definition)
 
 
 def _move_waiting_runs(transaction: Transaction, schedule_id: int, old: int, new: int) -> None:

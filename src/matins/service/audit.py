@@ -135,6 +135,7 @@ class _Verification:
                 transaction.policies(),
                 transaction.limits(),
                 transaction.subscriptions(),
+                transaction.schedules_with(self._definitions.stopped()),
             )
         )
         if transaction.count_revisions() != len(self._definitions.seen):

@@ -65,11 +65,12 @@ class Core:
         with self.store.reading() as transaction:
             return self.catalog.policies(transaction)
 
-    def limited_reader(self, principal: Principal) -> str | None:
+    def limited_reader(self, principal: Principal, transaction: Transaction | None = None) -> str | None:
         """The agent that asks, if it sees only its own content; None for whoever sees all."""
-        if principal.role != "agent" or self.policies().rules_for(principal.name).sees == "all":
+        if principal.role != "agent":
             return None
-        return principal.name
+        policies = self.policies() if transaction is None else self.catalog.policies(transaction)
+        return None if policies.rules_for(principal.name).sees == "all" else principal.name
 
     def parse_context(self, policies: Policies, now: int) -> ParseContext:
         return ParseContext(now, policies.rates, self.clock.local_zone())
@@ -81,10 +82,13 @@ class Core:
         name: str,
         agent: str | None,
         to: Literal["change", "delete"] = "change",
+        *,
+        lock: bool = True,
     ) -> ScheduleRecord:
         """The schedule, with its cursor locked. Raises NotAllowed unless the principal may change it. Use cases get a
-        locked schedule only here, so the check always happens."""
-        transaction.lock_due([self.find(transaction, name, agent).id])
+        locked schedule only here, so the check always happens. `lock`: False to read it before a change."""
+        if lock:
+            transaction.lock_due([self.find(transaction, name, agent).id])
         schedule = self.find(transaction, name, agent)
         check_own(principal, schedule)
         if to == "change":

@@ -22,7 +22,6 @@ from matins.engine.settings import format_setting
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger, to_datetime
 from matins.model.access import OWNER, Principal
-from matins.model.job import JobTypes
 from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord, ScheduleState
 from matins.model.trigger import DstGap, DstOverlap
@@ -95,8 +94,10 @@ class Previews:
         with self.core.store.reading() as transaction:
             policies = self.core.catalog.policies(transaction)
             schedule = self.core.find(transaction, name, agent)
-            before = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
-            after = self._edited(transaction, principal, schedule, given, jobs, now)
+        edited = self.proposals.edited(policies, schedule, given, jobs, now)
+        before = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
+        with self.core.store.reading() as transaction:
+            after = self._checked(transaction, principal, schedule, *edited, now)
             changed = _after_edit(transaction, principal, schedule, after, now, again=changes_trigger(settings))
             return EditForecast(
                 schedule_id=str(schedule.id),
@@ -106,16 +107,15 @@ class Previews:
                 voids=[str(a.id) for a in transaction.open_approvals(schedule.id) if a.kind != "budget"],
             )
 
-    def _edited(
+    def _checked(
         self,
         transaction: Transaction,
         principal: Principal,
         schedule: ScheduleRecord,
-        given: Mapping[str, Any],
-        jobs: JobTypes,
+        definition: ScheduleDefinition,
+        trigger: Trigger,
         now: int,
     ) -> Timetable:
-        definition, trigger = self.proposals.edited(transaction, schedule, given, jobs, now)
         # As the owner: an edit by an agent locks the policies, and a preview locks nothing.
         definition = self.proposals.check_edit(transaction, OWNER, schedule, definition, trigger, now)
         if principal.role == "agent":

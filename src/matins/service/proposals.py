@@ -41,6 +41,7 @@ from matins.runtime.planner import live_runs
 from matins.runtime.spending import others_waiting
 from matins.service.core import Core
 from matins.service.drafts import Cache, Draft, apply_edit, make_draft, resolve_target_setting
+from matins.service.edits import Edit
 from matins.service.permissions import check_owner_only
 
 COMMANDS = tuple(name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command))
@@ -155,20 +156,21 @@ class Proposals:
         return Authorship(principal, principal.run_id, parent.id if parent else None, depth, rules, here, last)
 
     def edited(
-        self, transaction: Transaction, schedule: ScheduleRecord, given: Mapping[str, Any], jobs: JobTypes, now: int
+        self, policies: Policies, schedule: ScheduleRecord, given: Mapping[str, Any], jobs: JobTypes, now: int
     ) -> tuple[ScheduleDefinition, Trigger]:
         """The definition with these settings changed, before it is checked for the principal."""
-        context = self.core.parse_context(self.core.catalog.policies(transaction), now)
-        return apply_edit(schedule, given, context, jobs)
+        return apply_edit(schedule, given, self.core.parse_context(policies, now), jobs)
 
-    def with_files(
-        self, principal: Principal, definition: ScheduleDefinition, before: ScheduleDefinition, given: Collection[str]
-    ) -> ScheduleDefinition:
-        """The definition with the files of commands as they are when a person sets them. What an agent writes has
-        those that a person approves."""
-        if not principal.is_human or not commands_of(definition):
-            return definition
-        return with_files(definition, self.core.workdir, before, given)
+    def prepare(
+        self, principal: Principal, policies: Policies, schedule: ScheduleRecord, given: Mapping[str, Any],
+        jobs: JobTypes, now: int,
+    ) -> Edit:  # fmt: skip
+        """The parsed edit of a schedule, before the store's lock is taken. The files of commands are as they are when
+        a person sets them. What an agent writes has those that a person approves."""
+        definition, trigger = self.edited(policies, schedule, given, jobs, now)
+        if principal.is_human and commands_of(definition):
+            definition = with_files(definition, self.core.workdir, schedule.definition, given)
+        return Edit((schedule.id, schedule.rev), policies.rates, given, definition, trigger)
 
     def check_edit(
         self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord,

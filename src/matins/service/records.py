@@ -18,6 +18,7 @@ from matins.records import record_kinds
 from matins.records.kind import Document, RecordContext, RecordKind
 from matins.records.limits import scope_of
 from matins.service.core import Core
+from matins.service.edits import Moved, until_unmoved
 from matins.service.file.write_back import Deleted, FileWriter, Replaced, managed_by_file
 from matins.service.permissions import governs
 from matins.service.record_changes import RecordChanges, users_of
@@ -48,12 +49,19 @@ class Records:
         key, settings = _key_of(kind, key, settings)
         context = self.context()
 
-        def edited(transaction: Transaction) -> Any:
-            return kind.edit(self._found(kind, transaction, key), settings, context)
+        def change() -> Any:
+            with self.core.store.reading() as transaction:
+                before = self._found(kind, transaction, key)
+            value = kind.edit(before, settings, context)
 
-        with self.core.store.reading() as transaction:
-            value = edited(transaction)
-        return self._set(kind, principal, key, edited, Replaced(settings, value, only=False))
+            def unmoved(transaction: Transaction) -> Any:
+                if self._found(kind, transaction, key) != before:
+                    raise Moved
+                return value
+
+            return self._set(kind, principal, key, unmoved, Replaced(settings, value, only=False))
+
+        return until_unmoved(change, f'"{key}"')
 
     def get(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **named: Any) -> Any:
         key, _ = _key_of(kind, key, named)

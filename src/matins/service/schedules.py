@@ -26,6 +26,7 @@ from matins.runtime.rows import run_record, schedule_record
 from matins.service.additions import Additions
 from matins.service.core import Core
 from matins.service.drafts import Draft, check_note
+from matins.service.edits import Edit, Moved, until_unmoved
 from matins.service.file.write_back import Deleted, Edited, FileWriter
 from matins.service.proposals import Proposals
 from matins.service.run_results import run_result
@@ -108,18 +109,23 @@ class Schedules:
         jobs = core.jobs.names()
         results: builtins.list[Schedule] = []
 
-        def in_store(transaction: Transaction) -> None:
-            before = core.schedule_for(transaction, principal, name, agent)
-            check_revision(before, if_rev)
-            self._revise(transaction, principal, before, given, jobs, now)
-            after = core.schedule_for(transaction, principal, name, agent)
-            results[:] = [schedule_result(transaction, after, _edit_notes(before, after, settings))]
+        def change() -> None:
+            edit = self._prepare(principal, name, agent, if_rev, given, jobs, now)
+
+            def in_store(transaction: Transaction) -> None:
+                before = core.schedule_for(transaction, principal, name, agent)
+                check_revision(before, if_rev)
+                self._revise(transaction, principal, before, edit, now)
+                after = core.schedule_for(transaction, principal, name, agent)
+                results[:] = [schedule_result(transaction, after, _edit_notes(before, after, settings))]
+
+            self.writer.change(principal, "schedule", key, now, in_store, Edited(settings), check)
 
         def check(transaction: Transaction) -> None:
             check_revision(core.schedule_for(transaction, principal, name, agent), if_rev)
 
         key = self._key(name, agent)
-        self.writer.change(principal, "schedule", key, now, in_store, Edited(settings), check)
+        until_unmoved(change, f'"{name}"')
         if results:
             return results[0]
         agent, _, name = key.partition("/")
@@ -127,16 +133,30 @@ class Schedules:
             after = core.find(transaction, name, agent)
             return schedule_result(transaction, after, idle_settings(after.definition, settings))
 
-    def _revise(
-        self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, given: Mapping[str, Any],
+    def _prepare(
+        self, principal: Principal, name: str, agent: str | None, if_rev: int | None, given: Mapping[str, Any],
         jobs: JobTypes, now: int,
-    ) -> None:  # fmt: skip
-        definition, trigger = self.proposals.edited(transaction, schedule, given, jobs, now)
-        definition = self.proposals.with_files(principal, definition, schedule.definition, given)
+    ) -> Edit | None:  # fmt: skip
+        """The parsed edit; None for a schedule that a file defines, in which it is written."""
+        with self.core.store.reading() as transaction:
+            schedule = self.core.schedule_for(transaction, principal, name, agent, lock=False)
+            check_revision(schedule, if_rev)
+            if transaction.file_entry("schedule", f"{schedule.agent}/{schedule.name}") is not None:
+                return None
+            policies = self.core.catalog.policies(transaction)
+        return self.proposals.prepare(principal, policies, schedule, given, jobs, now)
+
+    def _revise(
+        self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, edit: Edit | None, now: int
+    ) -> None:
+        if edit is None:  # the file defined it a moment ago
+            raise Moved
+        edit.check_same((schedule.id, schedule.rev), self.core.catalog.policies(transaction).rates)
+        definition, trigger = edit.definition, edit.trigger
         if definition == schedule.definition and schedule.state in _UNCHANGED:
             return  # no revision, and no approval is void
         definition = self.proposals.check_edit(transaction, principal, schedule, definition, trigger, now)
-        self.changes.revise(transaction, principal, schedule, definition, trigger, tuple(given), now)
+        self.changes.revise(transaction, principal, schedule, definition, trigger, tuple(edit.given), now)
 
     def delete(self, principal: Principal, name: str, *, agent: str | None = None) -> bool:
         now, core = self.core.clock.now_ms(), self.core

@@ -30,7 +30,8 @@ _OF_THREAD = frozenset(["threads.messages"])
 _OF_SCHEDULE = frozenset(["schedules.preview_edit"])
 _OF_CALLER = frozenset(["schedules.preview_new", "system.context"])
 """Use cases whose results hold only what the caller said, or where it is."""
-_OWN = _OF_RUN | _OF_THREAD | _OF_SCHEDULE | _OF_CALLER
+_CHECKED = _OF_RUN | _OF_THREAD | _OF_SCHEDULE
+_OWN = _CHECKED | _OF_CALLER
 """Use cases that an agent can call only about what is its own."""
 _SCHEDULES = (results.Schedule, results.Mission)
 _WITH_SETTINGS = (results.Schedule, results.Snapshot)
@@ -43,10 +44,12 @@ class Visibility:
 
     def check(self, principal: Principal, use_case: UseCase, values: Mapping[str, Any]) -> None:
         """Raise NotAllowed if an agent asks for the content of something that is not its own."""
-        agent = self.core.limited_reader(principal)
-        if agent is None:
+        if use_case.name not in _CHECKED or principal.role != "agent":
             return
         with self.core.store.reading() as transaction:
+            agent = self.core.limited_reader(principal, transaction)
+            if agent is None:
+                return
             view = _View(transaction, agent)
             if use_case.name in _OF_RUN and not view.owns_run(values["run_id"]):
                 raise _not_its_own(principal, f"run {values['run_id']}", "run_id")
@@ -61,11 +64,11 @@ class Visibility:
         """The result without keys, and without the content of what is not the agent's own."""
         if not governs(principal):
             result = _without_keys(result)
-        agent = self.core.limited_reader(principal)
-        if agent is None:
+        if principal.role != "agent":
             return result
         with self.core.store.reading() as transaction:
-            return _View(transaction, agent).shown(result, own=use_case.name in _OWN)
+            agent = self.core.limited_reader(principal, transaction)
+            return result if agent is None else _View(transaction, agent).shown(result, own=use_case.name in _OWN)
 
     def shown_error(self, principal: Principal, error: InvalidFile) -> InvalidFile:
         """The error about a file. It quotes the file, so an agent learns only that there is one."""
