@@ -84,9 +84,13 @@ def test_p1_polpos_page_word_by_word(over: Over, mission: str) -> None:
         assert (await use(client, "update_schedule", missionId=mission, enabled=True)).found["enabled"] is True
         moved = (await use(client, "update_schedule", missionId=mission, expression="30 8,12,18 * * *")).found
         assert (moved["expression"], moved["recurring"]) == ("30 8,12,18 * * *", True)
+        assert moved["createdAt"] == again["createdAt"] > made["createdAt"], "an update does not move it"
 
-        gone = (await use(client, "delete_schedule", missionId=mission)).found
-        assert (gone["deleted"], gone["status"]) == (True, "draft")
+        for removed in (True, False):
+            gone = (await use(client, "delete_schedule", missionId=mission)).found
+            assert (gone["removed"], gone["missionId"], gone["status"]) == (removed, "nightly", "draft")
+        unknown = (await use(client, "delete_schedule", missionId="nothing")).found
+        assert (unknown["removed"], unknown["status"]) == (False, None)
         assert (await use(client, "list_schedules")).found["schedules"] == []
 
     over("polpo", work)
@@ -226,3 +230,21 @@ def test_c13_in_a_run_the_page_s_call_lands_in_the_channel_of_the_run(house: Hou
     assert (added["message"], added["intervalMs"], added["profile"]) == (call["message"], 600_000, "gpu")
     assert (added["channel"], added["target"]["kind"]) == ("C07ABCDEF", "channel")
     assert added["approval"]["state"] == "pending"
+
+
+def test_p6_polpos_tasks_by_http_and_mcp(server: HttpServer) -> None:
+    """P6: the nightly tests of the page, in its own JSON"""
+    tasks = [
+        {"title": "Run full test suite", "description": NIGHTLY[0]["prompt"], "assignTo": "scout"},
+        {"title": "Generate coverage report", "description": NIGHTLY[1]["prompt"], "assignTo": "rover",
+         "dependsOn": ["Run full test suite"]},
+    ]  # fmt: skip
+    by_http = server.ask("POST", "/v1/missions", {"name": "by-http", "steps": tasks})
+    assert (by_http.status, by_http.json["steps"]) == (201, NIGHTLY)
+
+    async def work(client: Client) -> None:
+        made = await use(client, "create_schedule", name="by-mcp", when="0 2 * * *", settings={"steps": tasks})
+        assert not made.failed, made.text
+
+    over_http(f"{server.url}/mcp", server.new_token("owner", "p"), work)
+    assert server.matins.missions.get("by-mcp").steps == NIGHTLY
