@@ -16,7 +16,7 @@ from typing import Any
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import storable_reason
-from matins.executors.job_context import JobContext
+from matins.executors.job_context import JobContext, NotBegun
 from matins.executors.job_loop import GONE, JobLoop
 from matins.executors.preparation import folder_of
 from matins.executors.registry import JobRegistry
@@ -286,6 +286,10 @@ class PythonExecutor:
         except asyncio.CancelledError:
             asked = attempt.run_id in self._cancelled or attempt.mark in self._overdue
             outcome = Outcome(False, error="cancelled" if asked else _CANCELLED_BY_PROGRAM)
+        except NotBegun:
+            self._tasks.pop(attempt.mark, None)
+            self._started.pop(attempt.mark, None)  # the engine withdraws it
+            return
         except GeneratorExit:
             raise  # the loop is gone, and the coroutine is thrown away: `_give_up_tasks` ends the attempt
         except BaseException as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from secrets import token_hex
 from typing import Any, Literal, TypedDict
 
@@ -27,6 +27,7 @@ from matins.seeds.run_views import ms_of, newest_first
 from matins.service.file.cortex import SKIPPED_BY
 from matins.service.presets import cortex_target
 
+_SECOND = timedelta(seconds=1)
 TYPES = ("interval", "daily", "weekly", "once")
 PausedBy = Literal["user", "rate-limit", "failures", "budget"]
 _NEEDS = {"interval": ("interval",), "daily": ("time",), "weekly": ("dayOfWeek", "time"), "once": ("delay",)}
@@ -132,6 +133,7 @@ def schedule_add(
     now: datetime | None = None,
 ) -> ScheduleTask:
     """Add a schedule under a new id; into schedules.json, where Matins uses one."""
+    now = now or _now(m)
     trigger = schedule_trigger(type, interval=interval, time=time, day_of_week=day_of_week, delay=delay, now=now)
     settings: ScheduleSettings = {"prompt": message, "fallback": fallback, "target": _target(target, channel)}
     settings |= {"pre_check": pre_check} if pre_check is not None else {}
@@ -140,6 +142,11 @@ def schedule_add(
     if type == "once":
         settings["grace"] = PRESETS["cortex"].once["grace"]
     return _task(m, m.add(token_hex(4), when=trigger, agent=profile, context=context, **settings))
+
+
+def _now(m: Api) -> datetime:
+    """The time by the clock of this Matins, which may be on another machine, or in a Sandbox."""
+    return m.next_times(f"in {_SECOND.seconds}s", count=1).fires[0].at - _SECOND
 
 
 def _target(target: str | Mapping[str, Any], channel: str | None) -> Any:

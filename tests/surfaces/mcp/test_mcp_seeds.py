@@ -145,6 +145,7 @@ def test_c13_cortexs_page_word_by_word(over: Over) -> None:
             ({"type": "interval", "message": "m", "interval": 30_000}, {"intervalMs": 30_000}),
             ({"type": "weekly", "message": "m", "dayOfWeek": 1, "time": "21:00"}, {"dayOfWeek": 1, "time": "21:00"}),
             ({"type": "once", "message": "m", "delay": "2h"}, {}),
+            ({"type": "once", "message": "m", "delay": 7_200_500}, {}),
             ({"type": "once", "message": "m", "delay": 7_200_000, "preCheck": "pgrep -f train"},
              {"preCheck": "pgrep -f train"}),
             ({"type": "daily", "message": "m", "time": "09:00", "target": {"kind": "channel", "channel": "C07ABCDEF"}},

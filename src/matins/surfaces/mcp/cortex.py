@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import PurePath
 from secrets import token_hex
 from typing import Any
@@ -33,7 +33,7 @@ def _duration(description: str) -> dict[str, Any]:
 
 def _add(calls: PrincipalCalls, given: Document) -> Document:
     kind = given["type"]
-    wanted: Document = {"name": token_hex(4), **_when(given), "prompt": given["message"]}
+    wanted: Document = {"name": token_hex(4), **_when(calls, given), "prompt": given["message"]}
     agent = given.get("profile") or (calls.principal.name if calls.principal.role == "agent" else None)
     wanted |= {"agent": agent} if agent else {}
     names = {"target": "target", "preCheck": "pre_check", "fallback": "fallback"}
@@ -50,7 +50,7 @@ def _add(calls: PrincipalCalls, given: Document) -> Document:
     return answer
 
 
-def _when(given: Document) -> Document:
+def _when(calls: PrincipalCalls, given: Document) -> Document:
     """The time of a task, from the arguments that its type needs."""
     kind = given["type"]
     for name in _NEEDS[kind]:
@@ -60,9 +60,17 @@ def _when(given: Document) -> Document:
     if kind == "interval":
         return {"when": _length(given["interval"])}
     if kind == "once":
-        return {"when": f"in {_length(given['delay'])}"}
+        return {"when": _after(calls, given["delay"])}
     days = {"days": [given["dayOfWeek"]]} if kind == "weekly" else {}
     return {"when": {"kind": kind, **days, "times": [given["time"]]}}
+
+
+def _after(calls: PrincipalCalls, delay: str | int) -> str:
+    """The time of a one-shot. A phrase has no milliseconds, so that they are counted from the time here."""
+    if isinstance(delay, str) or delay % 1000 == 0:
+        return f"in {_length(delay)}"
+    second = calls.call("schedules.next_times", text="in 1s", count=1)["fires"][0]["at"]
+    return (datetime.fromisoformat(second) + timedelta(milliseconds=delay - 1000)).isoformat()
 
 
 def _length(value: str | int) -> str:
