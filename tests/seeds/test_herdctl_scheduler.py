@@ -314,7 +314,7 @@ def test_h1_set_agents_while_running(made: Any, clock: ManualClock, tmp_path: Pa
     assert found["morning-report"].status == "disabled", "what stays the same keeps its state"
     assert fired.infos[-1].schedule_name == "sweep"
     scheduler.set_agents([agent(check_issues={**ISSUES, "interval": "2m"})])
-    assert set(states(scheduler, tmp_path)) == {"check-issues"}
+    assert set(states(scheduler, tmp_path)) == {"check-issues", "morning-report"}, "disabled stays; sweep is gone"
     clock.advance(3 * 60_000)
     until(lambda: len(fired.infos) == 3)
     assert fired.infos[-1].schedule["interval"] == "2m"

@@ -105,12 +105,10 @@ class Loop:
         self.engine.checks.stop()
 
     def _wind_up(self, deadline: int, unresponsive: int = 0) -> None:
-        """Do turns until only `unresponsive` runs are unfinished, or the deadline has passed. Runs that have not begun
-        are released: nothing starts any more."""
+        """Do turns until only `unresponsive` runs are unfinished, or the deadline has passed."""
         engine = self.engine
         while engine.unfinished() > unresponsive and engine.clock.boot_ms() < deadline:
             self._awake = False
-            engine.release_unstarted()
             engine.run_once()
             if engine.unfinished() > unresponsive:
                 with suppress(Empty):

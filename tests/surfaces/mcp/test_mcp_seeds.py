@@ -16,6 +16,7 @@ from mcp_client import Work, over_http, over_stdio, use
 
 from house import House
 from matins.seeds.cortex import schedule_add
+from matins.surfaces.mcp.quotes import quoted
 
 Over = Callable[[str, Work], Any]
 NIGHTLY = [
@@ -271,20 +272,18 @@ def test_c13_without_a_profile_the_active_one_is_used(server: HttpServer, profil
     assert schedule_add(server.matins, "daily", "Scan", time="08:00").profile == "default"
 
 
-def test_c2_the_message_of_a_dispatch_type_is_shown(server: HttpServer) -> None:
+@pytest.mark.parametrize("kind", ["task-dispatch", "task-archive", "memory-index-regen"])
+def test_c2_the_message_of_a_dispatch_type_is_shown(server: HttpServer, kind: str) -> None:
     """C2: every field is held, `message` with `dispatchType: task-archive` too"""
     message = "Archive completed tasks older than 3 days"
-    made = schedule_add(
-        server.matins, "interval", message, interval="6h", dispatch_type="task-archive", profile="scout"
-    )
-    assert (made.message, made.dispatch_type) == (message, "task-archive")
+    made = schedule_add(server.matins, "interval", message, interval="6h", dispatch_type=kind, profile="scout")
+    assert (made.message, made.dispatch_type) == (message, kind)
 
     async def work(client: Client) -> None:
         (found,) = [
             task for task in (await use(client, "cortex_schedule_list")).found["tasks"] if task["id"] == made.id
         ]
         one = (await use(client, "cortex_schedule_get", id=made.id)).found
-        assert message in str(found["message"])
-        assert message in str(one["message"])
+        assert found["message"] == one["message"] == quoted("the message", message)
 
     over_http(f"{server.url}/mcp/cortex", server.new_token("owner", "o"), work)
