@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from matins import Conflict, InvalidInput, JobContext, Matins, StoreCorrupt, StoreError
+from matins import Conflict, InvalidInput, JobContext, Matins, StoreBusy, StoreCorrupt, StoreError
 
 PATIENCE = 90
 
@@ -173,3 +174,14 @@ def test_run_forever_leaves_in_order_when_it_is_told_to(tmp_path: Path, number: 
         *_, last = process.stdout.read().splitlines()
         assert process.wait(PATIENCE) == 0
     assert last == "left {'succeeded'}"
+
+
+def test_a_second_start_does_nothing_and_a_strict_one_raises(tmp_path: Path) -> None:
+    """Starting twice is a no-op; `start(strict=True)` raises, also in the process that has the engine"""
+    with closing(Matins(f"sqlite:///{tmp_path}/m.db")) as m:
+        assert m.start(strict=True) is m.start() is m
+        with pytest.raises(StoreBusy, match="engine is running on this store"):
+            m.start(strict=True)
+        assert m.is_turning()
+        m.stop()
+        m.start(strict=True)

@@ -240,13 +240,15 @@ class Matins(TransactionApi):
     # -- lifecycle
 
     def start(self, *, strict: bool = False) -> Self:
-        """Start the engine in threads of this process. A second start does nothing.
+        """Start the engine in threads of this process. A second start does nothing; with `strict` it raises StoreBusy.
 
         A SQLite file has one engine. While another process has it, this one stands by: its calls go to that engine,
         and it takes over when that ends. With `strict`, StoreBusy is raised instead.
         """
         self._check_process()
         if self._loop is not None or self._standby is not None:
+            if strict:
+                raise engine_running(self._store)
             return self
         if not self._start_engine():
             if strict:

@@ -9,7 +9,7 @@ import pytest
 
 from matins import JobContext
 from matins.errors import Conflict, IntervalParseError, RateLimited, TriggerError
-from matins.seeds import run_views
+from matins.seeds import cortex, run_views
 from matins.seeds.cortex import (
     ThrottleState,
     guarding,
@@ -370,3 +370,27 @@ def test_c16_affected_modes(bench: Sandbox) -> None:
     assert schedule_get(bench, "scan", agent="claude-sonnet").profile == "claude-sonnet"
     bench.assert_ran("claude-sonnet/scan", times=1)
     bench.assert_not_ran("claude-haiku/scan")
+
+
+@pytest.mark.parametrize("delay", ["2h", 7_200_000])
+def test_c1_a_delay_counts_by_the_clock_of_its_matins(delay: str | int) -> None:
+    """C1: "Fire once after a delay"; the clock of a Sandbox is not that of the machine"""
+    sandbox = Sandbox(clock=ManualClock("2031-05-01T08:00:00Z"))
+    sandbox.agents.set("claude-haiku", runner="demo")
+    once = cortex.schedule_add(sandbox, "once", "Remind me", delay=delay, profile="claude-haiku")
+    assert once.run_at == once.next_run == instant("2031-05-01T10:00:00Z")
+    often = cortex.schedule_add(sandbox, "interval", "Look", interval=delay, profile="claude-haiku")
+    assert (often.next_run, often.interval_ms) == (instant("2031-05-01T10:00:00Z"), 7_200_000)
+    sandbox.close()
+
+
+def test_c13_c4_the_only_agent_is_the_active_profile_and_a_context_s_channel_is_kept() -> None:
+    """C13 C4: "fresh … The schedule's channel is used as fallback"; threads are spelled as the seed does"""
+    sandbox = Sandbox(clock=ManualClock("2031-05-01T08:00:00Z"))
+    sandbox.agents.set("claude-haiku", runner="demo")
+    here = {"channel": "C07ABCDEF", "threadId": "thr_12"}
+    fresh = cortex.schedule_add(sandbox, "daily", "Scan", time="08:00", profile=None, context=here)
+    assert (fresh.profile, fresh.target) == ("claude-haiku", {"kind": "fresh", "channel": "C07ABCDEF"})
+    same = cortex.schedule_add(sandbox, "daily", "Scan", time="08:00", target="current-thread", context=here)
+    assert same.target == {"kind": "thread", "channel": "C07ABCDEF", "threadId": "thr_12"}
+    sandbox.close()

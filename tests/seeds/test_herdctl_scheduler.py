@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -313,7 +314,7 @@ def test_h1_set_agents_while_running(made: Any, clock: ManualClock, tmp_path: Pa
     assert found["morning-report"].status == "disabled", "what stays the same keeps its state"
     assert fired.infos[-1].schedule_name == "sweep"
     scheduler.set_agents([agent(check_issues={**ISSUES, "interval": "2m"})])
-    assert set(states(scheduler, tmp_path)) == {"check-issues"}
+    assert set(states(scheduler, tmp_path)) == {"check-issues", "morning-report"}, "disabled stays; sweep is gone"
     clock.advance(3 * 60_000)
     until(lambda: len(fired.infos) == 3)
     assert fired.infos[-1].schedule["interval"] == "2m"
@@ -628,3 +629,106 @@ def test_h1_without_a_callback_triggers_are_counted(made: Any, tmp_path: Path) -
     scheduler.start([agent(check_issues=ISSUES)])
     until(lambda: states(scheduler, tmp_path)["check-issues"].next_run_at == "2025-01-20T08:05:00Z")
     assert scheduler.get_state().trigger_count == 1
+
+
+# -- no trigger after a stop, and none lost
+
+
+def test_h11_nothing_is_triggered_once_it_stops(made: Any, tmp_path: Path) -> None:
+    """H11: "Set status to "stopping" — prevents new triggers from firing"; the trigger is not lost either"""
+    fired, seen = Fired(), list[str]()
+
+    def on_trigger(info: TriggerInfo) -> None:
+        seen.append(scheduler.get_status())
+        fired(info)
+
+    scheduler = made(on_trigger)
+    scheduler._started.set = lambda: None  # the trigger comes to be while start and stop go by
+    scheduler.start([agent(check_issues=ISSUES)])
+    fleet = scheduler._fleet
+    until(lambda: fleet.runs.list(schedule="check-issues")[:1] != [] and fleet._loop.engine.executor.running() == 1)
+    stopping = threading.Thread(target=scheduler.stop)
+    stopping.start()
+    until(lambda: scheduler.get_status() != "running")
+    threading.Event.set(scheduler._started)
+    stopping.join(PATIENCE)
+    assert (scheduler.get_status(), scheduler.get_state().trigger_count, seen) == ("stopped", 0, [])
+    assert get_schedule_state(tmp_path / ".herdctl", "my-agent", "check-issues").status == "idle"
+    again = made(fired)
+    again.start([agent(check_issues=ISSUES)])
+    assert fired.begun.wait(PATIENCE), "its first run is at once"
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_h11_start_and_stop_at_once(made: Any, number: int) -> None:
+    """H11: what was triggered before the stop is waited for, and nothing comes after it"""
+    after: list[str] = []
+    stopped = Event()
+    scheduler = made(lambda info: after.append(info.schedule_name) if stopped.is_set() else None)
+    scheduler.start([agent(check_issues=ISSUES)])
+    scheduler.stop()
+    stopped.set()
+    assert (after, scheduler.get_total_running_job_count()) == ([], 0)
+
+
+# -- what herdctl keeps in its state
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_h9_run_schedule_outside_of_a_trigger_moves_the_next_run(
+    made: Any, tmp_path: Path, clock: ManualClock, fails: bool
+) -> None:
+    """H9: "Calculate next trigger — determine when to run again … record completion time and next run time" """
+    home, mine, fired = tmp_path / ".herdctl", agent(check_issues=ISSUES), Fired()
+    scheduler = made(fired)
+    scheduler.start([mine])
+    until(lambda: states(scheduler, tmp_path)["check-issues"].next_run_at == "2025-01-20T08:05:00Z")
+    clock.advance(120_000)
+
+    def execute(prompt: str, about: Any) -> str:
+        if fails:
+            raise RuntimeError("out of tokens")
+        return prompt
+
+    options: Any = {"agent": mine, "schedule": ISSUES, "schedule_name": "check-issues", "state_dir": home}
+    assert run_schedule(**options, job_executor=execute, logger=Log()).success is not fails
+    state = get_schedule_state(home, "my-agent", "check-issues")
+    assert (state.last_run_at, state.next_run_at) == ("2025-01-20T08:02:00Z", "2025-01-20T08:07:00Z")
+    assert len(fired.infos) == 1
+
+
+def test_h8_disabled_survives_that_an_agent_leaves_and_returns(made: Any, tmp_path: Path, clock: ManualClock) -> None:
+    """H8 H1: "The disabled status is set by explicit user action and persists across restarts." """
+    home, fired = tmp_path / ".herdctl", Fired()
+    scheduler = made(fired)
+    mine, other = agent(check_issues=ISSUES, morning_report=REPORT), agent("other")
+    scheduler.start([mine, other])
+    until(lambda: states(scheduler, tmp_path)["check-issues"].next_run_at == "2025-01-20T08:05:00Z")
+    update_schedule_state(home, "my-agent", "check-issues", {"status": "disabled"})
+    scheduler.set_agents([other])
+    assert {name: state.status for name, state in states(scheduler, tmp_path).items()} == {"check-issues": "disabled"}
+    scheduler.stop()
+    again = made(fired)
+    again.start([other])
+    again.set_agents([mine, other])
+    found = {name: state.status for name, state in states(again, tmp_path).items()}
+    assert found == {"check-issues": "disabled", "morning-report": "idle"}
+    update_schedule_state(home, "my-agent", "check-issues", {"status": "idle"})
+    assert states(again, tmp_path)["check-issues"].status == "idle"
+
+
+def test_h8_what_is_enabled_while_its_agent_is_away_triggers_nothing(
+    made: Any, tmp_path: Path, clock: ManualClock
+) -> None:
+    """H1: only the agents of the list are triggered"""
+    home, fired = tmp_path / ".herdctl", Fired()
+    scheduler = made(fired)
+    scheduler.start([agent(check_issues=ISSUES)])
+    until(lambda: states(scheduler, tmp_path)["check-issues"].next_run_at == "2025-01-20T08:05:00Z")
+    update_schedule_state(home, "my-agent", "check-issues", {"status": "disabled"})
+    scheduler.set_agents([])
+    update_schedule_state(home, "my-agent", "check-issues", {"status": "idle"})
+    fleet = scheduler._fleet
+    clock.advance(300_000)
+    until(lambda: "skipped" in [run.state for run in fleet.runs.list(schedule="check-issues")])
+    assert len(fired.infos) == 1

@@ -154,6 +154,103 @@ def test_p2_the_delay_between_retries_doubles(polpo: Polpo) -> None:
     assert first < second < third < 2 * 40 + 1
 
 
+@pytest.mark.parametrize("expression", ["2026-06-29T14:00:00Z", "0 14 * * *"])
+def test_p2_a_run_that_never_started_says_nothing_of_the_mission(polpo: Polpo, expression: str) -> None:
+    """P2: "One-shot … on success, the status becomes completed", whoever starts it again meanwhile or cancels that"""
+    skipped: list[str] = []
+    polpo.mission("deploy", expression)
+    polpo.meanwhile = lambda: skipped.append(str(polpo.run("deploy").reason))
+    polpo.run_until("2026-06-29T15:00:00Z")
+    assert skipped == ["already_running", "already_running"]
+    assert mission_status(polpo, "deploy") == "completed"
+    assert list_schedules(polpo)[0]["lastRunAt"] == "2026-06-29T14:00:00Z"
+    polpo.runs.cancel(polpo.run("deploy").id)
+    assert mission_status(polpo, "deploy") == "completed"
+
+
+def test_p2_a_slot_that_found_the_mission_running_says_nothing_of_it(polpo: Polpo) -> None:
+    """P2: a person was faster, and it went well"""
+    polpo.mission("deploy", "2026-06-29T14:00:00Z")
+    polpo.run_until("2026-06-29T13:59:30Z")
+    polpo.meanwhile = lambda: polpo.clock.advance(60_000)
+    polpo.run("deploy")
+    polpo.settle()
+    assert {run.state for run in polpo.all_runs("deploy")} == {"succeeded", "skipped"}
+    assert mission_status(polpo, "deploy") == "completed"
+
+
+def test_p2_a_slot_that_was_missed_decides_although_it_never_started(polpo: Polpo) -> None:
+    """P2: a one-shot that ran once and is scheduled again is not completed by its former run"""
+    polpo.mission("deploy", "2026-06-29T14:00:00Z")
+    polpo.run_until("2026-06-29T15:00:00Z")
+    assert mission_status(polpo, "deploy") == "completed"
+    create_schedule(polpo, "deploy", "2026-06-29T16:00:00Z")
+    polpo.edit("deploy", grace="1m", catch_up="skip")
+    polpo.clock.advance(2 * 3_600_000)
+    polpo.settle()
+    assert polpo.all_runs("deploy")[0].state == "missed"
+    assert mission_status(polpo, "deploy") == "failed"
+
+
+def test_p2_a_draft_is_what_its_last_started_run_made_of_it(polpo: Polpo) -> None:
+    """P2: starting a mission twice is one run"""
+    create_mission(polpo, "deploy", TASKS)
+    polpo.meanwhile = lambda: polpo.run("deploy")
+    polpo.run("deploy")
+    polpo.settle()
+    assert mission_status(polpo, "deploy") == "completed"
+
+
+@pytest.mark.parametrize("expression", ["2026-06-29T14:00:00Z", "0 14 * * *"])
+@pytest.mark.parametrize("how", ["update_schedule", "resume", "paused again", "until"])
+def test_p2_resuming_it_in_any_way_repeats_what_failed(polpo: Polpo, expression: str, how: str) -> None:
+    """P2: "Re-enable: update_schedule(missionId, enabled=true) — resumes execution"; `matins resume` does the same"""
+    polpo.failing.add("devops-agent")
+    polpo.meanwhile = lambda: polpo.run("deploy")  # skipped, and newer than what failed
+    polpo.mission("deploy", expression)
+    polpo.run_until("2026-06-29T16:00:00Z")
+    assert (mission_status(polpo, "deploy"), len(polpo.asked)) == ("paused", 5)
+    polpo.failing.clear()
+    polpo.asked.clear()
+    match how:
+        case "update_schedule":
+            update_schedule(polpo, "deploy", enabled=True)
+        case "until":
+            polpo.pause("deploy", until="2026-06-29T17:00:00Z")
+            polpo.run_until("2026-06-29T17:00:00Z")
+        case "paused again":
+            polpo.pause("deploy", note="later")
+            polpo.resume("deploy")
+        case _:
+            polpo.resume("deploy")
+    polpo.settle()
+    assert mission_status(polpo, "deploy") == "completed"
+    assert [agent for agent, _ in polpo.asked] == ["devops-agent"], "what succeeded is not repeated"
+    polpo.run_until("2026-07-02T00:00:00Z")
+    assert len(polpo.asked) == 1
+
+
+def test_p2_resuming_repeats_nothing_that_has_a_time_or_did_not_fail(polpo: Polpo) -> None:
+    """P2 P4: another time is that time; a pause of a person before the time changes nothing"""
+    polpo.failing.add("build-agent")
+    polpo.mission("moved", "2026-06-29T14:00:00Z")
+    polpo.mission("waits", "2026-06-29T20:00:00Z")
+    polpo.mission("nightly", "0 2 * * *", recurring=True)
+    polpo.edit("nightly", pause_after_failures=1)
+    polpo.run_until("2026-06-29T16:00:00Z")
+    assert [mission_status(polpo, name) for name in ("moved", "nightly")] == ["paused", "paused"]
+    polpo.failing.clear()
+    polpo.asked.clear()
+    update_schedule(polpo, "moved", expression="2026-06-29T18:00:00Z", enabled=True)
+    polpo.pause("waits")
+    polpo.resume("waits")
+    polpo.resume("nightly")
+    polpo.settle()
+    assert polpo.asked == []
+    polpo.run_until("2026-06-29T19:00:00Z")
+    assert (len(polpo.asked), mission_status(polpo, "moved")) == (2, "completed")
+
+
 def test_p2_a_mission_that_a_person_starts(polpo: Polpo) -> None:
     """P2: a draft is run by hand; failed, completed and cancelled are its ends"""
     create_mission(polpo, "deploy", TASKS)
@@ -163,7 +260,7 @@ def test_p2_a_mission_that_a_person_starts(polpo: Polpo) -> None:
         polpo.settle()
         assert mission_status(polpo, "deploy") == status
     create_schedule(polpo, "deploy", "0 2 * * *", recurring=True)
-    assert delete_schedule(polpo, "deploy").status == "draft"
+    assert delete_schedule(polpo, "deploy") == {"removed": True, "missionId": "deploy", "status": "draft"}
 
 
 # -- create
@@ -229,14 +326,44 @@ def test_p1_what_is_refused_changes_nothing(polpo: Polpo, expression: str, recur
 def test_p1_there_must_be_such_a_mission(polpo: Polpo) -> None:
     """P1 P4"""
     polpo.add("plain", when="0 2 * * *", job="scheduled-task", agent="test-agent", prompt="Hello")
-    for call in (lambda name: create_schedule(polpo, name, "0 2 * * *"), lambda name: delete_schedule(polpo, name)):
-        for name in ("nothing", "plain"):
-            with pytest.raises(NotFound):
-                call(name)
+    for name in ("nothing", "plain"):
+        with pytest.raises(NotFound):
+            create_schedule(polpo, name, "0 2 * * *")
     create_mission(polpo, "draft", TASKS)
-    for call in (lambda name: update_schedule(polpo, name, enabled=False), lambda name: delete_schedule(polpo, name)):
-        with pytest.raises(Conflict, match="has no schedule"):
-            call("draft")
+    with pytest.raises(Conflict, match="has no schedule"):
+        update_schedule(polpo, "draft", enabled=False)
+
+
+def test_p4_deleting_what_is_not_there(polpo: Polpo) -> None:
+    """P4: `removed` is false for an unscheduled and for an unknown mission, and nothing changes"""
+    polpo.add("plain", when="0 2 * * *", job="scheduled-task", agent="test-agent", prompt="Hello")
+    create_mission(polpo, "draft", TASKS)
+    rev = polpo.get("draft").rev
+    for name, status in (("nothing", None), ("plain", None), ("draft", "draft")):
+        assert delete_schedule(polpo, name) == {"removed": False, "missionId": name, "status": status}
+    assert (polpo.get("draft").rev, polpo.get("plain").state) == (rev, "active")
+    create_schedule(polpo, "draft", "0 2 * * *", recurring=True)
+    removed = [delete_schedule(polpo, "draft")["removed"] for _ in range(2)]
+    assert removed == [True, False]
+
+
+def test_p10_an_update_does_not_move_created_at(polpo: Polpo) -> None:
+    """P10: "createdAt: When the schedule was created" """
+    made = polpo.mission("nightly", "0 2 * * *", recurring=True)["createdAt"]
+    changes: list[dict[str, Any]] = [
+        {"expression": "0 3 * * *"}, {"recurring": False}, {"endDate": "2026-07-30T00:00:00Z"}, {"enabled": False},
+        {"enabled": True}, {"expression": "0 4 * * *", "recurring": True, "endDate": None},
+    ]  # fmt: skip
+    for change in changes:
+        polpo.clock.advance(60_000)
+        assert update_schedule(polpo, "nightly", **change)["createdAt"] == made, change
+    polpo.edit("nightly", when="0 5 * * *")
+    assert list_schedules(polpo)[0]["createdAt"] == made
+    assert create_schedule(polpo, "nightly", "0 4 * * *", recurring=True)["createdAt"] == "2026-06-29T00:06:00Z"
+    delete_schedule(polpo, "nightly")
+    polpo.clock.advance(60_000)
+    polpo.edit("nightly", when="0 6 * * *")
+    assert list_schedules(polpo)[0]["createdAt"] == "2026-06-29T00:07:00Z"
 
 
 @pytest.mark.parametrize(

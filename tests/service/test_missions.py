@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import every_store
+import jsonschema_rs
 import pytest
 from file_steps import Desk
 
-from matins.errors import InvalidInput, ManagedByFile, NotFound
+from matins.config.schema import schema
+from matins.errors import InvalidFile, InvalidInput, ManagedByFile, NotAllowed, NotFound
 from matins.model.access import Principal
 from matins.testing import Sandbox, iso
+from matins.texts.yaml_nodes import parse, to_python
 
 postgres_server, postgres_url, url = every_store.postgres_server, every_store.postgres_url, every_store.url
 bench = every_store.bench
@@ -115,3 +118,60 @@ def test_a_mission_in_the_file(desk: Desk) -> None:
     desk.change(("    when: 0 2 * * *\n", ""))
     assert desk.look() == "applied"
     assert desk.bench.missions.get("release").status == "draft"
+
+
+POLPO_TASKS = """\
+agents:
+  build-agent: {runner: demo}
+  devops-agent: {runner: demo}
+schedules:
+  release:
+    steps:
+      [
+        {"title": "Build release artifacts", "assignTo": "build-agent"},
+        {"title": "Deploy to production", "description": "Deploy it.", "assignTo": "devops-agent",
+         "dependsOn": ["Build release artifacts"]}
+      ]
+"""
+
+
+def test_p6_polpos_tasks_in_the_file(bench: Sandbox, tmp_path: Path) -> None:
+    """P6: "title, description, assignTo, dependsOn"; what is wrong in them is told as for steps"""
+    desk = Desk(bench, tmp_path / "polpo.yaml", POLPO_TASKS)
+    assert desk.look() == "applied"
+    assert bench.missions.get("release").steps == [
+        {"title": "Build release artifacts", "agent": "build-agent"},
+        {"title": "Deploy to production", "agent": "devops-agent", "prompt": "Deploy it.",
+         "after": ["Build release artifacts"]},
+    ]  # fmt: skip
+    file = to_python(parse(POLPO_TASKS))
+    assert jsonschema_rs.Draft202012Validator(schema()).is_valid(file), "an editor does not mark it either"
+    for wrong, problem in (
+        ('"assignTo": "nobody"', 'there is no agent "nobody"'),
+        ('"assignTo": "devops-agent", "agent": "build-agent"', 'Step 2 has both "agent" and "assignTo".'),
+        ('"dependOn": ["Build release artifacts"]', "dependOn"),
+    ):
+        desk.write(POLPO_TASKS.replace('"assignTo": "devops-agent"', wrong))
+        with pytest.raises(InvalidFile, match=re.escape(problem)):
+            bench.file.plan()
+    assert list(bench.missions.get("release").steps[1]) == ["title", "agent", "prompt", "after"], "nothing was applied"
+
+
+def test_p6_polpos_tasks_in_the_library(bench: Sandbox) -> None:
+    """P6: in every call that takes steps; agents that are missing can be created with them"""
+    tasks: Any = [{"title": "A", "assignTo": "demo"}, {"title": "B", "description": "Do B.", "dependsOn": ["A"]}]
+    expected = [{"title": "A", "agent": "demo"}, {"title": "B", "prompt": "Do B.", "after": ["A"]}]
+    bench.agents.set("scout", runner="demo")
+    with pytest.raises(InvalidInput, match='no agent "demo"'):
+        bench.add("one", when="1h", agent="scout", steps=tasks)
+    bench.add("one", when="1h", agent="scout", steps=tasks, create_agent=True)
+    bench.add_many([{"name": "two", "when": "1h", "agent": "scout", "steps": tasks}])
+    bench.add("three", when="1h", agent="scout", prompt="Hello")
+    assert bench.preview_edit("three", steps=tasks, prompt=None).settings
+    bench.edit("three", steps=tasks, prompt=None)
+    for name in ("one", "two", "three"):
+        assert bench.get(name).settings["steps"] == expected, name
+    with pytest.raises(InvalidInput, match='Step 2 has both "prompt" and "description"'):
+        bench.edit("one", steps=[tasks[0], {**tasks[1], "prompt": "Do it."}])
+    with pytest.raises(NotAllowed, match=r"steps\[1\].max_cost"):
+        bench.acting_as(Principal("operator", "olga")).edit("one", steps=[{**tasks[0], "max_cost": "$1"}, tasks[1]])

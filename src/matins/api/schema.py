@@ -57,10 +57,11 @@ def _duration(kind: Kind) -> Schema:
 def _records(kind: Kind, property_of: Callable[[Declared], Schema]) -> Schema:
     records = cast("kinds.Records", kind)
     table = settings_of(records.record)
+    names = {**{name: name for name in table}, **dict(records.spellings)}
     one = {
         "type": "object",
         "additionalProperties": False,
-        "properties": {name: property_of(declared) for name, declared in table.items()},
+        "properties": {name: property_of(table[own]) for name, own in names.items()},
         "required": [name for name, declared in table.items() if declared.setting.required],
     }
     return {"type": "array", "items": one, "minItems": 1, "maxItems": records.max_count}

@@ -319,8 +319,16 @@ def task_of(agent: str, definition: ScheduleDefinition) -> dict[str, Any] | None
         **times,
         **given,
         **({"profile": agent} if agent else {}),
-        "target": {TARGET_SPELLINGS.get(name, name): value for name, value in target.items()},
+        "target": {
+            TARGET_SPELLINGS.get(name, name): thread_id(value) if name == "thread" else value
+            for name, value in target.items()
+        },
     }
+
+
+def thread_id(thread: int | str) -> str:
+    """The id of a thread as Cortex writes it."""
+    return f"thr_{thread}" if isinstance(thread, int) else thread
 
 
 def _times_of(trigger: TriggerDefinition) -> dict[str, Any] | None:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from matins.engine.settings import own_names
 from matins.engine.validation import nearest, one_of, preview_of
 from matins.errors import InvalidInput
 from matins.model import settings as kinds
-from matins.model.settings import Kind, Table, settings_of
+from matins.model.settings import Kind, settings_of
 from matins.texts.yaml_nodes import MappingNode, Node, Scalar, SequenceNode, not_finite, to_python
 
 _NUMBER = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]+)?\s*")
@@ -121,23 +122,24 @@ def _windows(node: Node, kind: Kind) -> Any:
 
 def _records(node: Node, kind: Kind) -> Any:
     """A list of mappings. Settings of records are read by their kinds; a wrong one names its place."""
-    table = settings_of(cast("kinds.Records", kind).record)
+    records = cast("kinds.Records", kind)
     if not isinstance(node, SequenceNode) or not all(isinstance(item, MappingNode) for item in node.items):
         raise _invalid(node, "a list of mappings", "- title: Build")
-    return [_record(cast("MappingNode", item), table, number) for number, item in enumerate(node.items, 1)]
+    return [_record(cast("MappingNode", item), records, number) for number, item in enumerate(node.items, 1)]
 
 
-def _record(node: MappingNode, table: Table, number: int) -> dict[str, Any]:
+def _record(node: MappingNode, kind: kinds.Records, number: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    table, spellings = settings_of(kind.record), dict(kind.spellings)
     for key, value in node.entries:
         name = str(as_written(key))
-        declared = table.get(name)
+        declared = table.get(spellings.get(name, name))
         try:
             found[name] = as_written(value) if declared is None else read_node(value, declared.kind)
         except InvalidInput as error:
             error.message = f'{number}, "{name}": {error.message}'
             raise
-    return found
+    return own_names(kind, f"{kind.one.capitalize()} {number}", found)
 
 
 def _pause(node: Node, kind: Kind) -> Any:

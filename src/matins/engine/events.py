@@ -30,7 +30,8 @@ class EventKind(NamedTuple):
 _KINDS = (
     EventKind("schedule.created", "A schedule was added, or proposed by an agent."),
     EventKind("schedule.updated", "Settings of a schedule were changed."),
-    EventKind("schedule.timed", "A schedule with steps got a time, or another one. The data has its next run."),
+    EventKind("schedule.timed", "A schedule with steps got a time. The data has its next run."),
+    EventKind("schedule.retimed", "The time of a schedule with steps was changed. The data has its next run."),
     EventKind("schedule.paused", "A schedule was paused. It starts no new runs until it is resumed."),
     EventKind("schedule.auto_paused", "A schedule was paused because too many of its runs failed in a row."),
     EventKind("schedule.resumed", "A schedule was resumed."),
@@ -155,7 +156,7 @@ PING_EVENTS: dict[str, Ping] = {
 NOTICE_EVENTS = frozenset(["incident.opened", "incident.reminded", "incident.resolved", "incident.digest"])
 """The events that destinations get, if they are among those that are told."""
 ALIASES: dict[str, tuple[str, ...]] = {
-    "schedule:created": ("schedule.created", "schedule.timed"),
+    "schedule:created": ("schedule.created", "schedule.timed", "schedule.retimed"),
     "schedule:triggered": ("run.started",),
     "schedule:completed": (*sorted(PIPELINE_EVENTS), "run.cancelled"),
     "schedule:expired": ("schedule.expired",),

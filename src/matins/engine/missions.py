@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from matins.model.run import RunRecord, RunState
 from matins.model.schedule import MissionStatus, ScheduleDefinition, ScheduleRecord, ScheduleState
 from matins.model.trigger import Never, Once
@@ -22,6 +24,13 @@ _OUTCOMES: dict[RunState, MissionStatus] = {
 }
 """What remains of a mission that does not wait for a time. All others: failed."""
 
+_TIME = frozenset(["when", "ends_at", "max_executions", "catch_up"])
+"""The settings of a mission's time."""
+GOT_SCHEDULE = ("schedule.created", "schedule.timed")
+"""The events by which a mission got the schedule that it has. A change of its time is another one."""
+MISSION_ABORTED = "mission_aborted"
+"""The reason of runs that end because their mission is aborted."""
+
 
 def is_draft(definition: ScheduleDefinition) -> bool:
     """Whether nothing but a person starts the mission."""
@@ -34,8 +43,25 @@ def is_recurring(definition: ScheduleDefinition) -> bool:
     return not once and not is_draft(definition)
 
 
+def is_timed_anew(before: ScheduleDefinition, names: Iterable[str]) -> bool:
+    """Whether an edit gives a mission another schedule: it had none, or every setting of its time is given."""
+    return is_draft(before) or set(names) >= _TIME
+
+
+def deciding_run(newest: RunRecord | None, started: RunRecord | None) -> RunRecord | None:
+    """The run that the status follows from: the last one that started, unless a later one decides without a start."""
+    return newest if newest is None or started is None or _decides(newest) else started
+
+
+def _decides(run: RunRecord) -> bool:
+    """Whether a run says something of its mission. One that was started by hand and never began does not, nor a slot
+    that was skipped."""
+    denied_or_missed = run.slot is not None and run.state is not RunState.SKIPPED
+    return run.started_at is not None or run.reason == MISSION_ABORTED or denied_or_missed
+
+
 def mission_status(schedule: ScheduleRecord, last: RunRecord | None, *, active: bool) -> MissionStatus:
-    """The status of a mission. `last`: its newest run; `active`: whether a run has started and not ended."""
+    """The status of a mission. `last`: its deciding run; `active`: whether a run has started and not ended."""
     if active:
         return "active"
     if schedule.state in _STATES:

@@ -152,13 +152,24 @@ def _record(name: str, kind: kinds.Records, number: int, item: Any, context: Par
         return item
     if not isinstance(item, Mapping):
         raise invalid(place, item, "a mapping")
-    given, owner = cast("Mapping[str, Any]", item), f"{kind.one.capitalize()} {number}"
+    owner = f"{kind.one.capitalize()} {number}"
     try:
+        given = own_names(kind, owner, cast("Mapping[str, Any]", item))
         check_required(owner, table, given)
         return kind.record(**parse_settings(owner, table, given, context))
     except InvalidInput as error:
         error.field = place if error.field is None else f"{place}.{error.field}"
         raise
+
+
+def own_names(kind: kinds.Records, owner: str, given: Values) -> dict[str, Any]:
+    """The settings of a record by Matins' own names. Raises InvalidInput if one is given by two names."""
+    spellings = dict(kind.spellings)
+    for other, name in kind.spellings:
+        if other in given and name in given:
+            message, hint = f'{owner} has both "{name}" and "{other}".', f'Omit "{other}".'
+            raise InvalidInput(message, value=given[other], field=other, hint=hint)
+    return {spellings.get(name, name): value for name, value in given.items()}
 
 
 PARSE: Mapping[type[Kind], Parse] = {**VALUE_PARSERS, kinds.Records: _records}

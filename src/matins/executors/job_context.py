@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _NOT_COPIED = object()
 
 
+class NotBegun(Exception):  # noqa: N818 - it names what happened
+    """An async job that has done nothing raises it while its process stops: its run is released."""
+
+
 class JobContext:
     """The context of a run, passed to its job."""
 

@@ -16,7 +16,7 @@ from typing import Any
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import storable_reason
-from matins.executors.job_context import JobContext
+from matins.executors.job_context import JobContext, NotBegun
 from matins.executors.job_loop import GONE, JobLoop
 from matins.executors.preparation import folder_of
 from matins.executors.registry import JobRegistry
@@ -85,6 +85,8 @@ class PythonExecutor:
         self._active: dict[Mark, tuple[Attempt, int]] = {}
         self._started: dict[Mark, int] = {}
         self._overdue: set[Mark] = set()
+        self._not_begun: set[Mark] = set()
+        """Attempts whose jobs gave them back: the next turn releases their runs."""
         self._withdrawn: set[Mark] = set()
         self._cancelled: set[int] = set()
         self._max_ahead = threads * _INITIAL_AHEAD
@@ -174,8 +176,11 @@ class PythonExecutor:
         ]
         if late:
             self._max_ahead = self._threads  # jobs are long: claim no more than can start
-        withdrawn: list[Attempt] = []
+        withdrawn = [self._active.pop(mark)[0] for mark in list(self._not_begun) if mark in self._active]
+        self._not_begun.difference_update(attempt.mark for attempt in withdrawn)
         for attempt in late:
+            if attempt.mark not in self._active:
+                continue
             self._withdrawn.add(attempt.mark)
             if attempt.mark in self._started:  # it started just now
                 self._withdrawn.discard(attempt.mark)
@@ -286,6 +291,11 @@ class PythonExecutor:
         except asyncio.CancelledError:
             asked = attempt.run_id in self._cancelled or attempt.mark in self._overdue
             outcome = Outcome(False, error="cancelled" if asked else _CANCELLED_BY_PROGRAM)
+        except NotBegun:
+            self._tasks.pop(attempt.mark, None)
+            self._started.pop(attempt.mark, None)
+            self._not_begun.add(attempt.mark)
+            return
         except GeneratorExit:
             raise  # the loop is gone, and the coroutine is thrown away: `_give_up_tasks` ends the attempt
         except BaseException as error:

@@ -48,6 +48,11 @@ class Principal:
         """What events say about who did it."""
         return {"by": self.name, "who": self.who}
 
+    @property
+    def as_requester(self) -> dict[str, str]:
+        """What a run says about who requested it."""
+        return {"name": self.name, "role": self.role, "who": self.who}
+
 
 def name_of(who: str) -> str:
     """The name that people read, of a principal as it is stored. Matins itself, and the owner, have no kind."""

@@ -29,7 +29,7 @@ from matins.model.settings import (
     Zone,
 )
 from matins.model.settings import Target as TargetKind
-from matins.model.step import ApprovalPolicy, OnUnknown, Step
+from matins.model.step import POLPO_SPELLINGS, ApprovalPolicy, OnUnknown, Step
 from matins.model.trigger import Anchor, DstGap, DstOverlap, First, TriggerDefinition
 
 CatchUp = Literal["skip", "run_once", "run_all_capped"]
@@ -77,7 +77,8 @@ class ScheduleDefinition:
     work_source: Annotated[str | None,
         Setting(Name("work_sources"), "Source of work items, by name.", "backlog", notable=True)] = None
     steps: Annotated[tuple[Step, ...],
-        Setting(Records(Step, "step"), "Parts of the work, each a prompt or a job; some may wait for others.",
+        Setting(Records(Step, "step", spellings=POLPO_SPELLINGS),
+                "Parts of the work, each a prompt or a job; some may wait for others.",
                 [{"title": "Build", "agent": "coder"}, {"title": "Deploy", "agent": "ops", "after": ["Build"]}],
                 notable=True)] = ()
     overlap: Annotated[Overlap,

@@ -197,6 +197,8 @@ class Records(Kind):
     """The dataclass that declares the settings of one."""
     one: str
     max_count: int = 100
+    spellings: tuple[tuple[str, str], ...] = ()
+    """Another system's names of settings, each with Matins' own. They are read, and never written."""
 
 
 class Pause(Kind):

@@ -9,6 +9,8 @@ from matins.model.settings import Target as TargetKind
 
 OnUnknown = Literal["hold", "retry"]
 ApprovalPolicy = Literal["auto", "owner_approve", "council_approve"]
+POLPO_SPELLINGS = (("description", "prompt"), ("assignTo", "agent"), ("dependsOn", "after"))
+"""The fields of Polpo's tasks. Their titles have the same name."""
 
 
 # fmt: off

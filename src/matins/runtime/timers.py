@@ -15,6 +15,7 @@ from matins.runtime.calls import DEBOUNCING
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.pausing import is_held, resume
 from matins.runtime.planner import live_runs, mark_broken
+from matins.runtime.repeated_runs import repeat_one_shot
 from matins.runtime.rows import schedule_record
 from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply, end_runs, end_unreadable
@@ -94,7 +95,9 @@ class Timers:
         if row is not None and row.state != "paused":
             return  # another engine was faster
         if row is not None and isinstance(item, CompiledSchedule):
-            resume(transaction, schedule_record(row), item, now, "time")
+            schedule = schedule_record(row)
+            resume(transaction, schedule, item, now, "time")
+            repeat_one_shot(transaction, self._catalog, schedule, {"name": "time"}, now)
         else:
             transaction.set_paused_until(schedule_id, None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from secrets import token_hex
 from typing import Any, Literal, TypedDict
 
@@ -13,7 +13,6 @@ from matins.api._types import ScheduleSettings
 from matins.api.results import Run, Schedule
 from matins.api.schedules import Api
 from matins.app import parse_trigger, trigger_from_dict
-from matins.config.cortex import DEFAULT_PROFILE
 from matins.config.presets import PRESETS
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.schedules import AGENT_JOB
@@ -25,8 +24,9 @@ from matins.executors.check_executor import Guard, OnBlocked
 from matins.runtime.clock import SystemClock
 from matins.seeds.run_views import ms_of, newest_first
 from matins.service.file.cortex import SKIPPED_BY
-from matins.service.presets import cortex_target
+from matins.service.presets import active_profile, cortex_target
 
+_SECOND = timedelta(seconds=1)
 TYPES = ("interval", "daily", "weekly", "once")
 PausedBy = Literal["user", "rate-limit", "failures", "budget"]
 _NEEDS = {"interval": ("interval",), "daily": ("time",), "weekly": ("dayOfWeek", "time"), "once": ("delay",)}
@@ -124,22 +124,34 @@ def schedule_add(
     delay: str | int | None = None,
     target: str | Mapping[str, Any] = "fresh",
     fallback: Literal["fresh", "skip", "wait"] = "fresh",
-    profile: str = DEFAULT_PROFILE,
+    profile: str | None = None,
     pre_check: str | None = None,
     dispatch_type: str | None = None,
     channel: str | None = None,
     context: Mapping[str, Any] | None = None,
     now: datetime | None = None,
 ) -> ScheduleTask:
-    """Add a schedule under a new id; into schedules.json, where Matins uses one."""
+    """Add a schedule under a new id; into schedules.json, where Matins uses one. Without a profile it has the active
+    one: the agent "default", or the only one."""
+    now = now or _now(m)
     trigger = schedule_trigger(type, interval=interval, time=time, day_of_week=day_of_week, delay=delay, now=now)
-    settings: ScheduleSettings = {"prompt": message, "fallback": fallback, "target": _target(target, channel)}
+    here = channel or (context or {}).get("channel")
+    settings: ScheduleSettings = {"prompt": message, "fallback": fallback, "target": _target(target, here)}
     settings |= {"pre_check": pre_check} if pre_check is not None else {}
     settings |= {"job": dispatch_type} if dispatch_type is not None else {}
     settings["failure_backoff"] = PRESETS["cortex"].settings["failure_backoff"]
     if type == "once":
         settings["grace"] = PRESETS["cortex"].once["grace"]
-    return _task(m, m.add(token_hex(4), when=trigger, agent=profile, context=context, **settings))
+    return _task(m, m.add(token_hex(4), when=trigger, agent=profile or _active_profile(m), context=context, **settings))
+
+
+def _now(m: Api) -> datetime:
+    """The time by the clock of this Matins, which may be on another machine, or in a Sandbox."""
+    return m.next_times(f"in {_SECOND.seconds}s", count=1).fires[0].utc - _SECOND
+
+
+def _active_profile(m: Api) -> str:
+    return active_profile([agent.name for agent in m.agents.list()])
 
 
 def _target(target: str | Mapping[str, Any], channel: str | None) -> Any:
@@ -212,7 +224,7 @@ def _task(m: Api, schedule: Schedule) -> ScheduleTask:
     return ScheduleTask(
         id=schedule.name,
         type=trigger["kind"],
-        message=schedule.prompt,
+        message=settings.get("prompt", schedule.prompt),
         channel=target.get("channel"),
         profile=schedule.agent,
         interval_ms=trigger.get("every_ms"),

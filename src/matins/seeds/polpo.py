@@ -12,12 +12,12 @@ from matins.api._types import StepSettings
 from matins.api.results import Mission
 from matins.api.schedules import Api
 from matins.config.presets import PRESETS
-from matins.engine.events import TERMINAL_EVENTS
-from matins.engine.gates.paused import BY_FAILURES
+from matins.engine.events import ALIASES, TERMINAL_EVENTS
+from matins.engine.missions import GOT_SCHEDULE
 from matins.engine.policies import BEFORE_RUN
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.definitions import instant_text
-from matins.errors import Conflict, InvalidInput
+from matins.errors import Conflict, InvalidInput, NotFound
 from matins.library import Matins
 from matins.model.schedule import MissionStatus
 from matins.seeds.run_views import text_of
@@ -42,17 +42,7 @@ class Task(TypedDict, total=False):
 
 def create_mission(m: Api, missionId: str, tasks: Sequence[Task], **settings: Any) -> Mission:
     """A mission in draft. A task without a description is asked for by its title."""
-    return m.missions.make(missionId, steps=[_step(task) for task in tasks], **settings)
-
-
-def _step(task: Task) -> StepSettings:
-    step = {
-        "title": task.get("title"),
-        "prompt": task.get("description"),
-        "agent": task.get("assignTo"),
-        "after": task.get("dependsOn"),
-    }
-    return cast("StepSettings", {name: value for name, value in step.items() if value is not None})
+    return m.missions.make(missionId, steps=cast("Sequence[StepSettings]", tasks), **settings)
 
 
 def mission_status(m: Api, missionId: str) -> MissionStatus:
@@ -116,14 +106,26 @@ def update_schedule(
     if changed:
         m.edit(missionId, **changed)
     if enabled is not None:
-        _enable(m, missionId) if enabled else m.pause(missionId)
+        m.resume(missionId) if enabled else m.pause(missionId)
     return _entry(m, m.missions.get(missionId))
 
 
-def delete_schedule(m: Api, missionId: str) -> Mission:
-    """Remove the schedule. The mission is a draft again."""
-    _scheduled(m, missionId)
-    return m.missions.draft(missionId)
+class Deleted(TypedDict):
+    removed: bool
+    missionId: str
+    status: MissionStatus | None
+    """The status of the mission; None when there is none."""
+
+
+def delete_schedule(m: Api, missionId: str) -> Deleted:
+    """Remove the schedule. The mission is a draft again. Without a mission or its schedule, `removed` is false."""
+    try:
+        mission = m.missions.get(missionId)
+    except NotFound:
+        return {"removed": False, "missionId": missionId, "status": None}
+    removed = mission.when is not None
+    status = m.missions.draft(missionId).status if removed else mission.status
+    return {"removed": removed, "missionId": missionId, "status": status}
 
 
 def _mode(m: Api, missionId: str, expression: str, *, recurring: bool) -> dict[str, Any]:
@@ -142,15 +144,6 @@ def _mode(m: Api, missionId: str, expression: str, *, recurring: bool) -> dict[s
         hint = "Give a time in the future."
         raise InvalidInput(f'"{expression}" is past.', value=expression, field="expression", hint=hint)
     return {**once, "max_executions": None}
-
-
-def _enable(m: Api, missionId: str) -> None:
-    """Resume a mission. One that was paused because it failed is retried."""
-    before = m.get(missionId)
-    if before.state == "paused":
-        m.resume(missionId)
-        if before.paused_by == BY_FAILURES and before.last_run is not None:
-            m.runs.retry(before.last_run.id)
 
 
 def _scheduled(m: Api, missionId: str) -> Mission:
@@ -182,8 +175,8 @@ def _entry(m: Api, mission: Mission) -> ScheduleEntry:
 
 
 def _created_at(m: Api, mission: Mission) -> datetime:
-    """When the mission got its time; when it was made, if the event is no longer kept."""
-    events = m.events.list(types="schedule:created", schedule=mission.name, agent=mission.agent, limit=1)
+    """When the mission got its schedule; when it was made, if the event is no longer kept."""
+    events = m.events.list(types=GOT_SCHEDULE, schedule=mission.name, agent=mission.agent, limit=1)
     return events[0].at if events else mission.created_at
 
 
@@ -209,7 +202,7 @@ def seed_event(event: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """
     kind, data, name = event["type"].removeprefix("matins."), event["data"], event["schedulename"]
     payload: dict[str, Any] = {"scheduleId": schedule_id(name), "missionId": name}
-    if kind in ("schedule.created", "schedule.timed"):
+    if kind in ALIASES["schedule:created"]:
         at = data.get("next_run_at")
         return None if at is None else ("schedule:created", payload | {"nextRunAt": instant_text(at)})
     if kind == "run.started":

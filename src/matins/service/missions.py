@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from matins.api.results import FilePlace, Mission, Run
-from matins.engine.missions import is_draft, is_recurring, mission_status
+from matins.engine.missions import MISSION_ABORTED, deciding_run, is_draft, is_recurring, mission_status
 from matins.engine.schedules import schedule_settings, trigger_source
 from matins.engine.steps import STEPS_JOB
 from matins.engine.when.triggers import to_datetime
@@ -92,7 +92,7 @@ class Missions:
         with self.core.store.transaction(now) as transaction:
             schedule = self.core.schedule_for(transaction, principal, name, agent)
             live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
-            end_runs(transaction, self.core.catalog, live, now, "mission_aborted", principal.who)
+            end_runs(transaction, self.core.catalog, live, now, MISSION_ABORTED, principal.who)
         self.core.notify()
         return self._unpaused(principal, name, agent)
 
@@ -135,19 +135,19 @@ class Missions:
         live = live_runs(transaction, ids)
         newest = {row.schedule_id: run_record(row) for row in transaction.newest_runs(ids)}
         places = file_places(transaction, schedules)
-        starts = _last_starts(transaction, newest.values())
+        started = {row.schedule_id: run_record(row) for row in transaction.started_runs(ids)}
         made: builtins.list[Mission] = []
         for schedule in schedules:
-            last = newest.get(schedule.id)
+            last, begun = newest.get(schedule.id), started.get(schedule.id)
             active = any(state >= RunState.STARTING for _, state in live.get(schedule.id, []))
             run = last and (whole_result(transaction, self.core.catalog, last) if whole else run_result(last))
-            status = mission_status(schedule, last, active=active)
-            made.append(_result(schedule, status, last, starts.get(schedule.id), run, places.get(schedule.id), notes))
+            status = mission_status(schedule, deciding_run(last, begun), active=active)
+            made.append(_result(schedule, status, last, begun, run, places.get(schedule.id), notes))
         return made
 
 
 def _result(
-    schedule: ScheduleRecord, status: MissionStatus, last: RunRecord | None, started_at: int | None,
+    schedule: ScheduleRecord, status: MissionStatus, last: RunRecord | None, begun: RunRecord | None,
     run: Run | None, file: FilePlace | None, notes: Sequence[str],
 ) -> Mission:  # fmt: skip
     definition = schedule.definition
@@ -159,8 +159,8 @@ def _result(
         recurring=is_recurring(definition),
         when=None if is_draft(definition) else trigger_source(definition.trigger),
         ends_at=to_datetime(definition.ends_at),
-        next_run_at=to_datetime(_next_run(schedule, last)),
-        last_run_at=to_datetime(started_at),
+        next_run_at=to_datetime(_next_run(schedule, last, begun)),
+        last_run_at=to_datetime(begun and begun.started_at),
         last_run=run,
         steps=schedule_settings(definition)["steps"],
         note=schedule.note,
@@ -170,17 +170,8 @@ def _result(
     )
 
 
-def _next_run(schedule: ScheduleRecord, last: RunRecord | None) -> int | None:
+def _next_run(schedule: ScheduleRecord, *runs: RunRecord | None) -> int | None:
     """The next slot, or the time of a run that is ready, such as a retry."""
-    slot = schedule.next_slot if schedule.state == "active" else None
-    return last.not_before if slot is None and last is not None and last.state is RunState.READY else slot
-
-
-def _last_starts(transaction: Transaction, newest: Iterable[RunRecord]) -> dict[int, int | None]:
-    """When the last run of each schedule started. Later slots may have been skipped."""
-    starts = {run.schedule_id: run.started_at for run in newest}
-    never = [schedule_id for schedule_id, started_at in starts.items() if started_at is None]
-    earlier = transaction.last_records(never, _PAGE) if never else ()
-    for record in reversed(earlier):
-        starts[record.schedule_id] = record.started_at or starts[record.schedule_id]
-    return starts
+    if schedule.state == "active" and schedule.next_slot is not None:
+        return schedule.next_slot
+    return next((run.not_before for run in runs if run is not None and run.state is RunState.READY), None)

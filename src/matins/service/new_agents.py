@@ -11,6 +11,9 @@ from difflib import get_close_matches
 from typing import Any, cast
 
 from matins.engine.jobs import AGENT_JOB
+from matins.engine.schedules import SETTINGS
+from matins.engine.settings import own_names
+from matins.engine.validation import items_of
 from matins.errors import InvalidInput, NotFound
 from matins.executors import isolation
 from matins.executors.agent_checks import AgentProblem, agent_doubts, agent_problems
@@ -18,6 +21,7 @@ from matins.executors.agent_tools import needs_of
 from matins.executors.registry import runners
 from matins.model.access import Principal
 from matins.model.agent import Agent
+from matins.model.settings import Records
 from matins.ports import Transaction
 from matins.records.agents import AGENTS
 from matins.records.kind import RecordContext
@@ -63,8 +67,10 @@ class NewAgents:
 
     def _woken(self, name: str, settings: Mapping[str, Any]) -> list[str]:
         """The names of the agents that these settings wake."""
-        steps: list[Any] = settings.get("steps") or [settings]
-        listed = [cast("Mapping[str, Any]", step) for step in steps if isinstance(step, Mapping)]
+        kind, steps = cast("Records", SETTINGS["steps"].kind), items_of(settings.get("steps"))
+        given = [cast("Mapping[str, Any]", step) for step in steps if isinstance(step, Mapping)]
+        named = [own_names(kind, f"Step {number}", step) for number, step in enumerate(given, 1)]
+        listed = named if steps else [settings]
         names = [step.get("agent") or name for step in listed if self._wakes_agent(step.get("job"))]
         return [one for one in dict.fromkeys(names) if one and isinstance(one, str)]
 

@@ -126,8 +126,7 @@ class Runs:
         held = schedule.state in ("paused", "broken")
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
-        by = {"name": principal.name, "role": principal.role, "who": principal.who}
-        return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, by, now)
+        return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, principal.as_requester, now)
 
     def _verdict(
         self, transaction: Transaction, principal: Principal, compiled: CompiledSchedule, now: int

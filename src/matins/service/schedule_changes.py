@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matins.engine.audit_definitions import revision_fingerprint, schedule_fingerprint
+from matins.engine.missions import is_timed_anew
 from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import Trigger
@@ -18,6 +19,7 @@ from matins.runtime import approval_requests
 from matins.runtime.capacity import Capacity
 from matins.runtime.pausing import resume
 from matins.runtime.planner import Planner, live_runs
+from matins.runtime.repeated_runs import repeat_one_shot
 from matins.runtime.run_changes import end_runs
 from matins.runtime.uncovered_slots import first_uncovered_slot
 from matins.service.core import Core
@@ -101,12 +103,14 @@ class ScheduleChanges:
         data["fingerprint"] = revision_fingerprint(transaction.bound_revision(schedule.id, rev))
         transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
         if definition.steps and "when" in names and slot is not None:
-            transaction.events.append(NewEvent(now, "schedule.timed", schedule.id, None, {"next_run_at": slot}))
+            kind = "schedule.timed" if is_timed_anew(schedule.definition, names) else "schedule.retimed"
+            transaction.events.append(NewEvent(now, kind, schedule.id, None, {"next_run_at": slot}))
         self.proposals.request_again(transaction, principal, self.core.schedule(transaction, schedule.id), now)
 
     def resume(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
         voided = approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was resumed", money=True)
         resume(transaction, schedule, self.core.compiled(transaction, schedule), now, principal.who)
+        repeat_one_shot(transaction, self.core.catalog, schedule, principal.as_requester, now)
         for approval in voided:
             self.proposals.request_next(transaction, approval, now)
 

@@ -72,3 +72,24 @@ def test_a_schedule_without_steps_is_no_mission(user: User, bench: Sandbox, verb
 
 def test_a_mission_needs_steps(user: User) -> None:
     assert 'A mission needs "steps".' in user.complains("missions", "make", "release", code=2)
+
+
+def test_p6_tasks_in_polpos_own_json(user: User) -> None:
+    """P6: the seed's example as it stands, on the command line"""
+    tasks = """[
+      {"title": "Build release artifacts", "assignTo": "demo"},
+      {"title": "Deploy to production", "description": "Deploy it.", "assignTo": "demo",
+       "dependsOn": ["Build release artifacts"]}
+    ]"""
+    user.says("missions", "make", "release", "--set", f"steps={tasks}")
+    assert user.bench.missions.get("release").steps == [
+        {"title": "Build release artifacts", "agent": "demo"},
+        {
+            "title": "Deploy to production",
+            "agent": "demo",
+            "prompt": "Deploy it.",
+            "after": ["Build release artifacts"],
+        },
+    ]
+    user.says("edit", "release", "--set", f"steps={tasks.replace('Deploy it.', 'Ship it.')}")
+    assert user.bench.missions.get("release").steps[1]["prompt"] == "Ship it."

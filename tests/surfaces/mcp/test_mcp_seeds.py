@@ -15,6 +15,8 @@ from mcp.client import Client
 from mcp_client import Work, over_http, over_stdio, use
 
 from house import House
+from matins.seeds.cortex import schedule_add
+from matins.surfaces.mcp.quotes import quoted
 
 Over = Callable[[str, Work], Any]
 NIGHTLY = [
@@ -84,9 +86,13 @@ def test_p1_polpos_page_word_by_word(over: Over, mission: str) -> None:
         assert (await use(client, "update_schedule", missionId=mission, enabled=True)).found["enabled"] is True
         moved = (await use(client, "update_schedule", missionId=mission, expression="30 8,12,18 * * *")).found
         assert (moved["expression"], moved["recurring"]) == ("30 8,12,18 * * *", True)
+        assert moved["createdAt"] == again["createdAt"] > made["createdAt"], "an update does not move it"
 
-        gone = (await use(client, "delete_schedule", missionId=mission)).found
-        assert (gone["deleted"], gone["status"]) == (True, "draft")
+        for removed in (True, False):
+            gone = (await use(client, "delete_schedule", missionId=mission)).found
+            assert (gone["removed"], gone["missionId"], gone["status"]) == (removed, "nightly", "draft")
+        unknown = (await use(client, "delete_schedule", missionId="nothing")).found
+        assert (unknown["removed"], unknown["status"]) == (False, None)
         assert (await use(client, "list_schedules")).found["schedules"] == []
 
     over("polpo", work)
@@ -141,6 +147,7 @@ def test_c13_cortexs_page_word_by_word(over: Over) -> None:
             ({"type": "interval", "message": "m", "interval": 30_000}, {"intervalMs": 30_000}),
             ({"type": "weekly", "message": "m", "dayOfWeek": 1, "time": "21:00"}, {"dayOfWeek": 1, "time": "21:00"}),
             ({"type": "once", "message": "m", "delay": "2h"}, {}),
+            ({"type": "once", "message": "m", "delay": 7_200_500}, {}),
             ({"type": "once", "message": "m", "delay": 7_200_000, "preCheck": "pgrep -f train"},
              {"preCheck": "pgrep -f train"}),
             ({"type": "daily", "message": "m", "time": "09:00", "target": {"kind": "channel", "channel": "C07ABCDEF"}},
@@ -212,13 +219,16 @@ def test_c13_in_a_run_the_page_s_call_lands_in_the_channel_of_the_run(house: Hou
     call = {"type": "interval", "message": "Check GPU status and report", "interval": "10m",
             "target": "current-channel", "fallback": "fresh"}  # fmt: skip
     agent = Path(__file__).with_name("scheduling_agent.py").read_text(encoding="utf-8")
-    calls = json.dumps([("cortex_context", {}), ("cortex_schedule_add", call)])
+    fresh, same = {**call, "target": "fresh"}, {**call, "target": "current-thread"}
+    plain = {name: value for name, value in call.items() if name != "target"}
+    adds = [("cortex_schedule_add", each) for each in (call, fresh, plain, same)]
+    calls = json.dumps([("cortex_context", {}), *adds])
     house.ask("agents.set", name="gpu", runner="shell", command=[sys.executable, "-c", agent, calls],
               workdir=str(tmp_path))  # fmt: skip
     target = {"kind": "channel", "channel": "C07ABCDEF"}
     house.ask("schedules.add", name="gpu", when="every 1 day", agent="gpu", prompt="Go.", target=target)
     _, output = house.fire("gpu")
-    _, context, added = (json.loads(line)["result"].get("structuredContent") for line in output.splitlines())
+    _, context, added, *others = (json.loads(line)["result"].get("structuredContent") for line in output.splitlines())
     assert list(context)[1:] == FIELDS
     assert (context["channel"], context["profile"], context["backend"]) == ("C07ABCDEF", "gpu", "shell")
     assert re.fullmatch(r"thr_[0-9]+", context["threadId"])
@@ -226,3 +236,54 @@ def test_c13_in_a_run_the_page_s_call_lands_in_the_channel_of_the_run(house: Hou
     assert (added["message"], added["intervalMs"], added["profile"]) == (call["message"], 600_000, "gpu")
     assert (added["channel"], added["target"]["kind"]) == ("C07ABCDEF", "channel")
     assert added["approval"]["state"] == "pending"
+    new = {"kind": "fresh", "channel": "C07ABCDEF"}
+    assert [other["target"] for other in others[:2]] == [new, new], "C4: the schedule's channel is the fallback"
+    assert others[2]["target"] == {"kind": "thread", "channel": "C07ABCDEF", "threadId": context["threadId"]}
+
+
+def test_p6_polpos_tasks_by_http_and_mcp(server: HttpServer) -> None:
+    """P6: the nightly tests of the page, in its own JSON"""
+    tasks = [
+        {"title": "Run full test suite", "description": NIGHTLY[0]["prompt"], "assignTo": "scout"},
+        {"title": "Generate coverage report", "description": NIGHTLY[1]["prompt"], "assignTo": "rover",
+         "dependsOn": ["Run full test suite"]},
+    ]  # fmt: skip
+    by_http = server.ask("POST", "/v1/missions", {"name": "by-http", "steps": tasks})
+    assert (by_http.status, by_http.json["steps"]) == (201, NIGHTLY)
+
+    async def work(client: Client) -> None:
+        made = await use(client, "create_schedule", name="by-mcp", when="0 2 * * *", settings={"steps": tasks})
+        assert not made.failed, made.text
+
+    over_http(f"{server.url}/mcp", server.new_token("owner", "p"), work)
+    assert server.matins.missions.get("by-mcp").steps == NIGHTLY
+
+
+@pytest.mark.parametrize("profile", [{}, {"profile": None}])
+def test_c13_without_a_profile_the_active_one_is_used(server: HttpServer, profile: dict[str, None]) -> None:
+    """C13: "Agent profile name (defaults to the active profile)", also outside runs"""
+    server.matins.agents.set("default", runner="demo")
+
+    async def work(client: Client) -> None:
+        scan = {"type": "daily", "message": "Scan", "time": "08:00", **profile}
+        assert (await use(client, "cortex_schedule_add", **scan)).found["profile"] == "default"
+
+    over_http(f"{server.url}/mcp/cortex", server.new_token("owner", "o"), work)
+    assert schedule_add(server.matins, "daily", "Scan", time="08:00").profile == "default"
+
+
+@pytest.mark.parametrize("kind", ["task-dispatch", "task-archive", "memory-index-regen"])
+def test_c2_the_message_of_a_dispatch_type_is_shown(server: HttpServer, kind: str) -> None:
+    """C2: every field is held, `message` with `dispatchType: task-archive` too"""
+    message = "Archive completed tasks older than 3 days"
+    made = schedule_add(server.matins, "interval", message, interval="6h", dispatch_type=kind, profile="scout")
+    assert (made.message, made.dispatch_type) == (message, kind)
+
+    async def work(client: Client) -> None:
+        (found,) = [
+            task for task in (await use(client, "cortex_schedule_list")).found["tasks"] if task["id"] == made.id
+        ]
+        one = (await use(client, "cortex_schedule_get", id=made.id)).found
+        assert found["message"] == one["message"] == quoted("the message", message)
+
+    over_http(f"{server.url}/mcp/cortex", server.new_token("owner", "o"), work)

@@ -81,6 +81,8 @@ def test_c13_an_agent_lists_proposes_is_told_that_it_waits_and_asks_why(server: 
         assert [change["setting"] for change in changed.found["changes"]] == ["prompt"]
         gone = await use(client, "delete_schedule", name=name)
         assert gone.found["removed"] is True
+        again = await use(client, "delete_schedule", name=name)
+        assert (again.failed, again.found["removed"]) == (False, False), "P4: a second call does no harm"
 
     ask(server, work, mode=mode)
 

@@ -10,6 +10,7 @@ from matins.config.presets import PRESETS
 from matins.engine.when.parse import parse_trigger
 from matins.errors import InvalidInput
 from matins.library import Matins
+from matins.runtime.catalog import CompiledSchedule
 from matins.seeds.herdctl.states import UNTIMED
 from matins.seeds.herdctl.times import parse_cron_expression, parse_interval
 from matins.seeds.herdctl.types import AgentEntry, ScheduleEntry
@@ -40,16 +41,32 @@ class Fleet(Matins):
 
     def set_agents(self, agents: Iterable[AgentEntry]) -> None:
         """Add, change and delete schedules until they are those of these agents. Whatever stays the same keeps its next
-        run, its state and its history."""
+        run, its state and its history. A schedule that was disabled stays so while its agent is away."""
         agents = list(agents)
         planned = {(each.agent, each.name): each for agent in agents for each in planned_of(agent)}
         known = {(schedule.agent, schedule.name): schedule for schedule in self._schedules()}
         for key in known.keys() - planned.keys():
-            self.delete(key[1], agent=key[0])
+            if not _is_disabled(known[key]):
+                self.delete(key[1], agent=key[0])
         for agent in agents:
             self.limits.set(f"agent:{agent['name']}", size=max_concurrent(agent))
         for key, each in planned.items():
             self._set(each, known.get(key))
+
+    def count_from(self, agent: str, name: str, at: int) -> None:
+        """Count an interval from the end of a run that no clock started."""
+        schedule = self.get(name, agent=agent)
+        now, number = self.clock.now_ms(), int(schedule.id)
+        with self._store.transaction(now) as transaction:
+            transaction.lock_due([number])
+            row = transaction.schedule(number)
+            item = None if row is None else self._catalog.find(transaction, (number, row.rev, 0))
+            if row is None or row.state != "active" or not isinstance(item, CompiledSchedule):
+                return
+            if item.timetable.from_completion:
+                slot, due_at = item.timetable.after_completion(number, None, at)
+                transaction.replace_cursor(number, slot, due_at, row.rev)
+        self._changed()
 
     def _schedules(self) -> Iterable[Schedule]:
         after: str | None = None
@@ -77,6 +94,11 @@ class Fleet(Matins):
         times = {"when": each.when, **PRESETS["herdctl"].settings_for(when)}
         # A schedule that is disabled must not be triggered between its insertion and its pause.
         return times if each.enabled or "first" not in times else {**times, "first": "after_interval"}
+
+
+def _is_disabled(schedule: Schedule) -> bool:
+    """Whether a person disabled it, and not its agent's file."""
+    return schedule.state == "paused" and schedule.note != _BY_FILE
 
 
 def planned_of(agent: AgentEntry) -> Iterable[Planned]:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from matins.engine.when.definitions import instant_text
+from matins.engine.when.triggers import to_ms
 from matins.errors import MatinsError, NotFound, ScheduleTriggerError
 from matins.executors.check_executor import awaited
-from matins.executors.job_context import JobContext
+from matins.executors.job_context import JobContext, NotBegun
 from matins.executors.work_items import NoWork
 from matins.ports import Clock
 from matins.seeds.herdctl.fleet import JOB, Fleet, max_concurrent
@@ -63,6 +64,8 @@ class Scheduler:
         self._jobs: Counter[str] = Counter()
         self._lock = threading.RLock()
         self._handlers: dict[int, SchedulerTriggerCallback] = {}
+        self._started = threading.Event()
+        """Set once a start is over: triggers wait for it."""
 
     # -- life
 
@@ -70,6 +73,7 @@ class Scheduler:
         """Start with these agents. When it runs already, nothing happens."""
         if self._status != "stopped":
             return
+        self._started.clear()
         self._home.mkdir(parents=True, exist_ok=True)
         fleet = Fleet(f"sqlite:///{self._home / STORE}", clock=self._clock, check_interval_ms=self._check_interval)
         try:
@@ -79,21 +83,24 @@ class Scheduler:
             self._fleet, self._triggers = fleet, 0  # before the start: the first trigger needs them
             fleet.start()
         except BaseException:
+            self._started.set()
             self._fleet = None
             fleet.close()
             raise
-        self._status = "running"
         self._counted = SchedulerState("running", instant_text(fleet.clock.now_ms()), 0, 0, None)
         running[self._home] = self
+        self._status = "running"
+        self._started.set()
         self._logger.debug(f"Scheduler started with {len(agents)} agents, check interval: {self._check_interval}ms")
 
     def stop(self, *, wait_for_jobs: bool = True, timeout: int = 30_000) -> None:
         """Trigger nothing more, and wait up to `timeout` milliseconds for running jobs. Raises SchedulerShutdownError
         when jobs still run then."""
         fleet = self._fleet
-        if self._status != "running" or fleet is None:
-            return
-        self._status = "stopping"
+        with self._lock:  # from now on nothing is triggered
+            if self._status != "running" or fleet is None:
+                return
+            self._status = "stopping"
         self._logger.info("Scheduler stopping...")
         try:
             if wait_for_jobs and self.get_total_running_job_count():
@@ -161,9 +168,14 @@ class Scheduler:
         return await asyncio.wrap_future(done)
 
     def _trigger(self, run: JobContext) -> Any:
-        fleet = self._fleet
-        assert fleet is not None
+        self._started.wait()
         with self._lock:  # whoever starts a run by hand has told its handler first
+            fleet = self._fleet
+            if self._status != "running" or fleet is None:
+                raise NotBegun
+            agent = self._agents.get(run.agent, {})
+            if run.schedule not in (agent.get("schedules") or {}):  # it is kept because it was disabled
+                raise NoWork(run.schedule)
             handler = self._handlers.pop(run.id, self._on_trigger)
             self._triggers += 1
             self._jobs[run.agent] += 1
@@ -171,7 +183,6 @@ class Scheduler:
         current.set(trigger)
         self._logger.info(f"Triggering {run.agent}/{run.schedule}")
         try:
-            agent = self._agents.get(run.agent, {"name": run.agent})
             state = get_schedule_state(fleet, run.agent, run.schedule)
             info = TriggerInfo(agent, run.schedule, run.payload, state)
             return _checked(trigger, awaited(handler(info)) if handler is not None else None)
@@ -192,7 +203,9 @@ class Scheduler:
         with self._lock:
             run = fleet.run(schedule_name, agent=agent)
             self._handlers[int(run.id)] = handler
-        fleet.runs.wait(run.id)
+        ended = fleet.runs.wait(run.id)
+        if ended.started_at is not None and ended.ended_at is not None:
+            fleet.count_from(agent, schedule_name, to_ms(ended.ended_at))
         return run.id
 
 

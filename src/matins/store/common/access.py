@@ -108,6 +108,9 @@ class AccessQueries(Statements):
     def newest_runs(self, schedule_ids: Iterable[int]) -> list[RunRow]:
         return self._rows(RunRow, "newest_runs", ids=self._integers(schedule_ids))
 
+    def started_runs(self, schedule_ids: Iterable[int]) -> list[RunRow]:
+        return self._rows(RunRow, "started_runs", ids=self._integers(schedule_ids))
+
     def stopped_schedules(self, limit: int) -> list[int]:
         return self._column("stopped_schedules", limit=limit)
 

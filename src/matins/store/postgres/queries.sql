@@ -351,6 +351,16 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
 ) newest);
 
+-- started_runs: the last run of each schedule that has started; later ones may have been skipped
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
+  r.step, r.round, r.retry_of
+FROM unnest(%(ids)b) AS j(id) JOIN schedules s ON s.id = j.id
+JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
+  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL AND started_at IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
+  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NULL AND started_at IS NOT NULL ORDER BY id DESC LIMIT 1) by_hand
+) newest);
+
 -- file_entries_named: the file's records of a kind, by name
 SELECT kind, name, path, line, digest FROM file_entries WHERE kind = %(kind)s AND name = ANY(%(names)b);
 

@@ -269,6 +269,16 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NULL ORDER BY id DESC LIMIT 1) by_hand
 ) newest);
 
+-- started_runs: the last run of each schedule that has started; later ones may have been skipped
+SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+  r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
+  r.step, r.round, r.retry_of
+FROM json_each(:ids) j JOIN schedules s ON s.id = j.value
+JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
+  SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL AND started_at IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
+  UNION ALL SELECT by_hand.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NULL AND started_at IS NOT NULL ORDER BY id DESC LIMIT 1) by_hand
+) newest);
+
 -- file_entries_named: the file's records of a kind, by name
 SELECT f.kind, f.name, f.path, f.line, f.digest FROM json_each(:names) j JOIN file_entries f ON f.kind = :kind AND f.name = j.value;
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import PurePath
 from secrets import token_hex
 from typing import Any
@@ -12,7 +12,7 @@ from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.schedules import AGENT_JOB
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.service.file.cortex import SKIPPED_BY
-from matins.service.presets import cortex_target, preset_of
+from matins.service.presets import active_profile, cortex_target, preset_of, thread_id
 from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
 from matins.surfaces.mcp.quotes import quoted
 from matins.surfaces.mcp.tool import Tool
@@ -33,11 +33,11 @@ def _duration(description: str) -> dict[str, Any]:
 
 def _add(calls: PrincipalCalls, given: Document) -> Document:
     kind = given["type"]
-    wanted: Document = {"name": token_hex(4), **_when(given), "prompt": given["message"]}
-    agent = given.get("profile") or (calls.principal.name if calls.principal.role == "agent" else None)
-    wanted |= {"agent": agent} if agent else {}
-    names = {"target": "target", "preCheck": "pre_check", "fallback": "fallback"}
-    wanted |= {new: given[old] for old, new in names.items() if old in given}
+    wanted: Document = {"name": token_hex(4), **_when(calls, given), "prompt": given["message"]}
+    wanted["agent"] = given.get("profile") or _profile(calls)
+    wanted["target"] = _target(calls, given.get("target") or "fresh")
+    names = {"preCheck": "pre_check", "fallback": "fallback"}
+    wanted |= {new: given[old] for old, new in names.items() if given.get(old) is not None}
     preset = preset_of("cortex")
     wanted |= {**preset.settings, **(preset.once if kind == "once" else preset.interval if kind == "interval" else {})}
     item = calls.send("schedules.add", wanted)
@@ -50,7 +50,21 @@ def _add(calls: PrincipalCalls, given: Document) -> Document:
     return answer
 
 
-def _when(given: Document) -> Document:
+def _profile(calls: PrincipalCalls) -> str:
+    """The agent that speaks, or else the active profile."""
+    if calls.principal.role == "agent":
+        return calls.principal.name
+    return active_profile([agent["name"] for agent in calls.call("agents.list")])
+
+
+def _target(calls: PrincipalCalls, target: Any) -> Any:
+    """The target. A new conversation is in the channel of the run that asks for it."""
+    fresh = target == "fresh" or target == {"kind": "fresh"}
+    channel = calls.call("system.context")["channel"] if fresh else None
+    return {"kind": "fresh", "channel": channel} if channel else target
+
+
+def _when(calls: PrincipalCalls, given: Document) -> Document:
     """The time of a task, from the arguments that its type needs."""
     kind = given["type"]
     for name in _NEEDS[kind]:
@@ -60,9 +74,17 @@ def _when(given: Document) -> Document:
     if kind == "interval":
         return {"when": _length(given["interval"])}
     if kind == "once":
-        return {"when": f"in {_length(given['delay'])}"}
+        return {"when": _after(calls, given["delay"])}
     days = {"days": [given["dayOfWeek"]]} if kind == "weekly" else {}
     return {"when": {"kind": kind, **days, "times": [given["time"]]}}
+
+
+def _after(calls: PrincipalCalls, delay: str | int) -> str:
+    """The time of a one-shot. A phrase has no milliseconds, so that they are counted from the time here."""
+    if isinstance(delay, str) or delay % 1000 == 0:
+        return f"in {_length(delay)}"
+    second = calls.call("schedules.next_times", text="in 1s", count=1)["fires"][0]["utc"]
+    return (datetime.fromisoformat(second) + timedelta(milliseconds=delay - 1000)).isoformat()
 
 
 def _length(value: str | int) -> str:
@@ -77,7 +99,7 @@ def _task(calls: PrincipalCalls, item: Document) -> Document:
     found: Document = {
         "id": item["name"],
         "type": trigger["kind"],
-        "message": quoted("the message", item["prompt"]),
+        "message": quoted("the message", settings.get("prompt", item["prompt"])),
         "channel": target.get("channel"),
         "profile": item["agent"],
         "intervalMs": trigger.get("every_ms"),
@@ -166,7 +188,7 @@ def _context(calls: PrincipalCalls, given: Document) -> Document:
         "channel": found["channel"],
         "sessionId": found["session"],
         "sessionName": found["session_name"],
-        "threadId": f"thr_{thread}" if thread else None,
+        "threadId": thread_id(int(thread)) if thread else None,
         "profile": found["agent"],
         "project": PurePath(workdir).name if workdir else None,
         "backend": found["runner"],
@@ -184,7 +206,8 @@ CORTEX: Mapping[str, Tool] = {
               "delay": _duration("Such as 2h, or milliseconds."),
               "target": {"type": ["string", "object"],
                          "description": "fresh, current-channel, current-session, current-thread, or an object."},
-              "fallback": {"enum": ["fresh", "skip", "wait"]}, "profile": _text("Agent."),
+              "fallback": {"enum": ["fresh", "skip", "wait"]},
+              "profile": {"type": ["string", "null"], "description": "Agent; default: the active profile."},
               "preCheck": _text("Command that must succeed; an agent can only propose it.")},
              _add, "change", ("type", "message")),
         Tool("cortex_schedule_list", "List tasks, 50 by default.",

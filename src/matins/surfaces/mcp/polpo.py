@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from matins.engine.gates.paused import BY_FAILURES
+from matins.engine.missions import GOT_SCHEDULE
 from matins.engine.when.cron import parse_cron
 from matins.errors import InvalidInput, NotFound
 from matins.service.presets import preset_of
@@ -51,7 +51,7 @@ def _mode(calls: PrincipalCalls, name: str, expression: str, *, recurring: bool)
 
 def _entry(calls: PrincipalCalls, mission: Document) -> Document:
     """A schedule as Polpo shows it, with the status and the end of its mission."""
-    name, kept = mission["name"], {"types": ["schedule:created"], "schedule": mission["name"], "limit": 1}
+    name, kept = mission["name"], {"types": GOT_SCHEDULE, "schedule": mission["name"], "limit": 1}
     events = calls.call("events.list", **kept, agent=mission["agent"] or None)
     return {
         "id": f"sched-{name}",
@@ -88,23 +88,21 @@ def _update(calls: PrincipalCalls, given: Document) -> Document:
     if edits:
         calls.send("schedules.edit", {"name": name, **edits})
     if "enabled" in given:
-        _enable(calls, name) if given["enabled"] else calls.call("schedules.pause", name=name)
+        calls.call("schedules.resume" if given["enabled"] else "schedules.pause", name=name)
     return {"summary": f"Updated {name}.", **_found(calls, name)}
 
 
-def _enable(calls: PrincipalCalls, name: str) -> None:
-    """Resume a mission. One that was paused because it failed is retried."""
-    before = calls.call("schedules.get", name=name)
-    if before["state"] == "paused":
-        calls.call("schedules.resume", name=name)
-        if before["paused_by"] == BY_FAILURES and before["last_run"] is not None:
-            calls.call("runs.retry", run_id=before["last_run"]["id"])
-
-
 def _delete(calls: PrincipalCalls, given: Document) -> Document:
-    name = _scheduled(calls, given["missionId"])["name"]
-    mission = calls.call("missions.draft", name=name)
-    return {"summary": f"{name} is a draft again.", "deleted": True, "missionId": name, "status": mission["status"]}
+    """Of a mission that is not there, or that has no schedule, `removed` is false."""
+    name = given["missionId"]
+    try:
+        mission = calls.call("missions.get", name=name)
+    except NotFound:
+        return {"summary": f"There is no mission {name}.", "removed": False, "missionId": name, "status": None}
+    removed = mission["when"] is not None
+    status = calls.call("missions.draft", name=name)["status"] if removed else mission["status"]
+    summary = f"{name} is a draft again." if removed else f"{name} has no schedule."
+    return {"summary": summary, "removed": removed, "missionId": name, "status": status}
 
 
 def _scheduled(calls: PrincipalCalls, name: str) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from matins.errors import Conflict, InvalidInput, NotAllowed
+from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from matins.surfaces.mcp.answers import fit
 from matins.surfaces.mcp.cursors import as_cursor, cursor_of
 from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls, brief, count, quote_of, run_brief, whole
@@ -191,7 +191,10 @@ def _updated(item: Document, changes: list[Document]) -> str:
 
 
 def delete_schedule(calls: PrincipalCalls, given: Document) -> Document:
-    item = calls.call("schedules.get", name=given["name"])
+    try:
+        item = calls.call("schedules.get", name=given["name"])
+    except NotFound as error:  # a second call does no harm
+        return {"summary": " ".join(filter(None, (error.message, error.hint))), "removed": False}
     if given.get("dry_run"):
         return {"summary": f"Dry run: {item['name']} would be deleted. Its history is kept.", "removed": False}
     removed = bool(calls.call("schedules.delete", name=given["name"]))
