@@ -47,8 +47,8 @@ def _imports(source: str) -> Iterator[tuple[str, str]]:
             yield from ((one.name, "") for one in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from ((node.module or "", one.name) for one in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("matins."):
-            yield node.value, ""
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from ((one.value, "") for one in node.args if isinstance(one, ast.Constant))
 
 
 def _of_matins(source: str) -> Iterator[str]:
