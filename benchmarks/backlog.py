@@ -70,10 +70,9 @@ def fires(url: str) -> dict[str, Any]:
     took = time.perf_counter() - began
     matins.close()
     late.sort()
-    return {
-        "fires": len(late), "p50_ms": round(median(late), 1), "p99_ms": round(late[int(0.99 * len(late))], 1),
-        "max_ms": round(late[-1], 1), "stop_s": round(took, 2), "left": _count(url, _LEFT),
-    }  # fmt: skip
+    lateness = {f"p{share}_ms": round(late[len(late) * share // 100], 1) for share in (50, 90, 99)}
+    told = {"max_ms": round(late[-1], 1), "stop_s": round(took, 2), "left": _count(url, _LEFT)}
+    return {"fires": len(late), **lateness, **told}
 
 
 def failures(url: str, count: int) -> dict[str, Any]:
@@ -90,7 +89,7 @@ def failures(url: str, count: int) -> dict[str, Any]:
     before = time.process_time()
     matins.start()
     while _count(url, "SELECT count(*) FROM incidents") < count:
-        time.sleep(0.05)
+        time.sleep(0.25)
     used = time.process_time() - before
     matins.close()
     return {"cpu_us": round(1e6 * used / count, 1)}
@@ -102,7 +101,7 @@ def backlog(url: str, events: int) -> dict[str, Any]:
     before = time.process_time()
     matins.start()
     while _count(url, _LEFT):
-        time.sleep(0.05)
+        time.sleep(0.25)  # the look costs something, too
     used = time.process_time() - before
     matins.close()
     return {"cpu_us": round(1e6 * used / events, 1)}
