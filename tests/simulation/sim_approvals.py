@@ -10,11 +10,7 @@ from sim_gates import InForce
 from sim_rows import Commit, CursorRow, Reader, RunRow
 from sim_violation import require
 
-from matins.engine.approvals import digest, needs_approval
-from matins.engine.policies import NO_POLICIES
 from matins.model.run import RunState
-from matins.model.trigger import Once
-from matins.runtime.named_files import named_files
 
 _APPROVAL = """SELECT id, kind, schedule_id, run_id, rev, digest, approvers, needed, requested_by, expires_at, state,
   request FROM approvals"""
@@ -25,6 +21,8 @@ _NEXT = {
 _OWNER = "owner"
 STRANGERS = ("vera", "ann", "bob")
 """A viewer and two agents: they approve nothing."""
+_VOTERS = {"owner": "owner", "person:ada": "ada", "person:grace": "grace"}
+"""Who may approve at all, as they sign, by the names of approvers."""
 
 
 class ApprovalRow(NamedTuple):
@@ -51,6 +49,8 @@ class ApprovalRules:
         """When each was approved."""
         self._by_default: set[int] = set()
         """Those that nobody answered, and that say that this means yes."""
+        self._shown: dict[str, tuple[int, int]] = {}
+        """What each digest stands for, since it was first seen."""
         self._proposed: set[tuple[int, int]] = set()
         """Schedules at revisions that somebody must approve before anything of them runs."""
 
@@ -74,7 +74,7 @@ class ApprovalRules:
         if cursor.state == "pending":
             self._proposed.add((cursor.schedule_id, cursor.rev))
         elif data["by"] in STRANGERS:
-            once = isinstance(self._reader.timetable(cursor.schedule_id, cursor.rev).definition.trigger.when, Once)
+            once = self._reader.whole(cursor.schedule_id, cursor.rev).once
             require(10, once and self._in_force.auto_approve_one_shots, f"{data['by']} was not asked to wait: {cursor}")
 
     def _check_states(self, commit: Commit) -> set[int]:
@@ -83,6 +83,8 @@ class ApprovalRules:
         rows = [ApprovalRow(*row) for row in self._reader.numbered(_APPROVAL, changed)] if changed else []
         for row in rows:
             old = self._known.get(row.id)
+            if old is None or old.digest != row.digest:
+                self._check_digest(row)
             if old is not None and old.state != row.state:
                 may = row.state in _NEXT.get(old.state, set())
                 require(10, may, f"an approval cannot go that way: {old} became {row}")
@@ -97,33 +99,35 @@ class ApprovalRules:
             self._known.pop(gone, None)
         return {row.run_id for row in rows if row.run_id is not None}
 
+    def _check_digest(self, asked: ApprovalRow) -> None:
+        """What people saw is of one schedule and one revision. (Steps that say the same may share it.)"""
+        if asked.kind == "budget":
+            return
+        shown = asked.schedule_id, asked.rev
+        other = self._shown.setdefault(asked.digest, shown)
+        require(10, other == shown, f"one digest stands for {other} and for {shown}: {asked}")
+
     def _check_votes(self, asked: ApprovalRow) -> None:
         if asked.id in self._by_default:
             return
         votes = self._reader.query("SELECT voter, vote, digest FROM votes WHERE approval_id = ?", asked.id)
         named = orjson.loads(asked.approvers)
-        may = {voter for voter, vote, of in votes if vote == "approve" and of == asked.digest} - {*STRANGERS}
-        may = may & {*named} if named else may & {_OWNER}
-        may -= {name for name, role in orjson.loads(asked.request).get("involved", ()) if role != "owner"}
+        agreed = {voter for voter, vote, of in votes if vote == "approve" and of == asked.digest}
+        agreed -= {who for who, role in orjson.loads(asked.request).get("involved", ()) if role != "owner"}
+        may = {_VOTERS[voter] for voter in agreed if voter in _VOTERS} & ({*named} if named else {_OWNER})
         require(10, len(may) >= asked.needed, f"approved by {votes}, of whom {may} may: {asked}")
 
     def _check_claim(self, run: RunRow, now: int) -> None:
-        agent, name = self._reader.schedule(run.schedule_id)
-        definition = self._reader.definition(run)
-        files = named_files(definition, None, NO_POLICIES)
-        words = digest(self._reader.agent(run), name, run.rev, definition, *([files] if files else []))
-        used = [row for row in self._of(run) if row.state == "used"]
+        words = self._reader.words(run)
+        used = [row for row in self._of(run) if row.state == "used" and row.rev == run.rev]
         if (run.schedule_id, run.rev) in self._proposed:
-            proposed = self._reader.timetable(run.schedule_id, run.rev).definition
-            named = named_files(proposed, None, NO_POLICIES)
-            whole = digest(agent, name, run.rev, proposed, *([named] if named else []))
-            allowed = any(row.kind == "schedule" and row.digest == whole for row in used)
-            require(10, allowed, f"nobody approved what {agent}/{name} says at revision {run.rev}: {run}")
-        if needs_approval(definition):
-            mine = [row for row in used if row.kind == "run" and row.run_id == run.id and row.digest == words]
-            require(10, bool(mine), f"started without an approval of its digest: {run}")
+            allowed = any(row.kind == "schedule" for row in used)
+            require(10, allowed, f"nobody approved what its schedule says at revision {run.rev}: {run}")
+        if words.needs_approval:
+            mine = [row for row in used if row.kind == "run" and row.run_id == run.id]
+            require(10, bool(mine), f"started without an approval of its words: {run}")
             age = now - max(self._decided[row.id] for row in mine)
-            fresh = age <= definition.approval_timeout_ms or run.attempt > 1
+            fresh = age <= words.approval_timeout_ms or run.attempt > 1
             require(10, fresh, f"started {age} ms after its approval: {run}")
 
     def _of(self, run: RunRow) -> list[ApprovalRow]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -11,7 +12,8 @@ from matins.engine import gates, planning, steps
 from matins.engine.gates import BITS, quiet_hours
 from matins.model.budget import BudgetUsage
 from matins.model.run import Usage
-from matins.runtime import approval_requests, pausing, run_changes, spending, step_changes
+from matins.model.schedule import ScheduleDefinition
+from matins.runtime import approval_requests, catalog, pausing, run_changes, spending, step_changes
 from matins.runtime.checks import CheckedRun
 from matins.runtime.clearance import Clearance
 from matins.runtime.engine import Engine
@@ -145,6 +147,21 @@ def former_rounds_count() -> Planted:
 def only_the_run_is_cancelled() -> Planted:
     """Who cancels a run leaves its steps alone."""
     return patch.object(SqliteTransaction, "live_steps", lambda self, run_ids: [])
+
+
+@contextmanager
+def hold_ignored_by_steps() -> Generator[None]:
+    """A step without a word of its own does not hear that its schedule holds what is unknown."""
+    of_step = catalog.of_step
+
+    def deaf(definition: ScheduleDefinition, number: int) -> ScheduleDefinition:
+        own = definition.steps[number - 1].on_unknown
+        return replace(of_step(definition, number), on_unknown=own)
+
+    catalog._settings.cache_clear()  # compiled settings are shared, also with worlds that have no bug
+    with patch.object(catalog, "of_step", deaf):
+        yield
+    catalog._settings.cache_clear()
 
 
 def _nothing(row: Any, item: Any, whole: Any, other: int, now: int) -> Any:
@@ -314,6 +331,7 @@ STEP_BUGS = _named(
     joined_too_early,
     former_rounds_count,
     only_the_run_is_cancelled,
+    hold_ignored_by_steps,
 )
 GATE_BUGS = _named(
     nobody_asked,

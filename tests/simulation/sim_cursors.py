@@ -9,13 +9,11 @@ from itertools import pairwise
 
 import orjson
 from sim_gates import InForce
-from sim_rows import CursorRow, EventRow, Reader, RunRow, counts_from_runs
+from sim_rows import CursorRow, EventRow, Reader, RunRow
 from sim_violation import require
+from sim_words import Words
 
-from matins.engine.catch_up import grace_of
-from matins.engine.planning import Timetable
 from matins.model.run import RunState
-from matins.model.trigger import Once
 
 _NO_RUNS = ("end_date", "schedule_paused")
 _AT_AN_END = ("expired", "rejected", "removed")
@@ -55,7 +53,7 @@ class CursorRules:
         if old is None:
             require(2, not births, f"a record without a cursor: {births}")
             return
-        rule = self._reader.timetable(old.schedule_id, old.rev)
+        rule = self._reader.whole(old.schedule_id, old.rev)
         births = sorted(births, key=lambda run: run.first)
         due = [run for run in births if run.planned_at <= now]
         ahead = births[len(due) :]
@@ -71,14 +69,14 @@ class CursorRules:
             self._window[old.schedule_id] = 0
         first = old.next_slot
         if ahead and not due and old.due_at is None:  # it was resumed, or goes on, in the same transaction
-            first = ahead[0].first if counts_from_runs(rule) else rule.trigger.next_ms(now)
+            first = ahead[0].first if rule.every_ms is not None else rule.next_ms(now)
         following = self._check_births(old, first, births, rule)
         self._check_quiet(births, rule)
         self._check_cap(due, rule, now)
         if ahead:
             now = ahead[0].planned_at
             self._check_cap(ahead, rule, now)
-        ends_at = rule.definition.ends_at
+        ends_at = rule.ends_at
         if changing and (ends_at is None or old.next_slot is None or old.next_slot <= ends_at):
             require(1, bool(births) or not was_due, f"changed before what was due was planned: {old} became {new}")
         if new.state in _AT_AN_END:
@@ -89,7 +87,7 @@ class CursorRules:
             and old.next_slot is not None
             and (last := self._recorded(old.schedule_id, old.next_slot))
         ):
-            following = rule.trigger.next_ms(last)
+            following = rule.next_ms(last)
             require(
                 3, new.next_slot in (old.next_slot, following), f"a recorded slot is passed over: {old} became {new}"
             )
@@ -120,57 +118,57 @@ class CursorRules:
         for cursor in cursors:
             if cursor.due_at is None or cursor.next_slot is None:
                 continue
-            rule = self._reader.timetable(cursor.schedule_id, cursor.rev)
-            interval = counts_from_runs(rule)
+            rule = self._reader.whole(cursor.schedule_id, cursor.rev)
+            every_ms = rule.every_ms
             ((purged,),) = self._reader.query("SELECT purged_slot FROM schedules WHERE id = ?", cursor.schedule_id)
             since = max(now, purged or 0)  # which of the slots before it had a record, nobody knows any more
-            first = since + interval.every_ms if interval else rule.trigger.next_ms(since)
+            first = rule.next_ms(since)
             while first is not None and (last := self._recorded(cursor.schedule_id, first)):
-                first = last + interval.every_ms if interval else rule.trigger.next_ms(last)
-            passed = first is not None and cursor.next_slot > first + (self.lead_ms if interval else 0)
+                first = rule.next_ms(last)
+            passed = first is not None and cursor.next_slot > first + (self.lead_ms if every_ms is not None else 0)
             require(11, not passed, f"slot {first} is to come, but the cursor is beyond it: {cursor}")
 
     def check_nobody_stands_still(self, cursors: Iterable[CursorRow]) -> None:
         """A schedule that is active has a next slot, or has had all that it was to have."""
         for cursor in cursors:
             if cursor.state == "active" and cursor.next_slot is None:
-                definition = self._reader.timetable(cursor.schedule_id, cursor.rev).definition
-                most = definition.max_executions
-                done = isinstance(definition.trigger.when, Once) or (most is not None and cursor.executions >= most)
+                words = self._reader.whole(cursor.schedule_id, cursor.rev)
+                most = words.max_executions
+                done = words.once or (most is not None and cursor.executions >= most)
                 require(11, done, f"active, but it will never run again: {cursor}")
 
-    def _check_quiet(self, births: list[RunRow], rule: Timetable) -> None:
+    def _check_quiet(self, births: list[RunRow], rule: Words) -> None:
         """A slot that quiet hours would have skipped is recorded so, and no run makes up for nothing else."""
         ranges = any(run.slots > 1 for run in births)
         for run in births:
             runs = run.state < RunState.SUCCEEDED
-            in_doubt = (run.state == RunState.MISSED and ranges) or bool(rule.definition.jitter)
+            in_doubt = (run.state == RunState.MISSED and ranges) or bool(rule.jitter)
             if in_doubt or not (runs or run.state == RunState.MISSED):
                 continue
-            awake = any(not self._in_force.skips(rule.definition, slot) for slot in _slots(run, rule))
+            awake = any(not self._in_force.skips(rule, slot) for slot in _slots(run, rule))
             require(10, awake, f"its slots fell into quiet hours: {run}")
 
-    def _check_cap(self, births: list[RunRow], rule: Timetable, now: int) -> None:
+    def _check_cap(self, births: list[RunRow], rule: Words, now: int) -> None:
         """A missed window gets at most `catch_up_limit` runs, however many ticks it takes."""
-        if rule.definition.catch_up != "run_all_capped" or not births:
+        if rule.catch_up != "run_all_capped" or not births:
             return
         last = births[-1].slot
         assert last is not None
-        on_time = now - last <= grace_of(rule.definition, last, rule.trigger.next_ms(last))
+        on_time = now - last <= rule.grace_of(last)
         runs = [run for run in births if run.state != RunState.MISSED and run.reason not in _NO_RUNS]
         late = [run for run in runs if not (on_time and run.slot == last) and not self._kept_quiet(run, rule)]
         schedule_id = births[0].schedule_id
         self._window[schedule_id] += len(late)
-        used, cap = self._window[schedule_id], rule.definition.catch_up_limit
+        used, cap = self._window[schedule_id], rule.catch_up_limit
         require(2, not late or used <= cap, f"a missed window got {used} runs, its cap is {cap}: {late}")
         if on_time:
             self._window[schedule_id] = 0
 
-    def _kept_quiet(self, run: RunRow, rule: Timetable) -> bool:
+    def _kept_quiet(self, run: RunRow, rule: Words) -> bool:
         assert run.slot is not None
-        return run.reason == "quiet_hours" and self._in_force.skips(rule.definition, run.slot)
+        return run.reason == "quiet_hours" and self._in_force.skips(rule, run.slot)
 
-    def _check_births(self, old: CursorRow, first: int | None, births: list[RunRow], rule: Timetable) -> int | None:
+    def _check_births(self, old: CursorRow, first: int | None, births: list[RunRow], rule: Words) -> int | None:
         """New records follow each other from the first slot on without a gap; the slot that comes after them."""
         expected = first
         for run in births:
@@ -178,22 +176,22 @@ class CursorRules:
             expected = self._uncovered(old.schedule_id, expected, rule)
             require(1, run.first == expected, f"the next slot is {expected}, the record covers {run.first}: {run}")
             require(2, run.rev == old.rev, f"planned under another revision than {old.rev}: {run}")
-            if interval := counts_from_runs(rule):
+            if rule.every_ms is not None:
                 at_once = {one.planned_at for one in births}  # one that is due, and one ahead
                 require(2, run.slots == 1 and len(at_once) == len(births), f"one slot at a time: {births}")
-                expected = run.slot + interval.every_ms
+                expected = run.slot + rule.every_ms
             else:
-                slots = rule.trigger.count(run.first, run.slot + 1)
-                real = rule.trigger.count(run.slot, run.slot + 1) == 1
+                slots = rule.count(run.first, run.slot + 1)
+                real = rule.count(run.slot, run.slot + 1) == 1
                 require(2, real and slots == run.slots, f"its slots are not the trigger's ({slots}): {run}")
-                expected = rule.trigger.next_ms(run.slot)
+                expected = rule.next_ms(run.slot)
             self._cover(run)
         return expected
 
-    def _uncovered(self, schedule_id: int, slot: int | None, rule: Timetable) -> int | None:
+    def _uncovered(self, schedule_id: int, slot: int | None, rule: Words) -> int | None:
         """The first slot from this one on that has no record of a time when the clock was ahead."""
         while slot is not None and (last := self._recorded(schedule_id, slot)) is not None:
-            slot = rule.trigger.next_ms(last)
+            slot = rule.next_ms(last)
         return slot
 
     def _cover(self, run: RunRow) -> None:
@@ -245,7 +243,7 @@ class CursorRules:
         assert new.next_slot is not None
         taken = self._has_record(new.schedule_id, new.next_slot)
         require(1, not taken, f"the cursor was put on a slot that has its record: {old} became {new}, {kinds}")
-        once = isinstance(self._reader.timetable(new.schedule_id, new.rev).definition.trigger.when, Once)
+        once = self._reader.whole(new.schedule_id, new.rev).once
         left = new.next_slot == old.next_slot and "schedule.updated" not in kinds
         ahead = new.next_slot >= now or once or left  # whether it is too late for a one-shot, its grace decides
         require(3, ahead, f"the cursor was put into the past: {old} became {new} at {now}, {kinds}")
@@ -256,12 +254,12 @@ class CursorRules:
                 require(3, new.next_slot == following, text)
 
 
-def _slots(run: RunRow, rule: Timetable) -> Iterator[int]:
+def _slots(run: RunRow, rule: Words) -> Iterator[int]:
     slot: int | None = run.first
     assert run.slot is not None
     while slot is not None and slot <= run.slot:
         yield slot
-        slot = None if run.slots == 1 else rule.trigger.next_ms(slot)
+        slot = None if run.slots == 1 else rule.next_ms(slot)
 
 
 def _edited_when(events: list[EventRow]) -> bool:
@@ -276,28 +274,27 @@ def _check_moved(
     births: list[RunRow],
     ended: list[RunRow],
     following: int | None,
-    rule: Timetable,
+    rule: Words,
     now: int,
     *,
     taken: bool,
 ) -> None:
     """The cursor of a schedule that nobody changed: it moves with records, or by a completion that it waits for."""
     require(3, new.rev == old.rev, f"a new revision without an edit: {old} became {new}")
-    interval = counts_from_runs(rule)
     if not births:
         if new.next_slot == old.next_slot or _revived(old, new, ended):
             return
-        ends = {_completed(run) + interval.every_ms for run in ended} if interval else set()
+        ends = set() if rule.every_ms is None else {_completed(run) + rule.every_ms for run in ended}
         require(1, bool(old.waiting), f"the cursor moved without a record: {old} became {new}")
         require(2, new.next_slot in ends, f"the next slot is none of {ends}: {old} became {new}")
         return
-    done = rule.definition.max_executions is not None and new.executions >= rule.definition.max_executions
+    done = rule.max_executions is not None and new.executions >= rule.max_executions
     if done:
         require(1, new.next_slot is None, f"it has had its executions, but goes on: {new}")
         return
-    if interval is None:
+    if rule.every_ms is None:
         require(1, new.next_slot == following, f"the cursor went past slots: {following} is next: {old} became {new}")
-    last = now if rule.definition.ends_at is None else min(now, rule.definition.ends_at)
+    last = now if rule.ends_at is None else min(now, rule.ends_at)
     require(3, new.next_slot is None or new.next_slot > last or taken, f"the cursor did not get past {last}: {new}")
     if rule.from_completion and not ended:
         live = any(run.state < RunState.SUCCEEDED for run in births)

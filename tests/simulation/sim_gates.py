@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 import orjson
 from sim_rows import Commit, CursorRow, Reader, RunRow
 from sim_violation import require
+from sim_words import Words
 
-from matins.engine.budgets import Budget
-from matins.engine.policies import BEFORE_RUN
 from matins.model.run import GatesPassed, RunState
-from matins.model.schedule import ScheduleDefinition
-from matins.model.trigger import Once
 
+_HOOK = ("hook", "before_run")
 MINUTE_MS = 60_000
 _TURNED_DOWN = {
     RunState.SKIPPED,
@@ -29,14 +27,22 @@ _WORKING = ("active", "expired")
 """States in which a schedule's runs may start: what came before its end may still run."""
 
 
+class Budget(NamedTuple):
+    name: str
+    scope: str
+    of: str | None
+    max_cost: int | None
+    max_tokens: int | None
+
+
 class Throttled(NamedTuple):
     provider: str
     resets_at: int
     affects: str
 
-    def holds_for(self, definition: ScheduleDefinition, agent: str, now: int) -> bool:
+    def holds_for(self, words: Words, agent: str, now: int) -> bool:
         affects = orjson.loads(self.affects)
-        return definition.provider == self.provider and self.resets_at > now and (not affects or agent in affects)
+        return words.provider == self.provider and self.resets_at > now and (not affects or agent in affects)
 
 
 class InForce:
@@ -62,8 +68,8 @@ class InForce:
             found = {(kind, name): orjson.loads(text) for kind, name, text in rows}  # what differs from the defaults
             self.quiet_minutes = {name: _minutes(it) for (kind, name), it in found.items() if kind == "quiet_hours"}
             self.skipping = {name for name in self.quiet_minutes if "mode" not in found["quiet_hours", name]}
-            self.budgets = {name: Budget(name, **it) for (kind, name), it in found.items() if kind == "budget"}
-            self.hooked = ("hook", BEFORE_RUN) in found
+            self.budgets = {name: _budget(name, it) for (kind, name), it in found.items() if kind == "budget"}
+            self.hooked = _HOOK in found
             self.auto_approve_one_shots = any(
                 it.get("auto_approve_one_shots") for (kind, _), it in found.items() if kind == "agent_rules"
             )
@@ -74,15 +80,19 @@ class InForce:
         first, end = self.quiet_minutes[name]
         return first <= now // MINUTE_MS % 60 < end
 
-    def skips(self, definition: ScheduleDefinition, slot: int) -> bool:
+    def skips(self, words: Words, slot: int) -> bool:
         """Whether a slot does not come again, because it falls into quiet hours."""
-        name, once = definition.quiet_hours, isinstance(definition.trigger.when, Once)
-        return name in self.skipping and not once and self.quiet(name, slot)
+        name = words.quiet_hours
+        return name in self.skipping and not words.once and self.quiet(name, slot)
 
 
 def _minutes(definition: dict[str, Any]) -> tuple[int, int]:
     begin, _, end = definition["windows"][0].partition("-")
     return int(begin[-2:]), int(end[-2:]) or 60
+
+
+def _budget(name: str, it: dict[str, Any]) -> Budget:
+    return Budget(name, it.get("scope", "all"), it.get("of"), it.get("max_cost"), it.get("max_tokens"))
 
 
 class GateRules:
@@ -107,11 +117,11 @@ class GateRules:
                 self._check_checked(old, new)
         for new in commit.starts:
             require(10, not new.cancelling, f"started although it shall end: {new}")
-            definition = self._reader.definition(new)
-            if not definition.steps:
-                self._check_throttles(new, definition, commit.now, {*throttles, *self._in_force.throttles})
+            words = self._reader.words(new)
+            if not words.steps:
+                self._check_throttles(new, words, commit.now, {*throttles, *self._in_force.throttles})
             if not new.step:
-                self._check_start(new, definition, commit.now)
+                self._check_start(new, words, commit.now)
             self._check_schedule(new, cursors[new.schedule_id])
             self._began.add(new.id)
         for schedule_id in sorted({new.schedule_id for _, new in commit.runs}):
@@ -129,8 +139,8 @@ class GateRules:
             counted.discard(new.id)
 
     def _check_birth(self, run: RunRow) -> None:
-        definition = self._reader.timetable(run.schedule_id, run.rev).definition
-        ends_at, most = definition.ends_at, definition.max_executions
+        words = self._reader.whole(run.schedule_id, run.rev)
+        ends_at, most = words.ends_at, words.max_executions
         require(10, ends_at is None or (run.slot or 0) <= ends_at, f"made after its schedule's end at {ends_at}: {run}")
         before = len(self._counted[run.schedule_id])
         require(10, most is None or before < most, f"{before} executions were all that it may have: {run}")
@@ -138,22 +148,20 @@ class GateRules:
     def _check_checked(self, old: RunRow | None, new: RunRow) -> None:
         """What clears a run is a verdict about it as it is now, and one that is for it."""
         epoch = old.epoch if old else 0
-        rows = self._reader.query("SELECT said FROM checks WHERE run_id = ? AND epoch = ?", new.id, epoch)
+        rows = self._reader.query("SELECT verdict FROM checks WHERE run_id = ? AND epoch = ?", new.id, epoch)
         said = [row[0] for row in rows]
         require(10, bool(said) and set(said) == {"pass"}, f"cleared by {said} of epoch {epoch}: {old} became {new}")
 
-    def _check_throttles(
-        self, run: RunRow, definition: ScheduleDefinition, now: int, throttles: set[Throttled]
-    ) -> None:
+    def _check_throttles(self, run: RunRow, words: Words, now: int, throttles: set[Throttled]) -> None:
         agent = self._reader.agent(run)
-        holding = [throttle for throttle in throttles if throttle.holds_for(definition, agent, now)]
+        holding = [throttle for throttle in throttles if throttle.holds_for(words, agent, now)]
         require(10, not holding, f"started at {now} in spite of {holding}: {run}")
 
-    def _check_start(self, run: RunRow, definition: ScheduleDefinition, now: int) -> None:
+    def _check_start(self, run: RunRow, words: Words, now: int) -> None:
         """What a run of steps passes once, as a whole."""
-        quiet = run.slot is not None and self._in_force.quiet(definition.quiet_hours, now)
+        quiet = run.slot is not None and self._in_force.quiet(words.quiet_hours, now)
         require(10, not quiet, f"started in quiet hours, at {now}: {run}")
-        needs = definition.pre_check or definition.before_run or self._in_force.hooked or self.guarded
+        needs = words.checked or self._in_force.hooked or self.guarded
         require(10, not needs or bool(run.cleared & GatesPassed.CHECKED), f"started unchecked: {run}")
 
     def _check_schedule(self, run: RunRow, cursor: CursorRow) -> None:

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import orjson
-from sim_gates import InForce
+from sim_gates import Budget, InForce
 from sim_rows import Commit, Reader, RunRow
 from sim_violation import require
 
-from matins.engine.budgets import Budget
 from matins.model.run import RunState
 
 _RESERVATION = "SELECT run_id, budget, whose, period, money, tokens FROM reservations"
@@ -96,8 +95,8 @@ class MoneyRules:
 
     def _shared(self, step: RunRow) -> Budget:
         """What the steps of a run may spend together."""
-        whole = self._reader.timetable(step.schedule_id, step.rev).definition
-        return Budget("of the run", max_cost=whole.max_cost, max_tokens=whole.max_tokens)
+        whole = self._reader.whole(step.schedule_id, step.rev)
+        return Budget("of the run", "all", None, whole.max_cost, whole.max_tokens)
 
     def _check_claim(self, run: RunRow) -> None:
         agent, name = self._reader.schedule(run.schedule_id)

@@ -8,18 +8,16 @@ from pathlib import Path
 
 import orjson
 from sim_approvals import ApprovalRules
+from sim_chain import chain_problems
 from sim_cursors import CursorRules
 from sim_gates import GateRules, InForce
 from sim_money import MoneyRules
 from sim_rows import Commit, CursorRow, EventRow, Reader, RunRow, claimed, unfolded
-from sim_steps import StepRules
+from sim_steps import WAITING_FOR_STEP, StepRules
+from sim_unknown import UnknownRules, epoch_told
 from sim_violation import require
 
-from matins.engine.steps import WAITING_FOR_STEP
-from matins.model.audit import SealRow, StoredEvent, WriterRow
 from matins.model.run import GatesPassed, RunState
-from matins.runtime.attempt import Attempt
-from whole_log import WholeLog, chain_problems
 
 STARTED = range(RunState.STARTING, RunState.HELD + 1)
 WAITING = range(RunState.WAITING, RunState.READY + 1)
@@ -48,6 +46,7 @@ class Observer:
         self._approvals = ApprovalRules(self.reader, self._in_force)
         self._money = MoneyRules(self.reader, self._in_force)
         self._steps = StepRules(self.reader)
+        self.unknown = UnknownRules(self.reader)
         self._dispatched: dict[int, int] = {}
         self._keys: dict[tuple[int, str], int] = {}
         self._ends: set[int] = set()
@@ -107,6 +106,7 @@ class Observer:
         self._approvals.check(commit, self.cursors, self.runs)
         self._money.check(commit, self.runs, budgets)
         self._steps.check(commit, self.runs)
+        self.unknown.check(commit)
 
     def _check_ends(self, commit: Commit) -> None:
         """Whatever ends says so once, in the same commit; a step by an event of its own."""
@@ -223,16 +223,14 @@ class Observer:
     def allow_lead(self, lead_ms: int) -> None:
         self._rules.lead_ms = lead_ms
 
-    def dispatched(self, worker: int, work: Attempt) -> None:
+    def dispatched(self, worker: int, run_id: int, epoch: int) -> None:
         self.dispatches += 1
-        self._digest.update(f"dispatch {worker} {work.run_id} {work.epoch}".encode())
-        last = self._dispatched.get(work.run_id, 0)
-        require(4, work.epoch > last, f"run {work.run_id} dispatched under epoch {work.epoch} after epoch {last}")
-        self._dispatched[work.run_id] = work.epoch
-        owner = self.reader.attempt_owner(work.run_id, work.epoch)
-        require(
-            5, owner == worker, f"worker {worker} starts ({work.run_id}, {work.epoch}), whose attempt is of {owner}"
-        )
+        self._digest.update(f"dispatch {worker} {run_id} {epoch}".encode())
+        last = self._dispatched.get(run_id, 0)
+        require(4, epoch > last, f"run {run_id} dispatched under epoch {epoch} after epoch {last}")
+        self._dispatched[run_id] = epoch
+        owner = self.reader.attempt_owner(run_id, epoch)
+        require(5, owner == worker, f"worker {worker} starts ({run_id}, {epoch}), whose attempt is of {owner}")
 
     # -- now and then, and at the end
 
@@ -252,15 +250,7 @@ class Observer:
         require(12, found == ["ok"], f"integrity: {found}")
 
     def _check_chains(self) -> None:
-        events = self.reader.query(
-            "SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events ORDER BY writer, seq"
-        )
-        writers = self.reader.query("SELECT id, pruned_seq, pruned_hash FROM writers ORDER BY id")
-        seals = self.reader.query("SELECT id, at, heads, hash FROM seals ORDER BY id")
-        log = WholeLog(
-            [*map(StoredEvent._make, events)], [*map(WriterRow._make, writers)], [*map(SealRow._make, seals)]
-        )
-        wrong = chain_problems(log)
+        wrong = chain_problems(self.reader)
         require(12, not wrong, f"chains: {wrong}")
 
     def held(self) -> list[int]:
@@ -286,9 +276,7 @@ def _check_change(old: RunRow, new: RunRow, *, told: bool, whole: bool) -> None:
             ends |= _ENDS_OF_STARTED | {RunState.DENIED, RunState.EXPIRED}
         require(6, new.state in ends, f"no such transition: {old} became {new}")
     if new.outcome is not None and new.outcome != old.outcome and not whole:
-        require(
-            7, _epoch_told(new.outcome) == old.epoch, f"an outcome of another epoch was written: {old} became {new}"
-        )
+        require(7, epoch_told(new.outcome) == old.epoch, f"an outcome of another epoch was written: {old} became {new}")
 
 
 def _check_epoch(old: RunRow, new: RunRow, *, told: bool) -> None:
@@ -322,9 +310,3 @@ def _check_parked(run: RunRow, cursor: CursorRow) -> None:
         require(11, cursor.state in _HELD_BACK, f"held back by nothing: {run} of {cursor}")
     elif run.reason not in ("awaiting_approval", WAITING_FOR_STEP):
         require(11, run.not_before is not None, f"nobody will ever wake it: {run}")
-
-
-def _epoch_told(outcome: str) -> int:
-    """The epoch that the simulated job put into its outcome."""
-    told = orjson.loads(outcome)
-    return told["result"]["epoch"] if "result" in told else int(told["error"].removeprefix("epoch "))

@@ -9,7 +9,6 @@ from sim_users import ACTIONS, Users
 
 from matins.api.approvals import Approvals
 from matins.api.results import Approval
-from matins.engine.policies import BEFORE_RUN
 from matins.errors import InvalidInput
 from matins.model.access import OWNER, Principal
 from matins.testing import ManualClock
@@ -18,6 +17,7 @@ ADA, GRACE, VERA = Principal("operator", "ada"), Principal("operator", "grace"),
 _ANYBODY = (OWNER, OWNER, OWNER, ADA, ADA, GRACE, GRACE, VERA, Principal("agent", "ann"))
 _QUIET = ("nights", "naps")
 _PROVIDERS = ("acme", "zeta")
+_HOOK = "before_run"
 _TRUE = ("/bin/true",)
 _WORDS: dict[str, tuple[Any, ...]] = {
     "quiet_hours": (None, None, *_QUIET),
@@ -77,7 +77,7 @@ class People(Users):
             self.owner.throttles.delete(throttle.provider)
         for budget in self.owner.budgets.list():
             self.owner.budgets.delete(budget.name)
-        self.owner.hooks.delete(BEFORE_RUN)
+        self.owner.hooks.delete(_HOOK)
         for asked in self.owner.approvals.list(limit=1_000):
             self._settle(asked)
         super().open_everything()
@@ -125,8 +125,8 @@ class People(Users):
 
     def hook(self) -> str:
         if self._rng.random() < 0.6:
-            return f"drop {self.owner.hooks.delete(BEFORE_RUN)}"
-        self.owner.hooks.set(BEFORE_RUN, command=_TRUE, timeout="1s")
+            return f"drop {self.owner.hooks.delete(_HOOK)}"
+        self.owner.hooks.set(_HOOK, command=_TRUE, timeout="1s")
         return "set"
 
     def pause_until(self) -> str:

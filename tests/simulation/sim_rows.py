@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 import orjson
+from sim_words import Part, Words, read_words
 
-from matins.engine.planning import Timetable
-from matins.engine.schedules import decode
-from matins.engine.steps import of_step
-from matins.engine.when.triggers import compile_trigger
 from matins.model.run import RunState
-from matins.model.schedule import ScheduleDefinition
-from matins.model.step import Step
-from matins.model.trigger import Interval
 
 _RUN = """SELECT id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, planned_at,
   started_at, ended_at, slots, first_slot, cancelling, reason, outcome, cleared, not_before, parent, step,
@@ -124,7 +117,7 @@ def unfolded(old: RunRow | None, new: RunRow) -> bool:
 class Reader:
     def __init__(self, path: Path) -> None:
         self._connection: Any = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        self._rules: dict[tuple[int, int, int], Timetable] = {}
+        self._texts: dict[tuple[int, int], str] = {}
         self._names: dict[int, tuple[str, str]] = {}
 
     def close(self) -> None:
@@ -154,24 +147,26 @@ class Reader:
 
     def agent(self, run: RunRow) -> str:
         """The agent that a run works for: a step may have its own."""
-        own = self.timetable(run.schedule_id, run.rev).definition.steps[run.step - 1].agent if run.step else ""
+        own = self.whole(run.schedule_id, run.rev).steps[run.step - 1].agent if run.step else ""
         return own or self.schedule(run.schedule_id)[0]
 
-    def definition(self, run: RunRow) -> ScheduleDefinition:
+    def words(self, run: RunRow) -> Words:
         """The settings of a run; of a step, its own."""
-        return self.timetable(run.schedule_id, run.rev, run.step).definition
+        return read_words(self._text(run.schedule_id, run.rev), run.step)
 
-    def steps(self, run: RunRow) -> tuple[Step, ...]:
+    def steps(self, run: RunRow) -> tuple[Part, ...]:
         """The steps that a run is made of."""
-        return self.definition(run).steps
+        return self.words(run).steps
 
-    def timetable(self, schedule_id: int, rev: int, step: int = 0) -> Timetable:
+    def whole(self, schedule_id: int, rev: int) -> Words:
+        return read_words(self._text(schedule_id, rev))
+
+    def _text(self, schedule_id: int, rev: int) -> str:
         """A revision never changes."""
-        key = schedule_id, rev, step
-        if key not in self._rules:
-            ((text,),) = self.query("SELECT definition FROM revisions WHERE schedule_id = ? AND rev = ?", *key[:2])
-            self._rules[key] = _rule(text, step)
-        return self._rules[key]
+        if (schedule_id, rev) not in self._texts:
+            rows = self.query("SELECT definition FROM revisions WHERE schedule_id = ? AND rev = ?", schedule_id, rev)
+            self._texts[schedule_id, rev] = rows[0][0]
+        return self._texts[schedule_id, rev]
 
     def query(self, sql: str, *values: Any) -> list[Any]:
         return self._connection.execute(sql, values).fetchall()
@@ -185,15 +180,3 @@ class Reader:
             return self.query(select)
         numbers = ",".join(map(str, sorted(ids)))
         return self.query(f"{select} WHERE {key} IN ({numbers}) ORDER BY {key}") if numbers else []
-
-
-@lru_cache(maxsize=1024)
-def _rule(text: str, step: int) -> Timetable:
-    definition = of_step(decode(text), step) if step else decode(text)
-    return Timetable(definition, compile_trigger(definition.trigger))
-
-
-def counts_from_runs(rule: Timetable) -> Interval | None:
-    """The interval, when slots follow from earlier runs and are not a fixed row of instants."""
-    when = rule.definition.trigger.when
-    return when if isinstance(when, Interval) and when.anchor != "grid" else None

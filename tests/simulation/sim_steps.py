@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from sim_rows import Commit, Reader, RunRow
 from sim_violation import require
 
-from matins.engine.steps import WAITING_FOR_STEP, numbers_after
 from matins.model.run import RunState
 
 _TURNED_DOWN = {
@@ -19,6 +18,9 @@ _TURNED_DOWN = {
     RunState.BLOCKED,
     RunState.OVER_BUDGET,
 }
+
+
+WAITING_FOR_STEP = "waiting_for_step"
 
 
 class StepRules:
@@ -59,7 +61,9 @@ class StepRules:
         running = run.state in range(RunState.STARTING, RunState.SUCCEEDED)
         require(13, running == bool(live), f"it runs: {running}, but its live steps are {live}: {run}")
         require(13, run.owner is None, f"a run of steps has a worker: {run}")
-        after = numbers_after(self._reader.steps(run))
+        parts = self._reader.steps(run)
+        numbers = {part.title: number for number, part in enumerate(parts, 1)}
+        after = [[numbers[title] for title in part.after] for part in parts]
         whole = len(present) == (len(after) if run.attempt else 0)
         require(13, whole, f"round {run.attempt} has the steps {sorted(present)}: {run}")
         for number, step in present.items():

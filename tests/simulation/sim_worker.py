@@ -40,14 +40,21 @@ class Job:
         self.cancelled = False
 
 
+class Heard(NamedTuple):
+    """Who hears that an attempt was handed over, and that its job began."""
+
+    dispatched: Callable[[Attempt], None]
+    begun: Callable[[int, int], None]
+
+
 class SimulatedExecutor:
     """Jobs that succeed, fail, or never end; as in the Python executor, a few run and a few wait for a place."""
 
-    def __init__(self, clock: ManualClock, rng: Random, faults: Faults, dispatched: Callable[[Attempt], None]) -> None:
+    def __init__(self, clock: ManualClock, rng: Random, faults: Faults, heard: Heard) -> None:
         self._clock = clock
         self._rng = rng
         self._faults = faults
-        self._dispatched = dispatched
+        self._heard = heard
         self._jobs: dict[tuple[int, int], Job] = {}
         self.spending = False
         """Whether jobs cost something, and providers refuse them now and then."""
@@ -59,7 +66,7 @@ class SimulatedExecutor:
 
     def submit(self, batch: list[Attempt]) -> None:
         for work in batch:
-            self._dispatched(work)
+            self._heard.dispatched(work)
             self._jobs[work.run_id, work.epoch] = Job(work, self._clock.boot_ms())
         self._begin()
 
@@ -117,6 +124,7 @@ class SimulatedExecutor:
             if job.begun is None and running < PLACES and not self._waits(job):
                 running += 1
                 job.begun = self._clock.boot_ms()
+                self._heard.begun(*job.attempt.mark)
                 self._decide(job)
 
     def _waits(self, job: Job) -> bool:
@@ -216,11 +224,13 @@ class Worker(Actor):
     def able(self) -> bool:
         return self.up and not self.stalled
 
-    def start(self, dispatched: Callable[[Worker, Attempt], None]) -> None:
+    def start(self, dispatched: Callable[[Worker, Attempt], None], begun: Callable[[int, int], None]) -> None:
         """As `Loop.start` does it, without its threads."""
         self.engine = Engine(self.store, self.clock, Catalog(), self._settings)
         self.engine.lead_ms = self._lead_ms
-        self.executor = SimulatedExecutor(self.clock, self._rng, self._faults, lambda work: dispatched(self, work))
+        self.executor = SimulatedExecutor(
+            self.clock, self._rng, self._faults, Heard(lambda work: dispatched(self, work), begun)
+        )
         self.executor.spending = self._gates
         self.executor.lead_ms = self._lead_ms
         self.checks = SimulatedChecks(self.clock, self._rng, self._faults, guarded=self._guarded)

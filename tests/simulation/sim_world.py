@@ -152,7 +152,7 @@ class World:
         """Start a worker; it may crash over it, or find the store out of order, and is down again then."""
         self._connect(worker)
         try:
-            worker.start(self._dispatched)
+            worker.start(self._dispatched, self.observer.unknown.begun)
         except (SimulatedCrash, StoreUnavailable):
             self._note(f"{worker.name} does not start")
             worker.crash()
@@ -161,7 +161,7 @@ class World:
         self.observer.committed(actor.now, changed)
 
     def _dispatched(self, worker: Worker, work: Attempt) -> None:
-        self.observer.dispatched(worker.engine.worker, work)
+        self.observer.dispatched(worker.engine.worker, work.run_id, work.epoch)
 
     # -- moves
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from cast import HOLDS, RETRIES
 from stage import Stage
 
 from matins import Matins
-from matins.engine.keys import run_key
-from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunState
 
 if TYPE_CHECKING:
     from ledger import Tally
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 RUNS = """SELECT r.id, s.name, s.uid, r.slot, r.first_slot, r.state, r.reason
 FROM runs r JOIN schedules s ON s.id = r.schedule_id ORDER BY r.id"""
 
@@ -26,7 +26,7 @@ def check_agents(tally: Tally, stage: Stage, rows: Sequence[Any]) -> None:
     done = Counter(tuple(line.split()) for line in told)
     held: list[int] = []
     for run_id, name, uid, slot, first, state, reason in rows:
-        key = run_key(uid, first or slot, None)
+        key = f"{uid}-{first or slot}"
         begun, ended = done["begin", key], done["end", key]
         what = f"run {run_id} of {name} ({RunState(state).label}, {reason})"
         if name == HOLDS:
@@ -46,7 +46,7 @@ def check_agents(tally: Tally, stage: Stage, rows: Sequence[Any]) -> None:
 def _check_explanations(tally: Tally, stage: Stage, slots: list[int]) -> None:
     matins = Matins(stage.url)
     for slot in slots:
-        told = matins.why(HOLDS, at=to_datetime(slot))
+        told = matins.why(HOLDS, at=_EPOCH + timedelta(milliseconds=slot))
         run = None if told.run is None else told.run.run
         if run is None or (run.state, run.reason) != ("held", "unknown") or "Held until resolved" not in told.summary:
             tally.wrong(f"why does not say that the outcome of slot {slot} is unknown: {told}")

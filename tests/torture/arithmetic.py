@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from matins.model.schedule import ScheduleDefinition
-from matins.model.trigger import Cron, Interval
+from datetime import datetime
+from typing import Any
 
 _PERIODS = {"* * * * * *": 1_000, "*/2 * * * * *": 2_000, "* * * * *": 60_000}
 _NEVER_REACHED = "0 0 1 1 *"
@@ -27,10 +27,10 @@ class Beat:
         return max(0, (before - 1 - first) // self.period + 1)
 
 
-def beat_of(definition: ScheduleDefinition) -> Beat | None:
-    """None for slots that follow from the ends of runs, or that never come."""
-    when = definition.trigger.when
-    if isinstance(when, Cron):
-        return None if when.expression == _NEVER_REACHED else Beat(_PERIODS[when.expression])
-    assert isinstance(when, Interval), when
-    return Beat(when.every_ms, when.origin_ms) if when.anchor == "grid" else None
+def beat_of(trigger: Mapping[str, Any]) -> Beat | None:
+    """Of a trigger as it is stored. None for slots that follow from the ends of runs, or that never come."""
+    if trigger["kind"] == "cron":
+        return None if trigger["expression"] == _NEVER_REACHED else Beat(_PERIODS[trigger["expression"]])
+    assert trigger["kind"] == "interval", trigger
+    origin = round(datetime.fromisoformat(trigger["origin"]).timestamp() * 1_000)
+    return Beat(trigger["every_ms"], origin) if trigger["anchor"] == "grid" else None

@@ -11,8 +11,9 @@ LIMIT = 2
 PAUSED = ("paused-0", "paused-1")
 EDITED = ("edited-0", "edited-1")
 MANUAL = "by-hand"
-STEPS, BROKEN = "steps", "steps-fail"
-"""Two steps side by side and one that waits for both; a step that fails once, one that always fails, one behind it."""
+STEPS, BROKEN, STEPS_HOLD = "steps", "steps-fail", "steps-hold"
+"""Two steps side by side and one that waits for both; a step that fails once, one that always fails, one behind it;
+steps of a schedule that holds what is unknown, of which one has another word."""
 
 
 def _step(title: str, *after: str, **words: Any) -> dict[str, Any]:
@@ -30,6 +31,17 @@ _FAILING = [
     _step("Fail", "Build", payload={"fails": 9, "ms": 260}),
     _step("After", "Try", "Fail"),
 ]
+
+
+_HOLDING = [
+    _step("Left", payload={"ms": 600}),
+    _step("Again", on_unknown="retry", payload={"ms": 150}),
+    _step("Join", "Left", payload={"ms": 60}),
+]
+ONCE = frozenset([("hold", ""), (STEPS_HOLD, "Left"), (STEPS_HOLD, "Join")])
+"""Schedules and steps that begin once, or wait for a person; all others may begin again when their engine is killed."""
+RETRIED = frozenset([("fails", ""), (BROKEN, "Try")])
+"""Those that begin again because they fail."""
 
 
 def _cast() -> list[dict[str, Any]]:
@@ -70,6 +82,7 @@ def _cast() -> list[dict[str, Any]]:
             "failure_backoff": "none",
             "steps": _FAILING,
         },
+        {"name": STEPS_HOLD, "when": EVERY_OTHER, "overlap": "allow", "on_unknown": "hold", "steps": _HOLDING},
     ]
 
 

@@ -56,7 +56,8 @@ class Director:
     ) -> None:
         self.stage = stage
         self.theatre = Theatre(stage, cover)
-        self.forget_epochs = False
+        self.planted = ""
+        """The fault of Matins itself that its processes have."""
         self.followed = 0
         """How often a process went on while another was in the middle of the same run."""
         self._cover = cover
@@ -114,13 +115,13 @@ class Director:
         run = self.theatre.run if self._cover.never() else self._through
         while True:
             boot = None if self.power is None else self.power.boot
-            settled = run(Orders("settle", "", forget_epochs=self.forget_epochs, boot=boot))
+            settled = run(Orders("settle", "", planted=self.planted, boot=boot))
             if settled.code == 0:
                 return next(line["began"] for line in settled.diary.lines if line["kind"] == "settled")
             assert settled.code == worker.UNAVAILABLE, self.theatre.findings
 
     def _through(self, orders: Orders) -> Process:
-        return self.theatre.run(orders) if self.forget_epochs else self.theatre.run_through(orders)
+        return self.theatre.run(orders) if self.planted else self.theatre.run_through(orders)
 
     def guest(self, *, hunts: bool, **words: Any) -> Process | None:
         """An engine in the first place that is told from outside what to do; None while somebody stands still. One that
@@ -190,11 +191,11 @@ class Director:
         """To die when its time is up, or before: at a point, or (if it hunts) wherever nobody has died yet. An engine's
         time begins when it has started, unless it is killed by chance."""
         passage, seed = self._rng.choice((1, 1, 2, 3, 5)), str(self._rng.random())
-        unless = self._cover.known() if hunts and not self.forget_epochs else None
+        unless = self._cover.known() if hunts and not self.planted else None
         threads = self._rng.choice((2, 2, 8))  # with few of them runs have to wait, and are given back
         boot = None if self.power is None else self.power.boot
         orders = Orders(
-            role, seed, at, passage, unless, life == "full", self.forget_epochs, threads,
+            role, seed, at, passage, unless, life == "full", self.planted, threads,
             boot=boot, unsound_disk=life == "unsound", life=life or role,
         )  # fmt: skip
         if role == "engine" and life != "chance":
@@ -236,8 +237,8 @@ class Director:
         process.kill_at = None
         del self._to_stop[process.pid]
         self.theatre.pauses += 1
-        taken_over = self.stage.sqlite and (self.forget_epochs or self._rng.random() < 0.7)
-        alone = taken_over and (self.forget_epochs or self._rng.random() < 0.7)
+        taken_over = self.stage.sqlite and (self.planted == "no-epochs" or self._rng.random() < 0.7)
+        alone = taken_over and (self.planted == "no-epochs" or self._rng.random() < 0.7)
         stop = Stop(process, dict(attempts), time.monotonic(), taken_over, alone)
         self._stops.append(stop)
         if taken_over:

@@ -10,17 +10,16 @@ from typing import Any
 
 import orjson
 from arithmetic import Beat, beat_of
+from cast import ONCE, RETRIED
 from diary import Line
-from step_ledger import check_steps
+from step_ledger import CARRIED_OVER, check_steps
 
 from matins import Matins
-from matins.engine.audit_runs import SHORTENED, WITHDRAWN
-from matins.engine.schedules import decode
-from matins.engine.steps import of_step
 from matins.model.run import RunState
-from matins.model.schedule import ScheduleDefinition
-from matins.runtime.step_changes import CARRIED_OVER
 
+_Words = Mapping[str, Any]
+"""A definition as it is stored."""
+_TAKEN_BACK = ("run.shortened", "run.withdrawn")
 _WAITS_FOR_A_PERSON = (RunState.WAITING, RunState.HELD)
 _ENDS = {f"{what}.{state.label}": state for what in ("run", "step") for state in RunState if not state.live}
 _ENDS["schedule.missed"] = RunState.MISSED
@@ -56,7 +55,8 @@ class Rows:
     def unsettled(self, before: int) -> int:
         """How much that was planned before an instant is not over, or was due and is not planned."""
         waits = ", ".join(str(int(state)) for state in _WAITS_FOR_A_PERSON)
-        live = f"SELECT count(*) FROM runs WHERE state < 10 AND state NOT IN ({waits}) AND planned_at < {before}"
+        live = f"""SELECT count(*) FROM runs r WHERE state < 10 AND state NOT IN ({waits}) AND planned_at < {before}
+AND NOT EXISTS (SELECT 1 FROM runs s WHERE s.parent = r.id AND s.state = {RunState.HELD:d})"""
         due = f"SELECT count(*) FROM due WHERE due_at < {before}"
         return self.all(live)[0][0] + self.all(due)[0][0]
 
@@ -136,7 +136,7 @@ def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int |
     pruned, since = memory_ms is not None, settled_at - memory_ms if memory_ms is not None else 0
     rows, tally = Rows(url), Tally()
     revisions = rows.all("SELECT schedule_id, rev, definition FROM revisions")
-    definitions = {(schedule_id, rev): decode(text) for schedule_id, rev, text in revisions}
+    definitions = {(schedule_id, rev): orjson.loads(text) for schedule_id, rev, text in revisions}
     records = [_record(row, definitions) for row in rows.all(_RUNS)]
     events = rows.all("SELECT schedule_id, run_id, type, at, data FROM events ORDER BY id")
     schedules = rows.all(SCHEDULES)
@@ -144,7 +144,8 @@ def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int |
     _check_ends(tally, records, events, settled_at, pruned)
     _check_epochs(tally, records, events)
     attempts = rows.all("SELECT run_id, epoch FROM attempts")
-    _check_dispatches(tally, schedules, records, attempts, lines, pruned)
+    parts = {record.id: _part(record, schedules, definitions) for record in records}
+    _check_dispatches(tally, parts, records, attempts, lines, pruned)
     check_steps(tally, definitions, records, attempts, lines)
     _check_promises(tally, {row[0] for row in schedules}, records, lines, pruned)
     _check_permits(tally, records, rows.all("SELECT scope, run_id FROM permits WHERE run_id IS NOT NULL"))
@@ -158,11 +159,18 @@ def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int |
     return tally
 
 
-def _record(row: Sequence[Any], definitions: Mapping[tuple[int, int], ScheduleDefinition]) -> Record:
+def _part(record: Record, schedules: Iterable[Any], definitions: Mapping[tuple[int, int], _Words]) -> tuple[str, str]:
+    """The name of its schedule, and the title of its step."""
+    steps = definitions[record.schedule_id, record.rev].get("steps")
+    name = next(row[1] for row in schedules if row[0] == record.schedule_id)
+    return name, steps[record.step - 1]["title"] if record.step else ""
+
+
+def _record(row: Sequence[Any], definitions: Mapping[tuple[int, int], _Words]) -> Record:
     found = Record(*row[:4], RunState(row[4]), *row[5:9], _json(row[9]), *row[10:], works=True)
     definition = definitions[found.schedule_id, found.rev]
-    whole = not found.step and bool(definition.steps)
-    return replace(found, works=not whole and found.reason != CARRIED_OVER and not definition.prompt)
+    whole = not found.step and "steps" in definition
+    return replace(found, works=not whole and found.reason != CARRIED_OVER and "prompt" not in definition)
 
 
 # -- every slot has exactly one record
@@ -184,7 +192,7 @@ def _check_slots(
             tally.slots += 1
     gone, taken_back = _pauses(events), _taken_back(events)
     for schedule_id, name, state, definition, cursor, due_at, _ in schedules:
-        beat = beat_of(decode(definition))
+        beat = beat_of(orjson.loads(definition)["trigger"])
         mine = by_schedule[schedule_id]
         live = any(record.state.live for record in mine)
         if state == "active" and due_at is None and not (beat is None and live):
@@ -252,7 +260,7 @@ def _taken_back(events: Iterable[Any]) -> dict[int, int]:
     back: dict[int, int] = {}
     newest: Counter[int] = Counter()
     for schedule_id, run_id, kind, at, _ in events:
-        if kind in (SHORTENED, WITHDRAWN):
+        if kind in _TAKEN_BACK:
             back[schedule_id] = at
         elif run_id is not None and run_id > newest[schedule_id]:
             newest[schedule_id] = run_id
@@ -291,12 +299,13 @@ def _check_ends(tally: Tally, records: list[Record], events: list[Any], settled:
     for _, run_id, kind, _, _ in events:
         if kind in _ENDS and run_id is not None:
             ends[run_id].append(_ENDS[kind])
+    held = {record.parent for record in records if record.state is RunState.HELD}
     for record in records:
         told = ends[record.id]
         expected = [] if record.state.live else [record.state]
         if told != expected and not (pruned and not told):
             tally.wrong(f"{record} has the ends {told}")
-        waits = record.state in _WAITS_FOR_A_PERSON or record.planned_at >= settled
+        waits = record.state in _WAITS_FOR_A_PERSON or record.id in held or record.planned_at >= settled
         if record.state.live and not waits:
             tally.add("unfinished", 1, f"{record}")
 
@@ -319,7 +328,12 @@ def _check_epochs(tally: Tally, records: list[Record], events: list[Any]) -> Non
 
 
 def _check_dispatches(
-    tally: Tally, schedules: list[Any], records: list[Record], attempts: list[Any], lines: Sequence[Line], pruned: bool
+    tally: Tally,
+    parts: Mapping[int, tuple[str, str]],
+    records: list[Record],
+    attempts: list[Any],
+    lines: Sequence[Line],
+    pruned: bool,
 ) -> None:
     begun = Counter((line["run"], line["epoch"]) for line in lines if line["kind"] == "begin")
     ended = {(line["run"], line["epoch"]) for line in lines if line["kind"] == "end"}
@@ -328,15 +342,13 @@ def _check_dispatches(
         tally.add("duplicated", times - 1, f"(run, epoch) {pair} was dispatched {times} times")
         if pair not in durable and not pruned:
             tally.wrong(f"(run, epoch) {pair} was dispatched, but there is no attempt")
-    definitions = {row[0]: decode(row[3]) for row in schedules}
     dispatches = Counter(run_id for run_id, _ in begun)
     for record in records:
-        definition = definitions[record.schedule_id]
-        definition = of_step(definition, record.step) if record.step else definition
         again = max(0, dispatches[record.id] - 1)
-        if again and not definition.retries:
-            what = "repeated" if definition.on_unknown == "retry" else "duplicated"
-            setattr(tally, what, getattr(tally, what) + again)
+        if parts[record.id] in ONCE:
+            tally.add("duplicated", again, f"{record} began {again + 1} times although it was to be held")
+        elif parts[record.id] not in RETRIED:
+            tally.repeated += again
         if record.works and record.state is RunState.SUCCEEDED and record.mark not in ended:
             tally.wrong(f"{record} succeeded, but its job never ended")
     # A step keeps its key in every round of its run.

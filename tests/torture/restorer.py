@@ -15,7 +15,6 @@ from stage import Orders
 from theatre import Process, Theatre
 
 from matins import Matins
-from matins.engine.keys import run_key
 
 _ENDS_OF_A_LIFE = 6
 _PATIENCE_S = 120
@@ -109,7 +108,7 @@ class Restorer:
         rows = Rows(self.theatre.stage.url)
         succeeded = rows.all(_DONE)
         rows.close()
-        never = [run for run, uid, slot in succeeded if run_key(uid, slot, None) not in done]
+        never = [run for run, uid, slot in succeeded if f"{uid}-{slot}" not in done]
         wrong += [f"runs {never[:9]} are called done and never were"] if never else []
         wrong += [f"key {key} stood for {found}" for key, found in slots.items() if len(found) > 1]
         return len(succeeded), [*wrong, *self._untold()]

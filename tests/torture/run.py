@@ -23,6 +23,7 @@ from agent_ledger import RUNS, check_agents
 from clockwork import Clockwork
 from director import LIVES, MOSTLY_STOPS, ON_A_FILE, WITH_AGENTS, WITHOUT_STOPS, Director
 from ledger import Rows, Tally, reckon
+from planted import FAULTS, FAULTS_SEEN_AS
 from power import LOSSES, Power
 from proxy import MODES, Network
 from restorer import Restorer
@@ -65,8 +66,7 @@ def main() -> int:
     bad = False
     for store in asked.store or ("sqlite", "postgres"):
         folder = Path(tempfile.mkdtemp(prefix=f"matins-torture-{store}-"))
-        # Without the check the faults that matter are the stops.
-        with _house(store, folder, _STAGES[:1] if asked.forget_epochs else _STAGES) as house:
+        with _house(store, folder, _STAGES[:1] if asked.planted else _STAGES) as house:
             show = Show(house, asked)
             try:
                 show.play()
@@ -75,12 +75,13 @@ def main() -> int:
                 raise
             finally:
                 show.kill_all()
-            line, wrong = show.reckoning(store)
+            line, wrong, missing = show.reckoning(store)
         print(json.dumps(line), flush=True)  # noqa: T201 - this is what the command is for
         print(f"{store}: {show.story()}", file=sys.stderr)  # noqa: T201
-        for note in wrong:
+        for note in wrong + missing:
             print(f"{store}: {note}", file=sys.stderr)  # noqa: T201
-        bad = bad or bool(wrong)
+        wrong += [] if asked.coarse else missing
+        bad = bad or (not line[FAULTS_SEEN_AS[asked.planted]] if asked.planted else bool(wrong))
         if wrong and asked.keep:
             print(f"{store}: kept in {folder}", file=sys.stderr)  # noqa: T201
         else:
@@ -94,11 +95,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=300, help="at least so many")
     parser.add_argument("--seconds", type=float, default=0, help="at least so long")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--forget-epochs", action="store_true", help="without the check that fences old workers off")
+    parser.add_argument("--planted", choices=sorted(FAULTS), default="", help="with a fault, which it is to notice")
     parser.add_argument(
         "--coarse",
         action="store_true",
-        help="try for a death in each function, not at each of its points, and do not insist on it",
+        help="try for a death in each function, not at each of its points; what was not reached is told, and not wrong",
     )
     parser.add_argument("--keep", action="store_true", help="keep the stores when something is wrong")
     return parser.parse_args()
@@ -140,7 +141,7 @@ class Show:
         self._clock: Clockwork | None = None
         self._restorer: Restorer | None = None
         self._scenes: Scenes | None = None
-        if not asked.forget_epochs:
+        if not asked.planted:
             clock, agents = self._directors["clock"], self._directors["agents"]
             agents.power = Power(agents.stage, f"{asked.seed} power")
             self._clock = Clockwork(clock.theatre, f"{asked.seed} clock")
@@ -158,8 +159,8 @@ class Show:
 
     def _director(self, stage: Stage) -> Director:
         main = stage.name == "main"
-        if self._asked.forget_epochs:
-            lives = MOSTLY_STOPS
+        if self._asked.planted:
+            lives = MOSTLY_STOPS if self._asked.planted == "no-epochs" else ("long",)
         elif main:
             lives = ON_A_FILE if stage.sqlite else LIVES
         else:
@@ -167,7 +168,7 @@ class Show:
         engines = 4 if main and not stage.sqlite else 1
         seed = f"{self._asked.seed} {stage.name}"
         director = Director(stage, self._cover, seed, engines=engines, clients=2 if main else 0, lives=lives)
-        director.forget_epochs = self._asked.forget_epochs
+        director.planted = self._asked.planted
         return director
 
     def kill_all(self) -> None:
@@ -228,12 +229,12 @@ class Show:
     def _pull_away(self, began: float) -> None:
         """Restart the server now and then, without a goodbye to anybody."""
         due = time.monotonic() - began > _RESTART_EVERY_S * (self._restarts + 1)
-        if self._restart is not None and due and not self._asked.forget_epochs:
+        if self._restart is not None and due and not self._asked.planted:
             self._restart()
             self._restarts += 1
 
     def _change_weather(self) -> None:
-        if self._network is not None and not self._asked.forget_epochs and time.monotonic() >= self._turn_at:
+        if self._network is not None and not self._asked.planted and time.monotonic() >= self._turn_at:
             self._network.turn(self._weather.choice(("well", *MODES)))
             self._turn_at = time.monotonic() + self._weather.uniform(0.2, _WEATHER_S)
 
@@ -244,14 +245,15 @@ class Show:
 
     def _insisted_on(self) -> list[str]:
         """What is still to be reached. A rare point is reached by chance, which a test must not depend on."""
-        if self._asked.forget_epochs:
+        if self._asked.planted:
             return []
         return self._missing_faults() if self._asked.coarse else self._missing()
 
     def _missing_faults(self) -> list[str]:
         if self._scenes is None or self._clock is None:
             # On a server an attempt that was followed may have had nothing left to write.
-            return [] if self._main.followed >= (2 if self._main.stage.sqlite else 5) else ["nobody was followed"]
+            enough = self._main.followed >= (2 if self._main.stage.sqlite else 5)
+            return [] if enough or self._asked.planted != "no-epochs" else ["nobody was followed"]
         power = self._directors["agents"].power
         missing = [f"two faults at once: {pair}" for pair in self._scenes.missing()]
         missing += [f"a power cut: {loss}" for loss in LOSSES if power is None or not power.cuts[loss]]
@@ -295,7 +297,8 @@ class Show:
             f"power cuts {dict(power.cuts) if power else 'none'}"
         )
 
-    def reckoning(self, store: str) -> tuple[dict[str, object], list[str]]:
+    def reckoning(self, store: str) -> tuple[dict[str, object], list[str], list[str]]:
+        """The counts, what is wrong, and what was not reached."""
         tallies = {name: self._reckoned(director) for name, director in self._directors.items()}
         line: dict[str, object] = {"store": store, "kills": self._kills(), "pauses": self._pauses()}
         line |= {count: sum(getattr(tally, count) for tally in tallies.values()) for count in _COUNTS}
@@ -304,15 +307,15 @@ class Show:
         wrong += [note for director in self._directors.values() for note in director.theatre.findings]
         if self._restorer is not None:
             wrong += [f"{_RESTORED}: {note}" for note in self._restorer.check()[1]]
+        missing = [f"not reached: {what}" for what in self._insisted_on()]
         if not sum(tally.steps for tally in tallies.values()):
-            wrong.append("there were no steps")
+            missing.append("there were no steps")
         if self._kills() < self._asked.kills:
-            wrong.append(f"not reached: {self._asked.kills} kills in {round(self._took[1])} s")
-        wrong += [f"there were no {what}" for what in ("kills", "pauses", "slots") if not line[what]]
-        wrong += [f"not reached: {what}" for what in self._insisted_on()]
-        if not self._asked.forget_epochs and not line["held"]:
-            wrong.append("no agent was ever held")
-        return line, wrong
+            missing.append(f"not reached: {self._asked.kills} kills in {round(self._took[1])} s")
+        missing += [f"there were no {what}" for what in ("kills", "pauses", "slots") if not line[what]]
+        if not self._asked.planted and not line["held"]:
+            missing.append("no agent was ever held")
+        return line, wrong, missing
 
     def _reckoned(self, director: Director) -> Tally:
         stage, name = director.stage, director.stage.name

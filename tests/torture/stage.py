@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from matins.runtime.clock import SystemClock
 
 LEASE_MS = 1_000
 BEAT_MS = 200
@@ -65,7 +62,8 @@ class Orders:
     passage: int = 1
     unless: frozenset[str] | None = None
     full_disk: bool = False
-    forget_epochs: bool = False
+    planted: str = ""
+    """The fault of Matins itself that it has, one of `planted.FAULTS`."""
     threads: int = 8
     stays_full: bool = False
     """Whether the disk is full until the end."""
@@ -75,13 +73,3 @@ class Orders:
     """Whether answers to commits are lost for a while."""
     life: str = ""
     """Which life it leads, or in which scene."""
-
-
-class SteppedClock(SystemClock):
-    """The system's clock, moved by what stands in a file."""
-
-    def __init__(self, offset: Path) -> None:
-        self._file = os.open(offset, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-    def now_ms(self) -> int:
-        return super().now_ms() + int(os.pread(self._file, 32, 0) or b"0")

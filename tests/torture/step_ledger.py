@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from diary import Line
 
-from matins.engine.steps import numbers_after
 from matins.model.run import RunState
-from matins.model.schedule import ScheduleDefinition
-from matins.runtime.step_changes import CARRIED_OVER
 
 if TYPE_CHECKING:
     from ledger import Record, Tally
+
+
+CARRIED_OVER = "carried_over"
+"""The reason of a step that succeeded in the run that this one repeats."""
 
 
 class _Times(NamedTuple):
@@ -26,7 +27,7 @@ class _Times(NamedTuple):
 
 def check_steps(
     tally: Tally,
-    definitions: Mapping[tuple[int, int], ScheduleDefinition],
+    definitions: Mapping[tuple[int, int], Mapping[str, Any]],
     records: Iterable[Record],
     attempts: Iterable[tuple[int, int]],
     lines: Sequence[Line],
@@ -41,11 +42,17 @@ def check_steps(
             _check_step(tally, record, by_id.get(record.parent), worked)
             rounds[record.parent][record.round or 0][record.step] = record
     for record in by_id.values():
-        steps = definitions[record.schedule_id, record.rev].steps
+        steps = definitions[record.schedule_id, record.rev].get("steps", ())
         if steps and record.parent is None:
             _check_whole(tally, record, rounds[record.id], len(steps), worked)
             for one in rounds[record.id].values():
-                _check_order(tally, one, numbers_after(steps), times)
+                _check_order(tally, one, _numbers_after(steps), times)
+
+
+def _numbers_after(steps: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """The numbers, from 1, of the steps that each waits for by title."""
+    numbers = {step["title"]: number for number, step in enumerate(steps, 1)}
+    return [[numbers[title] for title in step.get("after", ())] for step in steps]
 
 
 def _times(lines: Sequence[Line]) -> _Times:

@@ -19,11 +19,13 @@ from random import Random
 from typing import Any
 
 import client
+import planted
 from cast import AGENTS, CAST, FEW, LIMIT, LIMITED
 from diary import Diary
 from ledger import SCHEDULES, Rows
 from points import Points
-from stage import Orders, Stage, SteppedClock
+from stage import Orders, Stage
+from stepped_clock import SteppedClock
 
 from matins import Matins
 from matins.errors import Conflict, NotFound, StoreBusy, StoreUnavailable
@@ -68,8 +70,8 @@ def _live(stage: Stage, orders: Orders, diary: Diary) -> int:
     traced.trace(points)
     _trace_jobs(points)
     _count_refusals(diary)
-    if orders.forget_epochs:
-        traced.forget_epochs()
+    if orders.planted:
+        planted.FAULTS[orders.planted](traced)
     if (boot := orders.boot) is not None:
         proc.boot_id = lambda: boot
     try:

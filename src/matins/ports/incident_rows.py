@@ -16,8 +16,8 @@ class IncidentRows(Protocol):
         """Events of these types, and the successes of schedules that have an incident, in order."""
         ...
 
-    def open_incidents(self, schedule_id: int) -> list[IncidentRow]:
-        """Incidents that are not resolved, the oldest first."""
+    def open_incidents(self, schedule_ids: Iterable[int]) -> list[IncidentRow]:
+        """Incidents of these schedules that are not resolved, the oldest first."""
         ...
 
     def incident(self, incident_id: int) -> IncidentRow | None: ...

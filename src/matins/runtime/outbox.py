@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from enum import IntEnum
 from itertools import islice, zip_longest
 from queue import SimpleQueue
 from typing import NamedTuple, Protocol
@@ -50,6 +51,15 @@ class QueueReport(NamedTuple):
 
     queue: DeliveryQueue
     results: list[tuple[EventDelivery, DeliveryResult]]
+
+
+class _Moved(IntEnum):
+    """What a turn did."""
+
+    NOTHING = 0
+    INCIDENTS = 1
+    """It read a page of events for incidents, which nobody waits for."""
+    EVENTS = 2
 
 
 class Workers(Protocol):
@@ -118,10 +128,14 @@ class Outbox:
         if self._hurries or self._rev != policy_rev:
             self._soon.set()
 
-    def run_once(self, now: int, enough: Callable[[], bool] = lambda: False) -> int | None:
-        """Do all work that is due, or until it is enough, and return the time of the next retry."""
+    def run_once(
+        self, now: int, enough: Callable[[], bool] = lambda: False, rest: Callable[[float], object] | None = None
+    ) -> int | None:
+        """Do all work that is due, or until it is enough, and return the time of the next retry. After a page that only
+        incidents want, `rest` for as long as it took: fires need the store and the interpreter too."""
         while True:
             self._done += self._workers.drain()
+            began = self._clock.boot_ms()
             try:
                 moved, next_at = self._turn(now)
             except BaseException:
@@ -129,6 +143,8 @@ class Outbox:
                 raise
             if not moved or enough():
                 return next_at
+            if rest is not None and moved is _Moved.INCIDENTS:
+                rest((self._clock.boot_ms() - began + 1) / 1000)
 
     @property
     def _has_subscribers(self) -> bool:
@@ -137,9 +153,9 @@ class Outbox:
     @property
     def _hurries(self) -> bool:
         """Whether a subscriber wants events at once. Incidents are looked at within a second."""
-        return bool(self._listeners) or any(one.subscription.kind != "incident" for one in self._subscribers)
+        return bool(self._listeners) or any(_hurries(one) for one in self._subscribers)
 
-    def _turn(self, now: int) -> tuple[bool, int | None]:
+    def _turn(self, now: int) -> tuple[_Moved, int | None]:
         """Do one transaction; events are sent after it."""
         with self._store.transaction(now) as transaction:
             turn = Turn(transaction, self._catalog.policies(transaction), self._catalog, self._store.store_id, now)
@@ -158,7 +174,8 @@ class Outbox:
             next_at = min(
                 (at for subscriber in subscribers if (at := subscriber.next_at(turn)) is not None), default=None
             )
-        moved = any(sorted_some) or bool(self._done) or bool(queues)
+        hurried = any(found and _hurries(one) for one, found in zip(subscribers, sorted_some, strict=True))
+        moved = _Moved.EVENTS if hurried or self._done or queues else _Moved(any(sorted_some))
         self._done, self._under_way = [], going
         for queue in queues:
             self._workers.take(queue)
@@ -245,7 +262,7 @@ class Outbox:
         """Do a turn, and handle its errors. Returns the seconds until the next; None without subscribers."""
         now = self._clock.now_ms()
         try:
-            next_at = self.run_once(now, self._stopping.is_set)
+            next_at = self.run_once(now, self._stopping.is_set, self._stopping.wait)
         except StoreError as error:
             log.warning("The outbox cannot use the store: %s", error)
         except Exception:
@@ -257,6 +274,10 @@ class Outbox:
             delay = max_delay if next_at is None else max(0, min(next_at - now, max_delay))
             return delay / 1000 if self._has_subscribers else None
         return _RETRY_S
+
+
+def _hurries(subscriber: Subscriber) -> bool:
+    return not isinstance(subscriber, IncidentSubscriber)
 
 
 def _key(queue: DeliveryQueue) -> tuple[object, int]:

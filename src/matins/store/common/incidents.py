@@ -13,8 +13,8 @@ class IncidentQueries(Statements):
     def incident_events(self, after: int, upto: int, types: Iterable[str], limit: int) -> list[StoredEvent]:
         return self._rows(StoredEvent, "incident_events", after=after, upto=upto, types=self._texts(types), limit=limit)
 
-    def open_incidents(self, schedule_id: int) -> list[IncidentRow]:
-        return self._rows(IncidentRow, "open_incidents", schedule_id=schedule_id)
+    def open_incidents(self, schedule_ids: Iterable[int]) -> list[IncidentRow]:
+        return self._rows(IncidentRow, "open_incidents", ids=self._integers(schedule_ids))
 
     def incident(self, incident_id: int) -> IncidentRow | None:
         return self._row(IncidentRow, "incident", id=incident_id)

@@ -1,8 +1,3 @@
--- open_incidents: the open incidents of a schedule, the oldest first
-SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
-  next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
-FROM incidents WHERE schedule_id = :schedule_id AND resolved_at IS NULL ORDER BY id;
-
 -- incident: one incident
 SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
   next_at, acknowledged_at, acknowledged_by, resolved_at, resolution

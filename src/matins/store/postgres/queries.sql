@@ -406,6 +406,11 @@ SELECT approval_id, voter, vote, at, note, digest FROM votes WHERE approval_id =
 SELECT l.call_id, r.id, s.name AS schedule, r.state, r.reason FROM call_runs l JOIN runs r ON r.id = l.run_id
 JOIN schedules s ON s.id = r.schedule_id WHERE l.call_id = ANY(%(ids)b) ORDER BY r.id;
 
+-- open_incidents: the open incidents of these schedules, the oldest first
+SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
+  next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
+FROM incidents WHERE schedule_id = ANY(%(ids)b) AND resolved_at IS NULL ORDER BY id;
+
 -- incident_events: events that may change incidents, and the successes of schedules that have one
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > %(after)b AND id <= %(upto)b AND (
   type = ANY(%(types)b) OR (type = 'run.succeeded' AND schedule_id IN (

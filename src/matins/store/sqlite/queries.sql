@@ -324,6 +324,11 @@ ORDER BY v.at, v.voter;
 SELECT l.call_id, r.id, s.name AS schedule, r.state, r.reason FROM json_each(:ids) j JOIN call_runs l ON l.call_id = j.value
 JOIN runs r ON r.id = l.run_id JOIN schedules s ON s.id = r.schedule_id ORDER BY r.id;
 
+-- open_incidents: the open incidents of these schedules, the oldest first
+SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
+  next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
+FROM incidents WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND resolved_at IS NULL ORDER BY id;
+
 -- incident_events: events that may change incidents, and the successes of schedules that have one
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > :after AND id <= :upto AND (
   type IN (SELECT value FROM json_each(:types)) OR (type = 'run.succeeded' AND schedule_id IN (
