@@ -31,7 +31,7 @@ from matins.runtime.maintenance import Maintenance
 from matins.runtime.message_runs import emit
 from matins.runtime.placement import MissingEngines, Placement
 from matins.runtime.planner import Planner, mark_broken
-from matins.runtime.reaper import Reaper
+from matins.runtime.reaper import IsGone, Reaper
 from matins.runtime.replan import replan
 from matins.runtime.timers import Timers
 
@@ -94,6 +94,7 @@ class Engine:
     _clock_went_back = False
     _store_changed = False
     _offers: frozenset[str] = frozenset()
+    _is_gone: IsGone | None = None
 
     def __init__(
         self,
@@ -128,8 +129,15 @@ class Engine:
         """Runs that are claimed but not yet started. If the commit gives no answer, no other worker finds them."""
         self._clock_watch = ClockWatch(clock.now_ms(), clock.boot_ms())
 
-    def open(self, executor: Executor, identity: Mapping[str, Any], checks: Checks | None = None) -> None:
+    def open(
+        self,
+        executor: Executor,
+        identity: Mapping[str, Any],
+        checks: Checks | None = None,
+        is_gone: IsGone | None = None,
+    ) -> None:
         """Become a worker of this store, and take over the runs of dead workers."""
+        self._is_gone = is_gone
         self.executor = executor
         self.checks = checks or NoChecks()
         self._identity = identity
@@ -146,7 +154,7 @@ class Engine:
             self._clock_went_back |= ahead > MAX_STEP_BACK_MS or transaction.is_replanning()
         self.worker, self.fenced = worker, False
         self._offers = self.executor.offers()
-        self.reaper.open(worker, now, self.executor)
+        self.reaper.open(worker, now, self.executor, self._identity, self._is_gone)
         self._adopt()
 
     def _adopt(self) -> None:

@@ -6,9 +6,9 @@ import logging
 import os
 import select
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matins.errors import InvalidInput
 from matins.executors.processes import journal, proc
@@ -45,13 +45,28 @@ def open_private(folder: Path) -> RunFolder:
     return run_folder
 
 
-def evidence_in(folder: Path) -> dict[str, str]:
-    """What the evidence in a folder depends on: this boot of the machine, and the folder itself."""
+def evidence_in(folder: Path) -> dict[str, Any]:
+    """What the evidence in a folder depends on: this boot of the machine, and the folder itself. And what identifies
+    this process on it: pids have a meaning in their namespace only, and are used again."""
     run_folder = open_private(folder)
     try:
-        return {"boot": proc.kernel_boot_id(), "nonce": run_folder.nonce}
+        return {
+            "boot": proc.kernel_boot_id(),
+            "nonce": run_folder.nonce,
+            "namespace": proc.boot_id().partition(" ")[2],
+            "pid": os.getpid(),
+            "start": proc.start_of(os.getpid()),
+        }
     finally:
         run_folder.close()
+
+
+def is_gone(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the process with the other evidence has ended, and left its runs in the folder of this one. Where the
+    system does not say when a process began, and after a restart of the machine, nobody knows."""
+    same_place = all(own[name] == other.get(name) for name in ("boot", "nonce", "namespace"))
+    pid, start = other.get("pid"), other.get("start")
+    return same_place and bool(pid) and bool(start) and proc.find(pid, start) is None
 
 
 def find_outcome(run_folder: RunFolder, key: str, *, evident: bool = True) -> tuple[ProcessOutcome, Attached | None]:
