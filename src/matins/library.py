@@ -91,7 +91,7 @@ class Matins(TransactionApi):
         self._workdir = _folder_of(self._store, self._home)
         isolation = Isolation(self.places, probe_here)
         self._catalog = Catalog(workdir=self._workdir, out_of_reach=isolation.out_of_reach)
-        self._loader = ContextLoader(self._store, self._catalog, self.clock)
+        self._loader = ContextLoader(self._store, self._catalog, self.clock, self.settings.lease_ms)
         self._service = Service(self._store, self.clock, self._changed, self._workdir, self.jobs)
         self._service.local.state_folder = self.settings.state_folder
         self._service.local.isolation = isolation

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 import orjson
 
 from matins.errors import StoreError
-from matins.model.rows import ScopeRow
+from matins.model.rows import NewEvent, ScopeRow
 from matins.model.run import RunState
 from matins.ports import Clock, RunRows, Store, Transaction
 from matins.runtime import recorder
@@ -29,7 +29,7 @@ from matins.runtime.dispatcher import Dispatcher, release
 from matins.runtime.lineage import Lineage
 from matins.runtime.maintenance import Maintenance
 from matins.runtime.message_runs import emit
-from matins.runtime.placement import MissingEngines, Placement
+from matins.runtime.placement import MissingEngines, Placement, trouble_of
 from matins.runtime.planner import Planner, mark_broken
 from matins.runtime.reaper import IsGone, Reaper
 from matins.runtime.replan import replan
@@ -170,6 +170,7 @@ class Engine:
             release(transaction, self._still_ours(transaction, self._uncertain), now)
             if not self.unfinished() and not transaction.started(self.worker, mine=True):
                 transaction.stop_worker(self.worker, now)
+            self._report_trouble(transaction, trouble_of(self._offers), None, now)
         self._lineage.note()
         self.store.checkpoint()
 
@@ -245,6 +246,7 @@ class Engine:
             offers = self.executor.offers()
             if offers != self._offers:  # a job was registered, or a program installed
                 transaction.set_offers(self.worker, _offers_text(offers))
+                self._report_trouble(transaction, trouble_of(self._offers), trouble_of(offers), now)
             if self.accepting and not self.fenced:
                 if limits and (self._ended or self._released):
                     limits = transaction.limits()  # ended runs released permits
@@ -258,6 +260,13 @@ class Engine:
         if transaction.events:
             self.wrote_events(self.clearance.policies.rev)
         return start, next_at
+
+    def _report_trouble(self, transaction: Transaction, before: str | None, reason: str | None, now: int) -> None:
+        """Report that this machine cannot start agents any more, or can again."""
+        if before != reason:
+            data = {"host": self._identity.get("host"), "worker": self.worker, "reason": reason or before}
+            kind = "engine.cannot_start" if reason else "engine.can_start"
+            transaction.events.append(NewEvent(now, kind, None, None, data))
 
     def _record(self, transaction: Transaction, now: int, *, limited: frozenset[str]) -> int:
         """Record ended, checked, held and released runs. Returns the number of outcomes that came too late."""

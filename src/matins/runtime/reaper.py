@@ -14,6 +14,7 @@ from matins.ports import Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, Executor, Mark
 from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.placement import trouble_of
 from matins.runtime.run_change import event_type
 from matins.runtime.run_changes import end_unreadable
 from matins.runtime.run_keys import key_at_claim
@@ -139,16 +140,20 @@ class Reaper:
         return boot - since > self._lease
 
     def _stop_workers(self, transaction: Transaction, dead: set[int], now: int) -> None:
-        here = {worker.id for worker in transaction.workers() if self._is_here(_parsed(worker.identity))}
+        rows = {worker.id: worker for worker in transaction.workers()} if dead else {}
+        here = {number for number, row in rows.items() if self._is_here(_parsed(row.identity))}
         for worker in sorted(dead):
             if not transaction.stop_worker(worker, now):
                 continue  # another reaper was faster
+            if worker in rows:
+                end_trouble(transaction, rows[worker], now)
             self._recover(transaction, transaction.started(worker, mine=True), now, here=worker in here)
 
     def _is_here(self, identity: Mapping[str, Any]) -> bool:
-        """Whether the journals of a worker are in the folder of this one, by its nonce: containers may share the name
-        of a host, and two engines of one host have folders of their own."""
-        return identity.get("host") == socket.gethostname() and identity.get("nonce") == self._nonce
+        """Whether the journals of a worker are in the folder of this one. Where several engines run, by its nonce:
+        containers may share the name of a host, and two engines of one host have folders of their own."""
+        is_ours = not self._store.shared or identity.get("nonce") == self._nonce
+        return is_ours and identity.get("host") == socket.gethostname()
 
     def _recover(self, transaction: Transaction, rows: list[StartedRun], now: int, *, here: bool = True) -> None:
         compiled = self._catalog.compiled(transaction, {row.key for row in rows})
@@ -182,6 +187,14 @@ class Reaper:
         )
         self._adopted.append(attempt)
         return True
+
+
+def end_trouble(transaction: Transaction, worker: WorkerRow, now: int) -> None:
+    """Report the end of what an engine reported about its machine: the engine has ended."""
+    reason = trouble_of(orjson.loads(worker.offers))
+    if reason is not None:
+        data = {"host": _parsed(worker.identity).get("host"), "worker": worker.id, "reason": reason, "stopped": True}
+        transaction.events.append(NewEvent(now, "engine.can_start", None, None, data))
 
 
 def _parsed(identity: str) -> Mapping[str, Any]:

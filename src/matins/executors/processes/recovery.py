@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import select
@@ -23,6 +24,10 @@ _EXIT_TIMEOUT_MS = 1_000
 _MAX_ROUNDS = 50
 """A tree that forks faster than it is found must not keep the caller; it is tried again."""
 log = logging.getLogger("matins")
+_OF_MACHINE = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
+)
+"""No space or inodes, a disk that fails or takes nothing, no memory, processes or files left."""
 
 
 class Attached(NamedTuple):
@@ -67,6 +72,11 @@ def is_gone(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     same_place = all(own[name] == other.get(name) for name in ("boot", "nonce", "namespace"))
     pid, start = other.get("pid"), other.get("start")
     return same_place and bool(pid) and bool(start) and proc.find(pid, start) is None
+
+
+def machine_error(number: int | None) -> str | None:
+    """The text of this errno, if it is a reason of the machine: another one could have started the run."""
+    return os.strerror(number) if number in _OF_MACHINE else None
 
 
 def find_outcome(run_folder: RunFolder, key: str, *, evident: bool = True) -> tuple[ProcessOutcome, Attached | None]:
@@ -182,7 +192,9 @@ def outcome_from(run_folder: RunFolder, key: str, records: list[Record]) -> Proc
 
 def outcome_from_last(run_folder: RunFolder, key: str, last: Record) -> ProcessOutcome:
     if "failed" in last:
-        return with_paths(run_folder, key, ProcessOutcome("never_started", ended_at=last["at"], error=last["failed"]))
+        reason = machine_error(last.get("errno"))
+        outcome = ProcessOutcome("never_started", ended_at=last["at"], error=last["failed"], machine_error=reason)
+        return with_paths(run_folder, key, outcome)
     max_rss_kb, user_ms, system_ms = last["usage"]
     stdout_bytes, stderr_bytes = last["bytes"]
     outcome = ProcessOutcome(
