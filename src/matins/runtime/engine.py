@@ -178,6 +178,11 @@ class Engine:
         """Release runs that were claimed and have not started: another worker may claim them."""
         self._released += self.executor.withdraw(everything=True)
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last turn failed."""
+        return self._failures > 0
+
     def unfinished(self) -> int:
         """The number of runs of this worker that have not ended, or whose end is not yet recorded."""
         return self.executor.running() + len(self._ended) + len(self._released)

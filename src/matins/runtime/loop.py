@@ -118,10 +118,12 @@ class Loop:
         engine = self.engine
         while engine.unfinished() > unresponsive and engine.clock.boot_ms() < deadline:
             self._awake = False
-            engine.run_once()
+            delay = engine.run_once()
             if engine.unfinished() > unresponsive:
+                # Without a store each turn fails, and says so: then it is tried as seldom as while running.
+                pause = min(delay, max(0, deadline - engine.clock.boot_ms())) / 1000 if engine.is_failing else 0
                 with suppress(Empty):
-                    self._inbox.get(timeout=_STOP_POLL_S)
+                    self._inbox.get(timeout=max(pause, _STOP_POLL_S))
 
     def _fence(self, fenced: bool) -> None:
         changed = fenced != self.engine.fenced
