@@ -132,8 +132,7 @@ def test_b9_runs_of_a_machine_without_inodes_are_left_to_others(
         sick.next()
         until(lambda: events(matins, "engine.can_start"))
         assert not [one for one in matins.system.doctor() if one.what.startswith("engine on")]
-        until(lambda: not [one for one in matins.incidents.list(state="open") if one.kind == "engine"])
-        matins.stop()
+        until(lambda: not [one for one in matins.incidents.list() if one.kind == "engine"])
 
 
 @pytest.fixture
