@@ -113,7 +113,7 @@ def test_b9_agents_of_an_engine_that_lives_stay_with_it_until_it_ends(
 def test_a_process_is_gone_only_where_its_pid_has_a_meaning(tmp_path: Path) -> None:
     """B9: containers share a name and a kernel, and have pids of their own; pids are used again"""
     own = evidence_in(tmp_path)
-    with subprocess.Popen(["sleep", "60"]) as living:
+    with subprocess.Popen(["sleep", "5"]) as living:
         other = {**own, "pid": living.pid, "start": own["start"]}
         assert is_gone(own, other), "its pid belongs to another process now"
         assert not is_gone(own, own)

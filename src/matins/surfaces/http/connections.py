@@ -23,7 +23,7 @@ _PROBLEM = (
     b'{"type":"about:blank","title":"Service Unavailable","status":503,"code":"too_many_connections",'
     b'"detail":"Matins has too many connections.","hint":"Try again in a second."}'
 )
-_REFUSAL = (
+REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
     b"Content-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%b"
 ) % (len(_PROBLEM), _PROBLEM)
@@ -83,7 +83,7 @@ class LimitedListener(socket.socket):
             return connection, address
         with connection, suppress(OSError):
             connection.setblocking(False)
-            connection.send(_REFUSAL)
+            connection.send(REFUSAL)
         raise ConnectionAbortedError  # asyncio goes on with its other work, and accepts again
 
 
