@@ -18,7 +18,7 @@ up: .venv/run  ## start Matins with a demonstration: an agent wakes, a run waits
 	@exec $(BIN)/matins --home $(DEMO) demo
 
 # Beside tests that wait for much: pyright takes half a minute of one core. What it says follows the tests.
-test: style .venv/browser  ## everything that must hold before a change lands
+test: style .venv/browser .venv/pooler  ## everything that must hold before a change lands
 	@echo "$(BIN)/pytest -n auto --dist worksteal, and types and layers beside it"
 	@$(MAKE) --no-print-directory types > .venv/types.log 2>&1 & types=$$!; \
 	  $(BIN)/pytest -n auto --dist worksteal; tests=$$?; \
@@ -111,6 +111,12 @@ clean:  ## remove what the other targets made
 	@command -v "$${MATINS_CHROMIUM:-chromium}" > /dev/null || command -v chromium-browser > /dev/null || \
 	  { apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core > /dev/null; } || \
 	  { echo "The page's tests need Chromium: install it, or name a browser: make MATINS_CHROMIUM=/path test"; exit 1; }
+	@touch $@
+# The tests of the stores have a real pooler before PostgreSQL.
+.venv/pooler: .venv/test
+	@PATH="$$PATH:/usr/sbin" command -v pgbouncer > /dev/null || \
+	  { apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends pgbouncer > /dev/null; } || \
+	  { echo "The tests of the stores need PgBouncer: as root, 'apt-get install pgbouncer' brings it"; exit 1; }
 	@touch $@
 .venv-bench-cron/installed .venv-bench-durable/installed .venv-bench-apscheduler4/installed: .venv-bench-%/installed: .venv-bench-%/bin/python pyproject.toml
 	.venv-bench-$*/bin/python -m pip install --quiet --editable ".[bench-$*]"

@@ -35,9 +35,13 @@ what is `allowed`, and a `hint`: what to do or type. A hint with settings is an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOVED = "Put it back. If you did not move it, an agent may have: look before you restart."
 """The hint on a file or directory that is no longer where this process found it."""
@@ -237,3 +241,13 @@ class SchedulerShutdownError(MatinsError):
         )
         self.timed_out = True
         self.running_job_count = running_job_count
+
+
+@contextmanager
+def unwritable(path: Path) -> Generator[None]:
+    """Translate what the system says about a file that cannot be written, as on a disk that is read-only or full."""
+    try:
+        yield
+    except OSError as error:
+        hint = f"Check the disk and the owner: df {path.parent}; ls -ld {path.parent}. Or name another place."
+        raise StoreUnavailable(f"{path} cannot be written: {error.strerror}.", hint=hint) from error

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -26,7 +26,7 @@ from matins.executors.deliveries import senders
 from matins.executors.factory import ExecutorFactory
 from matins.executors.isolation import Isolation, Places, own_folders
 from matins.executors.processes.probing import probe_here
-from matins.executors.processes.recovery import evidence_in
+from matins.executors.processes.recovery import evidence_in, is_gone
 from matins.executors.processes.shared import SharedSupervisor
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.python import Job
@@ -92,7 +92,7 @@ class Matins(TransactionApi):
         self._workdir = _folder_of(self._store, self._home)
         isolation = Isolation(self.places, probe_here)
         self._catalog = Catalog(workdir=self._workdir, out_of_reach=isolation.out_of_reach)
-        self._loader = ContextLoader(self._store, self._catalog, self.clock)
+        self._loader = ContextLoader(self._store, self._catalog, self.clock, self.settings.lease_ms)
         self._service = Service(self._store, self.clock, self._changed, self._workdir, self.jobs)
         self._service.local.state_folder = self.settings.state_folder
         self._service.local.isolation = isolation
@@ -279,7 +279,8 @@ class Matins(TransactionApi):
     def _begin(self, loop: Loop, engine: Engine) -> None:
         path = self._store.socket_path()
         executor = self._executors.router(loop.wake, self.settings.threads, self.url, self._program_loop)
-        loop.start(executor, self._executors.checks(CheckExecutor, loop.wake), evidence_in(self._state_folder))
+        evidence = evidence_in(self._state_folder)
+        loop.start(executor, self._executors.checks(CheckExecutor, loop.wake), evidence, partial(is_gone, evidence))
         self.outbox.start()
         self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._loader.policies).start()
         if path is not None:

@@ -14,8 +14,8 @@ from standin_path import standin_path
 
 
 class Office:
-    def __init__(self, url: str) -> None:
-        self.matins = Matins(url)
+    def __init__(self, url: str, **words: Any) -> None:
+        self.matins = Matins(url, **words)
         self._ended = threading.Condition()
         self.matins.subscribe(self._look)
 

@@ -19,6 +19,7 @@ import matins
 from matins import errors
 from matins.errors import Conflict, InvalidInput, MatinsError, NotAllowed, NotFound, Stale, StoreUnavailable
 from matins.surfaces.client import Client
+from matins.surfaces.http.connections import REFUSAL
 
 Answer = Callable[[str], bytes]
 
@@ -140,6 +141,14 @@ def test_a_server_that_is_not_matins(scripted: Callable[..., Scripted], body: by
     server = scripted(said(body, "502 Bad Gateway"))
     with Client(server.url) as client, pytest.raises(StoreUnavailable, match="not as Matins does"):
         client.system.stats()
+
+
+def test_a_refused_connection_is_told_as_the_daemon_says_it(scripted: Callable[..., Scripted]) -> None:
+    """B1: it called the daemon's own answer that of another program"""
+    server = scripted(REFUSAL)
+    with Client(server.url) as client, pytest.raises(StoreUnavailable, match="has too many connections") as caught:
+        client.system.stats()
+    assert caught.value.hint == "Try again in a second."
 
 
 def test_names_are_quoted_in_the_path(scripted: Callable[..., Scripted]) -> None:

@@ -51,6 +51,8 @@ _KINDS = (
     EventKind("run.ready", "A run passed all gates and is ready to start."),
     EventKind("reputation.attested", "A job computed the score of an agent, and its digest.", of_jobs=True),
     EventKind("run.no_engine", "Runs wait for a job or a runner that no running engine has."),
+    EventKind("engine.cannot_start", "The machine of an engine cannot start agents, and leaves them to other engines."),
+    EventKind("engine.can_start", "The machine of an engine can start agents again, or the engine has stopped."),
     EventKind("run.started", "An attempt of a run started."),
     EventKind("run.thread_assigned", "A run was assigned to a conversation, new or continued."),
     EventKind("run.adopted", "A run continues under a new worker because its worker is gone."),

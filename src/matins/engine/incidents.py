@@ -23,8 +23,8 @@ GROUPING_MS = 60_000
 """How long missed slots are gathered over schedules into one message."""
 MAX_NEW_PER_HOUR = 3
 """How many different errors of a schedule are told in an hour. Others are folded into the next reminder."""
-_REMINDED: frozenset[str] = frozenset(["failed", "budget", "held", "broken", "undelivered"])
-_STANDING: frozenset[str] = frozenset(["held", "broken"])
+_REMINDED: frozenset[str] = frozenset(["failed", "budget", "held", "broken", "undelivered", "engine"])
+_STANDING: frozenset[str] = frozenset(["held", "broken", "engine"])
 """Kinds that last until a person acts: they are reminded of although nothing new happened."""
 _MAX_SIGNATURE_LENGTH = 200
 _MAX_SCHEDULES = 200
@@ -127,6 +127,12 @@ def _undelivered(event: StoredEvent, data: Data) -> Trouble | None:
     return Trouble("undelivered", name, summary, error, NO_SCHEDULE, details)
 
 
+def _cannot_start(event: StoredEvent, data: Data) -> Trouble:
+    host = str(data.get("host"))
+    summary = Sentence(f"{host} cannot start agents, and leaves them to other engines.", data.get("reason"))
+    return Trouble("engine", host, summary, None, NO_SCHEDULE, {"host": host})
+
+
 _TROUBLES: Mapping[str, Callable[[StoredEvent, Data], Trouble | None]] = {
     "run.failed": _failed,
     "run.unknown": _failed,
@@ -142,6 +148,7 @@ _TROUBLES: Mapping[str, Callable[[StoredEvent, Data], Trouble | None]] = {
     "approval.requested": _approval,
     DISCARDED: _undelivered,
     "subscription.paused": _undelivered,
+    "engine.cannot_start": _cannot_start,
 }
 
 
@@ -190,6 +197,8 @@ def _resolution_without_schedule(event: StoredEvent, data: Data, incident: Incid
     kind, signature = incident.kind, incident.signature
     if kind == "limit" and event.type in ("throttle.ended", "throttle.deleted"):
         return "ended" if signature == f"provider {data.get('provider')}" else None
+    if kind == "engine" and event.type == "engine.can_start":
+        return "ended" if signature == str(data.get("host")) else None
     if kind == "undelivered" and event.type in ("policy.set", "policy.deleted") and data.get("kind") == "destination":
         return "changed" if signature == data.get("name") else None
     return None
@@ -197,7 +206,7 @@ def _resolution_without_schedule(event: StoredEvent, data: Data, incident: Incid
 
 _ENDING = frozenset(
     ["schedule.deleted", "schedule.resumed", "schedule.updated", "run.cancelled", "run.retrying", "run.adopted",
-     "throttle.ended", "throttle.deleted", "policy.set", "policy.deleted"]
+     "throttle.ended", "throttle.deleted", "policy.set", "policy.deleted", "engine.can_start"]
 )  # fmt: skip
 EVENT_TYPES = frozenset(_TROUBLES) | _ENDING | _DECIDED
 """The events that may change incidents, beside `run.succeeded` of schedules that have one."""

@@ -119,6 +119,7 @@ _TITLES: Mapping[str, Callable[[IncidentRow, str], str]] = {
     "limit": lambda incident, name: f'⌛ Provider "{orjson.loads(incident.details)["provider"]}" limits its requests',
     "approval": lambda incident, name: f"? {name} needs approval",
     "undelivered": lambda incident, name: f'✗ Messages do not arrive at "{incident.signature}"',
+    "engine": lambda incident, name: f"✗ {incident.signature} cannot start agents",
 }
 
 
@@ -179,6 +180,8 @@ def _commands(incident: IncidentRow, name: str) -> tuple[str, ...]:
             return ("matins throttles",)
         case "undelivered":
             return (f"matins notify test {shlex.quote(incident.signature)}",)
+        case "engine":
+            return "matins doctor", acknowledge
         case "budget":
             return f"matins why {quoted}", "matins budgets"
         case _:

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -13,9 +14,11 @@ from matins.errors import StoreUnavailable
 from matins.executors.commands import Commands
 from matins.executors.conclusions import conclude, not_started, usage_by
 from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
+from matins.executors.fitness import Fitness
 from matins.executors.isolation import Isolation, Places
-from matins.executors.preparation import Preparation, Prepared, has_program
+from matins.executors.preparation import NoFolder, Preparation, Prepared, has_program
 from matins.executors.processes.launch import ProcessOutcome
+from matins.executors.processes.recovery import machine_error
 from matins.executors.processes.shared import SharedSupervisor
 from matins.executors.registry import JobRegistry
 from matins.executors.reports import unreadable, with_report
@@ -27,6 +30,7 @@ from matins.model.run import Outcome
 from matins.net.outbound import HttpClient, Resolve
 from matins.ports import Clock
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
+from matins.runtime.placement import NO_FOLDER
 from matins.runtime.run_context import ContextLoader
 from matins.runtime.thread_queue import drained
 
@@ -36,6 +40,8 @@ _THREADS = 4
 _LOOK_AGAIN_MS = 5_000
 _MAX_WAIT_MS = 10_000
 """An attempt that waits longer is released: another engine may have capacity."""
+_NO_FOLDER_MS = 5_000
+"""How long a run whose folder is missing here is left to other engines."""
 _CANCELLED = Outcome(False, error="the run was cancelled before it started", cancelled=True)
 _LOST = Outcome(False, error="the worker ended during the call, and the outcome is unknown", lost=True)
 
@@ -76,6 +82,8 @@ class AgentExecutor:
         self._runners = runners
         self._offers: frozenset[str] = frozenset()
         self._look_again_at = 0
+        self.fitness = Fitness(clock)
+        self._missing_folders: frozenset[str] = frozenset()
         isolation = Isolation(places, lambda: supervisor().probe())
         self._preparation = Preparation(
             runners, clock, loader, workdir, isolation, Commands(supervisor), url, jobs or JobRegistry()
@@ -161,7 +169,7 @@ class AgentExecutor:
         return done
 
     def capacity(self, *, for_agents: bool = False) -> int:
-        return MAX_CONCURRENT - self.running()
+        return 0 if self.fitness.reason is not None else MAX_CONCURRENT - self.running()
 
     def running(self) -> int:
         return len(self._active) + len(self._waiting)
@@ -173,12 +181,17 @@ class AgentExecutor:
         return bool(self._active)
 
     def offers(self) -> frozenset[str]:
-        """`runner:NAME` of those whose program is on PATH, looked up again every few seconds."""
+        """`runner:NAME` of those whose program is on PATH, looked up again every few seconds; and what is missing on
+        this machine."""
+        if self.fitness.is_test_due():
+            self._tasks.put(self._test_machine)
         boot = self._clock.boot_ms()
         if boot >= self._look_again_at:
             self._look_again_at = boot + _LOOK_AGAIN_MS
             self._offers = frozenset(f"runner:{name}" for name, runner in self._runners.items() if has_program(runner))
-        return self._offers
+            self._missing_folders = frozenset(folder for folder in self._missing_folders if not Path(folder).is_dir())
+        missing = (f"{NO_FOLDER}{folder}" for folder in self._missing_folders)
+        return self._offers.union(missing, self.fitness.offers())
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         released = drained(self._released)
@@ -230,8 +243,34 @@ class AgentExecutor:
             self._started.pop(attempt.mark, None)
             self._release(attempt)
         except Exception as error:
-            self._started.pop(attempt.mark, None)
-            self._end(attempt, not_started(attempt, error))
+            started = self._started.pop(attempt.mark, None)
+            if isinstance(error, OSError) and (reason := machine_error(error.errno)) is not None:
+                self._leave(attempt, started, reason)
+            elif isinstance(error, NoFolder) and self._others_may_have(str(error.value), attempt):
+                self._release(attempt._replace(not_before=self._clock.now_ms() + _NO_FOLDER_MS))
+            else:
+                self._end(attempt, not_started(attempt, error))
+
+    def _leave(self, attempt: Attempt, started: StartedAttempt | None, reason: str) -> None:
+        """Leave a run to other engines, because this machine cannot start it."""
+        supervisor, folders = self._supervisor.started, set[str]()
+        if supervisor is not None:
+            folders.add(supervisor.files.folder)
+        if isinstance(started, Prepared):
+            folders.add(started.call.workdir)
+            if started.held_item is not None:  # no run works on the item now
+                started.held_item.report(Outcome(False, cancelled=True), self._clock)
+        self.fitness.fail(reason, folders)
+        self._release(attempt)
+
+    def _test_machine(self) -> None:
+        self.fitness.test()
+        self._wake()
+
+    def _others_may_have(self, folder: str, attempt: Attempt) -> bool:
+        """Whether another engine has not said that it misses the folder too. This one says so from now on."""
+        self._missing_folders |= {folder}
+        return any(f"{NO_FOLDER}{folder}" not in offers for offers in self._loader.offers_of_others(attempt))
 
     def _launch(self, prepared: Prepared) -> None:
         mark, runner = prepared.attempt.mark, prepared.runner
@@ -306,6 +345,9 @@ class AgentExecutor:
         self._spending_watch.watch(started.attempt, started.reader(), usage_by(started))
 
     def _finish(self, started: StartedAttempt, process: ProcessOutcome) -> None:
+        if process.machine_error is not None:
+            self._leave(started.attempt, started, process.machine_error)
+            return
         if isinstance(started, UnreadAttempt):
             started = self._recall(started.attempt)
         if isinstance(started, UnreadAttempt) and isinstance(started.error, StoreUnavailable):

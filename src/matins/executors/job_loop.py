@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 GONE = "the event loop of the program has ended"
+_CLEAN_UP_S = 5
 
 
 class JobLoop:
@@ -48,4 +49,14 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
+        _cancel_tasks(loop)
         loop.close()
+
+
+def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Let jobs that still run clean up. Nobody asks for their outcome any more."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.wait(tasks, timeout=_CLEAN_UP_S))

@@ -125,7 +125,7 @@ class Preparation:
         held_item = self._claim_item(attempt, context)
         try:
             return self._build(attempt, context, agent, runner, held_item)
-        except (MatinsError, NoWork):
+        except (MatinsError, NoWork, OSError):
             if held_item is not None:  # no run will work on the item
                 held_item.report(Outcome(False, cancelled=True), self._clock)
             raise
@@ -396,9 +396,13 @@ def _new_session(attempt: Attempt) -> str:
     return str(uuid.uuid5(_SESSIONS, f"{attempt.run_id}-{attempt.epoch}"))
 
 
+class NoFolder(InvalidInput):
+    """The folder of an agent is missing on this machine."""
+
+
 def check_workdir(folder: str) -> None:
     if not Path(folder).is_dir():
-        raise InvalidInput(f"{folder} is not a folder.", value=folder, field="workdir", hint=f"mkdir -p {folder}")
+        raise NoFolder(f"{folder} is not a folder.", value=folder, field="workdir", hint=f"mkdir -p {folder}")
 
 
 def has_program(runner: AnyRunner) -> bool:

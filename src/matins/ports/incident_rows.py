@@ -16,6 +16,10 @@ class IncidentRows(Protocol):
         """Events of these types, and the successes of schedules that have an incident, in order."""
         ...
 
+    def nth_event(self, after: int, number: int) -> int | None:
+        """The id of the so-manyth event after this one; None if there are fewer."""
+        ...
+
     def open_incidents(self, schedule_ids: Iterable[int]) -> list[IncidentRow]:
         """Incidents of these schedules that are not resolved, the oldest first."""
         ...

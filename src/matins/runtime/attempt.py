@@ -31,6 +31,8 @@ class Attempt(NamedTuple):
     compiled: CompiledSchedule
     stored_key: str | None = None
     """The key of a manual run or of a step; None: it follows from the slot."""
+    not_before: int | None = None
+    """Of an attempt that is released: when the run may be claimed again; None: now."""
 
     @property
     def key(self) -> str:

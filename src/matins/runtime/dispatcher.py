@@ -120,7 +120,7 @@ class Dispatcher:
 
 def release(transaction: Transaction, attempts: list[Attempt], now: int) -> None:
     """Release runs that were claimed but not started: another worker may claim them."""
-    released = transaction.release([Release(attempt.run_id, attempt.epoch, now) for attempt in attempts])
+    released = transaction.release([Release(*one.mark, one.not_before or now) for one in attempts])
     transaction.release_permits(released)
     spending.release(transaction, released)
     again = [

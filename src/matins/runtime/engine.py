@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 import orjson
 
 from matins.errors import StoreError
-from matins.model.rows import ScopeRow
+from matins.model.rows import NewEvent, ScopeRow
 from matins.model.run import RunState
 from matins.ports import Clock, RunRows, Store, Transaction
 from matins.runtime import recorder
@@ -29,9 +29,9 @@ from matins.runtime.dispatcher import Dispatcher, release
 from matins.runtime.lineage import Lineage
 from matins.runtime.maintenance import Maintenance
 from matins.runtime.message_runs import emit
-from matins.runtime.placement import MissingEngines, Placement
+from matins.runtime.placement import MissingEngines, Placement, trouble_of
 from matins.runtime.planner import Planner, mark_broken
-from matins.runtime.reaper import Reaper
+from matins.runtime.reaper import IsGone, Reaper
 from matins.runtime.replan import replan
 from matins.runtime.timers import Timers
 
@@ -94,6 +94,7 @@ class Engine:
     _clock_went_back = False
     _store_changed = False
     _offers: frozenset[str] = frozenset()
+    _is_gone: IsGone | None = None
 
     def __init__(
         self,
@@ -128,8 +129,15 @@ class Engine:
         """Runs that are claimed but not yet started. If the commit gives no answer, no other worker finds them."""
         self._clock_watch = ClockWatch(clock.now_ms(), clock.boot_ms())
 
-    def open(self, executor: Executor, identity: Mapping[str, Any], checks: Checks | None = None) -> None:
+    def open(
+        self,
+        executor: Executor,
+        identity: Mapping[str, Any],
+        checks: Checks | None = None,
+        is_gone: IsGone | None = None,
+    ) -> None:
         """Become a worker of this store, and take over the runs of dead workers."""
+        self._is_gone = is_gone
         self.executor = executor
         self.checks = checks or NoChecks()
         self._identity = identity
@@ -146,7 +154,7 @@ class Engine:
             self._clock_went_back |= ahead > MAX_STEP_BACK_MS or transaction.is_replanning()
         self.worker, self.fenced = worker, False
         self._offers = self.executor.offers()
-        self.reaper.open(worker, now, self.executor)
+        self.reaper.open(worker, now, self.executor, self._identity, self._is_gone)
         self._adopt()
 
     def _adopt(self) -> None:
@@ -162,12 +170,18 @@ class Engine:
             release(transaction, self._still_ours(transaction, self._uncertain), now)
             if not self.unfinished() and not transaction.started(self.worker, mine=True):
                 transaction.stop_worker(self.worker, now)
+            self._report_trouble(transaction, trouble_of(self._offers), None, now)
         self._lineage.note()
         self.store.checkpoint()
 
     def release_unstarted(self) -> None:
         """Release runs that were claimed and have not started: another worker may claim them."""
         self._released += self.executor.withdraw(everything=True)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last turn failed."""
+        return self._failures > 0
 
     def unfinished(self) -> int:
         """The number of runs of this worker that have not ended, or whose end is not yet recorded."""
@@ -237,6 +251,7 @@ class Engine:
             offers = self.executor.offers()
             if offers != self._offers:  # a job was registered, or a program installed
                 transaction.set_offers(self.worker, _offers_text(offers))
+                self._report_trouble(transaction, trouble_of(self._offers), trouble_of(offers), now)
             if self.accepting and not self.fenced:
                 if limits and (self._ended or self._released):
                     limits = transaction.limits()  # ended runs released permits
@@ -250,6 +265,13 @@ class Engine:
         if transaction.events:
             self.wrote_events(self.clearance.policies.rev)
         return start, next_at
+
+    def _report_trouble(self, transaction: Transaction, before: str | None, reason: str | None, now: int) -> None:
+        """Report that this machine cannot start agents any more, or can again."""
+        if before != reason:
+            data = {"host": self._identity.get("host"), "worker": self.worker, "reason": reason or before}
+            kind = "engine.cannot_start" if reason else "engine.can_start"
+            transaction.events.append(NewEvent(now, kind, None, None, data))
 
     def _record(self, transaction: Transaction, now: int, *, limited: frozenset[str]) -> int:
         """Record ended, checked, held and released runs. Returns the number of outcomes that came too late."""

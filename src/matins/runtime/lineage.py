@@ -5,8 +5,10 @@ A file beside the journals has the last event that was committed on this machine
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
+import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +21,8 @@ from matins.ports import HistoryRows, Store
 log = logging.getLogger("matins")
 _EVERY_MS = 1_000
 _MAX_PAST = 100
+_numbers = itertools.count()
+"""One for each engine of this process."""
 
 
 class Witness(NamedTuple):
@@ -35,6 +39,7 @@ class Lineage:
     def __init__(self, store: Store, folder: Path | None = None) -> None:
         self._store = store
         self._file = None if folder is None else folder / "witness.json"
+        self._number = next(_numbers)
         self._witness: Witness | None = None
         self._next = 0
 
@@ -62,7 +67,7 @@ class Lineage:
         if self._file is not None:
             try:
                 self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                new = self._file.with_suffix(".new")
+                new = self._file.with_suffix(f".{os.getpid()}-{self._number}.new")  # engines may share the folder
                 new.touch(mode=0o600)
                 new.write_text(json.dumps(self._witness), encoding="ascii")
                 new.replace(self._file)

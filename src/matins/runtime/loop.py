@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from matins.errors import SchedulerShutdownError
 from matins.runtime.attempt import MAX_LEAD_MS, Executor
@@ -16,6 +17,7 @@ from matins.runtime.checks import Checks
 from matins.runtime.clock import seconds_left
 from matins.runtime.engine import Engine
 from matins.runtime.heartbeat import Heartbeat
+from matins.runtime.reaper import IsGone
 
 _FLUSH_MS = 2
 _STOP_POLL_S = 0.05
@@ -58,10 +60,17 @@ class Loop:
         """Whether the loop does turns, also ones that fail because the store is gone: a restart would not help."""
         return self.engine.clock.boot_ms() - self._turned_at <= _MAX_TURN_MS
 
-    def start(self, executor: Executor, checks: Checks, evidence: Mapping[str, str] | None = None) -> None:
-        """`evidence` identifies what journals depend on: this boot of the machine, and their folder."""
+    def start(
+        self,
+        executor: Executor,
+        checks: Checks,
+        evidence: Mapping[str, Any] | None = None,
+        is_gone: IsGone | None = None,
+    ) -> None:
+        """`evidence` identifies this process, and what journals depend on: this boot of the machine, and their folder.
+        `is_gone` compares the evidence of other workers with it."""
         identity = {"host": socket.gethostname(), "pid": os.getpid(), **(evidence or {})}
-        self.engine.open(executor, identity, checks)
+        self.engine.open(executor, identity, checks, is_gone)
         executor.start()
         self.engine.lead_ms = MAX_LEAD_MS
         self.engine.store.listen(self.wake)
@@ -109,10 +118,12 @@ class Loop:
         engine = self.engine
         while engine.unfinished() > unresponsive and engine.clock.boot_ms() < deadline:
             self._awake = False
-            engine.run_once()
+            delay = engine.run_once()
             if engine.unfinished() > unresponsive:
+                # Without a store each turn fails, and says so: then it is tried as seldom as while running.
+                pause = min(delay, max(0, deadline - engine.clock.boot_ms())) / 1000 if engine.is_failing else 0
                 with suppress(Empty):
-                    self._inbox.get(timeout=_STOP_POLL_S)
+                    self._inbox.get(timeout=max(pause, _STOP_POLL_S))
 
     def _fence(self, fenced: bool) -> None:
         changed = fenced != self.engine.fenced

@@ -17,6 +17,10 @@ from matins.ports import RunRows, Store
 from matins.runtime.catalog import CompiledSchedule
 
 ANYWHERE = 0
+TROUBLE = "trouble:"
+"""Among the offers of an engine: why its machine cannot start agents now."""
+NO_FOLDER = "no_folder:"
+"""Among the offers of an engine: a folder of an agent that its machine does not have."""
 _REPORT_AFTER_MS, _LOOK_MS = 60_000, 10_000
 MAX_PLACES = 8
 """How many places one statement reads. With more, only those are read in which a run is ready."""
@@ -95,6 +99,11 @@ def unserved(needs: Needs, engines: Iterable[str]) -> Needs | None:
     """What is missing, where no engine has all of the needs: what the best of them lacks. None if one has all."""
     lacks = [needs - frozenset(json.loads(offers)) for offers in engines]
     return min(lacks, key=len) if lacks and all(lacks) else None
+
+
+def trouble_of(offers: Iterable[str]) -> str | None:
+    """Why the machine of an engine with these offers cannot start agents now; None if it can."""
+    return next((offer.removeprefix(TROUBLE) for offer in offers if offer.startswith(TROUBLE)), None)
 
 
 def needs_sentence(needs: Needs) -> str:

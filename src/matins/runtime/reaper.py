@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import orjson
 
@@ -12,14 +14,18 @@ from matins.ports import Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, Executor, Mark
 from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.placement import trouble_of
 from matins.runtime.run_change import event_type
 from matins.runtime.run_changes import end_unreadable
 from matins.runtime.run_keys import key_at_claim
 
+IsGone = Callable[[Mapping[str, Any]], bool]
+"""Whether the process of a worker with this identity has ended, and left its runs to the folder of this process."""
+
 
 class Reaper:
-    """A worker is dead when its heartbeat has not changed for a lease, by the reaper's boot time. On a store with a
-    single owner, every other worker is dead."""
+    """A worker is dead when its heartbeat has not changed for a lease, by the reaper's boot time, or when its process
+    on this machine has ended. On a store with a single owner, every other worker is dead."""
 
     def __init__(self, store: Store, catalog: Catalog, lease_ms: int, every_ms: int) -> None:
         self._store = store
@@ -30,12 +36,27 @@ class Reaper:
         self._worker = 0
         self._next = 0
         self._executor: Executor | None = None
+        self._is_gone: IsGone | None = None
+        self._nonce: str | None = None
         self._adopted: list[Attempt] = []
 
-    def open(self, worker: int, now: int, executor: Executor | None = None) -> None:
+    def open(
+        self,
+        worker: int,
+        now: int,
+        executor: Executor | None = None,
+        identity: Mapping[str, Any] | None = None,
+        is_gone: IsGone | None = None,
+    ) -> None:
         self._worker = worker
         self._executor = executor
+        self._is_gone = is_gone
+        self._nonce = (identity or {}).get("nonce")
         self._adopted = []
+        if self._store.shared and is_gone is not None:
+            with self._store.transaction(now) as transaction:
+                # At once: after a lease, engines on other machines would give up runs that still run here.
+                self._stop_workers(transaction, self._gone(transaction.workers()), now)
         if not self._store.shared:
             with self._store.transaction(now) as transaction:
                 dead = {other.id for other in transaction.workers() if other.id != worker}
@@ -73,6 +94,7 @@ class Reaper:
         with self._store.reading() as transaction:
             workers = transaction.workers()
         dead = {other.id for other in workers if other.id != self._worker and self._is_dead(other, boot)}
+        dead |= self._gone(workers)
         compiled = {worker.id for worker in workers}
         self._seen = {worker: seen for worker, seen in self._seen.items() if worker in compiled}
         if dead:
@@ -105,6 +127,11 @@ class Reaper:
     def _without_attempt(mine: list[StartedRun], has: set[Mark]) -> list[StartedRun]:
         return [row for row in mine if row.state < RunState.HELD and (row.id, row.epoch) not in has]
 
+    def _gone(self, workers: list[WorkerRow]) -> set[int]:
+        """The workers whose process on this machine has ended."""
+        is_gone = self._is_gone
+        return set() if is_gone is None else {one.id for one in workers if is_gone(_parsed(one.identity))}
+
     def _is_dead(self, worker: WorkerRow, boot: int) -> bool:
         last, since = self._seen.get(worker.id, (None, boot))
         if last != worker.beat:
@@ -113,11 +140,20 @@ class Reaper:
         return boot - since > self._lease
 
     def _stop_workers(self, transaction: Transaction, dead: set[int], now: int) -> None:
-        here = {worker.id for worker in transaction.workers() if _host(worker.identity) == socket.gethostname()}
+        rows = {worker.id: worker for worker in transaction.workers()} if dead else {}
+        here = {number for number, row in rows.items() if self._is_here(_parsed(row.identity))}
         for worker in sorted(dead):
             if not transaction.stop_worker(worker, now):
                 continue  # another reaper was faster
+            if worker in rows:
+                end_trouble(transaction, rows[worker], now)
             self._recover(transaction, transaction.started(worker, mine=True), now, here=worker in here)
+
+    def _is_here(self, identity: Mapping[str, Any]) -> bool:
+        """Whether the journals of a worker are in the folder of this one. Where several engines run, by its nonce:
+        containers may share the name of a host, and two engines of one host have folders of their own."""
+        is_ours = not self._store.shared or identity.get("nonce") == self._nonce
+        return is_ours and identity.get("host") == socket.gethostname()
 
     def _recover(self, transaction: Transaction, rows: list[StartedRun], now: int, *, here: bool = True) -> None:
         compiled = self._catalog.compiled(transaction, {row.key for row in rows})
@@ -153,8 +189,17 @@ class Reaper:
         return True
 
 
-def _host(identity: str) -> str | None:
+def end_trouble(transaction: Transaction, worker: WorkerRow, now: int) -> None:
+    """Report the end of what an engine reported about its machine: the engine has ended."""
+    reason = trouble_of(orjson.loads(worker.offers))
+    if reason is not None:
+        data = {"host": _parsed(worker.identity).get("host"), "worker": worker.id, "reason": reason, "stopped": True}
+        transaction.events.append(NewEvent(now, "engine.can_start", None, None, data))
+
+
+def _parsed(identity: str) -> Mapping[str, Any]:
     try:
-        return orjson.loads(identity).get("host")
-    except (orjson.JSONDecodeError, AttributeError):
-        return None
+        found = orjson.loads(identity)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]

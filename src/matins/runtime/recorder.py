@@ -105,7 +105,7 @@ def _deferrals(transaction: Transaction, attempt: Attempt) -> int:
 
 
 def _change_of(attempt: Attempt, outcome: Outcome, now: int, deferrals: int = 0) -> RunChange:
-    run_id, epoch, number, slot, _, _, _, compiled, _ = attempt
+    run_id, epoch, number, slot, compiled = *attempt.mark, attempt.number, attempt.slot, attempt.compiled
     usage = outcome.usage
     if outcome.succeeded:
         result = None if outcome.result is None else {"result": outcome.result}

@@ -53,8 +53,9 @@ class RunContext(NamedTuple):
 class ContextLoader:
     """Loads the context of an attempt. Every method reads the store as it is now."""
 
-    def __init__(self, store: Store, catalog: Catalog, clock: Clock) -> None:
+    def __init__(self, store: Store, catalog: Catalog, clock: Clock, lease_ms: int) -> None:
         self._store = store
+        self._lease = lease_ms
         self._catalog = catalog
         self._clock = clock
 
@@ -62,6 +63,13 @@ class ContextLoader:
         """The identity of the worker that started the attempt."""
         with self._store.reading() as transaction:
             return orjson.loads(transaction.worker_of(*attempt.mark) or "{}")
+
+    def offers_of_others(self, attempt: Attempt) -> list[frozenset[str]]:
+        """What the running engines offer, without that of the attempt."""
+        with self._store.reading() as transaction:
+            own = transaction.worker_of(*attempt.mark)
+        others = [engine for engine in self._store.engines(self._lease) if engine.identity != own]
+        return [frozenset(orjson.loads(engine.offers)) for engine in others]
 
     def run_token(self, attempt: Attempt) -> str:
         """The token with which the processes of this attempt call Matins."""

@@ -19,6 +19,7 @@ from matins.executors.isolation import NOT_ISOLATED, ROOT, Isolation, fix_of
 from matins.executors.processes.namespaces import SIGNAL_VERSION
 from matins.executors.registry import runners
 from matins.model.access import Principal
+from matins.model.rows import WorkerRow
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 from matins.ports import HistoryRows, Store, SubscriptionRows, Transaction
@@ -30,6 +31,7 @@ from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.apply import File
 from matins.service.file.plan import defined_by
 from matins.service.host import clock_is_synchronized, zone_data
+from matins.service.jobs import troubles_of
 
 _MIN_FREE_BYTES = 500 << 20
 _MAX_STEP_BACK_MS = 1_000
@@ -70,6 +72,7 @@ class Doctor:
             *_host_clock(self.core.store),
             *_zones(now),
             *_engine(self.core.store, len(engines), now),
+            *_machines(engines),
             *webhooks,
         ]
         found += [
@@ -181,6 +184,13 @@ def _engine(store: Store, there: int, now: int) -> Iterator[Finding]:
     late = lag >= MAX_LAG_MS
     sentence = f"Due schedules have waited for {lag // 1000} s" if late else "Due schedules are planned at once"
     yield Finding("planner", not late, sentence, "Check the log, then restart the engine: matins up" if late else None)
+
+
+def _machines(engines: Sequence[WorkerRow]) -> Iterator[Finding]:
+    """Report engines whose machine cannot start agents now."""
+    for host, reason in troubles_of(engines):
+        fix = f"On {host}: df -h; df -i; free -m; ulimit -u. It tries again by itself"
+        yield Finding(f"engine on {host}", False, f"It cannot start agents, and leaves them to others: {reason}", fix)
 
 
 def _store(store: Store) -> Iterator[Finding]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from matins.api.results import AttemptSummary, Explanation, GateReport, RunDetail, Slot
+from matins.engine.jobs import wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.reasons import local_time, run_summary
+from matins.engine.steps import parts_of
 from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
 from matins.model.rows import WorkerRow
@@ -26,6 +28,7 @@ from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
 from matins.service.gate_records import gate_records
 from matins.service.gate_reports import gate_reports, state_report
+from matins.service.jobs import troubles_of
 from matins.service.run_results import check_results, whole_result
 
 Status = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"]
@@ -99,6 +102,12 @@ class Explanations:
         if missing:
             text = f"No running engine has {needs_sentence(frozenset(missing))}. Runs wait for one."
             yield GateReport("engine", False, text, {"needs": sorted(missing)})
+        troubles = troubles_of(engines)
+        if troubles and not missing and _wakes_agent(schedule):
+            hosts = "; ".join(f"{host}: {reason}" for host, reason in troubles)
+            rest = "The other engines start them" if len(troubles) < len(engines) else "Runs wait"
+            text = f"Agents cannot be started on some machines ({hosts}). {rest}."
+            yield GateReport("engine", len(troubles) < len(engines), text, {"hosts": dict(troubles)})
 
     def _detail(self, transaction: Transaction, run: RunRecord, zone: str) -> RunDetail:
         compiled = self.core.catalog.find(transaction, (run.schedule_id, run.rev, run.step))
@@ -252,6 +261,10 @@ def _is_slot(compiled: CompiledSchedule, schedule: ScheduleRecord, at: int) -> b
 def _elapsed(compiled: CompiledSchedule) -> bool:
     when = compiled.definition.trigger.when
     return isinstance(when, Interval) and when.anchor != "grid"
+
+
+def _wakes_agent(schedule: ScheduleRecord) -> bool:
+    return any(wakes_agent(part) for part, _ in parts_of(schedule.definition, schedule.agent))
 
 
 def _unreadable(schedule: ScheduleRecord, at: int | None) -> Explanation:

@@ -20,7 +20,7 @@ from matins.model.rows import WorkerRow
 from matins.model.schedule import ScheduleRecord
 from matins.model.settings import Declared
 from matins.ports import Store
-from matins.runtime.placement import needs_of, unserved
+from matins.runtime.placement import needs_of, trouble_of, unserved
 
 _OFFER = "job:"
 
@@ -83,6 +83,12 @@ class KnownJobs:
 def offered_by(engine: WorkerRow) -> set[str]:
     """The names of the jobs that an engine has."""
     return set(_names(engine.offers))
+
+
+def troubles_of(engines: Iterable[WorkerRow]) -> list[tuple[str, str]]:
+    """The hosts that cannot start agents now, and why."""
+    found = [(engine, trouble_of(json.loads(engine.offers))) for engine in engines]
+    return [(str(json.loads(one.identity)["host"]), reason) for one, reason in found if reason is not None]
 
 
 def _names(offers: str) -> list[str]:

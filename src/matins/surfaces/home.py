@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from matins.errors import InvalidInput, StoreBusy, StoreError
+from matins.errors import InvalidInput, StoreBusy, StoreError, unwritable
 
 _PASSWORD = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 _LOCK_ATTEMPTS = 50
@@ -45,12 +45,13 @@ class TokenFile(NamedTuple):
 
     def write(self, token: str) -> None:
         """Write the token atomically."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = self.path.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(token + "\n")
-        new.replace(self.path)
+        with unwritable(self.path):
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new = self.path.with_suffix(".new")
+            new.unlink(missing_ok=True)
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(token + "\n")
+            new.replace(self.path)
 
 
 class Home:
@@ -102,7 +103,8 @@ class Home:
     def make(self) -> None:
         from matins.texts.atomic_file import other_writers  # commands do not need this import
 
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with unwritable(self.path):
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         status = os.fstat(self.folder)
         if reason := other_writers(status.st_uid, status.st_mode):  # their link could make the daemon empty a file
@@ -112,7 +114,8 @@ class Home:
     def lock(self) -> None:
         """Become the daemon of this directory. The entry of a killed daemon in `daemon.json` is cleared."""
         for _ in range(_LOCK_ATTEMPTS):  # commands take the lock for a moment too
-            file = os.open(self._description, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with unwritable(self._description):
+                file = os.open(self._description, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if _lock(file, fcntl.LOCK_EX) and _is_still(file, self._description):
                 os.ftruncate(file, 0)
                 self._lock_fd = file

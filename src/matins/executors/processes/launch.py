@@ -118,6 +118,8 @@ class ProcessOutcome(NamedTuple):
     """Why the command could not be started."""
     isolated: bool | None = None
     """Whether the command had walls; None if that is not known."""
+    machine_error: str | None = None
+    """Why this machine could not start the command, which another could, such as a full disk."""
 
 
 def check_launch(launch: Launch) -> None:

@@ -43,6 +43,7 @@ class ProcessTree:
         self.attached: bool = launch["attached"]
         """Whether it ends with its engine."""
         self.failed: str | None = None
+        self._errno: int | None = None
         """Why the command could not be started."""
         self.outputs: dict[int, Output] = {}
         """By the pipe that each reads from."""
@@ -109,6 +110,7 @@ class ProcessTree:
                 self._start([self._piped(output, ours) for output in (self._out, self._err)])
             except (OSError, ValueError, MemoryError) as error:
                 self.failed = _error_text(error)
+                self._errno = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None)
 
     def _piped(self, output: Output, ours: contextlib.ExitStack) -> int:
         """The command's end of a new pipe or file; our copy closes after the start."""
@@ -323,7 +325,7 @@ class ProcessTree:
 
     def last_record(self) -> journal.Record:
         if self.failed is not None:
-            return {"failed": self.failed, "at": proc.wall_ms()}
+            return {"failed": self.failed, "errno": self._errno, "at": proc.wall_ms()}
         status = self._status
         assert status is not None
         rss, user, system = self._usage

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import select
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matins.errors import InvalidInput
 from matins.executors.processes import journal, proc
@@ -23,6 +24,10 @@ _EXIT_TIMEOUT_MS = 1_000
 _MAX_ROUNDS = 50
 """A tree that forks faster than it is found must not keep the caller; it is tried again."""
 log = logging.getLogger("matins")
+_OF_MACHINE = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
+)
+"""No space or inodes, a disk that fails or takes nothing, no memory, processes or files left."""
 
 
 class Attached(NamedTuple):
@@ -45,13 +50,33 @@ def open_private(folder: Path) -> RunFolder:
     return run_folder
 
 
-def evidence_in(folder: Path) -> dict[str, str]:
-    """What the evidence in a folder depends on: this boot of the machine, and the folder itself."""
+def evidence_in(folder: Path) -> dict[str, Any]:
+    """What the evidence in a folder depends on: this boot of the machine, and the folder itself. And what identifies
+    this process on it: pids have a meaning in their namespace only, and are used again."""
     run_folder = open_private(folder)
     try:
-        return {"boot": proc.kernel_boot_id(), "nonce": run_folder.nonce}
+        return {
+            "boot": proc.kernel_boot_id(),
+            "nonce": run_folder.nonce,
+            "namespace": proc.boot_id().partition(" ")[2],
+            "pid": os.getpid(),
+            "start": proc.start_of(os.getpid()),
+        }
     finally:
         run_folder.close()
+
+
+def is_gone(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the process with the other evidence has ended, and left its runs in the folder of this one. Where the
+    system does not say when a process began, and after a restart of the machine, nobody knows."""
+    same_place = all(own[name] == other.get(name) for name in ("boot", "nonce", "namespace"))
+    pid, start = other.get("pid"), other.get("start")
+    return same_place and bool(pid) and bool(start) and proc.find(pid, start) is None
+
+
+def machine_error(number: int | None) -> str | None:
+    """The text of this errno, if it is a reason of the machine: another one could have started the run."""
+    return os.strerror(number) if number in _OF_MACHINE else None
 
 
 def find_outcome(run_folder: RunFolder, key: str, *, evident: bool = True) -> tuple[ProcessOutcome, Attached | None]:
@@ -167,7 +192,9 @@ def outcome_from(run_folder: RunFolder, key: str, records: list[Record]) -> Proc
 
 def outcome_from_last(run_folder: RunFolder, key: str, last: Record) -> ProcessOutcome:
     if "failed" in last:
-        return with_paths(run_folder, key, ProcessOutcome("never_started", ended_at=last["at"], error=last["failed"]))
+        reason = machine_error(last.get("errno"))
+        outcome = ProcessOutcome("never_started", ended_at=last["at"], error=last["failed"], machine_error=reason)
+        return with_paths(run_folder, key, outcome)
     max_rss_kb, user_ms, system_ms = last["usage"]
     stdout_bytes, stderr_bytes = last["bytes"]
     outcome = ProcessOutcome(

@@ -16,6 +16,10 @@ class RunFiles:
         self._name = name
         """Of the files of a run, by run and epoch."""
 
+    @property
+    def folder(self) -> str:
+        return self._run_folder.path
+
     def open_output(self, run_id: int, epoch: int, secrets: Iterable[str]) -> output.Output:
         """The stored stdout of a run without a process."""
         needles = [secret.encode() for secret in secrets]

@@ -415,7 +415,7 @@ class Supervisor:
     def _on_no_warden(self, reason: str) -> None:
         self._on_probe(None)
         for key in self._stop_waiting():
-            self._resolve(key, reason)
+            self._resolve(key, reason, machine_error=reason)
 
     def _stop_waiting(self) -> list[str]:
         with self._lock:
@@ -449,7 +449,8 @@ class Supervisor:
             self._finish(key, recovery.outcome_from_last(self._run_folder, key, message["ended"]))
         elif "refused" in message:
             self._free(warden)
-            self._resolve(message["key"], message["refused"])
+            machine_error = recovery.machine_error(message.get("errno"))
+            self._resolve(message["key"], message["refused"], machine_error=machine_error)
         elif (watched := self._watched.get(warden.key or "")) is not None:
             with self._lock:
                 self._note_times(watched, message)
@@ -507,12 +508,14 @@ class Supervisor:
         else:
             self._wake()
 
-    def _resolve(self, key: str, start_error: str | None = None) -> None:
-        """Find the outcome of a run without a known warden. `start_error`: why it was not started."""
+    def _resolve(self, key: str, start_error: str | None = None, *, machine_error: str | None = None) -> None:
+        """Find the outcome of a run without a known warden. `start_error`: why it was not started; `machine_error`:
+        the reason of this machine, if it is one."""
         try:
             outcome, attached = recovery.find_outcome(self._run_folder, key)
         except OSError as error:  # not even a fence can be written
-            outcome, attached = ProcessOutcome("never_started" if start_error else "unknown", error=str(error)), None
+            kind = "never_started" if start_error else "unknown"
+            outcome, attached = ProcessOutcome(kind, error=str(error)), None
         if attached is not None:
             self._follow(key, attached)
             return
@@ -520,7 +523,7 @@ class Supervisor:
             recovery.end_orphans(self._run_folder, key)
             outcome = outcome._replace(kind="unknown")
         if outcome.kind == "never_started" and start_error:
-            outcome = outcome._replace(error=start_error)
+            outcome = outcome._replace(error=start_error, machine_error=machine_error)
         self._finish(key, outcome)
 
     def _follow(self, key: str, attached: recovery.Attached) -> None:

@@ -169,11 +169,11 @@ class Warden:
             return
         try:
             run = ProcessTree(launch, stdin, self._run_folder, self._me, self._walls)
+            refused = self._claim(run)
         except OSError as error:
-            self._send_to_engine({"key": launch["key"], "refused": str(error)})
+            self._send_to_engine({"key": launch["key"], "refused": str(error), "errno": error.errno})
             return
-        if (refused := self._claim(run)) is not None:
-            run.close()
+        if refused is not None:
             self._send_to_engine({"key": run.key, "refused": refused})
             return
         run.begin()
@@ -184,7 +184,7 @@ class Warden:
             self._finish(run)
 
     def _claim(self, run: ProcessTree) -> str | None:
-        """Why this warden may not run it; None when it may."""
+        """Why this warden may not run it; None when it may. Raises OSError where that cannot be written."""
         self._begun += 1
         owner = {
             "boot": self._boot,
@@ -194,10 +194,13 @@ class Warden:
             "isolated": self._walls is not None,
             "at": proc.wall_ms(),
         }
+        is_ours = False
         try:
-            return None if run.claim(owner) else "another warden runs it"
-        except OSError as error:
-            return str(error)
+            is_ours = run.claim(owner)
+        finally:
+            if not is_ours:
+                run.close()
+        return None if is_ours else "another warden runs it"
 
     def _read(self, run: ProcessTree, pipe: int) -> None:
         if not run.read(pipe):

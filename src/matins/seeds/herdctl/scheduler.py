@@ -164,6 +164,7 @@ class Scheduler:
     async def _run(self, run: JobContext) -> Any:
         """The job of every schedule: one thread for each trigger, so that a long one delays no other."""
         done: Future[Any] = Future()
+        done.set_running_or_notify_cancel()  # its thread sets the result, also after the job was cancelled
         threading.Thread(target=_complete, args=(done, lambda: self._trigger(run)), daemon=True).start()
         return await asyncio.wrap_future(done)
 

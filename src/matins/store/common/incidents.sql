@@ -57,3 +57,6 @@ SELECT min(held_until) FROM notices WHERE held_until IS NOT NULL;
 
 -- prune_notices: forget messages that were sent long ago
 DELETE FROM notices WHERE held_until IS NULL AND at < :before;
+
+-- nth_event: the id of the so-manyth event after this one
+SELECT id FROM events WHERE id > :after ORDER BY id LIMIT 1 OFFSET :skipped;

@@ -3,6 +3,9 @@ SET statement_timeout = 4500; SET lock_timeout = 4000; SET idle_in_transaction_s
 SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off;
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
 
+-- search_path: the tables of this connection
+SELECT set_config('search_path', %(path)b, false);
+
 -- patience: longer timeouts, and one migrating process at a time
 SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 60000;
 SELECT pg_advisory_xact_lock(hashtext('matins'), hashtext(current_schema()));

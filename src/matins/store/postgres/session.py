@@ -18,6 +18,7 @@ from matins.errors import Conflict, InvalidInput, StoreCorrupt, StoreError, Stor
 from matins.store.chain import Chain
 from matins.store.forking import after_fork, keep_forever
 from matins.store.postgres.arrays import register
+from matins.store.postgres.poolers import check_sessions, split_search_path
 from matins.store.queries import load_queries
 
 _LOCKS = {"/* lock */": "FOR UPDATE", "/* lock free */": "FOR UPDATE SKIP LOCKED"}
@@ -78,7 +79,11 @@ class SessionPool:
         self._url = url
         given = conninfo_to_dict(url)
         self.name = f"{given.get('dbname') or 'the database'} on {given.get('host') or 'localhost'}"
-        self._settings = {name: value for name, value in _SETTINGS.items() if name not in given}
+        self._settings: dict[str, Any] = {name: value for name, value in _SETTINGS.items() if name not in given}
+        options, self._search_path = split_search_path(str(given.get("options") or ""))
+        if self._search_path is not None:
+            self._settings["options"] = options
+        self._checked = False
         self._idle: deque[Session] = deque()
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._closed = False
@@ -93,11 +98,19 @@ class SessionPool:
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
     def connect(self) -> Connection:
-        connection = Connection.connect(self._url, autocommit=True, **self._settings)
+        connection = self._connect()
         with _closed_on_failure(connection):
+            if not self._checked:  # before any setting, which the next client of a pooler would get
+                check_sessions(connection, self._connect, self.name)
+                self._checked = True
             register(connection)
             connection.execute(SQL["session"])
+            if self._search_path is not None:
+                connection.execute(SQL["search_path"], {"path": self._search_path})
         return connection
+
+    def _connect(self) -> Connection:
+        return Connection.connect(self._url, autocommit=True, **self._settings)
 
     @contextmanager
     def borrow(self, begin: bytes) -> Generator[Session]:

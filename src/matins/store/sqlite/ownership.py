@@ -12,7 +12,7 @@ import weakref
 from hashlib import sha256
 from pathlib import Path
 
-from matins.errors import NetworkFilesystem, StoreError
+from matins.errors import NetworkFilesystem, StoreError, unwritable
 
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "9p"}
 _NETWORK_FUSE = ("fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.glusterfs", "fuse.davfs")
@@ -37,13 +37,15 @@ class Ownership:
         """Take the lock; False when another process holds it."""
         if self._path is None or self._file is not None:
             return True
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with unwritable(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not _acquired(file):
             os.close(file)
             return False
-        os.ftruncate(file, 0)
-        os.pwrite(file, b"{}", 0)
+        with unwritable(self._path):
+            os.ftruncate(file, 0)
+            os.pwrite(file, b"{}", 0)
         self._file = file
         self._pid = os.getpid()
         return True

@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from matins.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
+from matins.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreError, StoreUnavailable, unwritable
 from matins.model.audit import ChainHead
 from matins.model.rows import WorkerRow
 from matins.ports import Clock
@@ -240,9 +240,10 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
 
     def _connect(self) -> Any:
         if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            if not self.path.exists():  # prompts and answers are private; SQLite gives its log the same mode
-                self.path.touch(0o600)
+            with unwritable(self.path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                if not self.path.exists():  # prompts and answers are private; SQLite gives its log the same mode
+                    self.path.touch(0o600)
         connection: Any = apsw.Connection(str(self.path) if self.path else ":memory:")
         connection.set_busy_timeout(5_000)
         # Plans do not depend on bound values; otherwise SQLite prepares a statement again whenever a value is bound.

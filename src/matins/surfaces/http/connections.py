@@ -19,10 +19,14 @@ from matins.records.http_server import HttpServer
 
 ARRIVED = "matins.arrived"
 """Set in the scope of a request that has arrived completely."""
-_REFUSAL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 22\r\n"
-    b"Retry-After: 1\r\nConnection: close\r\n\r\nToo many connections.\n"
+_PROBLEM = (
+    b'{"type":"about:blank","title":"Service Unavailable","status":503,"code":"too_many_connections",'
+    b'"detail":"Matins has too many connections.","hint":"Try again in a second."}'
 )
+REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
+    b"Content-Length: %d\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%b"
+) % (len(_PROBLEM), _PROBLEM)
 
 
 class Connections:
@@ -79,7 +83,7 @@ class LimitedListener(socket.socket):
             return connection, address
         with connection, suppress(OSError):
             connection.setblocking(False)
-            connection.send(_REFUSAL)
+            connection.send(REFUSAL)
         raise ConnectionAbortedError  # asyncio goes on with its other work, and accepts again
 
 
