@@ -148,8 +148,8 @@ def test_a_run_that_waits_already_is_seen(bench: Sandbox) -> None:
     slots = bench.preview("s", count=3).slots
     assert [slot.verdict for slot in slots] == ["coalesced", "coalesced", "runs"]
     assert slots[0].sentence == (
-        f'Will be skipped: run {run.id} of this schedule will still be waiting for quiet hours "night" until 07:00 UTC '
-        "and covers this slot."
+        'Will be skipped: quiet hours "night" will be active until 07:00 UTC; '
+        f"run {run.id} of this schedule will still be waiting and covers this slot."
     )
 
 

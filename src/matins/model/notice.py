@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-IncidentKind = Literal["failed", "held", "missed", "paused", "broken", "budget", "limit", "approval", "undelivered"]
+IncidentKind = Literal[
+    "failed", "held", "missed", "paused", "broken", "budget", "limit", "login", "approval", "undelivered"
+]
 KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
 NOTICES: tuple[str, ...] = (*KINDS, "recovered")
 """What people can be told: the kinds of incidents, and that one is over."""

@@ -22,6 +22,7 @@ MAX_PLACES = 8
 """How many places one statement reads. With more, only those are read in which a run is ready."""
 Needs = frozenset[str]
 _NOTHING: Needs = frozenset()
+_NAMED = {"runner": "tool"}
 
 
 def needs_of(definition: ScheduleDefinition, agent: str, policies: Policies) -> Needs:
@@ -98,8 +99,10 @@ def unserved(needs: Needs, engines: Iterable[str]) -> Needs | None:
 
 
 def needs_sentence(needs: Needs) -> str:
-    """`the job "report" and the runner "claude"`."""
-    parts = [f'the {kind} "{name}"' for kind, _, name in (need.partition(":") for need in sorted(needs))]
+    """`the job "report" and the tool "claude"`. An engine has a runner where its program is on PATH."""
+    parts = [
+        f'the {_NAMED.get(kind, kind)} "{name}"' for kind, _, name in (need.partition(":") for need in sorted(needs))
+    ]
     return " and ".join(parts)
 
 
