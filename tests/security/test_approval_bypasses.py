@@ -92,7 +92,7 @@ HELD_UP = pytest.mark.parametrize("held_up", [no_place, no_target, given_back])
 
 @HELD_UP
 def test_v7_leave_of_a_run_that_was_held_up_is_for_its_own_words(bench: Watched, held_up: HeldUp) -> None:
-    """V6 V7: it had leave, and has not begun: it starts with the words that were approved, and not with the new ones."""
+    """V6 V7: it had leave, and has not begun: it starts with what was approved, not with the new words."""
     let_go = held_up(bench)
     bench.edit("s", payload="evil")
     let_go()

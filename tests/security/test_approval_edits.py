@@ -8,7 +8,7 @@ import pytest
 from security_cast import ADA, OWNER, SCOUT, WAITING, Open, Watched, at
 from security_rows import everything, sql
 
-from matins.errors import Conflict, InvalidInput, NotAllowed
+from matins.errors import InvalidInput, NotAllowed
 
 
 def waiting(bench: Watched, **words: Any) -> str:
