@@ -20,7 +20,7 @@ def _complete(agent: Agent, context: RecordContext) -> Agent:
     """The agent with its provider. Raises InvalidInput for an unknown runner."""
     from matins.executors import isolation
     from matins.executors.registry import runners
-    from matins.executors.runners.endpoints import check_options
+    from matins.executors.runners.endpoints import Kinds, check_options
     from matins.executors.runners.protocol import Call
 
     if agent.runner not in runners():
@@ -34,8 +34,9 @@ def _complete(agent: Agent, context: RecordContext) -> Agent:
         )
     _check_no_shell(agent)
     runner = runners()[agent.runner]
-    known = getattr(runner, "options", {} if type(runner).__module__.startswith("matins.") else None)
-    if known is not None:  # another package's runner that declares none says so when a run is prepared
+    own = type(runner).__module__.startswith("matins.")
+    known: Kinds = getattr(runner, "options", {})
+    if own or known:  # another package's runner that declares none says so when a run is prepared
         check_options(Call("", "", options=agent.options), known)
     isolation.check_account(agent, _ACCOUNT)
     return replace(agent, provider=agent.provider or default_provider(agent))

@@ -91,7 +91,7 @@ def _settings(given: Document) -> Document:
     settings: Document = given.get("settings", {})
     for name in settings:
         if name in _NO_SETTINGS:
-            hint = "Give it beside settings." if name in ("name", "dry_run", "if_rev") else "Leave it out."
+            hint = "Give it beside settings." if name in ("name", "dry_run", "if_rev") else "Omit it."
             raise InvalidInput(f'"{name}" is no setting of a schedule.', field="settings", hint=hint)
         if name in given:
             message = f'"{name}" is given twice: beside settings, and in them.'
@@ -133,7 +133,7 @@ def _planned(calls: PrincipalCalls, wanted: Document) -> Document | Conflict:
         return conflict
     idle = [note for note in plan["notes"] if " has no effect: " in note]
     if idle:
-        raise InvalidInput(" ".join(idle), field="settings", hint="Leave it out, or set what it needs.")
+        raise InvalidInput(" ".join(idle), field="settings", hint="Omit it, or set what it needs.")
     return plan
 
 
