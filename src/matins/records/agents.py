@@ -35,9 +35,9 @@ def _complete(agent: Agent, context: RecordContext) -> Agent:
     _check_no_shell(agent)
     runner = runners()[agent.runner]
     own = type(runner).__module__.startswith("matins.")
-    known: Kinds = getattr(runner, "options", {})
-    if own or known:  # another package's runner that declares none says so when a run is prepared
-        check_options(Call("", "", options=agent.options), known)
+    kinds: Kinds = getattr(runner, "options", {})
+    if own or kinds:  # another package's runner that declares none says so when a run is prepared
+        check_options(Call("", "", options=agent.options), kinds)
     isolation.check_account(agent, _ACCOUNT)
     return replace(agent, provider=agent.provider or default_provider(agent))
 
