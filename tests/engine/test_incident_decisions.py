@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from matins.engine.incidents import HOUR_MS, next_reminder, signature_of
+from matins.engine.incidents import EVENT_TYPES, HOUR_MS, decide, look_again, next_reminder, signature_of, trouble_of
 from matins.engine.notices import clean_text, last_lines, span_text
+from matins.model.audit import StoredEvent
 
 DAY_MS = 24 * HOUR_MS
 
@@ -35,6 +36,50 @@ def test_reminders_after_1_6_and_24_hours_and_then_daily():
         moments.append(now // HOUR_MS)
     assert moments == [1, 6, 24, 48, 72, 96]
     assert next_reminder("approval", 0, 0) is None
+
+
+def throttle_event(number: int, at: int, **data: object) -> tuple[StoredEvent, dict[str, object]]:
+    told = {"provider": "openai", "resets_at": at + 60_000, "reason": "401 Unauthorized", **data}
+    return StoredEvent(number, 1, number, at, "throttle.set", 7, 11, None, ""), told
+
+
+def test_a_refused_login_is_told_once_and_ends_when_it_is_not_refused_for_an_hour():
+    """B17: however often it is tried; the end of a wait is not the end of it"""
+    event, data = throttle_event(1, 0, login="codex login")
+    (opened,) = decide(event, data, [], lambda _: 0, 0)
+    assert (opened.action, opened.tell, opened.incident.kind) == ("opened", True, "login")
+    incident = opened.incident._replace(id=1, told=1, told_times=1)
+    for tried in range(1, 40):
+        at = tried * 900_000
+        if incident.next_at is not None and incident.next_at <= at:
+            (looked,) = look_again(incident, at)
+            assert (looked.action, looked.tell) == ("repeated", False)
+            incident = looked.incident
+        ended = StoredEvent(100 + tried, 1, tried, at, "throttle.ended", None, None, None, "")
+        assert decide(ended, {"provider": "openai"}, [incident], lambda _: 0, at) == []
+        again, data = throttle_event(1 + tried, at, login="codex login")
+        (step,) = decide(again, data, [incident], lambda _: 0, at)
+        assert (step.action, step.tell) == ("repeated", False)
+        incident = step.incident
+    now = 40 * 900_000 + 2 * HOUR_MS
+    for action in ("repeated", "resolved"):
+        (step,) = look_again(incident, now)
+        assert (step.action, step.tell) == (action, False)
+        incident = step.incident
+    deleted = StoredEvent(999, 1, 999, now, "throttle.deleted", None, None, None, "")
+    (step,) = decide(deleted, {"provider": "openai"}, [opened.incident._replace(id=1)], lambda _: 0, now)
+    assert step.action == "resolved"
+
+
+@pytest.mark.parametrize("kind", sorted(EVENT_TYPES))
+def test_no_cause_is_the_name_of_an_event(kind):
+    """B17: also where an event carries no sentence"""
+    data = {"provider": "x", "subscription": "notify:ops", "slot": 1, "kind": "run"}
+    trouble = trouble_of(StoredEvent(1, 1, 1, 0, kind, 7, 11, None, ""), data)
+    if trouble is not None:
+        assert kind not in trouble.summary.text
+        assert "None" not in trouble.summary.text.replace("request None", "")
+        assert trouble.summary.text.endswith(".")
 
 
 def test_the_last_lines_are_plain_text():

@@ -176,8 +176,8 @@ SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
             {**QUIET, "for": "quiet_hours", "run": "12"},
             SKIPPED,
             (
-                'Skipped: run 12 of this schedule was still waiting for quiet hours "night" until 07:00 UTC '
-                "and covers this slot."
+                'Skipped: quiet hours "night" were active until 07:00 UTC; '
+                "run 12 of this schedule was still waiting and covers this slot."
             ),
         ),
         (
@@ -185,8 +185,8 @@ SKIPPED, WAITING, QUEUED = RunState.SKIPPED, RunState.WAITING, RunState.QUEUED
             {"provider": "anthropic", "until": SEVEN, "for": "throttled", "run": "0"},
             SKIPPED,
             (
-                'Skipped: an earlier run of this schedule was still waiting for provider "anthropic" until 07:00 UTC '
-                "and covers this slot."
+                'Skipped: provider "anthropic" was throttled until 07:00 UTC; '
+                "an earlier run of this schedule was still waiting and covers this slot."
             ),
         ),
         (
@@ -319,7 +319,7 @@ def run_in(state: RunState, **given: Any) -> RunRecord:
             "Succeeded: started at 2026-03-27 23:30 UTC, took 1 s (4 slots from 2026-03-27 20:30 UTC).",
         ),
         (run_in(RunState.RUNNING), "Running since 2026-03-27 23:30 UTC."),
-        (run_in(RunState.READY, started_at=None), "Ready: waiting for capacity."),
+        (run_in(RunState.READY, started_at=None), "Ready: waiting for an engine to start it."),
         (
             run_in(RunState.FAILED, reason="failed", outcome={"error": "Traceback …\n  line 3\nValueError: no luck\n"}),
             "Failed: ValueError: no luck.",

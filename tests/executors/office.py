@@ -35,6 +35,12 @@ class Office:
         assert run is not None, [(run.status, run.reason, run.outcome) for run in self.matins.runs.list(schedule=name)]
         return run
 
+    def until(self, found: Callable[[], list[Any]], seconds: float = 90) -> list[Any]:
+        """What is found, once there is some."""
+        with self._ended:
+            self._ended.wait_for(found, seconds)
+        return found()
+
     def fire(self, name: str) -> Run:
         """Run it now, and wait for its end."""
         started = self.matins.run(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 from matins.engine.policies import NO_POLICIES
 from matins.engine.setting_values import ParseContext
 from matins.engine.settings import parse_settings
+from matins.errors import InvalidInput
 from matins.executors.agent_checks import AgentProblem, agent_problems
 from matins.executors.registry import runners
 from matins.model.agent import Agent
 from matins.model.settings import settings_of
+from matins.testing import Sandbox
 from standin_path import standin_path
 
 
@@ -115,3 +118,14 @@ def test_nothing_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     tool.chmod(0o755)
     assert problems("shell", command=[str(tool)]) == []
     assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("runner", ["claude", "codex", "qwen", "shell", "http"])
+def test_b4_an_option_that_the_runner_does_not_have_is_refused_at_once(runner: str) -> None:
+    """B4: not when its first run is prepared, or never"""
+    with closing(Sandbox()) as bench:
+        with pytest.raises(InvalidInput, match='The runner has no option "temprature"'):
+            bench.agents.set("scout", runner=runner, options={"temprature": 1})
+        with pytest.raises(InvalidInput, match='The runner has no option "temprature"'):
+            bench.agents.set("scout", runner="openai", model="m", url="https://x.test", options={"temprature": 1})
+        bench.agents.set("scout", runner="openai", model="m", url="https://x.test", options={"temperature": 1})

@@ -5,6 +5,10 @@ import logging
 import pytest
 
 from matins.daemon.log_format import Lines, log_event
+from matins.engine.reasons import sentence
+from matins.engine.transitions import JOIN
+from matins.model.run import RunState
+from matins.runtime.step_changes import _REASONS
 from matins.testing import ManualClock, Sandbox
 
 
@@ -49,6 +53,32 @@ def test_slots_that_did_not_run_carry_the_sentence_too(sandbox):
     missed = sandbox.events.list(types=["schedule.missed"])
     assert missed
     assert all("no engine was running" in event.data["summary"] for event in missed)
+
+
+def test_a_run_by_hand_that_is_over_budget_carries_the_sentence_too(sandbox):
+    """B17: a run that is over when it is created, whoever asked for it"""
+    sandbox.jobs["report"] = lambda run: None
+    sandbox.budgets.set("daily", period="day", max_cost="$1.00", timezone="UTC")
+    sandbox.add("dear", when="0 9 * * *", job="report", max_cost="$1.20")
+    sandbox.run("dear")
+    sandbox.outbox.run_once(sandbox.clock.now_ms())
+    (event,) = sandbox.events.list(types=["run.over_budget"])
+    assert event.data["summary"].startswith('Over budget: budget "daily" had $1.00 left of $1.00')
+    (incident,) = sandbox.incidents.list()
+    assert incident.summary == event.data["summary"]
+
+
+def test_the_end_of_a_run_of_steps_is_a_sentence(sandbox):
+    """B17: no code of a reason, whatever its steps came to: one of them expired"""
+    sandbox.jobs["report"] = lambda run: None
+    step = {"title": "first", "job": "report", "approval": "owner_approve"}
+    sandbox.add("whole", when="0 9 * * *", steps=[step], approval_timeout="10m")
+    sandbox.run_until("2026-03-27T09:30:00Z")
+    assert sandbox.why("whole").summary.endswith("Expired: the approval of a step was not answered in time.")
+    assert {outcome for outcome in JOIN if outcome is not RunState.SUCCEEDED} == set(_REASONS)
+    for outcome, reason in _REASONS.items():
+        text, _ = sentence(reason, {"steps": ["first"], "error": "no disk"}, "UTC", state=outcome)
+        assert "the reason is" not in text
 
 
 def test_the_audit_takes_the_cause_for_what_it_is(sandbox):

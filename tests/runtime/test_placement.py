@@ -119,7 +119,7 @@ def test_b18_a_run_moves_with_the_runner_of_its_agent(url: str) -> None:
         bench.add("s", when="0 9 * * *", agent="scout", prompt="Look around")
         bench.run_until(NINE)
         assert bench.runs.list(schedule="s")[0].state == "ready"
-        assert bench.why("s").now[-1].sentence == 'No running engine has the runner "codex". Runs wait for one.'
+        assert bench.why("s").now[-1].sentence == 'No running engine has the tool "codex". Runs wait for one.'
         assert "runner codex" in [finding.what for finding in bench.system.doctor()]
         bench.agents.edit("scout", runner="demo")
         bench.settle()
@@ -131,4 +131,4 @@ def test_what_the_best_engine_lacks() -> None:
     assert unserved(needs, ['["job:a"]', "[]"]) == {"runner:b"}
     assert unserved(needs, ['["job:a", "runner:b", "x"]', "[]"]) is None
     assert unserved(needs, []) is None
-    assert needs_sentence(needs) == 'the job "a" and the runner "b"'
+    assert needs_sentence(needs) == 'the job "a" and the tool "b"'

@@ -163,32 +163,64 @@ def test_what_was_approved_and_is_edited_is_pending_again(bench: Watched, change
     assert bench.ran[0] == ("s", change.get("payload", "good"))
 
 
+def about_run(bench: Watched) -> Any:
+    (found,) = [asked for asked in bench.approvals.list() if asked.kind == "run"]
+    return found
+
+
+def about_schedule(bench: Watched) -> Any:
+    (found,) = [asked for asked in bench.approvals.list() if asked.kind == "schedule"]
+    return found
+
+
 @pytest.mark.parametrize("change", [{"approval": "auto"}, {"job": "send_message"}], ids=str)
 def test_a_run_that_waits_does_not_slip_through_an_edit(bench: Watched, change: dict[str, Any]) -> None:
-    """B7: the run waits for leave; its maker edits the need for leave away. The schedule is pending, and so is it."""
+    """B7 V7: the run waits for leave; its maker edits the need for leave away. The schedule is pending; the run keeps
+    its words and its question."""
     agent = propose(bench, approval="owner_approve", payload="good")
     bench.run_until(at("08:06"))
     assert bench.last().status == "awaiting_approval"
     agent.edit("s", **change, payload="evil")
     bench.run_until(at("08:30"))
-    assert (bench.ran, bench.last().status) == ([], "paused")
-    bench.approvals.approve(bench.asked().id)
+    assert bench.ran == []
+    bench.approvals.approve(about_schedule(bench).id)
     bench.settle()
-    assert bench.ran == [("s", "evil")], "the owner has approved these words"
+    assert bench.ran == [], "the yes was to the schedule"
+    asked = about_run(bench)
+    assert (asked.request["payload"], "edited" in asked.request) == ("good", True)
+    bench.approvals.approve(asked.id)
+    bench.settle()
+    assert bench.ran == [("s", "good")]
 
 
 def test_no_run_keeps_words_that_nobody_approved(bench: Watched) -> None:
-    """B7: evil words for the run that waits, innocent ones over them for the owner to approve."""
+    """B7 V7: evil words over the run that waits, innocent ones over them for the owner to approve."""
     agent = propose(bench, approval="owner_approve", payload="good")
     bench.run_until(at("08:06"))
     agent.edit("s", approval="auto", payload="evil")
     agent.edit("s", approval="owner_approve", payload="innocent")
-    bench.approvals.approve(bench.asked().id)
+    assert about_schedule(bench).request["payload"] == "innocent"
+    bench.approvals.approve(about_schedule(bench).id)
     bench.settle()
-    assert (bench.ran, bench.asked().request["payload"]) == ([], "innocent")
-    bench.approvals.approve(bench.asked().id)
+    assert (bench.ran, about_run(bench).request["payload"]) == ([], "good")
+    bench.approvals.approve(about_run(bench).id)
     bench.settle()
-    assert bench.ran == [("s", "innocent")]
+    assert bench.ran == [("s", "good")]
+    bench.run_until(at("09:06"))
+    assert about_run(bench).request["payload"] == "innocent"
+
+
+def test_leave_for_a_run_counts_only_once_its_schedule_has_leave(bench: Watched) -> None:
+    """B7 V7: yes to the run while its schedule is a proposal again starts nothing yet."""
+    agent = propose(bench, approval="owner_approve", payload="good")
+    bench.run_until(at("08:06"))
+    agent.edit("s", payload="evil")
+    bench.approvals.approve(about_run(bench).id)
+    bench.run_until(at("08:20"))
+    assert bench.ran == []
+    bench.approvals.approve(about_schedule(bench).id)
+    bench.settle()
+    assert bench.ran == [("s", "good")]
 
 
 def test_a_run_that_is_put_off_does_not_start_while_pending(bench: Watched) -> None:

@@ -91,14 +91,14 @@ HELD_UP = pytest.mark.parametrize("held_up", [no_place, no_target, given_back])
 
 
 @HELD_UP
-def test_leave_of_a_run_that_was_held_up_is_void_after_an_edit(bench: Watched, held_up: HeldUp) -> None:
-    """V6: it had leave, and has not begun: it starts neither with the old words nor with the new ones."""
+def test_v7_leave_of_a_run_that_was_held_up_is_for_its_own_words(bench: Watched, held_up: HeldUp) -> None:
+    """V6 V7: it had leave, and has not begun: it starts with what was approved, not with the new words."""
     let_go = held_up(bench)
     bench.edit("s", payload="evil")
     let_go()
     bench.run_until(at("08:10"))
-    assert (ran(bench), bench.last().status) == ([], "awaiting_approval")
-    assert bench.asked().request["payload"] == "evil"
+    assert ran(bench) == [("s", "good")]
+    assert bench.states() == ["used"]
 
 
 @HELD_UP

@@ -8,7 +8,7 @@ import pytest
 from security_cast import ADA, OWNER, SCOUT, WAITING, Open, Watched, at
 from security_rows import everything, sql
 
-from matins.errors import Conflict, InvalidInput, NotAllowed
+from matins.errors import InvalidInput, NotAllowed
 
 
 def waiting(bench: Watched, **words: Any) -> str:
@@ -47,65 +47,72 @@ def clear(bench: Watched) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_an_edit_after_yes_asks_again(bench: Watched, change: dict[str, Any]) -> None:
-    """V6: the run had leave and waited for a place; it does not start on the old leave, with old words or new."""
+def test_v7_an_edit_after_yes_neither_changes_nor_voids_it(bench: Watched, change: dict[str, Any]) -> None:
+    """V6 V7: the run had leave and waited for a place; it starts with the words that were approved."""
     number = waiting(bench)
     fill(bench)
     bench.approvals.approve(number)
     bench.settle()
     assert bench.last().status == "ready"
     bench.edit("s", **change)
+    assert bench.approval(number).state == "approved"
     clear(bench)
-    assert (bench.ran, bench.last().status) == ([], "awaiting_approval")
-    assert bench.approval(number).state == "void"
-    again = bench.asked()
-    assert (again.rev, again.run_id) == (2, bench.last().id)
-    assert again.digest != bench.approval(number).digest
-    bench.approvals.approve(again.id)
-    bench.settle()
-    assert bench.ran == [("s", change.get("payload", "good"))]
+    assert bench.ran == [("s", "good")]
+    assert (bench.approval(number).state, bench.last().rev) == ("used", 1)
+    assert bench.states() == ["used"], "nobody is asked twice"
 
 
-def test_an_edit_while_asked_is_asked_about_under_the_new_words(bench: Watched) -> None:
-    """V6: what the person sees is what will run."""
+def test_v7_a_run_that_waits_keeps_the_words_it_was_planned_with(bench: Watched) -> None:
+    """V6 V7: what the person sees is what will run, and the request says that the schedule has other words by now."""
     number = waiting(bench)
+    before = bench.approvals.get(number)
+    assert "edited" not in before.request
     bench.edit("s", payload="evil")
     bench.settle()
-    with pytest.raises(Conflict, match="void") as caught:
-        bench.approvals.approve(number)
-    assert "newer request" in str(caught.value.hint)
     asked = bench.asked()
-    assert (asked.request["payload"], asked.rev) == ("evil", 2)
-    with pytest.raises(Conflict, match="has changed since you read it"):
-        bench.approvals.approve(asked.id, digest=bench.approval(number).digest)
-    bench.approvals.approve(asked.id, digest=asked.digest)
+    assert (asked.id, asked.rev, asked.digest, asked.request["payload"]) == (number, 1, before.digest, "good")
+    assert asked.request["edited"].startswith("The schedule was edited since.")
+    assert {**asked.request, "edited": None} == {**before.request, "edited": None}
+    bench.approvals.approve(number, digest=before.digest)
     bench.settle()
-    assert bench.ran == [("s", "evil")]
+    assert bench.ran == [("s", "good")]
+    bench.run_until(at("09:06"))
+    following = bench.asked()
+    assert (following.request["payload"], following.rev, "edited" in following.request) == ("evil", 2, False)
 
 
-def test_words_that_were_changed_and_changed_back_are_new_words(bench: Watched) -> None:
-    """V6: the revision is in the digest, so that no old yes comes back to life."""
+def test_v7_words_that_were_changed_and_changed_back_are_told(bench: Watched) -> None:
+    """V7: the revision is another; what was approved runs, whatever the schedule says meanwhile."""
     number = waiting(bench)
-    fill(bench)
-    bench.approvals.approve(number)
     bench.edit("s", payload="evil")
     bench.edit("s", payload="good")
-    clear(bench)
-    assert bench.ran == []
     asked = bench.asked()
-    assert (asked.request["payload"], asked.rev) == ("good", 3), "asked about what it says now"
-    assert asked.digest != bench.approval(number).digest
+    assert (asked.id, asked.rev, "edited" in asked.request) == (number, 1, True)
+    bench.approvals.approve(number)
+    bench.settle()
+    assert bench.ran == [("s", "good")]
 
 
-def test_an_edit_voids_leave_that_waits_in_a_paused_schedule(bench: Watched) -> None:
+def test_v7_an_edit_leaves_leave_that_waits_in_a_paused_schedule(bench: Watched) -> None:
     number = waiting(bench)
     bench.pause("s")
     bench.approvals.approve(number)
     bench.edit("s", payload="evil")
     bench.resume("s")
     bench.settle()
+    assert bench.ran == [("s", "good")]
+    assert bench.states() == ["used"]
+
+
+def test_v7_an_edit_does_not_make_a_run_start_unasked(bench: Watched) -> None:
+    """V7: the control: the schedule needs no approval any more; the run that waits was planned with one."""
+    number = waiting(bench)
+    bench.edit("s", approval="auto")
+    bench.run_until(at("08:30"))
     assert (bench.ran, bench.last().status) == ([], "awaiting_approval")
-    assert bench.asked().request["payload"] == "evil"
+    bench.approvals.deny(number)
+    bench.settle()
+    assert (bench.ran, bench.last().status) == ([], "denied")
 
 
 def test_a_run_that_has_started_keeps_its_words(bench: Watched) -> None:
@@ -197,17 +204,14 @@ def test_yes_with_edits_is_a_new_question_and_its_answer(bench: Watched) -> None
     assert bench.asked().request["payload"] == "good"
 
 
-def test_an_edit_after_yes_with_edits_asks_again(bench: Watched) -> None:
-    """V6: the schedule's new words win over the run's own, and nobody has said yes to them."""
+def test_v7_an_edit_after_yes_with_edits_changes_nothing(bench: Watched) -> None:
+    """V6 V7: the run's own words were approved, and they run."""
     number = waiting(bench)
     fill(bench)
     bench.approvals.approve(number, edits={"payload": "better"})
     bench.edit("s", payload="evil")
     clear(bench)
-    assert (bench.ran, bench.asked().request["payload"]) == ([], "evil")
-    bench.approvals.approve(bench.asked().id)
-    bench.settle()
-    assert bench.ran == [("s", "evil")]
+    assert bench.ran == [("s", "better")]
 
 
 @pytest.mark.parametrize(

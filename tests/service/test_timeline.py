@@ -134,7 +134,7 @@ def test_rate_limits_are_bands(in_memory: Sandbox) -> None:
     (band,) = found.bands
     assert (band.kind, band.name, clock(band.end)) == ("throttle", "acme", "10:00")
     assert [(clock(slot.at), slot.verdict, clock(slot.until)) for slot in found.slots] == [
-        ("08:30", "deferred", "10:00"), ("09:30", "skipped", None), ("10:30", "runs", None),
+        ("08:30", "deferred", "10:00"), ("09:30", "coalesced", None), ("10:30", "runs", None),
     ]  # fmt: skip
 
 

@@ -92,12 +92,14 @@ def test_settings_are_told_as_people_write_them(in_memory: Sandbox) -> None:
     }
 
 
-def test_an_edit_voids_what_was_asked(bench: Sandbox) -> None:
-    """B3 V6"""
+def test_an_edit_leaves_the_question_of_a_run_that_waits(bench: Sandbox) -> None:
+    """B3 V6 V7"""
     bench.add("s", when="0 9 * * *", job="work", approval="council_approve", approvers=["ada"])
     bench.run_until("2026-03-27T09:00:00Z")
     (asked,) = bench.approvals.list()
-    assert bench.preview_edit("s", retries=1).voids == [asked.id]
+    assert bench.preview_edit("s", retries=1).voids == []
+    bench.edit("s", retries=1)
+    assert [one.id for one in bench.approvals.list()] == [asked.id]
 
 
 def test_an_edit_that_would_be_refused_is_refused_here(bench: Sandbox) -> None:

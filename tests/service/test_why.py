@@ -57,7 +57,9 @@ def test_without_an_instant_it_is_about_the_last_record(bench: Sandbox) -> None:
     assert why.run is not None
     assert [attempt.epoch for attempt in why.run.attempts] == [1, 2]
     bench.run("s")
-    assert bench.why("s").summary == "Started manually at 2026-03-27 13:00 CET: Ready: waiting for capacity."
+    assert (
+        bench.why("s").summary == "Started manually at 2026-03-27 13:00 CET: Ready: waiting for an engine to start it."
+    )
 
 
 def test_a_slot_that_quiet_hours_skipped(bench: Sandbox) -> None:
@@ -317,11 +319,10 @@ def test_what_would_stand_in_the_way_now(bench: Sandbox) -> None:
     why = bench.why("s")
     assert now_says(why, "ended") == (False, "Would be skipped: the end date 2026-03-27 07:00 UTC is past.")
     run_waits = f"run {run.id} of this schedule is still waiting"
-    assert now_says(why, "overlap") == (False, f"Would be skipped: {run_waits}.")
-    assert now_says(why, "throttle") == (
-        False,
-        f'Would be skipped: {run_waits} for provider "anthropic" until 18:00 UTC and covers this slot.',
+    throttled = (
+        f'Would be skipped: provider "anthropic" is throttled until 18:00 UTC; {run_waits} and covers this slot.'
     )
+    assert now_says(why, "overlap") == now_says(why, "throttle") == (False, throttled)
     assert now_says(why, "budget") == (
         False,
         (

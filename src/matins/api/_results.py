@@ -74,7 +74,7 @@ class Agent(Struct, frozen=True):
 
     name: str
     runner: str
-    """Tool that runs the agent: claude, codex, gemini, goose, opencode, openai, http, shell, demo."""
+    """Tool that runs the agent: claude, codex, gemini, goose, opencode, qwen, openai, http, shell, demo."""
     model: str | None
     """Model, by the runner's name for it."""
     workdir: Content[str | None]

@@ -138,7 +138,8 @@ class Api(Noun, RecordNouns, noun="schedules"):
     ) -> Schedule:
         """Change settings of a schedule; None resets one to its default. Running runs keep theirs.
 
-        What is due under the old settings is planned first. Approvals of the old settings are requested again.
+        What is due under the old settings is planned first. A run that waits for approval keeps the settings that it
+        was planned with. Approval of a proposal is requested again.
         `if_rev`: only if the schedule still has this revision.
         """
 

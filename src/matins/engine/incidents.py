@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from matins.engine.deliveries import DISCARDED
+from matins.engine.reasons import end_text
 from matins.engine.when.durations import DAY_MS
 from matins.model.audit import StoredEvent
 from matins.model.incident import NO_SCHEDULE, IncidentRow, Resolution
@@ -82,7 +83,9 @@ def _over_budget(event: StoredEvent, data: Data) -> Trouble:
 
 
 def _budget_exceeded(event: StoredEvent, data: Data) -> Trouble:
-    return _over_budget(event, {**data, "summary": f"Paused: {data.get('note')}.", "quote": None})
+    return _over_budget(
+        event, {**data, "summary": f"Paused: {data.get('note') or 'the budget is spent'}.", "quote": None}
+    )
 
 
 def _auto_paused(event: StoredEvent, data: Data) -> Trouble:
@@ -106,6 +109,10 @@ def _missed(event: StoredEvent, data: Data) -> Trouble:
 def _throttled(event: StoredEvent, data: Data) -> Trouble:
     provider = data.get("provider")
     details = {"provider": provider, "until": data.get("resets_at")}
+    if data.get("login"):
+        text = f'Provider "{provider}" refuses the login. Its runs wait. To log in: {data["login"]}.'
+        refused = {"provider": provider, "login": data["login"]}
+        return Trouble("login", f"provider {provider}", Sentence(text, data.get("reason")), None, NO_SCHEDULE, refused)
     summary = Sentence(f'Provider "{provider}" limits its requests.', data.get("reason"))
     return Trouble("limit", f"provider {provider}", summary, None, NO_SCHEDULE, details)
 
@@ -159,7 +166,7 @@ def trouble_of(event: StoredEvent, data: Data) -> Trouble | None:
 
 
 def _summary(event: StoredEvent, data: Data) -> Sentence:
-    return Sentence(str(data.get("summary") or event.type), data.get("quote"))
+    return Sentence(str(data.get("summary") or end_text(event.type.partition(".")[2])), data.get("quote"))
 
 
 # -- what events end
@@ -195,6 +202,8 @@ def resolution_of(event: StoredEvent, data: Data, incident: IncidentRow) -> Reso
 
 def _resolution_without_schedule(event: StoredEvent, data: Data, incident: IncidentRow) -> Resolution | None:
     kind, signature = incident.kind, incident.signature
+    if kind == "login" and event.type == "throttle.deleted":
+        return "ended" if signature == f"provider {data.get('provider')}" else None
     if kind == "limit" and event.type in ("throttle.ended", "throttle.deleted"):
         return "ended" if signature == f"provider {data.get('provider')}" else None
     if kind == "engine" and event.type == "engine.can_start":
@@ -284,6 +293,10 @@ def look_again(incident: IncidentRow, now: int) -> list[Step]:
     if incident.kind == "missed":
         told = Step("opened", incident._replace(next_at=None), True)
         return [told, Step("resolved", resolve(incident, "ended", now), False)]
+    if incident.kind == "login":  # as long as it is refused, it is tried at least every 15 minutes
+        if incident.times == incident.told_times:
+            return [Step("resolved", resolve(incident, "quiet", now), False)]
+        return [Step("repeated", incident._replace(told_times=incident.times, next_at=now + HOUR_MS), False)]
     if incident.times == incident.told_times and incident.kind not in _STANDING:
         if incident.kind == "undelivered" and not orjson.loads(incident.details)["gone"]:
             return [Step("resolved", resolve(incident, "quiet", now), False)]
@@ -295,6 +308,8 @@ def look_again(incident: IncidentRow, now: int) -> list[Step]:
 
 def next_reminder(kind: str, opened_at: int, now: int) -> int | None:
     """The first reminder after `now`: 1 h, 6 h and 24 h after the opening, then each 24 h; None for other kinds."""
+    if kind == "login":
+        return now + HOUR_MS
     if kind not in _REMINDED:
         return None
     for delay in REMINDERS_MS:

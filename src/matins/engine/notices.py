@@ -117,6 +117,7 @@ _TITLES: Mapping[str, Callable[[IncidentRow, str], str]] = {
     "broken": lambda incident, name: f"✗ {name} cannot be read, and is set aside",
     "budget": lambda incident, name: f"$ {name} is over its budget",
     "limit": lambda incident, name: f'⌛ Provider "{orjson.loads(incident.details)["provider"]}" limits its requests',
+    "login": lambda incident, name: f'✗ Provider "{orjson.loads(incident.details)["provider"]}" refuses the login',
     "approval": lambda incident, name: f"? {name} needs approval",
     "undelivered": lambda incident, name: f'✗ Messages do not arrive at "{incident.signature}"',
     "engine": lambda incident, name: f"✗ {incident.signature} cannot start agents",
@@ -178,6 +179,8 @@ def _commands(incident: IncidentRow, name: str) -> tuple[str, ...]:
             return ("matins runs",)
         case "limit":
             return ("matins throttles",)
+        case "login":
+            return str(details["login"]), f"matins throttles rm {shlex.quote(str(details['provider']))}"
         case "undelivered":
             return (f"matins notify test {shlex.quote(incident.signature)}",)
         case "engine":

@@ -112,6 +112,11 @@ def run_summary(run: RunRecord, zone: str) -> Sentence:
     return Sentence(f"{_WITHOUT_REASON.get(run.state, _ended)(run, context)}{_many(context)}.")
 
 
+def end_text(label: str) -> str:
+    """The state as a sentence, where no reason is known: `Over budget.`"""
+    return f"{label.replace('_', ' ').capitalize()}."
+
+
 def summary_data(summary: Sentence) -> dict[str, Any]:
     """The sentence as events carry it."""
     return {"summary": summary.text} if summary.quote is None else {"summary": summary.text, "quote": summary.quote}
@@ -181,15 +186,18 @@ def _quiet_hours(context: ReasonContext) -> str:
 
 
 def _throttled(context: ReasonContext) -> Sentence:
-    text = f'provider "{context["provider"]}" {context.tense.was} throttled until {context.local_time("until")}'
+    provider, until = f'provider "{context["provider"]}"', context.local_time("until")
+    if context["login"]:
+        text = f"the login at {provider} {context.tense.was} refused. It is tried again at {until}. To log in"
+        return Sentence(f"{text}: {context['login']}", context.quote("why"))
+    text = f"{provider} {context.tense.was} throttled until {until}"
     return Sentence(text, context.quote("why"))
 
 
 def _coalesced(context: ReasonContext) -> str:
-    quiet = context["for"] == "quiet_hours"
-    what = f'quiet hours "{context["policy"]}"' if quiet else f'provider "{context["provider"]}"'
-    until = context.local_time("until")
-    return f"{context.run()} {context.tense.still} waiting for {what} until {until} and covers this slot"
+    """Why the slot has no run of its own. The run that covers it may wait for something else, too."""
+    cause = _quiet_hours(context) if context["for"] == "quiet_hours" else _throttled(context).text
+    return f"{cause}; {context.run()} {context.tense.still} waiting and covers this slot"
 
 
 def _over_budget(context: ReasonContext) -> str | Sentence:
@@ -247,9 +255,12 @@ def _no_work(context: ReasonContext) -> str:
 
 
 def _failed(context: ReasonContext) -> Sentence:
-    titles = " and ".join(f'"{title}"' for title in context["steps"] or ())
-    steps = f"{'steps' if len(context['steps']) > 1 else 'step'} {titles}" if titles else None
-    return Sentence("failed", ": ".join(part for part in (steps, context.quote("error")) if part) or None)
+    return Sentence("failed", ": ".join(part for part in (_steps(context), context.quote("error")) if part) or None)
+
+
+def _steps(context: ReasonContext) -> str | None:
+    titles = [f'"{title}"' for title in context["steps"] or ()]
+    return f"{'steps' if len(titles) > 1 else 'step'} {' and '.join(titles)}" if titles else None
 
 
 def _awaiting_approval(context: ReasonContext) -> str | Sentence:
@@ -322,6 +333,7 @@ CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "no_agent": lambda context: f"there is no agent {context['agent']}",
     "no_work": _no_work,
     "failed": _failed,
+    "steps_skipped": lambda context: Sentence("a step was skipped", _steps(context)),
     "clock_went_back": lambda context: "the clock was set back, and the slot is still to come",
     "mission_aborted": lambda context: "the mission was aborted",
     "step_failed": lambda context: Sentence("another step did not succeed", context.quote("step")),
@@ -367,7 +379,7 @@ def _ended(run: RunRecord, context: ReasonContext) -> str:
 
 
 _WITHOUT_REASON: dict[RunState, Callable[[RunRecord, ReasonContext], str]] = {
-    RunState.READY: lambda run, context: "Ready: waiting for capacity",
+    RunState.READY: lambda run, context: "Ready: waiting for an engine to start it",
     RunState.STARTING: lambda run, context: (
         f"Starting: sent to a worker at {local_time(run.started_at or 0, context.zone)}"
     ),

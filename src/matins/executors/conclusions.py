@@ -8,16 +8,19 @@ from dataclasses import replace
 
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, RateLimited
+from matins.executors.agent_tools import needs_of
 from matins.executors.preparation import NoAgent, Prepared
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.run_files import RunFiles
 from matins.executors.registry import NoService
 from matins.executors.reports import finished, outcome_of, usage_of
 from matins.executors.runners.error_lines import with_stderr_reason
+from matins.executors.runners.needs import Needs
 from matins.executors.runners.protocol import RunnerResult
 from matins.executors.runners.tool_sessions import session_gone
 from matins.executors.stored_output import stderr_tail
 from matins.executors.work_items import NoWork
+from matins.model.agent import Agent
 from matins.model.run import Outcome, ProviderLimit, Usage
 from matins.ports import Clock
 from matins.runtime.attempt import Attempt
@@ -62,10 +65,31 @@ def conclude(
         process = process._replace(ended_by="exit_timeout")
     now, context = clock.now_ms(), started.context
     outcome = outcome_of(started.call, result, process, context.assignment, context.policies, now)
-    outcome = _with_provider(started, replace(outcome, target_gone=gone))
+    outcome = _with_provider(started, _with_login(started, result, replace(outcome, target_gone=gone)))
     if outcome.over_budget and end_reason is not None:
         outcome = replace(outcome, error=end_reason)
     return finished(started.errand, _with_work_item(started, outcome, clock, now))
+
+
+def _with_login(started: Prepared, result: RunnerResult, outcome: Outcome) -> Outcome:
+    """A refused login is one cause for all agents with this tool and login. It is no failure of the agent."""
+    needs, agent = needs_of(started.runner), started.context.agent
+    refused = result.login_refused and outcome.limit is None and not outcome.succeeded
+    if not refused or needs is None or agent is None:
+        return outcome
+    own = _own_keys(agent, needs)
+    others = started.context.policies.agents.values()
+    same = {one.name for one in others if one.runner == agent.runner and _own_keys(one, needs) == own}
+    reason = outcome.error or "the login is refused"
+    limit = ProviderLimit(
+        started.runner.provider, None, reason, login=needs.login, affects=tuple(sorted(same | {agent.name}))
+    )
+    return replace(outcome, limit=limit)
+
+
+def _own_keys(agent: Agent, needs: Needs) -> set[tuple[str, str]]:
+    """The keys in the agent's own settings. Without any, it has the login that all agents of the tool share."""
+    return {(name, value) for name, value in agent.environment if name in needs.keys}
 
 
 def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:

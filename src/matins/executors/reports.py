@@ -1,4 +1,5 @@
-"""One kind of outcome for all tools: executed, succeeded and delivered are separate facts."""
+"""One kind of outcome for all tools: executed and succeeded are separate facts. Delivered is a third, which is known
+only when something has left this machine: `RunFacts.delivered`."""
 
 from __future__ import annotations
 
@@ -105,7 +106,6 @@ def outcome_document(
     return {
         "executed": result.executed,
         "succeeded": result.succeeded,
-        "delivered": assignment is not None and bool(result.text),
         "declared": result.declared,
         "reason": result.reason,
         "session": result.session,

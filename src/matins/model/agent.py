@@ -48,7 +48,8 @@ class Agent:
 
     name: str
     runner: Annotated[str,
-        Setting(Name(), "Tool that runs the agent: claude, codex, gemini, goose, opencode, openai, http, shell, demo.",
+        Setting(Name(), "Tool that runs the agent: claude, codex, gemini, goose, opencode, qwen, openai, http, shell,"
+                " demo.",
                 "claude", required=True)]
     model: Annotated[str | None, Setting(Name(), "Model, by the runner's name for it.", "claude-sonnet-5-5")] = None
     workdir: Annotated[str | None, Setting(Text(4_096), "Directory in which the agent works.", "~/src/garden")] = None

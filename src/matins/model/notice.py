@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 IncidentKind = Literal[
-    "failed", "held", "missed", "paused", "broken", "budget", "limit", "approval", "undelivered", "engine"
+    "failed", "held", "missed", "paused", "broken", "budget", "limit", "login", "approval", "undelivered", "engine"
 ]
 KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
 NOTICES: tuple[str, ...] = (*KINDS, "recovered")

@@ -127,6 +127,10 @@ class ProviderLimit(NamedTuple):
     reason: str
     outage: bool = False
     """The provider has a problem of its own. If it lasts, the run fails."""
+    login: str | None = None
+    """The command by which a person logs in again, if the provider refuses the tool's key or login."""
+    affects: tuple[str, ...] = ()
+    """The agents that have the same tool and login; empty for all of the provider."""
 
 
 class AgentTurn(NamedTuple):

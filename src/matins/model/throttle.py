@@ -15,3 +15,5 @@ class Throttle(NamedTuple):
     """The affected agents; empty for all."""
     reason: str
     by: str
+    login: str | None = None
+    """The command by which a person logs in again, if the provider refuses the tool's key or login."""

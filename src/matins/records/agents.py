@@ -20,6 +20,8 @@ def _complete(agent: Agent, context: RecordContext) -> Agent:
     """The agent with its provider. Raises InvalidInput for an unknown runner."""
     from matins.executors import isolation
     from matins.executors.registry import runners
+    from matins.executors.runners.endpoints import Kinds, check_options
+    from matins.executors.runners.protocol import Call
 
     if agent.runner not in runners():
         known = sorted(runners())
@@ -31,6 +33,11 @@ def _complete(agent: Agent, context: RecordContext) -> Agent:
             hint=nearest(agent.runner, known),
         )
     _check_no_shell(agent)
+    runner = runners()[agent.runner]
+    own = type(runner).__module__.startswith("matins.")
+    kinds: Kinds = getattr(runner, "options", {})
+    if own or kinds:  # another package's runner that declares none says so when a run is prepared
+        check_options(Call("", "", options=agent.options), kinds)
     isolation.check_account(agent, _ACCOUNT)
     return replace(agent, provider=agent.provider or default_provider(agent))
 

@@ -127,11 +127,12 @@ def request_budget_approval(
 
 
 def void_approvals(
-    transaction: Transaction, schedule_id: int, now: int, why: str, *, money: bool = False
+    transaction: Transaction, schedule_id: int, now: int, why: str, *, money: bool = False, runs: bool = True
 ) -> list[Approval]:
-    """Void the open requests about this schedule (with `money`: about its spending), and return them. A step keeps its
-    request: its run has started, with the settings of then."""
+    """Void the open requests about this schedule (with `money`: about its spending; without `runs`: not those about
+    its runs), and return them. A step keeps its request: its run has started, with the settings of then."""
     found = [approval for approval in transaction.open_approvals(schedule_id) if (approval.kind == "budget") == money]
+    found = [approval for approval in found if runs or approval.kind != "run"]
     steps = {approval.run_id for approval in found if approval.run_id and transaction.parents_of([approval.run_id])}
     found = [approval for approval in found if approval.run_id is None or approval.run_id not in steps]
     return [approval for approval in found if _void_approval(transaction, approval, now, why)]

@@ -208,7 +208,7 @@ class Clearance:
             self.checks.append(check)
 
     def consume_approval(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> None:
-        """Mark the approval of a claimed run as used. Until then, edits void it and it can expire."""
+        """Mark the approval of a claimed run as used. Until then, a change of the agent voids it and it can expire."""
         leave = self._leaves.pop(row.id, None)  # not looked for again: a file may change from one look to the next
         assert leave is not None or not needs_approval(item.definition), row
         if leave is not None and transaction.set_approval_state(leave.id, "approved", "used", now):

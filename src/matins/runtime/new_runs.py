@@ -12,7 +12,6 @@ from matins.engine.reasons import sentence, summary_data
 from matins.engine.transitions import INITIAL_STATES
 from matins.model.rows import NewEvent, NewRun
 from matins.model.run import RunState
-from matins.model.sentence import Sentence
 from matins.runtime.catalog import CompiledSchedule
 
 
@@ -34,7 +33,7 @@ def planned_event(run_id: int, item: CompiledSchedule, planned: PlannedRun, now:
     if planned.reason is not None:
         data = {"reason": planned.reason, **data, **(planned.evidence or {})}
         if not planned.state.live:
-            data |= {**summary_data(_summary(item, planned, planned.reason, now)), **end_facts(item.rev, None)}
+            data |= end_data(item, planned, now)
     return NewEvent(now, INITIAL_STATES[planned.state], item.schedule_id, run_id, data)
 
 
@@ -45,8 +44,11 @@ def covered(slot: int | None, slots: int, first: int | None) -> dict[str, Any]:
     return {"slot": slot, "slots": slots, "first": first}
 
 
-def _summary(item: CompiledSchedule, planned: PlannedRun, reason: str, now: int) -> Sentence:
-    """The sentence of `why` for a slot that did not run."""
+def end_data(item: CompiledSchedule, planned: PlannedRun, now: int) -> dict[str, Any]:
+    """What the event says of a run that is over when it is created, with the sentence of `why`."""
     evidence = {"slots": planned.slots, "first": planned.first, "last": planned.slot, **(planned.evidence or {})}
     zone = item.definition.trigger.timezone
-    return sentence(reason, evidence, zone, state=planned.state, at=planned.slot or now)
+    summary = sentence(
+        planned.reason or planned.state.label, evidence, zone, state=planned.state, at=planned.slot or now
+    )
+    return {**summary_data(summary), **end_facts(item.rev, None)}

@@ -26,6 +26,7 @@ MAX_PLACES = 8
 """How many places one statement reads. With more, only those are read in which a run is ready."""
 Needs = frozenset[str]
 _NOTHING: Needs = frozenset()
+_NAMED = {"runner": "tool"}
 
 
 def needs_of(definition: ScheduleDefinition, agent: str, policies: Policies) -> Needs:
@@ -107,8 +108,10 @@ def trouble_of(offers: Iterable[str]) -> str | None:
 
 
 def needs_sentence(needs: Needs) -> str:
-    """`the job "report" and the runner "claude"`."""
-    parts = [f'the {kind} "{name}"' for kind, _, name in (need.partition(":") for need in sorted(needs))]
+    """`the job "report" and the tool "claude"`. An engine has a runner where its program is on PATH."""
+    parts = [
+        f'the {_NAMED.get(kind, kind)} "{name}"' for kind, _, name in (need.partition(":") for need in sorted(needs))
+    ]
     return " and ".join(parts)
 
 

@@ -27,9 +27,14 @@ from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply, succeed_plainly
 
 _MIN_LIMIT_MS = 60_000
-"""The shortest throttle. Without a reset time, it doubles each time that the provider refuses the run again."""
+"""The shortest throttle without a reset time. It doubles each time that the provider refuses the run again."""
+_MIN_WAIT_MS = 1_000
+"""The shortest throttle with a reset time. It doubles as well, up to the shortest one without: a provider that says
+"one second" again and again does not start a tool each second."""
 _LONGEST_GUESS_MS = 3_600_000
 """The longest throttle without a reset time."""
+_MAX_LOGIN_MS = 900_000
+"""The longest wait until a login that was refused is tried again: a person may have logged in."""
 _MAX_OUTAGES = 3
 """How often an outage of the provider defers a run, before it counts as a failure."""
 _MAX_LIMIT_MS = 7 * DAY_MS
@@ -135,10 +140,10 @@ def _unsuccessful(change: RunChange, number: int, outcome: Outcome, deferrals: i
         definition = change.compiled.definition
         evidence = {"max_cost": definition.max_cost, "max_tokens": definition.max_tokens}
         return change._replace(transition=OVERSPEND, reason="over_budget", evidence=evidence)
-    if outcome.limit is not None and not (outcome.limit.outage and deferrals >= _MAX_OUTAGES):
-        return _throttled(change, outcome.limit, deferrals)
     if outcome.cancelled:
         return change._replace(transition=CANCEL, reason="cancelled")
+    if outcome.limit is not None and not (outcome.limit.outage and deferrals >= _MAX_OUTAGES):
+        return _throttled(change, outcome.limit, deferrals)
     if outcome.target_gone:
         return change._replace(transition=RETRY, not_before=change.at, reason="target_gone")
     again = None if outcome.timed_out else next_attempt_at(change.compiled.definition, change.run_id, number, change.at)
@@ -155,9 +160,16 @@ def _lost(change: RunChange) -> RunChange:
 
 def _throttled(change: RunChange, limit: ProviderLimit, deferrals: int) -> RunChange:
     """A rate limit is not a failure. The run waits until the limit resets, with all runs of that provider."""
-    guess = min(_MIN_LIMIT_MS << min(deferrals, 10), _LONGEST_GUESS_MS)
-    wait = guess if limit.resets_at is None else _MIN_LIMIT_MS
+    if limit.resets_at is None:
+        longest = _LONGEST_GUESS_MS if limit.login is None else _MAX_LOGIN_MS
+        wait = min(_MIN_LIMIT_MS << min(deferrals, 10), longest)
+    elif limit.resets_at <= change.at:  # what it says is over, and it refused nevertheless
+        wait = _MIN_LIMIT_MS
+    else:
+        wait = min(_MIN_WAIT_MS << min(deferrals, 10), _MIN_LIMIT_MS)
     until = min(max(limit.resets_at or 0, change.at + wait), change.at + _MAX_LIMIT_MS)
     evidence = {"provider": limit.provider, "until": until, "why": limit.reason}
+    if limit.login is not None:
+        evidence["login"] = limit.login
     limit = limit._replace(resets_at=until)
     return change._replace(transition=THROTTLE, reason="throttled", not_before=until, evidence=evidence, limit=limit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from matins.engine.audit_runs import end_facts
 from matins.engine.gates import Verdict
 from matins.engine.planning import PlannedRun
 from matins.engine.transitions import INITIAL_STATES
@@ -12,7 +11,7 @@ from matins.model.rows import NewEvent
 from matins.model.run import RunState
 from matins.ports import Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
-from matins.runtime.new_runs import new_run
+from matins.runtime.new_runs import end_data, new_run
 from matins.runtime.placement import Placement
 from matins.runtime.run_changes import end_runs
 
@@ -35,6 +34,6 @@ def insert_requested_run(
     if "who" in by:
         data["who"] = by["who"]
     if not planned.state.live:
-        data |= end_facts(compiled.rev, None)
+        data |= end_data(compiled, planned, now)
     transaction.events.append(NewEvent(now, INITIAL_STATES[planned.state], compiled.schedule_id, run_id, data))
     return run_id

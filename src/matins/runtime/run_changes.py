@@ -357,9 +357,13 @@ def _settle_accounts(transaction: Transaction, taken: list[RunChange], now: int)
     for change in taken:
         if change.limit is not None and change.limit.resets_at is not None:
             provider, resets_at, reason = change.limit.provider, change.limit.resets_at, change.limit.reason
+            login, affects = change.limit.login, change.limit.affects
             transaction.uncount_attempt(change.run_id)
-            transaction.upsert_throttle(Throttle(provider, resets_at, now, (), reason, f"run {change.run_id}"))
+            throttle = Throttle(provider, resets_at, now, affects, reason, f"run {change.run_id}", login)
+            transaction.upsert_throttle(throttle)
             data = {"provider": provider, "resets_at": resets_at, "reason": reason}
+            if login is not None:
+                data["login"] = login
             transaction.events.append(NewEvent(now, "throttle.set", change.compiled.schedule_id, change.run_id, data))
 
 

@@ -31,6 +31,17 @@ from matins.runtime.pausing import is_held
 from matins.runtime.run_change import RunChange, step_event
 
 CARRIED_OVER = "carried_over"
+_REASONS = {
+    RunState.FAILED: "failed",
+    RunState.OVER_BUDGET: "over_budget",
+    RunState.UNKNOWN: "unknown",
+    RunState.INTERRUPTED: "stopped",
+    RunState.CANCELLED: "cancelled",
+    RunState.DENIED: "denied",
+    RunState.EXPIRED: "approval_expired",
+    RunState.SKIPPED: "steps_skipped",
+}
+"""The reason of a run's end, by what its steps came to."""
 
 
 def unfold(
@@ -158,7 +169,7 @@ def _joined(
     change = RunChange(parent.id, parent.epoch, parent.slot, whole, JOIN[outcome], now)
     if outcome is RunState.SUCCEEDED:
         return change._replace(outcome=_answer(whole, steps))
-    change = change._replace(reason=outcome.label, evidence={"steps": wrong}, outcome={"error": _error(steps)})
+    change = change._replace(reason=_REASONS[outcome], evidence={"steps": wrong}, outcome={"error": _error(steps)})
     again = next_attempt_at(whole.definition, parent.id, parent.attempt, now) if outcome is RunState.FAILED else None
     if again is None or parent.cancelling:
         return change

@@ -41,6 +41,8 @@ from matins.service.listening import listen
 from matins.service.proposals import Proposals
 from matins.service.run_results import whole_result
 
+EDITED_SINCE = "The schedule was {} since. This request is for the run as it was planned, with what is shown here."
+
 
 @dataclass(frozen=True)
 class Approvals:
@@ -65,7 +67,8 @@ class Approvals:
             return self._result(_get(transaction.approval(approval_id), approval_id))
 
     def _result(self, approval: model.Approval) -> Approval:
-        """The request, and whether its agent is isolated on this machine."""
+        """The request, whether its schedule was edited since, and whether its agent is isolated on this machine."""
+        approval = self._with_later_edit(approval)
         prompted = approval.request.get("job") == AGENT_JOB
         agent = self.core.policies().agents.get(approval.request["agent"]) if prompted else None
         isolation = self.core.local.isolation
@@ -73,6 +76,17 @@ class Approvals:
         if refusal is not None:
             approval = approval._replace(request={**approval.request, "isolation": f"{NOT_ISOLATED}: {refusal}"})
         return approval_result(approval)
+
+    def _with_later_edit(self, approval: model.Approval) -> model.Approval:
+        """The request about a run that has not started, and says so if the schedule has other settings by now."""
+        if approval.kind != "run" or approval.state not in ("pending", "approved"):
+            return approval
+        with self.core.store.reading() as transaction:
+            schedule = self.core.schedule(transaction, approval.schedule_id)
+        if schedule.rev <= approval.rev and schedule.name == approval.schedule:
+            return approval
+        verb = "edited" if schedule.rev > approval.rev else f'renamed to "{schedule.name}"'
+        return approval._replace(request={**approval.request, "edited": EDITED_SINCE.format(verb)})
 
     def approve(
         self,

@@ -28,7 +28,7 @@ _MAX_ITEMS = 100
 _OVERDUE_MS = MINUTE_MS
 _PAST_RUNS, _ENOUGH_RUNS = 20, 3
 _SHOWN = 5
-_INCIDENTS = ("failed", "budget", "limit", "undelivered", "engine")
+_INCIDENTS = ("failed", "budget", "limit", "login", "undelivered", "engine")
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,10 @@ class Core:
             return schedule_record(rows[0])
         if not rows:
             raise NotFound(
-                f'There is no schedule "{name}".', value=name, field="name", hint=_nearest(transaction, name)
+                f'There is no schedule "{f"{agent}/{name}" if agent else name}".',
+                value=name,
+                field="name",
+                hint=_nearest(transaction, name),
             )
         hint = f"Use one of: {', '.join(f'{row.agent}/{row.name}' for row in rows)}."
         raise Conflict(f'Several schedules have the name "{name}".', value=name, field="name", hint=hint)
@@ -161,6 +164,8 @@ class Core:
 
 
 def _nearest(transaction: ScheduleRows, name: str) -> str | None:
-    names = [schedule_record(row).name for row in transaction.schedules(0, None, _PAGE)]
-    close = get_close_matches(name, names, n=1)
+    """The closest name, with its agent if it is the same name: then only the agent is another."""
+    found = [schedule_record(row) for row in transaction.schedules(0, None, _PAGE)]
+    same = [f"{one.agent}/{one.name}" if one.agent else one.name for one in found if one.name == name]
+    close = same or get_close_matches(name, [one.name for one in found], n=1)
     return f'Did you mean "{close[0]}"?' if close else None

@@ -30,10 +30,10 @@ from matins.service.gate_records import gate_records
 from matins.service.gate_reports import gate_reports, state_report
 from matins.service.jobs import troubles_of
 from matins.service.run_results import check_results, whole_result
+from matins.service.unstarted_runs import LATE_MS, why_unstarted
 
 Status = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"]
 _NEVER_DUE = "The schedule never fires by time, and nothing has started it yet."
-_LATE_MS = 5_000
 _MAX_CALLS = 20
 
 
@@ -51,7 +51,8 @@ class _Question(NamedTuple):
     schedule: ScheduleRecord
     compiled: CompiledSchedule
     now: int
-    engines: int
+    engines: Sequence[WorkerRow]
+    core: Core
 
     @property
     def zone(self) -> str:
@@ -73,7 +74,7 @@ class Explanations:
             if not isinstance(compiled, CompiledSchedule):
                 return _unreadable(schedule, at)
             policies = self.core.catalog.policies(transaction)
-            question = _Question(transaction, policies, schedule, compiled, now, len(engines))
+            question = _Question(transaction, policies, schedule, compiled, now, engines, self.core)
             answer = _last(question) if at is None else self._about(question, at)
             return Explanation(
                 schedule_id=str(schedule.id),
@@ -155,7 +156,7 @@ def _last(question: _Question) -> _Answer:
     if schedule.state in HELD_STATES:
         stopped = _state(schedule)
         return _Answer("held_back", stopped) if newest is None else newest._replace(summary=stopped)
-    patience = _LATE_MS if question.engines else 0
+    patience = LATE_MS if question.engines else 0
     if schedule.due_at is not None and question.now - schedule.due_at > patience:
         return _Answer("due", _overdue(question, schedule.due_at), None if newest is None else newest.run)
     if newest is not None:
@@ -169,7 +170,9 @@ def _last(question: _Question) -> _Answer:
 
 def _recorded(question: _Question, run: RunRecord) -> _Answer:
     when = _started_by(question, run) if run.slot is None else question.local(run.slot)
-    text, quote = run_summary(run, question.zone)
+    core, transaction, policies = question.core, question.transaction, question.policies
+    unstarted = why_unstarted(core, transaction, policies, run, question.engines, question.now)
+    text, quote = unstarted or run_summary(run, question.zone)
     return _Answer("record", Sentence(f"{when}: {text}{_kept(question, run)}", quote), run)
 
 
@@ -196,7 +199,7 @@ def _ahead(question: _Question, at: int) -> _Answer:
         stops = question.schedule.state in HELD_STATES
         stopped = _state(question.schedule)
         return _Answer("held_back", stopped) if stops else _Answer("due", _overdue(question, at))
-    transaction, policies, schedule, compiled, now, _ = question
+    transaction, policies, schedule, compiled, now = question[:5]
     slot = slot_at(transaction, policies, schedule, compiled, at, now)
     return _Answer("to_come", _never(question) if slot is None else Sentence(slot.sentence, slot.quote), slot=slot)
 

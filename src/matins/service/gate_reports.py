@@ -10,6 +10,7 @@ from matins.api.results import GateReport
 from matins.engine.charges import charges
 from matins.engine.gates import BITS, GATES, Candidate, Facts, Gate, Standing, Verdict
 from matins.engine.gates.backing_off import Failures
+from matins.engine.gates.capacity import reached_limits, taken_places
 from matins.engine.gates.paused import ACTIVE, PAUSED, objection
 from matins.engine.policies import Policies
 from matins.engine.reasons import NOW, Tense, sentence
@@ -83,12 +84,22 @@ def present_facts(
 def _standing(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int
 ) -> Standing:
-    scopes = [item for item in transaction.limits() if item[0] in compiled.scopes]
-    held = Counter(scope for scope, _ in transaction.held_permits()) if scopes else Counter[str]()
     charged = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now)
     return Standing(
         schedule,
-        {scope: {"size": size, "taken": taken, "held": held[scope]} for scope, size, taken in scopes},
+        _limits(transaction, compiled),
         [(charge, transaction.budget_usage(charge.budget.name, charge.subject, charge.period)) for charge in charged],
         spending.estimate(transaction, policies, compiled) if charged else Usage(),
     )
+
+
+def _limits(transaction: Transaction, compiled: CompiledSchedule) -> dict[str, dict[str, int]]:
+    scopes = [item for item in transaction.limits() if item[0] in compiled.scopes]
+    held = Counter(scope for scope, _ in transaction.held_permits()) if scopes else Counter[str]()
+    return {scope: {"size": size, "taken": taken, "held": held[scope]} for scope, size, taken in scopes}
+
+
+def full_limits(transaction: Transaction, compiled: CompiledSchedule) -> str | None:
+    """`2 of 2 places of "nightly" are taken`, if a limit keeps runs of this schedule from starting."""
+    reached = reached_limits(_limits(transaction, compiled))
+    return f"{taken_places(reached)} are taken" if reached else None

@@ -16,6 +16,7 @@ from matins.api.results import (
 )
 from matins.engine.agent_rules import check_rules, limit_lifetime, notable_settings
 from matins.engine.english.describe import explain
+from matins.engine.idle_settings import idle_settings
 from matins.engine.planning import Timetable
 from matins.engine.schedules import OWN_SETTINGS, schedule_settings, trigger_text
 from matins.engine.settings import format_setting
@@ -62,6 +63,7 @@ class Previews:
             policies, definition = self.core.catalog.policies(transaction), draft.timetable.definition
             forecast = forecast_result(transaction, policies, _as_added(row, draft, now), draft.timetable, count, now)
         notes = [f'It would create the agent "{one.name}" with the runner {one.runner}.' for one in addition.agents]
+        notes += idle_settings(definition, settings)
         return NewForecast(
             forecast=forecast,
             settings=schedule_settings(definition),
@@ -104,7 +106,7 @@ class Previews:
                 before=forecast_result(transaction, policies, schedule, before, count, now),
                 after=forecast_result(transaction, policies, changed, after, count, now),
                 settings=_differences(before.definition, after.definition),
-                voids=[str(a.id) for a in transaction.open_approvals(schedule.id) if a.kind != "budget"],
+                voids=[str(a.id) for a in transaction.open_approvals(schedule.id) if a.kind == "schedule"],
             )
 
     def _checked(

@@ -30,14 +30,12 @@ from matins.model.agent import Target
 from matins.model.approval import Approval
 from matins.model.job import JobType, JobTypes
 from matins.model.rows import NewSchedule
-from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.settings import Command
 from matins.ports import Transaction
 from matins.records import record_kinds
 from matins.runtime import approval_requests
 from matins.runtime.command_files import commands_of, with_files
-from matins.runtime.planner import live_runs
 from matins.runtime.spending import others_waiting
 from matins.service.core import Core
 from matins.service.drafts import Cache, Draft, apply_edit, make_draft, resolve_target_setting
@@ -224,14 +222,9 @@ class Proposals:
             approval_requests.request_budget_approval(transaction, compiled, voided.run_id, now, place)
 
     def request_again(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
-        """Void requests and approvals after an edit. Runs with a request that have not started get the new settings,
-        also those that an earlier edit has sent back."""
-        approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was edited")
-        live = live_runs(transaction, [schedule.id]).get(schedule.id, [])
-        for row in transaction.live_runs([run_id for run_id, state in live if state <= RunState.READY]):
-            if row.attempt == 0 and any(approval.kind == "run" for approval in transaction.approvals_of_run(row.id)):
-                transaction.set_run_revision(row.id, schedule.rev)
-                transaction.wake_run(row.id, "awaiting_approval", now)
+        """Void the request about a proposal after an edit. A run that waits for approval keeps the settings that it
+        was planned with, and its request, which shows exactly those."""
+        approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was edited", runs=False)
         if principal.role == "agent" or schedule.state in ("pending", "rejected"):
             transaction.set_schedule_state(schedule.id, "pending", now, None, None)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, schedule.rev, paused=True)

@@ -27,7 +27,6 @@ USUAL_RUNS = 100
 """How many of the last records tell what is usual."""
 _LIVE_USUAL_RUNS = 30
 _MAX_LIVE = 1_000
-_REACHING = ("webhook", "function")
 
 
 @dataclass(frozen=True)
@@ -168,19 +167,31 @@ def _history(transaction: Transaction, run: RunRecord, compiled: CompiledSchedul
 
 
 def _delivered(transaction: Transaction, run: RunRecord) -> bool | None:
-    """Whether the end of a run reached every subscriber."""
-    if run.state.live:
+    """Whether the end of a run has left this machine, to every webhook that wants it. A function of a program that
+    embeds Matins is on this machine."""
+    ended_at = run.ended_at
+    if run.state.live or ended_at is None:
         return None
     event = f"run.{run.state.label}"
     wanted = [
         subscription
         for subscription in transaction.subscriptions()
-        if subscription.kind in _REACHING and (not subscription.types or event in subscription.types)
+        if subscription.kind == "webhook" and (not subscription.types or event in subscription.types)
+        if subscription.created_at <= ended_at
     ]
     if not wanted:
         return None
-    paused = any(subscription.state == "paused" for subscription in wanted)
-    return not paused and transaction.undelivered(run.schedule_id, run.id) is None
+    state = transaction.undelivered(run.schedule_id, run.id)
+    if state == "discarded" or any(subscription.state == "paused" for subscription in wanted):
+        return False
+    reached = all(_has_passed(transaction, subscription.cursor, ended_at) for subscription in wanted)
+    return True if reached and state is None else None
+
+
+def _has_passed(transaction: Transaction, cursor: int, at: int) -> bool:
+    """Whether a subscription has taken up all events until then: its cursor is behind them."""
+    last = transaction.event(cursor)
+    return cursor >= transaction.event_horizon() or (last is not None and last.at > at)
 
 
 def _span(span: RunSpan) -> Span:

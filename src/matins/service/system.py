@@ -66,7 +66,10 @@ class System:
 
     def whoami(self, principal: Principal) -> Whoami:
         run_id = None if principal.run_id is None else str(principal.run_id)
-        return Whoami(principal.role, principal.name, run_id, sorted(rights_of(principal)))
+        person = self.core.policies().people.get(principal.name)
+        zone = (person.timezone if person is not None else None) or self.core.clock.local_zone()
+        now = to_datetime(self.core.clock.now_ms())
+        return Whoami(principal.role, principal.name, run_id, sorted(rights_of(principal)), zone, now)
 
     def backup(self, principal: Principal, path: str) -> Backup:
         target = Path(check_strings("path", [path], "the path of a new file")[0])

@@ -210,3 +210,15 @@ def test_opencode_is_asked_with_its_own_help(tmp_path: Path) -> None:
     found = [has_option(ask, "opencode", ("run",), option, environment) for option in options]
     assert asked == [(str(program), "run", "--help")]
     assert found == [True, False, False, True]
+
+
+@pytest.mark.parametrize("name", of_case("unauthorized"))
+def test_b6_the_real_tools_say_so_in_their_own_words(name: str, tmp_path: Path) -> None:
+    """B6 B15: each of them, as it was recorded"""
+    assert recording(name).replayed(tmp_path).login_refused
+
+
+@pytest.mark.parametrize("name", of_case("refused", "rate_limit", "server_error", "cut", "plain", "denied"))
+def test_b6_nothing_else_is_a_refused_login(name: str, tmp_path: Path) -> None:
+    """B6: the control"""
+    assert not recording(name).replayed(tmp_path).login_refused

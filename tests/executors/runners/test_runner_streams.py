@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -151,6 +152,41 @@ def test_codex_gets_over_errors_of_its_connection() -> None:
         CODEX, {"type": "error", "message": "Reconnecting... 1/5"}, {"type": "turn.completed", "usage": {}}, exit_code=0
     )
     assert (outcome.succeeded, outcome.error) == (True, None)
+
+
+_AGAIN_429 = "Reconnecting... 3/5 (unexpected status 429 Too Many Requests: slow down, url: https://api.example/v1)"
+
+
+@pytest.mark.parametrize("again", [_AGAIN_429, _AGAIN_429.replace("...", "…")])
+def test_b6_codex_that_is_cut_while_it_reconnects_is_limited(again: str) -> None:
+    """B6: whatever it had written before, and writes on stderr meanwhile"""
+    lost = {"type": "error", "message": "Reconnecting... waiting for network (Connection failed)"}
+    refused = {"type": "error", "message": again}
+    for before in ([], [lost], [{"type": "error", "message": "stream disconnected before completion"}]):
+        reader = CODEX.reader()
+        for event in (*before, refused):
+            reader.feed(json.dumps(event).encode())
+        outcome = reader.close(None)
+        assert outcome.limit is not None, before
+        assert (outcome.limit.provider, outcome.limit.outage) == ("openai", False)
+        assert "429" in (outcome.complaint or "")
+        reader = CODEX.reader()
+        for event in (*before, refused):
+            reader.feed(json.dumps(event).encode())
+        reader.feed_error(b"ERROR codex_core::mcp: failed to start the server")
+        outcome = reader.close(None)
+        assert outcome.limit is not None, "stderr is not what stopped it"
+        assert outcome.complaint == "ERROR codex_core::mcp: failed to start the server"
+
+
+def test_b6_codex_that_was_served_again_is_not_limited() -> None:
+    """B6: the control: what it got over is neither the limit nor the last problem"""
+    refused, served = {"type": "error", "message": _AGAIN_429}, {"type": "reasoning", "text": "…"}
+    outcome = tell(CODEX, refused, {"type": "item.completed", "item": served}, exit_code=None)
+    assert (outcome.limit, outcome.complaint) == (None, None)
+    lost = {"type": "error", "message": "Reconnecting... waiting for network (Connection failed)"}
+    outcome = tell(CODEX, refused, lost, exit_code=None)
+    assert (outcome.limit, outcome.complaint) == (None, "Connection failed, tried again 2 times")
 
 
 def test_an_error_of_codex_without_an_end_is_the_reason() -> None:

@@ -153,7 +153,7 @@ class EditForecast(Struct, frozen=True):
     after: Forecast
     settings: list[SettingChange]
     voids: list[str]
-    """Approvals that would be requested again."""
+    """Requests about the proposal that would be made again. Runs that wait for approval keep theirs."""
 
 
 class NewForecast(Struct, frozen=True):

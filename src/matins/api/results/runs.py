@@ -148,7 +148,7 @@ class RunFacts(Struct, frozen=True):
     succeeded: bool | None
     """None while it is not over."""
     delivered: bool | None
-    """Whether its end reached every subscriber; None before its end, and where nobody subscribes to it."""
+    """Whether its end reached every webhook; None before that is known, and where no webhook wants it."""
     cost: str | None
     tokens: int | None
     estimated: bool

@@ -106,6 +106,9 @@ class Whoami(Struct, frozen=True):
     name: str
     run_id: str | None
     rights: list[str]
+    timezone: str
+    """The person's time zone; without one, that of the machine of the engine."""
+    now: datetime
 
 
 class Token(Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from matins.engine.gates.gate import Candidate, Gate, Objection, Verdict
 from matins.model.run import RunState
 
@@ -17,11 +19,21 @@ def _objects(candidate: Candidate) -> Objection | None:
     standing = candidate.facts.standing
     if standing is None or not candidate.facts.full:
         return None
-    reached = [(scope, limit) for scope, limit in standing.limits.items() if limit["taken"] >= limit["size"]]
-    places = " and ".join(f'{limit["taken"]} of {limit["size"]} places of "{scope}"' for scope, limit in reached)
-    held = max((limit["held"] for _, limit in reached), default=0)
+    reached = reached_limits(standing.limits)
+    places = taken_places(reached)
+    held = max((limit["held"] for limit in reached.values()), default=0)
     kept = f" {held} of them belong to held runs, until a person resolves them." if held else ""
     return Objection(f"{places} are taken; a run would wait.{kept}", dict(standing.limits))
+
+
+def reached_limits(limits: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    """The limits that leave no place, by scope."""
+    return {scope: limit for scope, limit in limits.items() if limit["taken"] >= limit["size"]}
+
+
+def taken_places(reached: Mapping[str, Mapping[str, int]]) -> str:
+    """`2 of 2 places of "nightly"`, for each limit that is reached."""
+    return " and ".join(f'{limit["taken"]} of {limit["size"]} places of "{scope}"' for scope, limit in reached.items())
 
 
 CAPACITY = Gate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from matins.engine.gates.gate import Candidate, Gate, Verdict
+from matins.engine.gates.throttle import THROTTLE
 from matins.model.run import RunState
 
 
@@ -13,6 +14,9 @@ def _judge(candidate: Candidate) -> Verdict | None:
         return None
     blocking = [run for run, _ in live]
     if policy == "skip" and not candidate.catching_up:
+        throttled = None if candidate.facts.called else THROTTLE.judge(candidate)
+        if throttled is not None and throttled.state is RunState.SKIPPED:  # the run that waits covers this slot
+            return throttled
         evidence = {"run": str(blocking[0]), "state": RunState(live[0][1]).label}
         return Verdict(RunState.SKIPPED, "already_running", evidence)
     if policy == "cancel_other" and not candidate.catching_up:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from matins.engine.gates.gate import Candidate, Gate, Verdict, deferred
 
 
@@ -11,7 +13,9 @@ def _judge(candidate: Candidate) -> Verdict | None:
     if found is None:
         return None
     # Without the reason: it is what the tool of another agent may have printed.
-    evidence = {"provider": found.provider, "until": found.resets_at}
+    evidence: dict[str, Any] = {"provider": found.provider, "until": found.resets_at}
+    if found.login is not None:
+        evidence["login"] = found.login
     return deferred(candidate, "throttled", evidence, found.resets_at)
 
 

@@ -140,7 +140,8 @@ class ClaudeReader(EventReader):
         if event.text("error") == "rate_limit":
             self.notes.limit = self.notes.limit or Limit(self.provider, None, "rate limited")
         elif event.text("error") is None and message.text("model") != _SYNTHETIC:
-            self.notes.limit, self.notes.retries, self.notes.complaint = None, 0, None  # it serves requests again
+            self.notes.limit = None
+            self.notes.served()
             self.notes.model = self.notes.model or message.name("model")
         if event.text("parent_tool_use_id") is None and not self.notes.executed:
             self._handle_text(message)

@@ -17,7 +17,7 @@ from matins.model.transcript import Entry
 MODES = ("read-only", "workspace-write", "danger-full-access")
 _OWN = ("--json", "--experimental-json", "--sandbox", "-s", "--skip-git-repo-check", "--model", "-m", "--cd", "-C",
         "resume", "review", "--last", "--ephemeral")  # fmt: skip
-_AGAIN = re.compile(r"Reconnecting\.\.\. \d+/\d+(?: \((.*)\))?", re.DOTALL)
+_AGAIN = re.compile(r"Reconnecting(?:\.\.\.|…) (?:\d+/\d+|waiting for network)(?: \((.*)\))?", re.DOTALL)
 _REJECTED = re.compile(r"`([^`]{1,2000})` rejected")
 _NESTED = ("CODEX_THREAD_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_CI")
 
@@ -131,6 +131,9 @@ class CodexReader(EventReader):
     def _handle_item(self, item: Event) -> None:
         text, kind = item.text("text") or "", item.text("type")
         self.notes.answer(text)
+        if kind != "error":
+            self.notes.error = None  # it was one that Codex got over
+            self.notes.served()
         self.notes.show(item.text("command"), item.text("aggregated_output"))
         if kind == "agent_message":
             self.notes.text.begin()

@@ -191,6 +191,7 @@ class GeminiReader(EventReader):
         if self._asked:
             self._asked = False
             self.notes.answer()
+            self.notes.served()
 
     def _handle_tool_result(self, event: Event) -> None:
         self._asked = True

@@ -13,6 +13,7 @@ from matins.errors import Example, InvalidInput
 from matins.executors.runners.call_checks import check_call, check_unused
 from matins.executors.runners.endpoints import (
     MAX_BODY_BYTES,
+    Kinds,
     check_endpoint,
     check_options,
     check_secret,
@@ -25,7 +26,7 @@ from matins.executors.runners.tool_events import MAX_TEXT_LENGTH, Event, read_ev
 from matins.net.outbound import Unreachable
 
 KEY = "OPENAI_API_KEY"
-_OPTIONS = {
+OPTIONS: Kinds = {
     "system": (str,),
     "max_tokens": (int,),
     "max_completion_tokens": (int,),
@@ -52,6 +53,7 @@ class OpenAI:
     """Sessions are threads that Matins stores and sends with each request."""
 
     name = "openai"
+    options = OPTIONS
     chooses_session = True
     reports = ("tokens",)
 
@@ -68,7 +70,7 @@ class OpenAI:
         for field in ("permission_mode", "allowed_tools", "max_turns"):
             check_unused(field, getattr(call, field), "An endpoint", f'does not support "{field}"', hint)
         check_unused("extra_args", call.extra_args, "An endpoint", "has no command line", "Omit them.")
-        check_options(call, _OPTIONS)
+        check_options(call, OPTIONS)
         check_secret(call, KEY)
 
     def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:

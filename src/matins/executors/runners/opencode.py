@@ -160,6 +160,7 @@ class OpencodeReader(EventReader):
 
     def _handle_step(self, part: Event) -> None:
         self._handle_usage(part)
+        self.notes.served()
         reason = part.text("reason") or "unknown"
         if reason in _GOES_ON:
             return

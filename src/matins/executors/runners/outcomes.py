@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 
 from matins.executors.runners.error_lines import error_of
 from matins.executors.runners.protocol import Cumulative, Declared, Limit, RunnerResult, StoppedBy
-from matins.executors.runners.provider_limits import find_limit
+from matins.executors.runners.provider_limits import find_limit, is_login_refused
 from matins.executors.runners.tool_events import Event, Text, read_event, read_json, shorten
 
 MAX_DENIALS = 100
@@ -59,6 +59,8 @@ class StreamNotes:
     limit: Limit | None = None
     error: str | None = None
     complaint: str | None = None
+    refusal: str | None = None
+    """Why the tool tries again, as long as its provider has not served it since."""
     retries: int = 0
     stopped_by: StoppedBy | None = None
     model: str | None = None
@@ -86,10 +88,16 @@ class StreamNotes:
         self.context_length += len(text)
 
     def retry(self, complaint: str) -> None:
-        """Note that the tool tries again, and why."""
+        """Note that the tool tries again, and why. What went wrong before is not the last problem any more."""
+        self.error, self.refusal = None, shorten(complaint)
         self.retries += 1
         again = f", tried again {self.retries} times" if self.retries > 1 else ""
         self.complaint = f"{shorten(complaint)}{again}"
+
+    def served(self) -> None:
+        """Note that the provider serves the tool again."""
+        if self.retries:
+            self.refusal, self.retries, self.complaint = None, 0, None
 
     def report_cost(self, event: Event, key: str, *, more: bool = False) -> None:
         """Take the cost that an event reports; `more`: in addition to the cost so far. A cost that cannot be right
@@ -173,14 +181,24 @@ def conclude(notes: StreamNotes, program: str, provider: str, exit_code: int | N
         text_length=max(notes.text.final_length, len(declared.text)),
         structured=read_json(declared.text) if notes.structured is None else notes.structured,
         denials=tuple(notes.denials),
-        limit=None if problem is None else notes.limit or find_limit(provider, problem),
+        limit=None if problem is None else _limit(notes, provider, problem),
         error=error,
         declared=declared.outcome,
         reason=declared.reason,
         stopped_by=None if succeeded else notes.stopped_by,
+        login_refused=problem is not None and is_login_refused(notes.error or notes.refusal or ""),
         complaint=None if succeeded else notes.error or notes.complaint,
         all_denied=bool(notes.denials) and notes.actions <= len(notes.denials),
     )
+
+
+def _limit(notes: StreamNotes, provider: str, problem: str) -> Limit | None:
+    """The limit that stopped the tool. One that was ended while it tried again was stopped by what it tried to get
+    over, whatever else it wrote meanwhile."""
+    limit = notes.limit or find_limit(provider, problem)
+    if limit is None and not notes.executed and notes.error is None and notes.refusal is not None:
+        return find_limit(provider, notes.refusal)
+    return limit
 
 
 def declaration(text: str) -> Declaration:

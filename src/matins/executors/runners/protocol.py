@@ -190,6 +190,8 @@ class RunnerResult:
     """The model that the tool reports."""
     complaint: str | None = None
     """The last problem that the tool spoke of, also one that it tries to get over."""
+    login_refused: bool = False
+    """Whether the provider refused the key or the login of the tool."""
     all_denied: bool = False
     """Whether the agent was denied everything that it wanted to do."""
 

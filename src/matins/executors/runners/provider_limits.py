@@ -26,6 +26,13 @@ _OUTAGE = re.compile(
     r"|server had an error",
     re.IGNORECASE,
 )
+_LOGIN_REFUSED = re.compile(
+    r"(?:status|error|code|http)[\s:=\"(]*(?:code[\s:=\"]*)?401\b|401 (?:unauthorized|incorrect)|\bunauthenticated\b"
+    r"|(?:invalid|incorrect|expired) (?:x-)?api.?key|api.?key (?:not valid|is invalid|has expired)"
+    r"|authentication.?(?:error|failed)|token (?:has |is |was )?(?:expired|revoked|already used)"
+    r"|(?:not logged in|log ?in again|sign in again|run /login)\b",
+    re.IGNORECASE,
+)
 _RESETS_AT = re.compile(r"(?:resets?_?at\"?\s*[:=]\s*\"?|limit reached\|)(\d{10,13})\b", re.IGNORECASE)
 _WAIT = re.compile(
     r"(?:try again|retry|resets?)(?:\s+\w+)?\s+(?:in|after)\s+"
@@ -50,6 +57,11 @@ def find_limit(provider: str, text: str) -> Limit | None:
         return None
     at, clock = _RESETS_AT.search(text), find_clock_time(text)
     return Limit(provider, instant(float(at[1])) if at else None, shorten(text), _wait(text), clock, outage)
+
+
+def is_login_refused(text: str) -> bool:
+    """Whether an error message says that the provider refused the key or the login."""
+    return _LOGIN_REFUSED.search(text[:_MAX_MESSAGE_LENGTH]) is not None
 
 
 def limit_of_status(provider: str, status: int, text: str) -> Limit | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from matins.errors import InvalidInput
 from matins.executors.functions import calling
 from matins.executors.runners.call_checks import check_call, check_unused
-from matins.executors.runners.endpoints import check_options
+from matins.executors.runners.endpoints import Kinds, check_options
 from matins.executors.runners.outcomes import StreamNotes, conclude
 from matins.executors.runners.protocol import Call, Command, Limit, RunnerResult
 from matins.executors.runners.provider_limits import instant
@@ -23,11 +23,14 @@ from matins.executors.runners.tool_events import Event, read_event, shorten, sto
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _EXAMPLE = 'command=["package.module:function"]'
 
+OPTIONS: Kinds = {"interpreter": (str,)}
+
 
 class Python:
     name = "python"
     program = sys.executable
     provider = "python"
+    options = OPTIONS
     chooses_session = False
     reports = ()
 
@@ -39,7 +42,7 @@ class Python:
         hint = "Omit it: a function gets the prompt and the environment."
         for field in ("model", "session", "permission_mode", "allowed_tools", "max_turns"):
             check_unused(field, getattr(call, field), "A function", f'does not support "{field}"', hint)
-        check_options(call, {"interpreter": (str,)})
+        check_options(call, self.options)
         if self._interpreter(call) == self.program:  # only another interpreter knows its own modules
             _check_module(call.extra_args[0].partition(":")[0], _search_paths(call))
 

@@ -19,13 +19,14 @@ ON CONFLICT (kind, name) DO UPDATE SET definition = excluded.definition, updated
 DELETE FROM policies WHERE kind = :kind AND name = :name RETURNING name;
 
 -- throttles: all throttles
-SELECT provider, resets_at, activated_at, affects, reason, set_by AS "by" FROM throttles ORDER BY provider;
+SELECT provider, resets_at, activated_at, affects, reason, set_by AS "by", login FROM throttles ORDER BY provider;
 
 -- upsert_throttle: add a provider's rate limit; of two that overlap, the later end applies
-INSERT INTO throttles (provider, resets_at, activated_at, affects, reason, set_by)
-VALUES (:provider, :resets_at, :activated_at, :affects, :reason, :by)
+INSERT INTO throttles (provider, resets_at, activated_at, affects, reason, set_by, login)
+VALUES (:provider, :resets_at, :activated_at, :affects, :reason, :by, :login)
 ON CONFLICT (provider) DO UPDATE SET resets_at = excluded.resets_at, activated_at = excluded.activated_at,
-  affects = excluded.affects, reason = excluded.reason, set_by = excluded.set_by
+  affects = excluded.affects, reason = excluded.reason, set_by = excluded.set_by,
+  login = excluded.login
 WHERE excluded.resets_at >= throttles.resets_at;
 
 -- delete_throttle: delete a throttle

@@ -200,7 +200,7 @@ def edit(
     context.show(item, lambda: [*_changes(forecast), summary(context, verb, item)])
     _note_job(context, item["job"], settings)
     if forecast["voids"]:
-        context.note("Earlier approvals are void and are requested again: matins approvals")
+        context.note("The request for approval is made again: matins approvals")
 
 
 def _changes(forecast: Document) -> list[str]:

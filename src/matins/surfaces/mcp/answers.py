@@ -66,14 +66,19 @@ def error_text(error: MatinsError) -> str:
         parts.append(f"Allowed: {error.allowed}.")
     if error.hint:
         parts.append(str(error.hint) if str(error.hint).endswith((".", "?", ")")) else f"{error.hint}.")
-    if step := _NEXT.get(error.code):
-        parts.append(step)
     field = getattr(error, "field", None)
+    if step := _NEXT.get(error.code, {}).get(field, _NEXT.get(error.code, {}).get(None)):
+        parts.append(step)
     return f"{readable(' '.join(parts))} [{error.code}{f', {readable(str(field))}' if field else ''}]"
 
 
-_NEXT = {
-    "not_found": "Or call list_schedules.",
-    "stale": "Call get_schedule, then try again.",
-    "not_allowed": "Tell the person what you need.",
+_NEXT: dict[str, dict[str | None, str]] = {
+    "not_found": {
+        "name": "Or call list_schedules.",
+        "run": "Or call list_runs.",
+        "approval": "Or call list_approvals.",
+    },
+    "stale": {"digest": "Call list_approvals, then try again.", None: "Call get_schedule, then try again."},
+    "not_allowed": {None: "Tell the person what you need."},
 }
+"""What to call next, by the code of an error and its field; None: for any other field."""

@@ -35,6 +35,14 @@ class PrincipalCalls:
     def send(self, use_case: str, arguments: Mapping[str, Any]) -> Any:
         return to_document(self.caller.call(self.principal, USE_CASES[use_case], arguments))
 
+    @property
+    def zone(self) -> str:
+        """The time zone of the person: of times that say none."""
+        return self.call("system.whoami")["timezone"]
+
+    def now(self) -> datetime:
+        return datetime.fromisoformat(self.call("system.whoami")["now"])
+
     # -- parts of answers
 
     def approval_of(self, schedule: Document) -> Document | None:

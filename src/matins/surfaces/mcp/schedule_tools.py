@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from matins.surfaces.mcp.answers import fit
 from matins.surfaces.mcp.cursors import as_cursor, cursor_of
+from matins.surfaces.mcp.instants import instant_of
 from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls, brief, count, quote_of, run_brief, whole
 from matins.surfaces.mcp.quotes import quoted
 from matins.surfaces.mcp.tool import WrongArguments
 
 _PAGE = 200
 _MAX_ERRORS = 5
+_ZONE = re.compile(r"[A-Za-z]/[A-Z]|\b(?:UTC|GMT)\b|TZ")
+"""A time that says its zone itself."""
 
 
 def list_schedules(calls: PrincipalCalls, given: Document) -> Document:
@@ -69,16 +73,38 @@ def _slot(slot: Document) -> Document:
 def _wanted(calls: PrincipalCalls, given: Document) -> Document:
     """The arguments of `add`."""
     plain = ("when", "prompt", "name", "agent", "timezone", "target", "ends_at", "max_cost")
+    settings = _settings(given)
     wanted = {name: given[name] for name in plain if name in given}
+    if "timezone" not in wanted and "timezone" not in settings and not _ZONE.search(str(given["when"])):
+        wanted["timezone"] = calls.zone
     if "agent" not in wanted and calls.principal.role == "agent":
         wanted["agent"] = calls.principal.name
-    return {**given.get("settings", {}), **wanted}
+    return {**settings, **wanted}
+
+
+_NO_SETTINGS = frozenset(["create_agent", "new_agent", "replace", "context", "count", "if_rev", "name", "dry_run"])
+"""Arguments of use cases, or of the tool, that are no settings of a schedule."""
+
+
+def _settings(given: Document) -> Document:
+    """The further settings. Raises InvalidInput for those that would be ignored, or are none."""
+    settings: Document = given.get("settings", {})
+    for name in settings:
+        if name in _NO_SETTINGS:
+            hint = "Give it beside settings." if name in ("name", "dry_run", "if_rev") else "Omit it."
+            raise InvalidInput(f'"{name}" is no setting of a schedule.', field="settings", hint=hint)
+        if name in given:
+            message = f'"{name}" is given twice: beside settings, and in them.'
+            raise InvalidInput(message, field="settings", hint="Give it once.")
+    return settings
 
 
 def create_schedule(calls: PrincipalCalls, given: Document) -> Document:
     wanted = _wanted(calls, given)
-    if given.get("dry_run"):
-        plan = _all_errors(calls, "schedules.preview_new", wanted)
+    plan = _planned(calls, wanted)
+    if isinstance(plan, Conflict) and given.get("dry_run"):
+        raise plan
+    if not isinstance(plan, Conflict) and given.get("dry_run"):
         forecast = plan["forecast"]
         asks = " A person would have to approve it." if plan["needs_approval"] else ""
         summary = f"Dry run, nothing was written: {forecast['schedule']}, {forecast['trigger_text']}.{asks}"
@@ -96,6 +122,19 @@ def create_schedule(calls: PrincipalCalls, given: Document) -> Document:
             raise
         item, created = _same(calls, wanted, conflict), False
     return _made(calls, item, created=created)
+
+
+def _planned(calls: PrincipalCalls, wanted: Document) -> Document | Conflict:
+    """What adding it would do, or the conflict with one that has the name. Raises InvalidInput for settings without
+    effect: nobody would read a note about them."""
+    try:
+        plan = _all_errors(calls, "schedules.preview_new", wanted)
+    except Conflict as conflict:
+        return conflict
+    idle = [note for note in plan["notes"] if " has no effect: " in note]
+    if idle:
+        raise InvalidInput(" ".join(idle), field="settings", hint="Omit it, or set what it needs.")
+    return plan
 
 
 def _same(calls: PrincipalCalls, wanted: Document, conflict: Conflict) -> Document:
@@ -149,11 +188,14 @@ def _error_of(calls: PrincipalCalls, wanted: Document) -> InvalidInput | None:
 
 
 def update_schedule(calls: PrincipalCalls, given: Document) -> Document:
-    name = given["name"]
-    edits = {**given.get("settings", {}), **{key: given[key] for key in ("when", "prompt") if key in given}}
+    given, name = dict(given), given["name"]
+    if given.get("agent"):
+        name = given["name"] = f"{given['agent']}/{name.rpartition('/')[2]}"
+    edits = {**_settings(given), **{key: given[key] for key in ("when", "prompt", "timezone") if key in given}}
     before = calls.call("schedules.get", name=name)
     if not edits and "paused" not in given:
-        raise InvalidInput("There is nothing to change.", field="name", hint="Give when, prompt, paused or settings.")
+        hint = "Give when, prompt, timezone, paused or settings."
+        raise InvalidInput("There is nothing to change.", field="name", hint=hint)
     plan = calls.send("schedules.preview_edit", {"name": name, **edits}) if edits else None
     changed: list[Document] = plan["settings"] if plan else []
     changes = [_change(one) for one in changed]
@@ -178,7 +220,8 @@ def _change(change: Document) -> Document:
 def _set_paused(calls: PrincipalCalls, given: Document, before: Document) -> Document:
     """Pause or resume the schedule. Returns the change."""
     if given["paused"]:
-        calls.call("schedules.pause", name=given["name"], until=given.get("until"), note=given.get("note"))
+        until = instant_of(calls, given, "until", given["name"])
+        calls.call("schedules.pause", name=given["name"], until=until, note=given.get("note"))
     else:
         calls.call("schedules.resume", name=given["name"])
     return {"setting": "paused", "before": before["state"] == "paused", "after": given["paused"]}

@@ -51,9 +51,8 @@ class WrongArguments(InvalidInput):
     """Several arguments are wrong; the message names all of them."""
 
     def __init__(self, errors: list[InvalidInput]) -> None:
-        super().__init__(" ".join(error.message for error in errors), field=", ".join(str(e.field) for e in errors))
-        hints = dict.fromkeys(error.hint for error in errors if error.hint)
-        self.hint = " ".join(hints) or None
+        texts = [f"{error.message} {error.hint}" if error.hint else error.message for error in errors]
+        super().__init__(" ".join(texts), field=", ".join(str(error.field) for error in errors))
 
 
 def checked(tool: Tool, given: Any) -> Document:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import orjson
 
-from matins.errors import InvalidInput, MatinsError
+from matins.errors import InvalidInput, MatinsError, NotAllowed
 from matins.service.permissions import check_granted
 from matins.surfaces.mcp import json_rpc, texts
 from matins.surfaces.mcp.answers import error_text, plain_answer, readable
@@ -103,11 +103,17 @@ class ToolServer:
 
     async def _form(self, request: Request, calls: PrincipalCalls, given: Document) -> Json | None:
         """The form that a person must answer first; None once it is accepted. Only the person's client fills it in."""
-        found = await self._in_thread(lambda: calls.call("approvals.get", approval_id=given["approval"]))
+        found = await self._in_thread(lambda: calls.call("approvals.get", approval_id=str(given["approval"])))
         if found["digest"] != given["digest"]:
             message = f"Approval {found['id']} has changed since it was read."
             raise InvalidInput(message, field="digest", hint="Call list_approvals, and show the person what it is now.")
         link = calls.approval(found)["url"]
+        if not found["approvers"] and calls.principal.role != "owner":
+            message = f"Only the owner can answer approval {found['id']}. Give the owner this link: {link}"
+            raise NotAllowed(message, value=calls.principal.name, field="approval")
+        if found["approvers"] and calls.principal.name not in found["approvers"]:
+            message = f"Only {', '.join(found['approvers'])} can answer approval {found['id']}. The link: {link}"
+            raise NotAllowed(message, value=calls.principal.name, field="approval")
         if not request.shows_forms:
             return _failed(
                 f"This client cannot ask the person. Give the person this link: {link} [not_allowed, approval]"

@@ -225,7 +225,8 @@ CREATE TABLE throttles (
   activated_at bigint NOT NULL,
   affects text NOT NULL,
   reason text NOT NULL,
-  set_by text NOT NULL
+  set_by text NOT NULL,
+  login text
 );
 
 -- Requests for approval. Each is bound to a digest and used once.

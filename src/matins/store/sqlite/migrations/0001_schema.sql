@@ -207,7 +207,8 @@ CREATE TABLE throttles (
   activated_at INTEGER NOT NULL,
   affects TEXT NOT NULL,
   reason TEXT NOT NULL,
-  set_by TEXT NOT NULL
+  set_by TEXT NOT NULL,
+  login TEXT
 ) STRICT;
 
 -- Requests for approval. Each is bound to a digest and used once.

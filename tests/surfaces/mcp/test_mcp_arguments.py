@@ -1,0 +1,137 @@
+"""What tools take: times as people say them, ids in either form, and nothing that would be ignored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from http_server import HttpServer
+from mcp.client import Client
+from mcp_client import over_http, use
+
+from matins.model.access import Principal
+from matins.surfaces.mcp.toolsets import listed
+
+OWNER = Principal("owner", "owner")
+
+
+@pytest.fixture(scope="module")
+def run_id(server: HttpServer) -> str:
+    server.matins.add("daily", when="every day at 9am", agent="scout", prompt="Say hello", timezone="Asia/Tokyo")
+    run = server.matins.run("daily")
+    server.matins.runs.wait(run.id, timeout=60)
+    return run.id
+
+
+def ask(server: HttpServer, tool: str, /, *who: str, **given: Any) -> Any:
+    """The answer of a tool to the owner, or to a role and a name."""
+    found: list[Any] = []
+
+    async def work(client: Client) -> None:
+        found.append(await use(client, tool, **given))
+
+    over_http(f"{server.url}/mcp", server.new_token(*(who or ("owner", "owner"))), work)
+    return found[0]
+
+
+@pytest.mark.parametrize("toolset", ["", "polpo", "cortex"])
+def test_every_argument_has_a_description(toolset: str) -> None:
+    """C13 P1: a model reads nothing else about it"""
+    for tool in listed(OWNER, toolset):
+        assert all(one.get("description") for one in tool.properties.values()), tool.name
+        assert set(tool.required) <= set(tool.properties)
+
+
+@pytest.mark.parametrize("since", ["yesterday", "today", "2h ago", "2h", "2020-01-01T00:00", "2020-01-01T00:00:00Z"])
+def test_times_of_the_past_are_understood(server: HttpServer, run_id: str, since: str) -> None:
+    """B2: as people say them; the answer says which instant it is, with its offset"""
+    answer = ask(server, "list_runs", schedule="daily", since=since)
+    assert [run["run"] for run in answer.found["runs"]] == [run_id]
+    assert "+09:00" in answer.found["summary"] or since.endswith("Z")
+
+
+@pytest.mark.parametrize("tool", ["list_runs", "why"])
+def test_what_is_no_time_is_a_clear_error(server: HttpServer, run_id: str, tool: str) -> None:
+    """B2: never an internal one"""
+    named = {"since": "the other day"} if tool == "list_runs" else {"name": "daily", "at": "the other day"}
+    answer = ask(server, tool, **named)
+    assert answer.failed
+    assert "is not an instant: 'the other day'" in answer.text
+    assert "[internal]" not in answer.text
+
+
+def test_nothing_newer_than_now(server: HttpServer, run_id: str) -> None:
+    """The control: `since` leaves out what was before."""
+    assert ask(server, "list_runs", schedule="daily", since="2099-01-01T00:00").found["runs"] == []
+
+
+def test_ids_are_numbers_or_text(server: HttpServer, run_id: str) -> None:
+    for one in (run_id, int(run_id)):
+        assert ask(server, "get_run", run=one, output="none").found["run"]["run"] == run_id
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"replace": True}, '"replace" is no setting of a schedule.'),
+        ({"create_agent": True}, '"create_agent" is no setting of a schedule.'),
+        ({"dry_run": True}, '"dry_run" is no setting of a schedule.'),
+        ({"prompt": "Another"}, '"prompt" is given twice'),
+        ({"queue_limit": 3}, '"queue_limit" has no effect: it needs overlap: queue.'),
+    ],
+    ids=str,
+)
+def test_what_would_be_ignored_is_refused(server: HttpServer, settings: dict[str, Any], said: str) -> None:
+    given = {"when": "every day at 8am", "prompt": "Look", "agent": "scout", "name": "ignored"}
+    answer = ask(server, "create_schedule", settings=settings, **given)
+    assert answer.failed
+    assert said in answer.text
+    assert not [one for one in server.matins.list() if one.name == "ignored"]
+
+
+def test_settings_that_count_are_taken(server: HttpServer) -> None:
+    """The control"""
+    given = {"when": "every day at 8am", "prompt": "Look", "agent": "scout", "name": "taken"}
+    made = ask(server, "create_schedule", settings={"overlap": "queue", "queue_limit": 3}, **given)
+    assert made.found["created"], made.text
+    assert server.matins.get("taken").settings["queue_limit"] == 3
+    assert server.matins.get("taken").timezone in made.found["summary"]
+    changed = ask(server, "update_schedule", name="taken", agent="scout", timezone="Asia/Tokyo")
+    assert [one["setting"] for one in changed.found["changes"]] == ["when"], changed.text
+    assert server.matins.get("taken").timezone == "Asia/Tokyo"
+
+
+def test_it_never_suggests_what_was_asked_for(server: HttpServer, run_id: str) -> None:
+    """The name is right, and the agent is another."""
+    answer = ask(server, "get_schedule", name="rover/daily")
+    assert 'There is no schedule "rover/daily". Did you mean "scout/daily"?' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "hint", "others"),
+    [
+        ("get_run", {"run": 999_999}, "list_runs", "list_schedules"),
+        ("get_schedule", {"name": "nope"}, "list_schedules", "list_runs"),
+    ],
+)
+def test_hints_belong_to_their_errors(
+    server: HttpServer, tool: str, given: dict[str, Any], hint: str, others: str
+) -> None:
+    answer = ask(server, tool, **given)
+    assert answer.failed
+    assert hint in answer.text
+    assert others not in answer.text
+
+
+def test_an_operator_is_told_before_the_form_who_can_answer(server: HttpServer) -> None:
+    """V6 B12: nobody reads a form in vain"""
+    server.matins.add("asks", when="0 0 1 1 *", agent="scout", prompt="Look", approval="owner_approve")
+    run = server.matins.run("asks")
+    server.matins.runs.wait(run.id, timeout=60)
+    (asked,) = [one for one in server.matins.approvals.list() if one.run_id == run.id]
+    given = {"approval": int(asked.id), "decision": "approve", "digest": asked.digest}
+    refused = ask(server, "answer_approval", "operator", "olga", **given)
+    assert refused.failed
+    assert f"Only the owner can answer approval {asked.id}." in refused.text
+    owner = ask(server, "answer_approval", **given)
+    assert "Only the owner" not in owner.text
