@@ -82,7 +82,7 @@ class Doctor:
         found += [
             *_jobs(missing),
             *commands,
-            *_agents(policies, self.core.workdir or str(Path.cwd())),
+            *_agents(policies, self.core.workdir or str(Path.cwd()), self.core.local.isolation),
         ]
         found += _isolation(policies, self.core.local.isolation)
         found += [
@@ -247,11 +247,13 @@ def _jobs(missing: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
         yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {names[0]}")
 
 
-def _agents(policies: Policies, workdir: str) -> Iterator[Finding]:
+def _agents(policies: Policies, workdir: str, isolation: Isolation | None) -> Iterator[Finding]:
     known, hosts = runners(), policies.allowed_hosts
     for agent in policies.agents.values():
         what = f"agent {agent.name}"
-        found = agent_problems(agent, known, workdir=workdir, allowed_hosts=hosts, prices=policies.prices)
+        found = agent_problems(
+            agent, known, workdir=workdir, allowed_hosts=hosts, prices=policies.prices, isolation=isolation
+        )
         doubts = [] if found else agent_doubts(agent, known.get(agent.runner))
         if not found and not doubts:
             yield Finding(what, True, f"Its runner {agent.runner} is available")
