@@ -121,7 +121,8 @@ COMMANDS = [
     Typed("events list"), Typed("events list --type run.failed --schedule breaks"),
     Typed("stats"), Typed("doctor", code=-1), Typed("audit verify"), Typed("audit seal", code=-1),
     Typed("plan"), Typed("apply"), Typed("schema", free=True),
-    Typed("import crontab {crontab} --isolation none", free=True), Typed("import crontab - --isolation none", typed=CRONTAB, free=True),
+    Typed("import crontab {crontab} --isolation none", free=True),
+    Typed("import crontab - --isolation none", typed=CRONTAB, free=True),
     Typed("import cortex {nothing}", code=2), Typed("import corvid {nothing}", code=2),
     Typed("import herdctl {nothing}", code=2), Typed("import polpo {nothing}", code=2),
     Typed("import syris {nothing}", code=2),
@@ -310,7 +311,7 @@ def at_terminal(argv: list[str], environment: dict[str, str]) -> tuple[int, str]
         termios.tcsetwinsize(0, (40, 80))
         os.execve(argv[0], argv, {**environment, "TERM": "xterm"})
     printed = bytearray()
-    with open(terminal, "rb", buffering=0) as screen, suppress(OSError):  # EIO: the program has ended
+    with os.fdopen(terminal, "rb", buffering=0) as screen, suppress(OSError):  # EIO: the program has ended
         while part := screen.read(65_536):
             printed += part
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), printed.decode().replace("\r\n", "\n")

@@ -45,9 +45,7 @@ def _lines(steps: list[tuple[str, str]]) -> list[str]:
     """The next step, what may follow, and where everything is."""
     listed = [*steps, ("matins --help", "all commands")]
     labels = ["Next:", *[""] * len(steps)]
-    return [
-        f"  {label:5} {command:13}  {text}".rstrip() for label, (command, text) in zip(labels, listed, strict=True)
-    ]
+    return [f"  {label:5} {command:13}  {text}".rstrip() for label, (command, text) in zip(labels, listed, strict=True)]
 
 
 @root_command("init")
