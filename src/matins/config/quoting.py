@@ -9,8 +9,8 @@ from matins.errors import InvalidInput
 from matins.texts.yaml_nodes import MappingNode, Scalar, parse
 
 _ENTRY = re.compile(r"\s*(?:- +)?(?P<entry>(?P<key>[\w.-]+):[ ]+(?P<value>\S.*?))\s*$")
-_COMMENT = re.compile(r"\s+#.*$")
-_WITHIN_BRACES = re.compile(r"(?P<key>[\w.-]+):\s*[^:{},]*$")
+_BEFORE_KEY = re.compile(r"[{,\s]")
+_WITHIN_BRACES = tuple("*&!%@`")
 _FIRST = "*&!%@`{[|>\"'?"
 _ALIAS = re.compile(r"[*&][\w-]+(?:\s*[\[{].*)?")
 """An alias, or an anchor of a list or a mapping: they are no text."""
@@ -21,7 +21,7 @@ def without_quotes(line: str, column: int) -> tuple[str, str] | None:
     entry = _ENTRY.fullmatch(line)
     if entry is None or (entry["value"].startswith("{") and not entry["value"].startswith("{{")):
         return _within_braces(line, column)
-    key, value = entry["key"], _COMMENT.sub("", entry["value"])
+    key, value = entry["key"], entry["value"].partition(" #")[0].rstrip()
     reason = _reason(value)
     if reason is None or _ALIAS.fullmatch(value):
         return None
@@ -40,18 +40,15 @@ def _reason(value: str) -> str | None:
 
 def _within_braces(line: str, column: int) -> tuple[str, str] | None:
     """The same for a value within braces, whose end is not known."""
-    before, character = line[: column - 1].rstrip("*&"), line[column - 1 : column]
-    found = _WITHIN_BRACES.search(before)
-    first = line[len(before.rstrip()) :].strip()[:1] or character
-    if (
-        "{" not in before
-        or found is None
-        or first not in "*&!%@`:"
-        or _ALIAS.fullmatch(line[column - 1 :].split(",")[0])
-    ):
+    head, colon, rest = line[:column].rpartition(":")
+    key, first = _BEFORE_KEY.split(head)[-1], (rest + line[column:]).strip()
+    if not colon or "{" not in head or not key or first[:1] not in _WITHIN_BRACES or _ALIAS.fullmatch(_value(first)):
         return None
-    what = f'the value of "{found["key"]}" needs quotes, because of its {first}'
-    return what, f'Put it in quotes: {found["key"]}: "…"'
+    return f'the value of "{key}" needs quotes, because of its {first[:1]}', f'Put it in quotes: {key}: "…"'
+
+
+def _value(text: str) -> str:
+    return text.partition(",")[0].partition("}")[0].rstrip()
 
 
 def _is_read(entry: str, key: str, text: str) -> bool:

@@ -37,8 +37,8 @@ def agent_problems(
     prices: Mapping[str, Price] | None = None,
     isolation: Isolation | None = None,
 ) -> list[AgentProblem]:
-    """All problems of the agent. `workdir` is for agents without one. With `prices`, the cost limit is checked too; with
-    `isolation`, whether its runs may start in its folder."""
+    """All problems of the agent. `workdir` is for agents without one. With `prices`, the cost limit is checked too;
+    with `isolation`, whether its runs may start in its folder."""
     runner = runners.get(agent.runner)
     if runner is None:
         return [AgentProblem(f'There is no runner "{agent.runner}".', f"Known: {', '.join(sorted(runners))}.")]
