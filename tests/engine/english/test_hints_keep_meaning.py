@@ -13,7 +13,10 @@ from matins.engine.when.parse import parse_trigger
 from matins.errors import TriggerError
 
 NOW = 1_773_828_000_000  # a Wednesday in March 2026
-EMPTY = frozenset(["at", "on", "the", "of", "a", "an", "in", "every", "each", "starting", "once", "please", "exactly", "sharp", ",", "and"])
+EMPTY = frozenset([
+    "at", "on", "the", "of", "a", "an", "in", "every", "each", "starting",
+    "once", "please", "exactly", "sharp", ",", "and",
+])  # fmt: skip
 """Words that may go: what is said is the same without them."""
 ADDED = EMPTY - {"and", ","} | {"09:00", "1st", "1", "monday", "january", "month", "day", "minutes"}
 """What may be added where a day, a unit or a time is missing."""
@@ -114,7 +117,8 @@ def test_b10_no_hint_drops_or_adds_a_word() -> None:
 def test_b10_a_slip_still_gets_its_hint() -> None:
     """The control: a mistyped word is what was meant"""
     found = {typed: hints(typed) for typed in ("every wekday at 9am", "evrey monday at 9", "every tuseday at 9am",
-                                               "tomorow at 9am", "every wendesday at 9am", "every 5 mintues")}  # fmt: skip
+                                               "tomorow at 9am", "every wendesday at 9am", "every 5 mintues")
+             }  # fmt: skip
     assert found == {
         "every wekday at 9am": ["every weekday at 9am"],
         "evrey monday at 9": ["every monday at 9"],
