@@ -36,7 +36,7 @@ def generated(folder: Path) -> dict[str, str]:
     """The types after the commands of `make pages` that write them, in their order."""
     recipe = re.search(r"^pages:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert recipe is not None
-    commands = [line.strip() for line in recipe[1].splitlines() if "matins.api." in line]
+    commands = [line.strip() for line in recipe[1].splitlines() if "-m matins.api." in line]
     assert commands
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     for command in commands:
@@ -49,5 +49,5 @@ def test_a_new_kind_of_record_needs_one_make_pages(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "src/matins", tmp_path / "matins", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "matins/records/lamps.py").write_text(KIND, encoding="utf-8")
     once = generated(tmp_path)
-    assert all("lamp" in text.lower() for name, text in once.items() if name != "__init__.py"), list(once)
+    assert all("lamp" in text.lower() for name, text in once.items() if name != "__init__.py" and name != "_awaitable.py"), list(once)
     assert generated(tmp_path) == once

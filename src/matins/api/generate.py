@@ -1,8 +1,8 @@
 """Generates types from the declarations: `python -m matins.api.generate` writes them.
 
 `_types.py` has the settings as TypedDicts and a noun for every kind of record. `_results.py` has the results of those.
-`_nouns.py` has only the nouns, and loads quickly. `generate_awaitable.py` reads what is written here, and so comes after
-it in a process of its own.
+`_nouns.py` has only the nouns, and loads quickly. `generate_awaitable.py` reads what is written here: it
+comes after it, in a process of its own.
 """
 
 from __future__ import annotations

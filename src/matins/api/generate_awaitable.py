@@ -108,5 +108,9 @@ def _parameter(parameter: inspect.Parameter, module: str, imports: _Imports) -> 
     return f"{parameter.name}: {annotation}{default}"
 
 
-if __name__ == "__main__":
+def main() -> None:
     Path(__file__).with_name("_awaitable.pyi").write_text(awaitable_text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
