@@ -49,5 +49,7 @@ def test_a_new_kind_of_record_needs_one_make_pages(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "src/matins", tmp_path / "matins", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "matins/records/lamps.py").write_text(KIND, encoding="utf-8")
     once = generated(tmp_path)
-    assert all("lamp" in text.lower() for name, text in once.items() if name != "__init__.py" and name != "_awaitable.py"), list(once)
+    assert all(
+        "lamp" in text.lower() for name, text in once.items() if name != "__init__.py" and name != "_awaitable.py"
+    ), list(once)
     assert generated(tmp_path) == once
