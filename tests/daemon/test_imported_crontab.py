@@ -58,3 +58,14 @@ def test_b18_doctor_checks_what_a_run_checks(house: Callable[..., House], tmp_pa
     one.matins(*words)
     assert findings(one, "pwd") == [(True, None)]
     assert one.client.runs.wait(one.client.run("pwd").id, timeout=PATIENCE_S).state == "succeeded"
+
+
+def test_b18_the_fix_of_a_record_of_the_file_is_its_line(house: Callable[..., House], tmp_path: Path) -> None:
+    """B18: the file's records are changed in the file; a command would be refused"""
+    home = tmp_path / "ada/.local/share/matins"
+    home.mkdir(parents=True, mode=0o700)
+    text = "agents:\n  pwd:\n    runner: shell\n    command: [pwd]\n    workdir: ~\n    isolation: none\n"
+    (home / "matins.yaml").write_text(text.replace("~", '"~"'))
+    one = house(home="ada/.local/share/matins", HOME=str(tmp_path / "ada")).up()
+    ((ok, fix),) = findings(one, "pwd")
+    assert (ok, fix) == (False, f"in {home / 'matins.yaml'}, line 2, remove workdir")

@@ -317,6 +317,14 @@ def at_terminal(argv: list[str], environment: dict[str, str]) -> tuple[int, str]
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), printed.decode().replace("\r\n", "\n")
 
 
+def test_logs_of_a_run_that_wrote_to_stderr_alone(world: World) -> None:
+    """B2: what it wrote is shown, and where it was written"""
+    shown = world.types("logs {failed}", 80)
+    assert shown.stdout.strip() == LONG
+    assert "stderr" in shown.stderr
+    assert "begun" in world.types("logs {running}", 80).stdout  # the control: it wrote to stdout
+
+
 def test_no_command_is_left_out() -> None:
     """Whoever adds a command adds it here too; a command by its noun is the command itself"""
     typed = {id(_command(shlex.split(command.words))) for command in COMMANDS}
