@@ -29,9 +29,6 @@ def logs(context: CliContext, what: str, agent: str | None, follow: bool, stderr
     shows it as it was printed. With --json, documents have it as it was printed too, with --follow one on each line.
     """
     run = _run(context, what, agent)
-    if not stderr and not follow and _only_stderr(context, run["id"]):
-        context.note(f"Run {run['id']} printed nothing on stdout. This is its stderr:")
-        stderr = True
     total, transcript, as_printed = 0, TranscriptText(), raw or context.as_json
     call = "runs.output" if as_printed else "runs.transcript"
     chunks = _chunks(context, call, run["id"], "stderr" if stderr else "stdout", follow=follow)
@@ -46,18 +43,18 @@ def logs(context: CliContext, what: str, agent: str | None, follow: bool, stderr
         else:
             click.echo(without_codes(transcript.read(chunk["entries"])), nl=False)
     click.echo(without_codes(transcript.rest()), nl=False)
-    if not total:
+    if not total and (stderr or follow or context.as_json or not _print_stderr(context, run["id"])):
         context.note(f"Run {run['id']} has no output. Show the run: matins runs show {run['id']}")
 
 
-def _only_stderr(context: CliContext, run_id: str) -> bool:
-    """Whether the run has ended, and has output on stderr alone."""
-
-    def first(stream: str) -> Document:
-        return context.call("runs.output", run_id=run_id, stream=stream, offset=0, limit=1)
-
-    out = first("stdout")
-    return bool(out["over"] and not out["total"] and first("stderr")["total"])
+def _print_stderr(context: CliContext, run_id: str) -> bool:
+    """Print what the run wrote to stderr, where it wrote nothing else. Returns whether there is anything."""
+    chunks = list(_chunks(context, "runs.output", run_id, "stderr", follow=False))
+    if not chunks[-1]["total"]:
+        return False
+    context.note(f"Run {run_id} printed nothing on stdout. This is its stderr:")
+    click.echo(without_codes("".join(chunk["text"] for chunk in chunks)), nl=False)
+    return True
 
 
 def _chunks(context: CliContext, call: str, run_id: str, stream: str, *, follow: bool) -> Iterator[Document]:

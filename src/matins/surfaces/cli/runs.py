@@ -64,9 +64,7 @@ def run(ctx: click.Context, name: str, agent: str | None, key: str | None, wait:
     4 when it was denied or blocked, 6 when it was over budget, 8 when it needs approval, and 1 when it did not run.
     """
     if timeout is not None and not wait:
-        message = (
-            f"--timeout is how long to wait, and needs --wait. The timeout of runs: matins edit {name} --timeout 5m"
-        )
+        message = f"--timeout needs --wait. The timeout of runs: matins edit {name} --timeout 5m"
         raise click.UsageError(message, ctx)
     context = ctx.ensure_object(CliContext)
     started = context.call("schedules.run", name=name, agent=agent, key=key)
