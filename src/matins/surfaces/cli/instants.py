@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from matins.errors import InstantError, InvalidInput
+from matins.errors import InstantError
 from matins.surfaces.cli import times
 from matins.surfaces.cli.context import CliContext
 
@@ -65,8 +65,7 @@ class Seconds(click.ParamType[float]):
             return _length(length).total_seconds()
         if _NUMBER.fullmatch(text):
             return float(text)
-        message = f'"{value}" is not a length of time.'
-        raise InvalidInput(message, value=value, field=param and param.name, hint="Use 90s, 5m or 1h30m.")
+        self.fail(f'"{value}" is not a length of time. Use 90s, 5m or 1h30m.', param, ctx)
 
 
 def _length(found: re.Match[str]) -> timedelta:
