@@ -120,7 +120,7 @@ COMMANDS = [
     Typed("ack {incident}"),
     Typed("events list"), Typed("events list --type run.failed --schedule breaks"),
     Typed("stats"), Typed("doctor", code=-1), Typed("audit verify"), Typed("audit seal", code=-1),
-    Typed("plan"), Typed("apply"), Typed("schema", free=True),
+    Typed("plan", free=True), Typed("apply", free=True), Typed("schema", free=True),  # with the path of the file
     Typed("import crontab {crontab} --isolation none", free=True),
     Typed("import crontab - --isolation none", typed=CRONTAB, free=True),
     Typed("import cortex {nothing}", code=2), Typed("import corvid {nothing}", code=2),
