@@ -65,7 +65,7 @@ class Seconds(click.ParamType[float]):
             return _length(length).total_seconds()
         if _NUMBER.fullmatch(text):
             return float(text)
-        self.fail(f'"{value}" is not a length of time. Use 90s, 5m or 1h30m.', param, ctx)
+        return self.fail(f'"{value}" is not a length of time. Use 90s, 5m or 1h30m.', param, ctx)
 
 
 def _length(found: re.Match[str]) -> timedelta:
