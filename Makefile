@@ -51,6 +51,7 @@ pictures: .venv/browser  ## pictures of the page in docs/pictures, from the demo
 
 pages: .venv/test  ## renew the types and pages that are made from declarations
 	$(BIN)/python -m matins.api.generate
+	$(BIN)/python -m matins.api.generate_awaitable
 	$(BIN)/ruff format --quiet src/matins/api/_types.py src/matins/api/_results.py src/matins/api/_nouns.py src/matins/api/_awaitable.pyi
 	$(BIN)/python tests/config/file_settings_page.py
 	$(BIN)/python tests/docs/event_names.py

@@ -131,6 +131,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (package / "records" / "moods.py").write_text(RECORD.lstrip(), encoding="utf-8")
     (package / "engine" / "gates" / "moon.py").write_text(GATE.lstrip(), encoding="utf-8")
     _run(root, "-m", "matins.api.generate")
+    _run(root, "-m", "matins.api.generate_awaitable")
     return root
 
 

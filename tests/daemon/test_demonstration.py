@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import html
 import http.client
+import os
+import pty
 import re
+import signal
 import sys
+import termios
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -155,3 +160,46 @@ def test_b2_the_demonstration_fills_every_view(demonstration: House) -> None:
         each for address, views in VIEWS.items() if address != "/" for v in views for each in missing(reader, house, v)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_b2_the_demonstration_starts_quietly(tmp_path: Path) -> None:
+    """B2: at a terminal of 24 lines the link stays in sight; no warning, and no failure before the greeting"""
+    screen = Screen([sys.executable, "-m", "matins", "--home", str(tmp_path / "demo"), "demo", "--port", "0"])
+    try:
+        text = screen.until("run.failed flaky-tests", "run.succeeded plan-ahead", "run.failed api-smoke")
+    finally:
+        screen.close()
+    before, _, after = text.partition("is running (process")
+    assert "warning" not in text
+    assert "run." not in before
+    rows = [row for line in after.splitlines() for row in range(max(1, -(-len(line) // 80)))]
+    link = [n for n, line in enumerate(after.splitlines()) if "/login?code=" in line]
+    assert link, text
+    assert len(rows) - link[0] <= 24, text
+
+
+class Screen:
+    """A program at a terminal of 24 lines and 80 columns, with what it printed so far."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self._pid, self._terminal = pty.fork()
+        if self._pid == 0:
+            termios.tcsetwinsize(0, (24, 80))
+            kept = {name: value for name, value in os.environ.items() if not name.startswith(("MATINS_", "XDG_"))}
+            os.execve(argv[0], argv, kept | {"TERM": "xterm"})
+        self._text = b""
+
+    def until(self, *texts: str) -> str:
+        while not all(text.encode() in self._text for text in texts):
+            part = os.read(self._terminal, 65_536)
+            assert part, self._text
+            self._text += part
+        return self._text.decode().replace("\r\n", "\n")
+
+    def close(self) -> None:
+        os.kill(self._pid, signal.SIGTERM)
+        with suppress(OSError):  # EIO: it has ended
+            while os.read(self._terminal, 65_536):
+                pass
+        os.waitpid(self._pid, 0)
+        os.close(self._terminal)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import matins.api
-from matins.api.generate import awaitable_text, nouns_text, results_text, types_text
+from matins.api.generate import nouns_text, results_text, types_text
+from matins.api.generate_awaitable import awaitable_text
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(matins.api.__file__).parent

@@ -39,7 +39,7 @@ KEYBOARD, NO_FILE = "a command that the owner gives at a keyboard", "no file: a 
 INSIDE = "a script that runs inside the walls, with the rights of the run"
 REASONS = {
     "api/generate.py": {"main": PACKAGE},
-    "api/generate_awaitable.py": {"names_in": NO_FILE},
+    "api/generate_awaitable.py": {"main": PACKAGE, "names_in": NO_FILE},
     "config/watcher.py": {"_steps": "where the links of the configuration lead; nothing is read"},
     "daemon/daemon.py": {"Daemon._make_home": HOME},
     "daemon/demonstration.py": {"demo_file": PACKAGE},

@@ -1,7 +1,8 @@
 """Generates types from the declarations: `python -m matins.api.generate` writes them.
 
 `_types.py` has the settings as TypedDicts and a noun for every kind of record. `_results.py` has the results of those.
-`_nouns.py` has only the nouns, and loads quickly. `_awaitable.pyi` has all use cases, to be awaited.
+`_nouns.py` has only the nouns, and loads quickly. `generate_awaitable.py` reads what is written here: it
+comes after it, in a process of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-from matins.api.generate_awaitable import awaitable_text
 from matins.engine.schedules import SETTINGS
 from matins.model import settings as kinds
 from matins.model.settings import Declared, Kind, Table, settings_of
@@ -237,7 +237,6 @@ def main() -> None:
     (folder / "_types.py").write_text(types_text(), encoding="utf-8")
     (folder / "_results.py").write_text(results_text(), encoding="utf-8")
     (folder / "_nouns.py").write_text(nouns_text(), encoding="utf-8")
-    (folder / "_awaitable.pyi").write_text(awaitable_text(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Generates `_awaitable.pyi`: the signatures of all use cases, to be awaited."""
+"""Generates `_awaitable.pyi`: the signatures of all use cases, to be awaited. `python -m matins.api.generate_awaitable`
+writes it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from matins.api.schedules import Api
@@ -104,3 +106,11 @@ def _parameter(parameter: inspect.Parameter, module: str, imports: _Imports) -> 
         return f"**{parameter.name}: {annotation}"
     default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}"
     return f"{parameter.name}: {annotation}{default}"
+
+
+def main() -> None:
+    Path(__file__).with_name("_awaitable.pyi").write_text(awaitable_text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

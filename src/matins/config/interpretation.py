@@ -12,7 +12,7 @@ import orjson
 from matins.config.file_schedules import SPELLINGS, parse_file_schedule, resolve
 from matins.config.presets import PRESETS
 from matins.config.problems import Problem, in_file
-from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
+from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock, within
 from matins.config.sections import SCHEDULES, of_agents
 from matins.engine.calls import follows_schedule, parse_on
 from matins.engine.idle_settings import idle_settings
@@ -28,7 +28,7 @@ from matins.texts.yaml_nodes import Position, Scalar, SequenceNode
 _TRIGGER = frozenset({"when", *TRIGGER_SETTINGS})
 PAUSED = "+paused"
 _MAX_TRIES = 12
-_ANY_TIME = "1d"
+_ANY: Mapping[str, Any] = {"when": "1d", "steps": [{"title": "any"}]}
 """Replaces an invalid `when`, so that the other settings are checked too."""
 
 
@@ -154,8 +154,8 @@ class _Interpreter:
                 if name is None or given.pop(name, None) is None:
                     return None
                 reported.add(name)
-                if name == "when":
-                    given[name] = _ANY_TIME
+                if name in _ANY:
+                    given[name] = _ANY[name]
             else:
                 return None if reported else meant
         return None
@@ -163,6 +163,7 @@ class _Interpreter:
     def _report(self, item: FileItem, error: InvalidInput) -> str | None:
         """Add the problem at its location. Returns the setting that has the problem."""
         name, location = _location_of(item.block, self.parsed.defaults, error)
+        location = within(location, error.field)
         known = any(f"{p.path}.".startswith(f"{location.path}.") for p in self.parsed.problems)
         if not known:
             hint, position = in_file(error.hint), _position_of(location, error)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from matins.engine.settings import own_names
+from matins.engine.settings import default_hint, own_names
 from matins.engine.validation import nearest, one_of, preview_of
 from matins.errors import InvalidInput
 from matins.model import settings as kinds
@@ -137,7 +137,8 @@ def _record(node: MappingNode, kind: kinds.Records, number: int) -> dict[str, An
         try:
             found[name] = as_written(value) if declared is None else read_node(value, declared.kind)
         except InvalidInput as error:
-            error.message = f'{number}, "{name}": {error.message}'
+            error.field = f"[{number}].{name}"
+            error.hint = error.hint or (default_hint(declared) if declared else None)
             raise
     return own_names(kind, f"{kind.one.capitalize()} {number}", found)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from matins.config.herdctl import github_source
+from matins.config.meant_settings import meant_setting
 from matins.config.nodes import read_node
 from matins.config.problems import Problem, in_file
+from matins.config.quoting import without_quotes
 from matins.config.sections import DEFAULTS, SCHEDULE, SCHEDULES, TOP, default_settings, sections, singles, top_level
 from matins.config.structure import duplicate_keys, structure_problems
 from matins.engine.settings import default_hint
@@ -16,6 +19,8 @@ from matins.errors import InvalidInput
 from matins.model.settings import Declared, Table
 from matins.records.kind import RecordKind
 from matins.texts.yaml_nodes import MappingNode, Node, Position, Scalar, SequenceNode, parse, to_python
+
+_IN_LIST = re.compile(r"\[([0-9]+)\]\.(\w+)$")
 
 
 class Location(NamedTuple):
@@ -72,9 +77,32 @@ def _not_yaml(error: InvalidInput, text: str) -> Problem:
     where, _, what = error.message.partition(": ")
     line, column = (int(part.split()[1]) for part in where.split(", "))
     lines = text.splitlines()
-    tab = line <= len(lines) and "\t" in lines[line - 1][: column + 1]
-    hint = "Replace the tab in this line with spaces." if tab else error.hint or "Check this line and the one above."
+    written = lines[line - 1] if line <= len(lines) else ""
+    if "\t" in written[: column + 1]:
+        hint = "Replace the tab in this line with spaces."
+    elif unquoted := without_quotes(written, column):
+        what, hint = unquoted
+    else:
+        hint = (
+            error.hint
+            or "Check this line and the one above: a text with a colon, or with a mark of YAML, needs quotes."
+        )
     return Problem(Position(0, 0, line, column), "", what, hint=hint)
+
+
+def _as_key(names: list[Node]) -> str:
+    """The hint for an entry of a list, where the name is a key."""
+    name = names[0].value if names and isinstance(names[0], Scalar) else None
+    if name:
+        return f"Write {name}: in place of - name: {name}, with its settings below it."
+    return "Write name: in place of each dash, with its settings below it."
+
+
+def _cut_by_comma(node: MappingNode, value: Node, found: Mapping[str, Location]) -> str | None:
+    """The hint for a name without a value within braces: a comma has ended the value before it."""
+    if not node.flow or not found or not isinstance(value, Scalar) or value.value is not None:
+        return None
+    return f'A comma ends a value here: put the value of "{list(found)[-1]}" in quotes.'
 
 
 class _Reader:
@@ -157,8 +185,8 @@ class _Reader:
                     self._add(names[0], path, f'"{names[0].value}" is there twice', hint="Remove one of them.")
                 found.append((names[0].value, Location(path, names[0], item)))
             else:
-                hint = "- name: scout" if listed else "Write each as name: with its settings below."
-                self._add(item, path, "must have a name", hint=hint)
+                hint = "- name: scout" if listed else _as_key(names)
+                self._add(item, path, "must have a name" if listed else "must not be a list", hint=hint)
         return found
 
     def _block(self, location: Location, table: Table, extra: tuple[str, ...] = ()) -> SettingsBlock:
@@ -172,7 +200,8 @@ class _Reader:
         except InvalidInput as error:
             named = location.path.rpartition(".")[2] == declared.name
             hint = in_file(error.hint or default_hint(declared), named=named)
-            self._add(location.node, location.path, error.message, error.value, error.allowed, hint)
+            place = within(location, error.field)
+            self._add(place.node, place.path, error.message, error.value, error.allowed, hint)
             return None
 
     def _entries(self, node: Node, path: str, names: Iterable[str]) -> dict[str, Location]:
@@ -187,7 +216,8 @@ class _Reader:
         for key, value in node.entries:
             name = str(key.value) if isinstance(key, Scalar) else ""
             if names and name not in names:
-                self._add(key, path, f'there is no "{name}"', name, ", ".join(names), nearest(name, names))
+                hint = _cut_by_comma(node, value, found) or meant_setting(name, names) or nearest(name, names)
+                self._add(key, path, f'there is no "{name}"', name, ", ".join(names), hint)
             else:
                 found.setdefault(name, Location(f"{path}.{name}" if path else name, key, value))
         return found
@@ -196,6 +226,21 @@ class _Reader:
         self, node: Node, path: str, what: str, value: Any = None, allowed: str | None = None, hint: str | None = None
     ) -> None:
         self.problems.append(Problem(node.position, path, what, value, allowed, hint))
+
+
+def within(location: Location, field: str | None) -> Location:
+    """The place of a setting of a record in a list, such as `[2].retries`; the location itself for any other field.
+    Such records are numbered from 1."""
+    found = _IN_LIST.search(field or "")
+    items = location.node.items if isinstance(location.node, SequenceNode) else ()
+    item = items[int(found[1]) - 1] if found and 0 < int(found[1]) <= len(items) else None
+    if found is None or not isinstance(item, MappingNode):
+        return location
+    path = f"{location.path}[{found[1]}]"
+    for key, node in item.entries:
+        if _is(key, found[2]):
+            return Location(f"{path}.{found[2]}", key, node)
+    return Location(path, item, item)
 
 
 def _is(key: Node, name: str) -> bool:

@@ -20,7 +20,7 @@ from matins.daemon.accounts import agents_text
 from matins.daemon.address import PORT, bind_address, host_in_url, url_of
 from matins.daemon.banner import Banner, banner_text
 from matins.daemon.chat import ChatHost
-from matins.daemon.demonstration import demo_file
+from matins.daemon.demonstration import QuietLog, demo_file
 from matins.daemon.punctuality import favour_fires
 from matins.daemon.systemd import notify, watchdog_interval_s
 from matins.engine.reasons import rfc3339
@@ -98,7 +98,8 @@ class Daemon:
         close_to_others()
         self._matins = matins = self._open_store(stack)
         listener = stack.enter_context(bind_address(self._host, self._port))
-        matins.subscribe(log_format.log_event)
+        quiet = QuietLog(log_format.log_event) if self._demo else None
+        matins.subscribe(quiet or log_format.log_event)
         matins.url = url_of(self._host, listener)
         matins.public_url = _http_settings(matins).public_url
         moved = self._port is None and listener.getsockname()[1] != PORT  # the server takes the listener over
@@ -119,6 +120,8 @@ class Daemon:
         favour_fires()
         stack.callback(self._home.withdraw)
         self._announce(moved)
+        if quiet is not None:
+            quiet.release()
 
     def _open_store(self, stack: ExitStack) -> Matins:
         """The scheduler of this home, which no other daemon has, with its store."""

@@ -1,4 +1,4 @@
-"""The file of the demonstration."""
+"""The demonstration: its file, and a log that leaves its greeting in sight."""
 
 from __future__ import annotations
 
@@ -6,14 +6,49 @@ import os
 import pwd
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from matins.executors.processes.probing import probe_here
 
 _NO_RIGHTS = 65_534
 """The account that owns no files, on every system."""
 _TIMEOUT_S = 20
+
+
+_OF_THE_FILE = ("schedule.created", "run.started", "token.created")
+_TOLD_TWICE = "incident.opened"
+"""At a terminal, the failure itself is enough."""
+
+
+class QuietLog:
+    """The events of the demonstration in the log. Until the greeting is printed they are held back, and what merely
+    repeats the file is left out: otherwise the link scrolls away before anybody has read it."""
+
+    def __init__(self, log: Callable[[dict[str, Any]], None]) -> None:
+        self._log = log
+        self._held: list[dict[str, Any]] | None = []
+        self._lock = threading.Lock()
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        kind = str(event["type"]).removeprefix("matins.")
+        if kind in _OF_THE_FILE or (kind == _TOLD_TWICE and sys.stderr.isatty()):
+            return
+        with self._lock:
+            if self._held is not None:
+                self._held.append(event)
+                return
+        self._log(event)
+
+    def release(self) -> None:
+        """Log what was held back, and everything from now on."""
+        with self._lock:
+            held, self._held = self._held or [], None
+            for event in held:
+                self._log(event)
 
 
 def demo_file(home: Path) -> str:

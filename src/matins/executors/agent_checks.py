@@ -11,7 +11,7 @@ from typing import NamedTuple
 from matins.engine.prices import Price, price_of
 from matins.errors import Example, InvalidInput
 from matins.executors.agent_tools import needs_of
-from matins.executors.isolation import account_of
+from matins.executors.isolation import Isolation, account_of
 from matins.executors.preparation import check_workdir, find_program
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.protocol import AnyRunner, Call, EndpointRunner
@@ -35,8 +35,10 @@ def agent_problems(
     workdir: str = ".",
     allowed_hosts: Collection[str] = (),
     prices: Mapping[str, Price] | None = None,
+    isolation: Isolation | None = None,
 ) -> list[AgentProblem]:
-    """All problems of the agent. `workdir` is for agents without one. With `prices`, the cost limit is checked too."""
+    """All problems of the agent. `workdir` is for agents without one. With `prices`, the cost limit is checked too;
+    with `isolation`, whether its runs may start in its folder."""
     runner = runners.get(agent.runner)
     if runner is None:
         return [AgentProblem(f'There is no runner "{agent.runner}".', f"Known: {', '.join(sorted(runners))}.")]
@@ -44,6 +46,8 @@ def agent_problems(
     checks = list(_references(agent))
     if not is_own_folder(agent) or Path(folder).exists():
         checks.insert(0, lambda: check_workdir(folder))
+        if isolation is not None and not isinstance(runner, EndpointRunner):
+            checks.insert(0, lambda: _check_startable(agent, folder, isolation))
     if agent.user is not None:
         checks.append(lambda: account_of(agent))
     if agent.url is not None:
@@ -89,6 +93,15 @@ def credential_of(agent: Agent, needs: Needs) -> str | None:
     """The key or the file of the login that runs of the agent find now."""
     values = environment_of(_resolvable(agent), {}, ()).values
     return needs.credential(values, values)
+
+
+def _check_startable(agent: Agent, folder: str, isolation: Isolation) -> None:
+    """Raise InvalidInput, with the command that helps, for a folder in which a run of the agent is refused."""
+    try:
+        isolation.check_workdir(agent, folder, isolated=isolation.refusal(agent) is None)
+    except InvalidInput as error:
+        error.hint = f"matins agents edit {shlex.quote(agent.name)} --unset workdir"
+        raise
 
 
 def _references(agent: Agent) -> Iterator[Callable[[], object]]:

@@ -6,6 +6,7 @@ import getpass
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from matins.importers.old_times import Cron
 
 SOURCE = "crontab"
 _ASSIGNMENT = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*|"[^"]+"|'[^']+')\s*=\s*(.*)""")
+_STDIN = "-"
 _SYSTEM = ("/etc/crontab", "/etc/cron.d")
 _PERCENT = re.compile(r"(?<!\\)%")
 _PROGRAM = re.compile(r"[\s;|&<>]")
@@ -31,7 +33,8 @@ class _Line(NamedTuple):
 
 
 def read(target: str | None, zone: str) -> Imported:
-    """The jobs of a file, of the files in a folder, or of a user; without a target those of the current user."""
+    """The jobs of a file, of the files in a folder, of a user, or of stdin; without a target those of the current
+    user."""
     lines: list[_Line] = []
     left_out: list[str] = []
     for origin, text, system in _texts(target):
@@ -45,7 +48,9 @@ def read(target: str | None, zone: str) -> Imported:
 
 def _texts(target: str | None) -> Iterator[tuple[str, str, bool]]:
     path = Path(target) if target is not None else None
-    if path is not None and path.is_dir():
+    if target == _STDIN:
+        yield "stdin", sys.stdin.read(), False
+    elif path is not None and path.is_dir():
         for file in sorted(path.iterdir()):
             if file.is_file() and re.fullmatch(r"[A-Za-z0-9_-]+", file.name):  # cron ignores all others
                 yield str(file), _read(file), True
@@ -66,7 +71,7 @@ def _read(path: Path) -> str:
 def _listed(user: str | None) -> str:
     program = shutil.which("crontab")
     if program is None:
-        hint = "Name a file: matins import crontab /etc/crontab."
+        hint = "Name a file (matins import crontab /etc/crontab), or pipe one: … | matins import crontab -"
         raise InvalidInput("There is no crontab program on this machine.", field="path", hint=hint)
     done = subprocess.run(
         [program, "-l", *(["-u", user] if user else [])], capture_output=True, text=True, check=False, timeout=30

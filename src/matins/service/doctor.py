@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import structs
 
 from matins.api.results import Finding
 from matins.engine.policies import Policies
@@ -41,6 +44,10 @@ _NEWEST_RUNS = 1_000
 _RECENT_MS = 7 * DAY_MS
 _YEAR_MS = 31_557_600_000
 _CORRECT_FILE = "Correct that line, then run: matins plan"
+_EDIT = re.compile(
+    r"matins agents edit (?P<agent>'[^']*'|[^\s']++) "
+    r"--(?:unset (?P<unset>\w++)|(?P<name>[\w-]++) (?P<value>'[^']*'|[^\s;]++))"
+)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -64,6 +71,11 @@ class Doctor:
             clock, webhooks = list(_clock(transaction, now)), list(_webhooks(transaction))
             restored = list(_restored(transaction, now))
             stuck = list(_stuck(transaction))
+            lines = {
+                entry.name: f"{entry.path}, line {entry.line}"
+                for entry in transaction.file_entries()
+                if entry.kind == "agent"
+            }
             schedules = self.core.all_schedules(transaction)
             missing = self.core.jobs.missing(schedules, engines, policies)
             commands = [*_hook_files(policies), *self._command_files(transaction, schedules, policies)]
@@ -85,14 +97,14 @@ class Doctor:
         found += [
             *_jobs(missing),
             *commands,
-            *_agents(policies, self.core.workdir or str(Path.cwd())),
+            *_agents(policies, self.core.workdir or str(Path.cwd()), self.core.local.isolation),
         ]
         found += _isolation(policies, self.core.local.isolation)
         found += [
             Finding("policies", False, f"{what} cannot be read and is ignored", "Set it again.")
             for what in policies.unreadable
         ]
-        return found
+        return [_of_file(finding, lines) for finding in found]
 
     def _command_files(
         self, transaction: Transaction, schedules: Sequence[ScheduleRecord], policies: Policies
@@ -134,6 +146,21 @@ class Doctor:
             yield Finding("file", False, f"{path} has changes that are not applied", "matins apply")
         else:
             yield Finding("file", True, f"{path} is applied")
+
+
+def _of_file(finding: Finding, lines: Mapping[str, str]) -> Finding:
+    """The finding with the line to change in place of a command, which a record of the file would refuse."""
+
+    def written(found: re.Match[str]) -> str:
+        line = lines.get("".join(shlex.split(found["agent"])))
+        if line is None:
+            return found[0]
+        if found["unset"]:
+            return f"in {line}, remove {found['unset']}"
+        return f"in {line}, write {found['name'].replace('-', '_')}: {found['value'].strip(chr(39))}"
+
+    fix = finding.fix and _EDIT.sub(written, finding.fix)
+    return finding if fix == finding.fix else structs.replace(finding, fix=fix)
 
 
 def _clock(transaction: HistoryRows, now: int) -> Iterator[Finding]:
@@ -257,11 +284,13 @@ def _jobs(missing: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
         yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {names[0]}")
 
 
-def _agents(policies: Policies, workdir: str) -> Iterator[Finding]:
+def _agents(policies: Policies, workdir: str, isolation: Isolation | None) -> Iterator[Finding]:
     known, hosts = runners(), policies.allowed_hosts
     for agent in policies.agents.values():
         what = f"agent {agent.name}"
-        found = agent_problems(agent, known, workdir=workdir, allowed_hosts=hosts, prices=policies.prices)
+        found = agent_problems(
+            agent, known, workdir=workdir, allowed_hosts=hosts, prices=policies.prices, isolation=isolation
+        )
         doubts = [] if found else agent_doubts(agent, known.get(agent.runner))
         if not found and not doubts:
             yield Finding(what, True, f"Its runner {agent.runner} is available")

@@ -100,7 +100,9 @@ class NewAgents:
             names = ", ".join(name for name, _ in agent.environment)
             notes.append(f"Its runs get {names} from the environment of the daemon.")
         runner = runners()[agent.runner]
-        problems = agent_problems(agent, runners(), workdir=self.core.workdir or ".")
+        problems = agent_problems(
+            agent, runners(), workdir=self.core.workdir or ".", isolation=self.core.local.isolation
+        )
         needs = needs_of(runner)
         if needs is not None and shutil.which(getattr(runner, "program", "")) is None:
             problems = [AgentProblem(f"{agent.runner} is not installed here.", f"Install it: {needs.install}")]

@@ -162,6 +162,9 @@ def _node(event: Any, events: Iterator[Any], depth: int) -> Node:
         return MappingNode(whole, tuple((key, _beside(key, value)) for key, value in pairs), bool(event.flow_style))
     if kind == "AliasEvent":
         raise yaml_error(position, f"*{event.anchor} repeats another part", hint="Write it out.")
+    sign = f"&{event.anchor}" if event.anchor else event.tag if event.tag and event.tag.startswith("!") else None
+    if sign is not None and sign != "!":  # it would be missing in the value
+        raise yaml_error(position, f"{sign} is a mark of YAML's own", hint="Remove it, or put the value in quotes.")
     is_null = event.style is None and event.value in _NULLS
     return Scalar(position, None if is_null else event.value, event.style in ("|", ">"), event.style is not None)
 

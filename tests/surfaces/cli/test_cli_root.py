@@ -84,7 +84,7 @@ def test_root_help(user: User) -> None:
         (["list", "--agnt", "x"], "--agent"),
         (["agents", "shw", "x"], 'There is no command "agents shw". Did you mean "show"?'),
         (["show"], "Missing argument 'NAME'"),
-        (["run", "s", "--timeout", "soon"], "'soon' is not a valid float"),
+        (["run", "s", "--timeout", "soon"], '"soon" is not a length of time'),
         (["completion", "tcsh"], "'tcsh' is not one of"),
         (["service", "install"], "use --print"),
     ],

@@ -260,5 +260,5 @@ def test_what_is_there_now(user: User, pieces: Callable[..., Pieces]) -> None:
 
 
 def test_nothing_printed(user: User, pieces: Callable[..., Pieces]) -> None:
-    pieces(("", 0, True))
+    pieces(("", 0, True), ("", 0, True))  # on stdout, and on stderr
     assert "Run 1 has no output. Show the run: matins runs show 1\n" in user.types("logs", "1").stderr

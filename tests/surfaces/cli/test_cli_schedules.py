@@ -145,9 +145,11 @@ def test_list_at_80_columns(user: User, bench: Sandbox) -> None:
     bench.clock.advance(120_000)
     assert user.says("list") == dedent("""\
         NAME           AGENT  WHEN                   NEXT RUN           LAST RUN
-        morning-brief  demo   every week…y at 09:00  in 58m (09:00)     –
+        morning-brief  demo   every weekday at       in 58m (09:00)     –
+                              09:00
         pulse          –      every 5 minutes        ‖ paused           –
-        flaky          tests  every 2 ho…n the hour  in 1h (10:00)      ✗ failed 2m ago
+        flaky          tests  every 2 hours on the   in 1h (10:00)      ✗ failed 2m ago
+                              hour
         日本の名前     –      every 3 days           in 2d (Mon 08:00)  ◆ needs approval
         """)
     assert user.says("ls", "--state", "paused").splitlines()[1].startswith("pulse")

@@ -15,11 +15,11 @@ _MAX_WORDS = 30
 _MAX_EDITS = 3
 _MAX_INSERTIONS = 8
 _LIKENESS = 0.65
-_SAME_WORD = 0.7
 _SMALL_WORDS = frozenset(["at", "on", "the", "of", "and", ",", "a", "an", "in", "every", "each", "starting", "once",
                           "please", "exactly", "sharp"])  # fmt: skip
-_FILLED_IN = frozenset(["09:00", "1st", "1"])
-"""What a suggestion adds where a day or a time is missing."""
+_FILLED_IN = _SMALL_WORDS | {"09:00", "1st", "1", "monday", "january", "month", "day", "minutes", "nearest"}
+"""What a suggestion adds where a day, a unit or a time is missing."""
+_SHORTEST_SLIP, _LONG_WORD = 4, 6
 _CLOCK = re.compile(r"(?P<hour>[0-9]{1,2})(?P<sign>[:.h])?(?P<minute>[0-9]{1,2})?(?P<half>am|pm)?")
 _TEMPLATES = (
     "{} 09:00",
@@ -118,14 +118,43 @@ def _closer(reading: Reading, vocabulary: list[str], grammar: Grammar) -> list[s
 
 
 def keeps_meaning(words: list[str], phrase: list[str]) -> bool:
-    """Whether a suggestion says what the words say: the same numbers and times, days and months, and each other word or
-    one like it. It may add to them."""
+    """Whether a suggestion says what the words say: each of them, or one that is written almost like it. What it adds
+    is a day or a time where one is missing."""
     missing = [word for word in words if word not in phrase and word not in _SMALL_WORDS]
     free = [word for word in phrase if word not in words]
     for word in missing:
-        time = corrected_time(word)
-        alike = [time] if time in free else get_close_matches(word, free, 1, _SAME_WORD)
-        if not alike or (word[0].isdigit() and alike != [time]):
+        meant = corrected_time(word)
+        alike = [meant] if meant in free else [other for other in free if is_slip(word, other)]
+        if not alike or (word[0].isdigit() and alike != [meant]):
             return False
         free.remove(alike[0])
-    return not any(word[0].isdigit() and word not in _FILLED_IN for word in free)
+    return _adds_nothing(words, phrase) and all(word in _FILLED_IN for word in free)
+
+
+def _adds_nothing(words: list[str], phrase: list[str]) -> bool:
+    """Whether no word that joins two others is more often there than before: "12 noon" is not "12 and noon"."""
+    return all(phrase.count(word) <= words.count(word) for word in ("and", ",", "except"))
+
+
+def is_slip(typed: str, meant: str) -> bool:
+    """Whether the word is the other one, mistyped: one letter is wrong, missing or too many, or two changed places; in
+    a long word that begins in the same way, two such. A word with another beginning is another word."""
+    if min(len(typed), len(meant)) < _SHORTEST_SLIP:
+        return False
+    few = _distance(typed, meant)
+    return few == 1 or (few == 2 and typed[0] == meant[0] and min(len(typed), len(meant)) >= _LONG_WORD)
+
+
+def _distance(one: str, other: str) -> int:
+    """The number of letters to change, add, remove or swap with the next."""
+    if abs(len(one) - len(other)) > 2:
+        return len(one)
+    before, last = [0] * (len(other) + 1), list(range(len(other) + 1))
+    for n, letter in enumerate(one, 1):
+        row = [n]
+        for m, wanted in enumerate(other, 1):
+            cost = min(last[m] + 1, row[m - 1] + 1, last[m - 1] + (letter != wanted))
+            swapped = n > 1 and m > 1 and letter == other[m - 2] and one[n - 2] == wanted
+            row.append(min(cost, before[m - 2] + 1) if swapped else cost)
+        before, last = last, row
+    return last[-1]

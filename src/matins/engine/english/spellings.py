@@ -19,6 +19,20 @@ _BEFORE_A_TIME = frozenset(["at", "and", ",", "between", "from", "to", "until"])
 _QUARTERS = ["of", "every", "january", ",", "april", ",", "july", "and", "october"]
 _QUARTERLY = ("on the 1st of every january, april, july and october at 09:00", "every 3 months on the 1st at 09:00")
 
+_HALF_YEARS = ("every 6 months on the 1st at 09:00",)
+_THREE = ("every monday, wednesday and friday at 09:00", "every 3 weeks on monday at 09:00")
+_TWICE = ("every monday and thursday at 09:00",)
+_PERIODS = {
+    **dict.fromkeys(("half-hourly", "halfhourly"), ("every 30 minutes",)),
+    **dict.fromkeys(("quarter-hourly", "quarterhourly"), ("every 15 minutes",)),
+    **dict.fromkeys(("semi-annually", "semiannually", "half-yearly", "biannually", "bi-annually"), _HALF_YEARS),
+    **dict.fromkeys(("tri-weekly", "triweekly"), _THREE),
+    **dict.fromkeys(("semi-weekly", "semiweekly"), _TWICE),
+    **dict.fromkeys(("semi-monthly", "semimonthly"), ("on the 1st and 15th of every month at 09:00",)),
+    **dict.fromkeys(("tri-monthly", "trimonthly"), ("every 3 months on the 1st at 09:00",)),
+    "fortnightly": ("every 2 weeks on monday at 09:00",),
+}
+
 
 def respelled(words: Sequence[str]) -> list[str]:
     """The words of a phrase in the spelling of the grammar."""
@@ -82,6 +96,30 @@ def _tonight(words: list[str]) -> list[str]:
     return ["today" if word == "tonight" else word for word in words]
 
 
+def _offered(phrases: Sequence[str], rest: list[str]) -> list[str]:
+    """The phrases, with the times that the words have; none where other words would be lost."""
+    if rest[:1] == ["at"]:
+        return [phrase.replace("at 09:00", join(rest)) for phrase in phrases if phrase.endswith("at 09:00")]
+    return list(phrases) if not rest else []
+
+
+def _twelve(words: list[str]) -> list[str]:
+    """`12 noon` is noon, and `12 midnight` midnight."""
+    return [
+        word
+        for n, word in enumerate(words)
+        if not (word in ("12", "12:00") and words[n + 1 : n + 2] in (["noon"], ["midnight"]))
+    ]
+
+
+def _periods(words: list[str]) -> list[str]:
+    """Names of periods that no phrase has: what they mean is offered."""
+    if words and words[0] in _PERIODS:
+        word, *rest = words
+        raise InvalidPhraseError(f'"{word}" names no days or times', word, *_offered(_PERIODS[word], rest))
+    return words
+
+
 def _quarterly(words: list[str]) -> list[str]:
     """`quarterly on the 1st at 9am`: in January, April, July and October."""
     text = join(words)
@@ -91,12 +129,22 @@ def _quarterly(words: list[str]) -> list[str]:
             break
     else:
         return words
+    if rest[:1] in (["hour"], ["hours"]):
+        raise InvalidPhraseError(
+            '"quarter" is not a whole number', "quarter", *(["every 15 minutes"] * (len(rest) == 1))
+        )
     if rest[:2] != ["on", "the"] or "at" not in rest:
-        times = join(rest) if rest[:1] == ["at"] else "at 09:00"
-        offered = (phrase.replace("at 09:00", times) for phrase in _QUARTERLY)
-        raise InvalidPhraseError(f'"{name}" needs a day and a time', name.split()[-1], *offered)
+        raise InvalidPhraseError(f'"{name}" needs a day and a time', name.split()[-1], *_offered(_QUARTERLY, rest))
     at = rest.index("at")
     return [*rest[:at], *_QUARTERS, *rest[at:]]
 
 
-_REWRITES: tuple[Callable[[list[str]], list[str]], ...] = (_signs, _tonight, _missing_at, _several_days, _quarterly)
+_REWRITES: tuple[Callable[[list[str]], list[str]], ...] = (
+    _signs,
+    _periods,
+    _twelve,
+    _tonight,
+    _missing_at,
+    _several_days,
+    _quarterly,
+)

@@ -29,7 +29,8 @@ from matins.model.trigger import (
 )
 
 MAX_TEXT_LENGTH = 1000
-_DURATION = re.compile(r"([0-9]{1,12}(ms|[smhd])){2,5}|[+-]?[0-9]++(\.[0-9]*+)?[^\W_]*|[+-]?\.[0-9]++[^\W_]*")
+_DURATION = re.compile(r"([0-9]{1,12}(ms|[smhdSMHD])){2,5}|[+-]?[0-9]++(\.[0-9]*+)?[^\W_]*|[+-]?\.[0-9]++[^\W_]*")
+_CAPITAL_UNITS = re.compile(r"(?:[0-9]{1,12}[smhdSMHD]){1,5}")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9].*)?", re.DOTALL | re.IGNORECASE)
 _RRULE = re.compile(r"RRULE:|DTSTART[:;]|FREQ=", re.IGNORECASE)
 _AT = re.compile(r"@\s*[0-9]")
@@ -63,7 +64,7 @@ def parse_trigger(
     elif _looks_like_cron(text):
         when = Cron(freeze(text, name) if is_hashed(text) and not strict else text, strict)
     elif _DURATION.fullmatch(text) and not _CLOCK.fullmatch(text):
-        when = Interval(parse_duration(text), now_ms, anchor, first)
+        when = Interval(parse_duration(_lower_units(text)), now_ms, anchor, first)
     elif _ISO.fullmatch(text):
         when, notes = _instant(text, load_zone(zone_name))
     elif _RRULE.match(text):
@@ -72,6 +73,11 @@ def parse_trigger(
         when, notes = _phrase(text, now_ms, load_zone(zone_name), anchor, first)
     notes += (named.note,) if named.note else ()
     return compile_trigger(TriggerDefinition(when, zone_name, dst_gap, dst_overlap), notes)
+
+
+def _lower_units(text: str) -> str:
+    """`2H` as `2h`, as in "every 2H"; any other text as it is, for its error."""
+    return text.lower() if _CAPITAL_UNITS.fullmatch(text) else text
 
 
 def _only_zone(named: str | None, given: str | None) -> str | None:

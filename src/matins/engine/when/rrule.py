@@ -185,6 +185,9 @@ def wall_of_naive(moment: datetime) -> int:
 
 _DTSTART = re.compile(r"DTSTART(?:;TZID=(?P<zone>[^:]+))?:(?P<at>[0-9]{8}(?:T[0-9]{6})?)(?P<utc>Z)?", re.IGNORECASE)
 
+_OF_A_TIME = re.compile(r"\bBY(?:HOUR|MINUTE|SECOND)(?==)", re.IGNORECASE)
+"""The parts that RFC 5545 forbids beside a DTSTART that is a date."""
+
 
 class Recurrence(NamedTuple):
     """The text of a rule, and its DTSTART."""
@@ -198,10 +201,12 @@ class Recurrence(NamedTuple):
 def split_recurrence(text: str) -> Recurrence:
     """`DTSTART…` and `RRULE:…` on separate lines (or words), in either order. The DTSTART is optional."""
     rule, start, utc, zone = None, None, False, None
+    is_date = False
     for line in text.split():
         match = _DTSTART.fullmatch(line)
         if match:
             start, utc, zone = _dtstart(match), bool(match["utc"]), match["zone"]
+            is_date = "T" not in match["at"].upper()
         elif rule is None and re.match(r"(RRULE:)?[A-Z]+=", line, re.IGNORECASE):
             rule = re.sub(r"^RRULE:", "", line, flags=re.IGNORECASE)
         else:
@@ -210,6 +215,9 @@ def split_recurrence(text: str) -> Recurrence:
             )
     if rule is None:
         raise RruleError("There is a DTSTART but no RRULE.", value=text, hint="Add RRULE:FREQ=…")
+    if is_date and (part := _OF_A_TIME.search(rule)):
+        message = f"{part[0].upper()} needs a DTSTART with a time, and this one is a date."
+        raise RruleError(message, value=text, field="DTSTART", hint=f"Write DTSTART:{start:%Y%m%d}T000000.")
     return Recurrence(rule, start, utc, zone)
 
 

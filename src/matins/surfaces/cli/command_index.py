@@ -118,6 +118,23 @@ ADVICE = {
     "install": "`matins service install --print` prints a systemd unit.",
 }
 """What to do instead, for words of other programs that no command has."""
+OPTION_ALIASES = {
+    "--tz": "--timezone", "--time-zone": "--timezone", "--zone": "--timezone", "--cwd": "--workdir",
+    "--dir": "--workdir", "--message": "--prompt", "--text": "--prompt", "--schedule": "--when", "--cron": "--when",
+    "--at": "--when", "--every": "--when", "--retry": "--retries", "--reason": "--note", "--tail": "--follow",
+    "--count": "--limit", "--last": "--limit", "--force": "--yes",
+}  # fmt: skip
+"""Options of other programs, where the command has the other one."""
+_PAUSING = "A schedule is paused by its name, and matins list has the names. To stop all runs, stop the daemon: Ctrl-C."
+OPTION_ADVICE = {
+    "pause --all": _PAUSING,
+    "resume --all": "A schedule is resumed by its name: matins list --state paused",
+    "rm --all": "A schedule is deleted by its name, and matins list has the names.",
+    "add --cron": 'WHEN is the first argument: matins add "0 9 * * *" …',
+    "add --at": 'WHEN is the first argument: matins add "tomorrow at 9am" …',
+    "add --every": 'WHEN is the first argument: matins add "every 5 minutes" …',
+}
+"""What to do instead, for options that no command has."""
 CAREFUL = frozenset({"rm", "delete", "revoke", "abort", "approve", "deny", "cancel", "resolve", "apply"})
 """Commands that are suggested only for a slip of one letter: what they do is not easily undone."""
 _ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()}

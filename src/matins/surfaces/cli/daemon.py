@@ -10,13 +10,14 @@ from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import Command, PlainOption, pass_context, root_command
 from matins.surfaces.cli.tables import Cell
-from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.cli.terminal_text import one_line, wrapped
 from matins.surfaces.cli.times import duration_text
 
 _SCHEDULES = {"active": "active", "paused": "paused", "pending": "proposed"}
 _FILE = click.Path(dir_okay=False)
 _FILE_HELP = "Configuration file. Default: matins.yaml in the home directory."
 _HOST = "127.0.0.1"
+_INDENT, _NARROWEST = " " * 9, 20
 port_option = click.option(
     "--port",
     cls=PlainOption,
@@ -74,9 +75,11 @@ def doctor(ctx: click.Context) -> None:
 
 def _finding(context: CliContext, finding: Document) -> list[str]:
     mark = {True: Cell("✓ ok   ", "green"), False: Cell("✗ bad  ", "red")}.get(finding["ok"], Cell("? check", "yellow"))
-    lines = [f"{context.painted(mark)}  {one_line(finding['what'])}: {one_line(finding['sentence'])}"]
+    width = None if context.width is None else max(context.width - len(_INDENT), _NARROWEST)
+    first, *rest = wrapped(f"{one_line(finding['what'])}: {one_line(finding['sentence'])}", width)
+    lines = [f"{context.painted(mark)}  {first}", *(f"{_INDENT}{line}" for line in rest)]
     if finding["fix"] and finding["ok"] is not True:
-        lines.append(f"         fix: {one_line(finding['fix'])}")
+        lines.append(f"{_INDENT}fix: {one_line(finding['fix'])}")  # whole, for copying
     return lines
 
 

@@ -41,7 +41,7 @@ _UPCOMING = (
     Column("NEXT RUN"),
     Column("NAME", 22, middle=True),
     Column("AGENT", 6, middle=True),
-    Column("WHEN", 14, middle=True),
+    Column("WHEN", 14, wraps=True),
 )
 _SLOTS = (Column("SLOT"), Column("IN"), Column("VERDICT"), Column("REASON", 20, wraps=True))
 _CATCH_UP = (Column("SLOT"), Column("SLOTS", right=True), Column("VERDICT"), Column("REASON", 20, wraps=True))

@@ -78,6 +78,18 @@ class Command(click.Command):
             option for option in _shared_options(root=False) if not own.intersection((option.name, *option.opts))
         ]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            known = {name for parameter in self.params for name in parameter.opts}
+            meant = command_index.OPTION_ALIASES.get(error.option_name)
+            advice = command_index.OPTION_ADVICE.get(f"{self.name} {error.option_name}")
+            if meant not in known and advice is None:
+                raise
+            text = advice or f"Did you mean {meant}?"
+            raise click.UsageError(f"No such option {error.option_name}. {text}", ctx) from None
+
 
 def root_command(name: str, kind: type[Command] = Command) -> Callable[[Callable[..., Any]], Command]:
     """A command of the index. The index has its help; a docstring adds to it."""

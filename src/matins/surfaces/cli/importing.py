@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matins.importers.entries import Imported, ImportEntry
 
 _SYSTEMS = {
-    "crontab": "Import a crontab. TARGET: a file, a user, or /etc/cron.d; default: your own.",
+    "crontab": "Import a crontab. TARGET: a file, a user, /etc/cron.d, or - for stdin; default: your own.",
     "polpo": "Import the missions of Polpo, from its database or as JSON.",
     "cortex": "Import the schedules.json of Cortex.",
     "herdctl": "Import a herdctl.yaml, or an agent's file.",
@@ -69,6 +69,11 @@ def _command(source: str, text: str) -> click.Command:
 
         found = read_import(source, path, timezone or context.app.local_zone())
         found = _with_account(found, without_none(user=user, isolation=isolation))
+        if not context.location["url"]:  # on another machine, other folders are there
+            from matins.importers.folders import with_folders
+            from matins.surfaces.home import Home
+
+            found = with_folders(found, Home(context.location["home"]).path)
         actions = _actions(context, found)
         refused: dict[tuple[str, str], str] = {}
         for entry in found.entries if applies else ():

@@ -10,9 +10,11 @@ import click
 
 from matins.errors import InstantError
 from matins.surfaces.cli import times
+from matins.surfaces.cli.context import CliContext
 
 _LENGTH = re.compile(r"(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?")
 
 
 class Instant(click.ParamType[str]):
@@ -26,17 +28,18 @@ class Instant(click.ParamType[str]):
         self._zoned = zoned
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        # What is counted from now is shown as counted from the same instant: "in 2h", not "in 1h".
+        context = ctx.find_object(CliContext) if ctx is not None else None
         try:
-            return self._read(value.strip())
+            return self._read(value.strip(), times.now() if context is None else context.now)
         except (ValueError, OverflowError):
             message = f'"{value}" is not an instant.'
             raise InstantError(message, value=value, field=param and param.name, hint=self._hint(value)) from None
 
-    def _read(self, text: str) -> str:
+    def _read(self, text: str, now: datetime) -> str:
         length = _LENGTH.fullmatch(text) if text and self._future else None
         if length is not None:
-            days, hours, minutes, seconds = (int(part or 0) for part in length.groups())
-            return _iso(times.now() + timedelta(days, seconds, 0, 0, minutes, hours))
+            return _iso(now + _length(length))
         if self._zoned:
             return text
         if _DATE.fullmatch(text):
@@ -50,10 +53,31 @@ class Instant(click.ParamType[str]):
         return f"Use 2h, {ways}" if self._future else f"Use {ways}"
 
 
+class Seconds(click.ParamType[float]):
+    """A click type for a length of time: a number of seconds, or 3s, 2m, 1h30m."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip()
+        length = _LENGTH.fullmatch(text) if text else None
+        if length is not None:
+            return _length(length).total_seconds()
+        if _NUMBER.fullmatch(text):
+            return float(text)
+        return self.fail(f'"{value}" is not a length of time. Use 90s, 5m or 1h30m.', param, ctx)
+
+
+def _length(found: re.Match[str]) -> timedelta:
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return timedelta(days, seconds, 0, 0, minutes, hours)
+
+
 def _iso(at: datetime) -> str:
     return at.isoformat(timespec="milliseconds" if at.microsecond else "seconds")
 
 
 FUTURE, ANY = Instant(future=True), Instant()
+SECONDS = Seconds()
 ZONED = Instant(future=True, zoned=True)
 """For a record with its own time zone: instants without an offset are in that zone."""

@@ -43,8 +43,18 @@ def logs(context: CliContext, what: str, agent: str | None, follow: bool, stderr
         else:
             click.echo(without_codes(transcript.read(chunk["entries"])), nl=False)
     click.echo(without_codes(transcript.rest()), nl=False)
-    if not total:
+    if not total and (stderr or follow or context.as_json or not _print_stderr(context, run["id"])):
         context.note(f"Run {run['id']} has no output. Show the run: matins runs show {run['id']}")
+
+
+def _print_stderr(context: CliContext, run_id: str) -> bool:
+    """Print what the run wrote to stderr, where it wrote nothing else. Returns whether there is anything."""
+    chunks = list(_chunks(context, "runs.output", run_id, "stderr", follow=False))
+    if not chunks[-1]["total"]:
+        return False
+    context.note(f"Run {run_id} printed nothing on stdout. This is its stderr:")
+    click.echo(without_codes("".join(chunk["text"] for chunk in chunks)), nl=False)
+    return True
 
 
 def _chunks(context: CliContext, call: str, run_id: str, stream: str, *, follow: bool) -> Iterator[Document]:

@@ -24,7 +24,7 @@ _STATUSES = ("draft", "scheduled", "recurring", "active", "paused", "completed",
 _COLUMNS = (
     Column("NAME", 22, middle=True),
     Column("STATUS"),
-    Column("WHEN", 14, middle=True),
+    Column("WHEN", 14, wraps=True),
     Column("NEXT RUN"),
     Column("LAST RUN", 12),
 )

@@ -14,7 +14,6 @@ from matins.surfaces.cli.context import CliContext, Document, json_text
 from matins.surfaces.cli.framework import (
     Command,
     NounGroup,
-    PlainOption,
     agent_option,
     complete_keys,
     name_argument,
@@ -22,7 +21,7 @@ from matins.surfaces.cli.framework import (
     pass_context,
     root_command,
 )
-from matins.surfaces.cli.instants import ANY
+from matins.surfaces.cli.instants import ANY, SECONDS
 from matins.surfaces.cli.logs import logs
 from matins.surfaces.cli.paging import Page, page_options
 from matins.surfaces.cli.states import run_state, state_text
@@ -58,20 +57,15 @@ _key_option = click.option("--key", metavar="TEXT", help="Key of the request: th
 @agent_option()
 @_key_option
 @click.option("--wait", "-w", is_flag=True, help="Wait until the run ends; the exit code is its outcome.")
-@click.option(
-    "--timeout",
-    cls=PlainOption,
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Longest time to wait with --wait.",
-)
+@click.option("--timeout", type=SECONDS, metavar="DURATION", help="Longest time to wait with --wait: 90s, 5m.")
 @click.pass_context
 def run(ctx: click.Context, name: str, agent: str | None, key: str | None, wait: bool, timeout: float | None) -> None:
     """With --wait, the exit code is 0 when the run succeeded, 5 when it failed, 3 when it was cancelled or timed out,
     4 when it was denied or blocked, 6 when it was over budget, 8 when it needs approval, and 1 when it did not run.
     """
     if timeout is not None and not wait:
-        raise click.UsageError("--timeout needs --wait.", ctx)
+        message = f"--timeout needs --wait. The timeout of runs: matins edit {name} --timeout 5m"
+        raise click.UsageError(message, ctx)
     context = ctx.ensure_object(CliContext)
     started = context.call("schedules.run", name=name, agent=agent, key=key)
     running = not started["live"] or context.call("system.stats")["running"]

@@ -33,7 +33,7 @@ _TABS, _SORTS = get_args(ScheduleTab), get_args(ScheduleSort)
 _COLUMNS = (
     Column("NAME", 22, middle=True),
     Column("AGENT", 6, middle=True),
-    Column("WHEN", 14, middle=True),
+    Column("WHEN", 14, wraps=True),
     Column("NEXT RUN"),
     Column("LAST RUN", 12),
 )

@@ -20,32 +20,32 @@ _ADD = 'matins add "every weekday at 9am" --agent claude "Summarise my open PRs"
 
 def welcome(context: CliContext) -> None:
     """Print what is set up, and the next step."""
-    context.out("\n".join(_lines(context)))
+    state, steps = _next_steps(context)
+    document = {"state": state, "next": [command for command, _ in steps]}
+    context.show(document, lambda: [state, *_lines(steps)])
 
 
-def _lines(context: CliContext) -> list[str]:
+def _next_steps(context: CliContext) -> tuple[str, list[tuple[str, str]]]:
     if context.location["url"] or os.environ.get("MATINS_IN_RUN"):
-        return [_TITLE, *_steps(("matins list", "what is scheduled"), (_ADD, ""))]
+        return _TITLE, [("matins list", "what is scheduled"), (_ADD, "")]
     home = Home(context.location["home"])
     running = home.running()
     if running is not None:
         state = f"{_TITLE} The daemon runs at {running.url}."
-        return [state, *_steps((_ADD, ""), ("matins list", "what is scheduled"), ("matins doctor", "what is missing"))]
+        return state, [(_ADD, ""), ("matins list", "what is scheduled"), ("matins doctor", "what is missing")]
     look = ("matins demo", "look at a demonstration first")
     if home.file.exists() or (home.path / "matins.db").exists():
         state = f"{_TITLE} No daemon runs for {home.path}."
-        return [state, *_steps(("matins up", "start it"), ("matins list", "what is scheduled"), look)]
+        return state, [("matins up", "start it"), ("matins list", "what is scheduled"), look]
     state = f"{_TITLE} {home.path} is empty."
-    return [state, *_steps(("matins init", "write a file for what is found here"), ("matins up", "start"), look)]
+    return state, [("matins init", "write a file for what is found here"), ("matins up", "start"), look]
 
 
-def _steps(*steps: tuple[str, str]) -> list[str]:
+def _lines(steps: list[tuple[str, str]]) -> list[str]:
     """The next step, what may follow, and where everything is."""
     listed = [*steps, ("matins --help", "all commands")]
     labels = ["Next:", *[""] * len(steps)]
-    return [
-        f"  {label:5}  {command:13}  {text}".rstrip() for label, (command, text) in zip(labels, listed, strict=True)
-    ]
+    return [f"  {label:5} {command:13}  {text}".rstrip() for label, (command, text) in zip(labels, listed, strict=True)]
 
 
 @root_command("init")

@@ -9,11 +9,12 @@ from typing import Any, cast
 from matins.errors import InvalidInput
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.states import run_state, state_text
-from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.cli.terminal_text import cells, fitted, one_line
 from matins.surfaces.cli.times import duration_text
 
 FORM = "TITLE [(after A, B)] [@AGENT]: PROMPT"
 _CARRIED_OVER = "carried_over"
+_SHORTEST_REASON = 12
 _STEP = re.compile(
     r"(?P<title>[^:(@]++)(?:\(\s*+after\s++(?P<after>[^)]*+)\)\s*+)?(?:@(?P<agent>[^\s:]++)\s*+)?(?::(?P<prompt>.*))?",
     re.DOTALL | re.IGNORECASE,
@@ -49,7 +50,7 @@ def step_tree(context: CliContext, steps: Sequence[Document]) -> list[str]:
 def _branch(
     context: CliContext, step: Document, children: Mapping[str, list[Document]], first: str, rest: str
 ) -> list[str]:
-    lines = [f"  {first}{_line(context, step)}"]
+    lines = [_line(context, step, f"  {first}")]
     below = children.get(step["title"], [])
     for number, child in enumerate(below, 1):
         last = number == len(below)
@@ -57,21 +58,22 @@ def _branch(
     return lines
 
 
-def _line(context: CliContext, step: Document) -> str:
-    """For example: 2 Deploy @ops  ✓ succeeded in 4.1s"""
+def _line(context: CliContext, step: Document, branch: str) -> str:
+    """For example: 2 Deploy @ops  ✓ succeeded in 4.1s. A long reason is cut, so that the tree stays one."""
     waits = _waits(step)
     number = f"{step['number']} " if "number" in step else ""
     doer = f" @{step['agent']}" if step.get("agent") else ""
     job = f" [{step['job']}]" if step.get("job") else ""
     several = f" (after {', '.join(waits)})" if len(waits) > 1 else ""
-    return one_line(f"{number}{step['title']}{doer}{job}{several}").rstrip() + _state(context, step)
+    head = branch + one_line(f"{number}{step['title']}{doer}{job}{several}").rstrip()
+    return head + _state(context, step, cells(head))
 
 
 def _waits(step: Document) -> list[str]:
     return step.get("after") or []
 
 
-def _state(context: CliContext, step: Document) -> str:
+def _state(context: CliContext, step: Document, before: int) -> str:
     if "cost_per_day" in step:
         return f"  cost {step['cost_per_day']} a day"
     if "state" not in step:
@@ -82,7 +84,11 @@ def _state(context: CliContext, step: Document) -> str:
     shown = step["reason"] if step["reason"] not in (None, step["state"], step["status"]) else None
     why = error or (state_text(shown) if shown else "")
     cost = "".join(f", {cost_text(cost)}" for cost in costs_of([step]))
-    return f"  {context.painted(run_state(step))}{length}{cost}" + (one_line(f": {why}") if why else "")
+    state, more = run_state(step), f"{length}{cost}"
+    reason = one_line(f": {why}") if why else ""
+    if reason and context.width is not None:
+        reason = fitted(reason, max(context.width - before - cells(f"  {state.text}{more}"), _SHORTEST_REASON))
+    return f"  {context.painted(state)}{more}{reason}"
 
 
 def costs_of(steps: Sequence[Document]) -> list[Document]:
