@@ -24,6 +24,7 @@ from matins.config.sections import SCHEDULE, TOP
 from matins.engine import settings as engine
 from matins.engine.setting_values import ParseContext
 from matins.engine.settings import format_setting, parse_setting
+from matins.engine.validation import is_name
 from matins.engine.when.durations import parse_duration
 from matins.errors import InvalidInput
 from matins.model import settings as kinds
@@ -224,7 +225,7 @@ def back(kind: Kind, value: Any) -> Any:
     return held
 
 
-NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=20)
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=20).filter(is_name)
 
 
 @given(st.integers(1, 10_000), st.sampled_from("smhd"))

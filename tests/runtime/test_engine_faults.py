@@ -74,7 +74,7 @@ def test_a_broken_schedule_is_mended_by_saying_it_anew(bench: Sandbox, lines: Li
     with pytest.raises(Conflict, match="cannot be read") as caught:
         bench.edit("bad", payload=1)
     assert caught.value.hint
-    with pytest.raises(Conflict, match="cannot be read: unexpected end of data"):
+    with pytest.raises(Conflict, match="cannot be read"):
         bench.resume("bad")
     bench.edit("bad", when="*/5 * * * *", job="work")
     bench.run_until("2026-03-27T08:10:00Z")

@@ -72,7 +72,7 @@ def test_hostile_notes_and_reasons(memory: Watched, canary: Path) -> None:
         memory.approvals.deny(memory.asked().id, note=text)
         assert memory.approval(number + 1).votes[0].note == text
         other = memory.run("s")
-        assert memory.acting_as(ADA).runs.cancel(other.id, reason=text).reason == text
+        assert memory.acting_as(ADA).runs.cancel(other.id, reason=text).evidence["note"] == text
         assert memory.runs.get(run.id).request_key == text
     memory.settle()
     assert not canary.exists()
