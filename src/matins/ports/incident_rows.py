@@ -16,6 +16,10 @@ class IncidentRows(Protocol):
         """Events of these types, and the successes of schedules that have an incident, in order."""
         ...
 
+    def incident_window(self, after: int, upto: int, count: int) -> int:
+        """The id up to which there are at most `count` events. Ids have gaps, in PostgreSQL wide ones."""
+        ...
+
     def open_incidents(self, schedule_ids: Iterable[int]) -> list[IncidentRow]:
         """Incidents of these schedules that are not resolved, the oldest first."""
         ...

@@ -55,7 +55,7 @@ class IncidentSubscriber(StoredSubscriber):
         horizon = transaction.event_horizon()
         if horizon <= self._seen:
             return False
-        upto = min(horizon, self._seen + _WINDOW)
+        upto = transaction.incident_window(self._seen, horizon, _WINDOW)
         events = transaction.incident_events(self._seen, upto, EVENT_TYPES, _PAGE)
         changed = page.take(events)
         full = len(events) == _PAGE
