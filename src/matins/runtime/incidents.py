@@ -22,7 +22,7 @@ from matins.ports import Transaction
 from matins.runtime.rows import schedule_record
 from matins.runtime.subscribers import DeliveryQueue, QueueResults, StoredSubscriber, Turn
 
-_PAGE, _WINDOW = 50, 5_000
+_PAGE, _WINDOW = 50, 500
 """Events that one transaction takes up, and among which it looks for them: fires wait for it."""
 _SAVE_MS = 60_000
 """How often the cursor is saved although no incident changed."""
