@@ -75,6 +75,7 @@ bench-cron: .venv-bench-cron/installed  ## when: parsing and the next fire
 
 bench-durable: .venv-bench-durable/installed .venv-bench-apscheduler4/installed  ## firing, with durable records
 	.venv-bench-durable/bin/python benchmarks/durable.py
+	.venv-bench-durable/bin/python benchmarks/backlog.py
 
 bench-processes: .venv/run  ## supervised commands beside bare ones, or beside an earlier commit: BEFORE=its-python
 	$(BIN)/python benchmarks/processes.py $(if $(BEFORE),--before $(BEFORE))

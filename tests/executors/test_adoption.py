@@ -141,7 +141,7 @@ def test_b9_a_run_that_ends_while_the_store_is_away_is_read_when_it_is_back(
     assert run.outcome["result"]["text"].strip() == "done"
 
 
-@pytest.mark.parametrize("what", ["run_context", "run_key"])
+@pytest.mark.parametrize("what", ["run_context"])
 def test_b9_a_run_that_cannot_begin_while_the_store_is_away_begins_later(
     office: Office, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:

@@ -64,7 +64,9 @@ def test_b4_b9_each_fault_of_each_tool(office: Office, tmp_path: Path, tool: str
         "no new mail",
     )
     assert len(reports["denial"]["denials"]) == 1
-    assert "a tool call was denied: " in office.matins.why(f"{tool}-denial").summary
+    why = office.matins.why(f"{tool}-denial")
+    assert "a tool call was denied" in why.summary
+    assert why.quote
     assert reports["big_line"]["truncated"]
     assert all(Path(report["transcript"]).is_file() for report in reports.values() if report["text"])
     assert [limit.provider for limit in office.matins.throttles.list()] == [f"{tool}-rate_limit"]

@@ -44,7 +44,7 @@ class Hall:
             self.jobs,
             self.clock,
             self.said.release,
-            AfterFailure(self.store, Catalog(), self.clock),
+            AfterFailure(self.store, Catalog(), self.clock, 15_000),
             threads=threads,
             loop=loop,
         )

@@ -34,6 +34,7 @@ ARGUMENTS: dict[str, Any] = {
 PARTS = {
     "thread_assignment": "how a run landed, and its thread",
     "queue_events": "the attempts of a delivery, and its event",
+    "bound_revision": "a row that is always there; it is compared by the tests of the log",
     "past_spend": "Usage without its last field",
     "reservations": "amounts that become those reserved",
     "take_reservations": "the same",

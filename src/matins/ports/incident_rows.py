@@ -16,8 +16,8 @@ class IncidentRows(Protocol):
         """Events of these types, and the successes of schedules that have an incident, in order."""
         ...
 
-    def nth_event(self, after: int, number: int) -> int | None:
-        """The id of the so-manyth event after this one; None if there are fewer."""
+    def incident_window(self, after: int, upto: int, count: int) -> int:
+        """The id up to which there are at most `count` events. Ids have gaps, in PostgreSQL wide ones."""
         ...
 
     def open_incidents(self, schedule_ids: Iterable[int]) -> list[IncidentRow]:

@@ -22,7 +22,7 @@ from matins.ports import Transaction
 from matins.runtime.rows import schedule_record
 from matins.runtime.subscribers import DeliveryQueue, QueueResults, StoredSubscriber, Turn
 
-_PAGE, _WINDOW = 50, 5_000
+_PAGE, _WINDOW = 50, 500
 """Events that one transaction takes up, and among which it looks for them: fires wait for it."""
 _SAVE_MS = 60_000
 """How often the cursor is saved although no incident changed."""
@@ -55,7 +55,7 @@ class IncidentSubscriber(StoredSubscriber):
         horizon = transaction.event_horizon()
         if horizon <= self._seen:
             return False
-        upto = min(horizon, transaction.nth_event(self._seen, _WINDOW) or horizon)  # ids have gaps on PostgreSQL
+        upto = transaction.incident_window(self._seen, horizon, _WINDOW)
         events = transaction.incident_events(self._seen, upto, EVENT_TYPES, _PAGE)
         changed = page.take(events)
         full = len(events) == _PAGE

@@ -13,8 +13,9 @@ class IncidentQueries(Statements):
     def incident_events(self, after: int, upto: int, types: Iterable[str], limit: int) -> list[StoredEvent]:
         return self._rows(StoredEvent, "incident_events", after=after, upto=upto, types=self._texts(types), limit=limit)
 
-    def nth_event(self, after: int, number: int) -> int | None:
-        return self._value("nth_event", after=after, skipped=number - 1)
+    def incident_window(self, after: int, upto: int, count: int) -> int:
+        found = self._value("incident_window", after=after, upto=upto, count=count - 1)
+        return upto if found is None else found
 
     def open_incidents(self, schedule_ids: Iterable[int]) -> list[IncidentRow]:
         return self._rows(IncidentRow, "open_incidents", ids=self._integers(schedule_ids))

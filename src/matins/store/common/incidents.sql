@@ -1,3 +1,6 @@
+-- incident_window: the id of the last of a number of events; none if there are fewer
+SELECT id FROM events WHERE id > :after AND id <= :upto ORDER BY id LIMIT 1 OFFSET :count;
+
 -- incident: one incident
 SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
   next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
@@ -58,5 +61,3 @@ SELECT min(held_until) FROM notices WHERE held_until IS NOT NULL;
 -- prune_notices: forget messages that were sent long ago
 DELETE FROM notices WHERE held_until IS NULL AND at < :before;
 
--- nth_event: the id of the so-manyth event after this one
-SELECT id FROM events WHERE id > :after ORDER BY id LIMIT 1 OFFSET :skipped;
