@@ -106,7 +106,10 @@ def test_results_are_frozen() -> None:
 
 def test_what_is_not_a_result_is_refused() -> None:
     whoami = USE_CASES["system.whoami"]
-    document = {"role": "owner", "name": "owner", "run_id": None, "rights": ["read"]}
+    document = {
+        "role": "owner", "name": "owner", "run_id": None, "rights": ["read"], "timezone": "UTC",
+        "now": "2026-03-27T08:00:00Z",
+    }  # fmt: skip
     assert codec.convert(whoami, document).role == "owner"
     for wrong in ({**document, "role": "king"}, {**document, "rights": None}, {**document, "name": math.pi}, [], None):
         with pytest.raises(StoreUnavailable, match=r"The result of system\.whoami cannot be read: .*\.\n"):

@@ -85,6 +85,7 @@ NEEDS: dict[str, dict[str, Any]] = {
 HMAC = {"kind": "hmac", "header": "X-Signature"}
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("schedules", "steps"): {"job": None},
+    ("agents", "options"): {"runner": "openai"},
     ("schedules", "type"): {"when": None, "interval": "5m"},
     ("schedules", "interval"): {"when": None, "type": "interval"},
     ("schedules", "expression"): {"when": None, "type": "cron"},

@@ -202,8 +202,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"environment": {"OPENAI_API_KEY": "env:NOT_SET_ANYWHERE"}}, "the environment has no"),
     ({"environment": {"OPENAI_API_KEY": "file:/nowhere/key"}}, "cannot be read"),
     ({"environment": {"OPENAI_API_KEY": "sk-written-out"}}, "must be a reference"),
-    ({"options": {"temprature": 1}}, 'no option "temprature"'),
-    ({"options": {"max_tokens": "many"}}, "must be an integer"),
     ({"max_turns": 3}, "does not support"),
     ({"workdir": "/nowhere/at/all"}, "is not a folder"),
     ({"runner": "http"}, "has no WEBHOOK_SECRET"),

@@ -43,4 +43,4 @@ def test_b9_why_says_that_a_run_stopped_its_supervisor(office: Office) -> None:
     office.matins.add("s", when="every 1 day", agent="ann", prompt="Go.")
     run = office.fire("s")
     assert (run.state, run.outcome["result"]["ended_by"]) == ("failed", "supervisor")
-    assert office.matins.why("s").summary.endswith("Failed: the run stopped its supervisor, and was ended.")
+    assert office.matins.why("s").quote == "the run stopped its supervisor, and was ended"

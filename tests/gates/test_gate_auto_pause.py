@@ -43,7 +43,9 @@ def test_v4_so_many_in_a_row_and_it_is_paused(bench: Sandbox) -> None:
     assert (shown.state, shown.paused_by, shown.note) == ("paused", "failures", "3 runs in a row failed")
     assert iso(shown.paused_at) == at("11:00")
     assert told(bench, "schedule.auto_paused") == [{"failures": 3}]
-    assert told(bench, "schedule.paused") == [{"by": "failures", "note": "3 runs in a row failed", "until": None}]
+    assert told(bench, "schedule.paused") == [
+        {"by": "failures", "who": "failures", "note": "3 runs in a row failed", "until": None}
+    ]
 
 
 def test_v4_the_pause_itself_counts_afresh(bench: Sandbox) -> None:

@@ -151,6 +151,7 @@ def test_an_interval_that_is_edited_while_its_run_waits(bench: Sandbox) -> None:
     bench.add("s", when="1h", job="work", approval="owner_approve")
     bench.run_until(at("09:10"))
     bench.edit("s", when="2h", approval="auto")
+    bench.approvals.approve(bench.approvals.list()[0].id)
     assert iso(bench.get("s").next_run_at) == at("11:10")
     bench.run_until(at("15:00"))
     assert [line.split()[0] for line in lines(bench) if line.endswith("succeeded")][-2:] == ["11:10", "13:10"]

@@ -26,12 +26,12 @@ def test_c10_who_why_and_until_when(bench: Sandbox) -> None:
     assert (iso(shown.paused_at), iso(shown.paused_until)) == (START, at("11:30"))
     assert shown.due_at is None, "nextRun is null while paused"
     assert told(bench, "schedule.paused") == [
-        {"by": "ada", "note": "the database moves", "until": instant(at("11:30"))}
+        {"by": "ada", "who": "person:ada", "note": "the database moves", "until": instant(at("11:30"))}
     ]
     ada.resume("s")
     shown = bench.get("s")
     assert (shown.state, shown.paused_by, shown.paused_until, shown.note) == ("active", None, None, None)
-    assert told(bench, "schedule.resumed") == [{"by": "ada"}]
+    assert told(bench, "schedule.resumed") == [{"by": "ada", "who": "person:ada"}]
 
 
 @pytest.mark.parametrize(("when", "following"), [(HOURLY, "12:00"), ("50m", "12:20"), ("every day at 13:00", "13:00")])
@@ -44,7 +44,10 @@ def test_c10_until_ends_by_itself(bench: Sandbox, when: str, following: str) -> 
     bench.run_until(at("11:30"))
     shown = bench.get("s")
     assert (shown.state, iso(shown.due_at), shown.paused_until) == ("active", at(following), None)
-    assert (told(bench, "schedule.resumed"), times(bench, "schedule.resumed")) == ([{"by": "time"}], [at("11:30")])
+    assert (told(bench, "schedule.resumed"), times(bench, "schedule.resumed")) == (
+        [{"by": "time", "who": "time"}],
+        [at("11:30")],
+    )
     bench.run_until(at(following))
     assert lines(bench) == [f"{following} succeeded"]
 

@@ -321,5 +321,5 @@ def test_a_window_that_began_in_between_is_told(bench: Sandbox) -> None:
     (made,), (gone,) = told(bench, "policy.set"), told(bench, "policy.deleted")
     assert (made["kind"], made["name"], made["by"]) == ("quiet_hours", "mornings", "owner")
     assert made["definition"]["windows"] == ["09:00-11:00"]
-    assert gone == {"kind": "quiet_hours", "name": "mornings", "by": "owner"}
+    assert gone == {"kind": "quiet_hours", "name": "mornings", "by": "owner", "who": "owner"}
     assert iso(bench.clock.now_ms()) == START

@@ -220,15 +220,16 @@ def test_only_a_command_that_is_set_again_takes_its_file_as_it_is(bench: Watched
     assert (len(bench.ran), mark.exists()) == ((1, True) if again == "the command" else (0, False))
 
 
-def test_a_waiting_run_goes_on_when_the_command_is_set_again(bench: Watched, scripts: Path) -> None:
+def test_the_next_run_is_not_asked_for_when_the_command_is_set_again(bench: Watched, scripts: Path) -> None:
     script = write(scripts / "check.sh")
     bench.add("s", when="5 * * * *", job="work", pre_check=[str(script)])
     script.write_text("#!/bin/sh\nexit 0 # the owner's\n")
     bench.run_until(at("08:06"))
     assert bench.last().status == "awaiting_approval"
     bench.edit("s", pre_check=[str(script)])
-    bench.run_until(at("08:08"))
-    assert (bench.last().state, bench.approvals.list()) == ("succeeded", [])
+    bench.approvals.approve(bench.asked().id)  # V7: the run that waits keeps the settings that it was planned with
+    bench.run_until(at("09:06"))
+    assert (bench.last().state, len(bench.ran), bench.approvals.list()) == ("succeeded", 2, [])
 
 
 def test_a_file_that_is_saved_again_takes_no_new_digest(bench: Watched, scripts: Path, tmp_path: Path) -> None:
@@ -285,8 +286,9 @@ def test_a_hook_that_is_set_again_lets_waiting_runs_go_on(bench: Watched, script
     bench.run_until(at("08:06"))
     assert bench.last().status == "awaiting_approval"
     bench.hooks.set(event, command=[str(script)])
-    bench.run_until(at("08:08"))
-    assert (bench.last().state, bench.approvals.list()) == ("succeeded", [])
+    bench.approvals.approve(bench.asked().id)  # V7: the run that waits keeps the settings that it was planned with
+    bench.run_until(at("09:06"))
+    assert (bench.last().state, len(bench.ran), bench.approvals.list()) == ("succeeded", 2, [])
 
 
 @pytest.mark.parametrize("by", ["the run", "nobody"])

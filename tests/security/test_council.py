@@ -114,16 +114,16 @@ def test_votes_for_other_words_do_not_count(bench: Watched) -> None:
     assert bench.ran == [("s", "other")]
 
 
-def test_votes_do_not_outlive_an_edit(bench: Watched) -> None:
-    """V6: an edit by whomever begins the count anew."""
+def test_votes_are_for_what_was_shown_and_outlive_an_edit(bench: Watched) -> None:
+    """V6 V7: a run that waits keeps the settings that it was planned with."""
     number = waiting(bench, payload="good")
     vote(bench, ADA, number)
     bench.edit("s", payload="evil")
     bench.settle()
     again = bench.asked()
-    assert again.votes == []
-    assert vote(bench, BOB, again.id) == "pending"
-    assert bench.ran == []
+    assert (again.id, [one.voter for one in again.votes]) == (number, ["ada"])
+    assert vote(bench, BOB, again.id) == "approved"
+    assert bench.ran == [("s", "good")]
 
 
 def test_outsiders_have_no_vote(bench: Watched) -> None:

@@ -377,12 +377,10 @@ def test_v6_no_setting_but_its_own_gets_into_the_file(desk: Desk) -> None:
             attempt()
     evil = "x\n  evil: {runner: shell} #"
     hostile: dict[str, Any] = {"arguments": ["-v", evil], "environment": {"API_KEY": "file:/k"}}
-    desk.bench.agents.edit("scout", **hostile, options={evil: evil})
+    desk.bench.agents.edit("scout", **hostile)
     assert sorted(agent.name for agent in desk.bench.agents.list()) == ["idle", "scout"]
     scout = desk.bench.agents.get("scout")
-    assert (scout.arguments, scout.options) == (["-v", evil], {evil: evil})
-    desk.bench.agents.edit("scout", options={evil: "y", f"{evil} ": evil})
-    assert desk.bench.agents.get("scout").options == {evil: "y", f"{evil} ": evil}
+    assert scout.arguments == ["-v", evil]
     assert desk.look() == "applied"
 
 

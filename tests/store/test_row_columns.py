@@ -35,6 +35,7 @@ PARTS = {
     "thread_assignment": "how a run landed, and its thread",
     "queue_events": "the attempts of a delivery, and its event",
     "bound_revision": "a row that is always there; it is compared by the tests of the log",
+    "prune_events": "the events that were deleted, of each writer",
     "past_spend": "Usage without its last field",
     "reservations": "amounts that become those reserved",
     "take_reservations": "the same",

@@ -83,7 +83,7 @@ class Agent:
         Setting(Arguments(), "Additional arguments for the tool.", ["--verbose"])] = ()
     options: Annotated[dict[str, Any],
         Setting(Options(), "Options that only the runner knows.",
-                {"effort": "high"})] = field(default_factory=dict[str, Any])
+                {"temperature": 0.2})] = field(default_factory=dict[str, Any])
     mcp: Annotated[bool,
         Setting(Flag(), "Whether the agent has the tools of Matins in its runs.", False)] = True
     isolation: Annotated[IsolationMode,

@@ -91,7 +91,7 @@ def test_b7_an_edit_between_look_and_answer(asked: User, monkeypatch: pytest.Mon
     """B7: what changes while a person reads is not approved"""
 
     def edited(*_: object, **__: object) -> bool:
-        asked.bench.edit("deploy", prompt="Delete everything")
+        asked.bench.agents.edit("demo", arguments=["--all"])
         return True
 
     monkeypatch.setattr(CliContext, "is_interactive", True)

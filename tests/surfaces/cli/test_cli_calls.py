@@ -109,4 +109,4 @@ def test_calls_are_listed_shown_and_repeated(user: User, bench: Sandbox) -> None
     assert "run 1 of review succeeded" in shown
     assert '"title": "Fix the door"' in shown
     assert user.says("inbound", "replay", "1") == "Call 3 repeats call 1: run 2 of review ready\n"
-    assert "Called by webhook prs (replay:1:" in user.says("why", "review")
+    assert "Called by webhook prs at " in user.says("why", "review")

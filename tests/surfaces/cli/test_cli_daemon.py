@@ -97,7 +97,7 @@ def test_every_change_goes_through(through: User, bench: Sandbox) -> None:
         ("pause s --note later", lambda item: item["note"] == "later"),
         ("resume s", lambda item: item["state"] == "active"),
         ("run s --key k", lambda run: run["live"]),
-        ("cancel 1 --reason enough", lambda run: run["reason"] == "enough"),
+        ("cancel 1 --reason enough", lambda run: run["evidence"]["note"] == "enough"),
         ("webhooks add ops https://93.184.216.34/hook", lambda item: item["secret"]),
         ("webhooks pause ops", lambda item: item["state"] == "paused"),
         ("webhooks pause ops", lambda item: item["state"] == "paused"),

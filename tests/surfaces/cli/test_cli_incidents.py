@@ -47,7 +47,7 @@ def test_an_open_incident_is_on_the_first_screen_until_it_is_acknowledged(user: 
     [item] = [found for found in user.json("status")["attention"] if found["kind"] == "incident"]
     assert (item["incident_id"], item["schedule"]) == (incident["id"], "nightly")
     said = user.says("status")
-    assert "nightly: Failed: ValueError: no luck (3 times)." in said
+    assert "nightly: Failed (3 times): ValueError: no luck." in " ".join(said.split())
     assert f"matins incidents show {incident['id']}" in said
     assert "ValueError: no luck" in user.says("incidents", "show", incident["id"])
     user.says("ack", incident["id"])

@@ -67,7 +67,7 @@ def _followed(context: CliContext, wanted: Mapping[str, Any], after: str | None,
 
 def _line(context: CliContext, event: Document) -> str:
     subject = " ".join(filter(None, [event.get("schedule"), f"run {event['run_id']}" if event["run_id"] else ""]))
-    pairs = [(name, value) for name, value in _data(event).items() if value not in (None, "")]
+    pairs = [(name, value) for name, value in _data(event).items() if value not in (None, "") and name != "who"]
     data = ", ".join(f"{name}={_value(context, name, value)}" for name, value in pairs)
     start = f"{local(event['at'], context.now):<15} {event['type']:<{_TYPE_WIDTH}}"
     line = one_line(f"{subject}: {data}" if subject and data else subject + data)

@@ -131,7 +131,8 @@ def run_line(context: CliContext, found: Document) -> str:
     """For example: Run 12 of nightly: ✓ succeeded in 4.1s."""
     length = "" if found["duration_ms"] is None else f" in {duration_text(found['duration_ms'])}"
     reason = found["reason"] if found["state"] not in ("waiting", found["reason"]) else None
-    why = f" ({state_text(reason)})" if reason else ""
+    note = (found["evidence"] or {}).get("note") if found["state"] == "cancelled" else None
+    why = f" ({one_line(str(note or state_text(reason)))})" if note or reason else ""
     head = one_line(f"Run {found['id']} of {found['schedule']}: ")
     return f"{head} {context.painted(run_state(found))}{length}{why}"
 
@@ -203,11 +204,16 @@ def _shown(context: CliContext, found: Document) -> list[str]:
         ("ended", found["ended_at"] and context.when(found["ended_at"])),
         ("duration", None if found["duration_ms"] is None else duration_text(found["duration_ms"])),
         ("continues", context.when(found["not_before"]) if found["live"] and found["not_before"] else None),
-        *((state_text(name), plain(value)) for name, value in evidence.items()),
+        *((state_text(name), plain(_readable(value))) for name, value in evidence.items() if name != "who"),
     )
     if found["steps"]:
         lines += ["", *step_tree(context, found["steps"])]
     return [*lines, *_outcome(context, found["outcome"] or {}, costs_of(found["steps"]))]
+
+
+def _readable(value: Any) -> Any:
+    """A principal without its kind and id, which are for programs: the name stands beside them."""
+    return {name: one for name, one in value.items() if name != "who"} if isinstance(value, dict) else value
 
 
 def _outcome(context: CliContext, outcome: Document, costs: Sequence[Document] = ()) -> list[str]:
