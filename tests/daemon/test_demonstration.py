@@ -58,7 +58,7 @@ VIEWS = {
     "/approvals": [View("/approvals", ("Deploy what was merged today.", "morning-news", "planner"))],
     "/missions": [
         View("/missions", ("release", "Failed")),
-        View("/missions/builder/release", ("Read open issues", 'Step "Update dependencies" did not succeed.')),
+        View("/missions/builder/release", ("Read open issues", "Another step did not succeed: Update dependencies.")),
     ],
     "/incidents": [
         View("/incidents", ("flaky-tests", "release", "deploy")),

@@ -30,7 +30,7 @@ WORDS = tuple(
         "approved", "proposal", "check", "checkoutput", "hook", "command", "step", "steppayload", "steperror",
         "message",
         "channel", "session", "cancelled", "key", "limit", "throttle", "called", "body", "callkey", "sender", "hookset",
-        "environment", "argument", "options", "webhooknote", "workdir", "email", "broken", "edited",
+        "environment", "argument", "webhooknote", "workdir", "email", "broken", "edited",
     )
 )  # fmt: skip
 """What is planted. Each must be seen by the owner."""
@@ -46,7 +46,7 @@ def plant(bench: Watched) -> None:
     """Make schedules, runs, approvals, incidents and records of the agent rover and of people."""
     bench.agents.set(
         "rover", runner="shell", command=["true", word("argument")], environment={"X": f"env:{word('environment')}"},
-        options={"note": word("options")}, workdir=f"/tmp/{word('workdir')}",
+        workdir=f"/tmp/{word('workdir')}",
     )  # fmt: skip
     bench.people.set("ada", role="operator", email=f"{word('email')}@example.com")
     _jobs(bench)

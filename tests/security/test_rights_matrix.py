@@ -228,8 +228,8 @@ def thing(bench: Watched, name: str) -> Thing:
     return Thing(name, run.id, bench.asked(name).id)
 
 
-CONTENT = ("runs.output", "runs.transcript", "runs.snapshot", "runs.checks", "runs.thread")
-"""What runs said and did: an agent reads only its own."""
+CONTENT = ("runs.output", "runs.transcript", "runs.snapshot", "runs.checks", "runs.thread", "schedules.preview_edit")
+"""What runs said and did, and the settings that an edit would change: an agent reads only its own."""
 
 
 def allowed(use_case: str, role: str, own: bool) -> bool:

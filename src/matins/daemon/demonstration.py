@@ -19,8 +19,7 @@ _NO_RIGHTS = 65_534
 _TIMEOUT_S = 20
 
 
-_OF_THE_FILE = ("token.created",)
-_TOLD_TWICE = "incident.opened"
+_OF_THE_FILE = ("schedule.created", "run.started", "token.created", "incident.opened")
 """At a terminal, the failure itself is enough."""
 
 
@@ -35,7 +34,7 @@ class QuietLog:
 
     def __call__(self, event: dict[str, Any]) -> None:
         kind = str(event["type"]).removeprefix("matins.")
-        if kind in _OF_THE_FILE or (kind == _TOLD_TWICE and sys.stderr.isatty()):
+        if kind in _OF_THE_FILE and sys.stderr.isatty():
             return
         with self._lock:
             if self._held is not None:

@@ -270,8 +270,10 @@ class Engine:
         """Report that this machine cannot start agents any more, or can again."""
         if before != reason:
             data = {"host": self._identity.get("host"), "worker": self.worker, "reason": reason or before}
-            kind = "engine.cannot_start" if reason else "engine.can_start"
-            transaction.events.append(NewEvent(now, kind, None, None, data))
+            if reason:
+                transaction.events.append(NewEvent(now, "engine.cannot_start", None, None, data))
+            else:
+                transaction.events.append(NewEvent(now, "engine.can_start", None, None, data))
 
     def _record(self, transaction: Transaction, now: int, *, limited: frozenset[str]) -> int:
         """Record ended, checked, held and released runs. Returns the number of outcomes that came too late."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from matins.model.access import Principal, name_of, signed
 from matins.model.approval import ApprovalState, Vote
 from matins.model.budget import BudgetUsage
 from matins.model.job import JobTypes
-from matins.model.rows import NewEvent
+from matins.model.rows import NewEvent, ScheduleRow
 from matins.model.run import RunState, StepId
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.ports import Transaction
@@ -60,15 +60,23 @@ class Approvals:
     ) -> builtins.list[Approval]:
         with self.core.store.reading() as transaction:
             found = transaction.approvals_in(state, after or 0, limit, newest=newest)
-            return [self._result(approval) for approval in found]
+            return self._results(transaction, found)
 
     def get(self, principal: Principal, approval_id: int) -> Approval:
         with self.core.store.reading() as transaction:
             return self._result(_get(transaction.approval(approval_id), approval_id))
 
     def _result(self, approval: model.Approval) -> Approval:
-        """The request, whether its schedule was edited since, and whether its agent is isolated on this machine."""
-        approval = self._with_later_edit(approval)
+        with self.core.store.reading() as transaction:
+            return self._results(transaction, [approval])[0]
+
+    def _results(self, transaction: Transaction, found: Sequence[model.Approval]) -> builtins.list[Approval]:
+        waiting = {one.schedule_id for one in found if one.kind == "run" and one.state in ("pending", "approved")}
+        schedules = {row.id: row for row in transaction.schedules_with(waiting)} if waiting else {}
+        return [self._shown(_with_later_edit(one, schedules.get(one.schedule_id))) for one in found]
+
+    def _shown(self, approval: model.Approval) -> Approval:
+        """The request, and whether its agent is isolated on this machine."""
         prompted = approval.request.get("job") == AGENT_JOB
         agent = self.core.policies().agents.get(approval.request["agent"]) if prompted else None
         isolation = self.core.local.isolation
@@ -76,17 +84,6 @@ class Approvals:
         if refusal is not None:
             approval = approval._replace(request={**approval.request, "isolation": f"{NOT_ISOLATED}: {refusal}"})
         return approval_result(approval)
-
-    def _with_later_edit(self, approval: model.Approval) -> model.Approval:
-        """The request about a run that has not started, and says so if the schedule has other settings by now."""
-        if approval.kind != "run" or approval.state not in ("pending", "approved"):
-            return approval
-        with self.core.store.reading() as transaction:
-            schedule = self.core.schedule(transaction, approval.schedule_id)
-        if schedule.rev <= approval.rev and schedule.name == approval.schedule:
-            return approval
-        verb = "edited" if schedule.rev > approval.rev else f'renamed to "{schedule.name}"'
-        return approval._replace(request={**approval.request, "edited": EDITED_SINCE.format(verb)})
 
     def approve(
         self,
@@ -409,6 +406,14 @@ def _readable(request: dict[str, Any]) -> dict[str, Any]:
     if "involved" not in request:
         return request
     return {**request, "involved": [(name_of(who), role) for who, role in request["involved"]]}
+
+
+def _with_later_edit(approval: model.Approval, schedule: ScheduleRow | None) -> model.Approval:
+    """The request about a run that has not started, and says so if the schedule has other settings by now."""
+    if schedule is None or (schedule.rev <= approval.rev and schedule.name == approval.schedule):
+        return approval
+    verb = "edited" if schedule.rev > approval.rev else f'renamed to "{schedule.name}"'
+    return approval._replace(request={**approval.request, "edited": EDITED_SINCE.format(verb)})
 
 
 def approval_result(approval: model.Approval) -> Approval:

@@ -284,8 +284,19 @@ def test_every_transport_gives_what_the_process_itself_gives(tmp_path: Path, tra
     assert expected.done == set(USE_CASES) - ELSEWHERE
     assert [name for name, _ in found.results] == [name for name, _ in expected.results]
     for (name, theirs), (_, ours) in zip(found.results, expected.results, strict=True):
-        assert theirs == ours, name
-        assert msgspec.json.encode(theirs, enc_hook=str) == msgspec.json.encode(ours, enc_hook=str), name
+        assert without_who(theirs) == without_who(ours), name
+
+
+def without_who(result: Any) -> Any:
+    """The result as a document, without kind and id of who did it (here the owner, there a token of the owner), the
+    digest of a definition that names its author, and the time of the call."""
+    if isinstance(result, dict):
+        return {name: without_who(value) for name, value in result.items() if name not in ("who", "fingerprint", "now")}
+    if isinstance(result, list):
+        return [without_who(one) for one in result]
+    if isinstance(result, str | int | float | None):
+        return result
+    return without_who(msgspec.json.decode(msgspec.json.encode(result, enc_hook=str)))
 
 
 def test_documents_are_the_same_too(server: HttpServer) -> None:
@@ -305,7 +316,7 @@ def test_documents_are_the_same_too(server: HttpServer) -> None:
     assert len(reads) > 20
     for name, arguments in reads.items():
         expected = own.document(USE_CASES[name], arguments)
-        assert server.client.document(name, **arguments) == expected, name
+        assert without_who(server.client.document(name, **arguments)) == without_who(expected), name
     assert server.client.document("schedules.delete", name="nothing") is False
 
 

@@ -345,7 +345,9 @@ def test_b7_a_person_may_want_no_asking_and_then_the_client_is_an_operator(
         """The token that the client has afterwards, as it is stored, and how many tools it opens."""
         found = json.loads(install("codex", "--agent=pair", *words, "--json").output)
         kept = (house.home / "mcp" / "pair.token").read_text().strip()
-        (stored,) = [one for one in house.ask("tokens.list") if one["name"] == "pair" and not one["revoked_at"]]
+        (stored,) = [
+            one for one in house.ask("tokens.list") if one["name"].startswith("pair") and not one["revoked_at"]
+        ]
         assert stored["id"] == kept.split("_")[1]
         assert (stored["role"], stored["rights"]) == (found["role"], found["rights"])
         return kept, stored, len(found["tools"])

@@ -34,7 +34,7 @@ def fill(server: PageServer) -> dict[str, str]:
     m.agents.set(NAME, runner="demo", workdir=f"/{PAYLOAD}")
     m.quiet_hours.set("nights", windows=["mon-sat 00:00-24:00", "sun 00:00-23:59"])
     m.budgets.set(NAME, period="day", max_cost="20 USD")
-    m.people.set(NAME, role="operator")
+    m.people.set(f"{NAME[:40]}!", role="operator")
     m.tokens.create(PAYLOAD, role="viewer")
     add(m, "report", agent="writer")
     add(m, LONG, agent="writer")

@@ -17,6 +17,8 @@ from matins.surfaces.cli.times import local
 
 _POLL_S = 0.5
 _TYPE_WIDTH = 22
+_OF_PROGRAMS = ("who", "fingerprint")
+"""What people do not read: a name stands beside the first, and `audit verify` compares the second."""
 _INSTANTS = ("slot", "until", "not_before")
 
 
@@ -67,10 +69,11 @@ def _followed(context: CliContext, wanted: Mapping[str, Any], after: str | None,
 
 def _line(context: CliContext, event: Document) -> str:
     subject = " ".join(filter(None, [event.get("schedule"), f"run {event['run_id']}" if event["run_id"] else ""]))
-    pairs = [(name, value) for name, value in _data(event).items() if value not in (None, "") and name != "who"]
-    data = ", ".join(f"{name}={_value(context, name, value)}" for name, value in pairs)
+    data = {name: value for name, value in _data(event).items() if name not in _OF_PROGRAMS}
+    pairs = [(name, value) for name, value in data.items() if value not in (None, "")]
+    shown = ", ".join(f"{name}={_value(context, name, value)}" for name, value in pairs)
     start = f"{local(event['at'], context.now):<15} {event['type']:<{_TYPE_WIDTH}}"
-    line = one_line(f"{subject}: {data}" if subject and data else subject + data)
+    line = one_line(f"{subject}: {shown}" if subject and shown else subject + shown)
     text = f"{start} {line}".rstrip()
     return text if context.width is None else fitted(text, context.width)
 

@@ -128,17 +128,18 @@ def _rights(role: str, *, approves: bool) -> list[str]:
 def _token(context: CliContext, agent: str, role: str, rights: list[str]) -> TokenFile:
     """The token of the client. One that was revoked, or has another role or other rights, is replaced."""
     kept = Home(context.location["home"]).mcp_token(agent)
+    name = agent if role == "agent" else f"{agent}-{role}"  # only the agent itself has its name
     if (token := kept.read()) is not None:
         number = token.split("_")[1]
         valid = next(
             (one for one in context.call("tokens.list") if one["id"] == number and not one["revoked_at"]), None
         )
-        if valid is not None and _means(valid) == (agent, role, rights):
+        if valid is not None and _means(valid) == (name, role, rights):
             return kept
         if valid is not None:
             context.call("tokens.revoke", token_id=number)
         kept.path.unlink()
-    kept.write(context.call("tokens.create", name=agent, role=role, rights=rights)["token"])
+    kept.write(context.call("tokens.create", name=name, role=role, rights=rights)["token"])
     return kept
 
 

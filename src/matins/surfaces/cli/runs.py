@@ -131,8 +131,10 @@ def run_line(context: CliContext, found: Document) -> str:
     """For example: Run 12 of nightly: ✓ succeeded in 4.1s."""
     length = "" if found["duration_ms"] is None else f" in {duration_text(found['duration_ms'])}"
     reason = found["reason"] if found["state"] not in ("waiting", found["reason"]) else None
-    note = (found["evidence"] or {}).get("note") if found["state"] == "cancelled" else None
-    why = f" ({one_line(str(note or state_text(reason)))})" if note or reason else ""
+    evidence: Document = found["evidence"] or {}
+    note = evidence.get("note") if found["state"] == "cancelled" else None
+    shown = one_line(str(note)) if note else state_text(reason) if reason else ""
+    why = f" ({shown})" if shown else ""
     head = one_line(f"Run {found['id']} of {found['schedule']}: ")
     return f"{head} {context.painted(run_state(found))}{length}{why}"
 
@@ -213,7 +215,9 @@ def _shown(context: CliContext, found: Document) -> list[str]:
 
 def _readable(value: Any) -> Any:
     """A principal without its kind and id, which are for programs: the name stands beside them."""
-    return {name: one for name, one in value.items() if name != "who"} if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    return {name: one for name, one in cast("Document", value).items() if name != "who"}
 
 
 def _outcome(context: CliContext, outcome: Document, costs: Sequence[Document] = ()) -> list[str]:
