@@ -80,6 +80,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("config/file.py", "file = read(self.path, self._folder)", "file = read(self.path)", "daemon/test_moved_home.py::test_b16_a_running_daemon_reads_its_own_home_only"),
         Mutant("config/file.py", "if self._folder is not None and not _is_at(self._folder, self.path.parent):", "if False:", "daemon/test_moved_home.py::test_b16_nothing_is_written_to_a_home_that_was_put_in_its_place"),
         Mutant("daemon/systemd.py", '[sys.executable, "-P", "-m"', '[sys.executable, "-m"', "daemon/test_systemd.py::test_b16_a_module_where_it_starts_is_not_the_daemon"),
+        Mutant("executors/isolation.py", "        _make_user_site()", "        pass", "security/test_isolation_pins.py::test_b16_the_user_s_folder_of_python_is_frozen_also_where_there_is_none"),
     ),
     "A `file:` secret outside the home never leads into it.": (
         Mutant("texts/beneath.py", "            if here in forbidden:\n                return True\n", "", "texts/test_untrusted_folder.py::test_a_named_path_follows_links_but_not_into_a_forbidden_folder", quick=True),
@@ -113,6 +114,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("service/inbound.py", 'if delivery.body.count(b"&") >= _MAX_FIELDS:', "if False:", "surfaces/http/test_inbound.py::test_a_form_has_at_most_a_thousand_fields"),
         Mutant("executors/inside/tool_setup.py", "(OSError, ValueError, RecursionError)", "(OSError, ValueError)", "executors/test_tool_settings.py::test_settings_that_cannot_be_read_are_left_to_the_tool[nested without end]"),
         Mutant("executors/runners/goose_sessions.py", "_TIMEOUT_MS = 5_000", "_TIMEOUT_MS = 600_000", "security/test_tool_files.py::test_b16_records_of_goose_hold_nobody_up[journal]"),
+        Mutant("engine/call_filter.py", "            _check_size(path, [operand], field)", "            pass", "security/test_long_texts.py::test_a_filter_has_numbers_that_can_be_stored"),
     ),
     "An agent reads other agents' names, times, states and codes, never their words.": (
         Mutant("service/visibility.py", "changes = {} if own else dict(parts.blank)", "changes = dict[str, Any]()", "security/test_words_of_others.py::test_b7_no_tool_gives_an_agent_words_of_others"),
@@ -124,6 +126,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("engine/gates/throttle.py", '"until": found.resets_at}', '"until": found.resets_at, "why": found.reason}', "security/test_words_of_others.py::test_b7_the_agent_itself_reads_its_words"),
         Mutant("surfaces/mcp/quotes.py", "Quoted(fenced(what, str(cut(as_data(text), limit))))", "Quoted(str(cut(as_data(text), limit)))", "security/test_words_of_others.py::test_p4_what_others_wrote_stands_between_marks"),
         Mutant("service/runs.py", '(reason, None) if reason in CAUSES else ("cancelled", reason)', "(reason, None)", "security/test_words_of_others.py::test_b7_no_tool_gives_an_agent_words_of_others"),
+        Mutant("service/visibility.py", "_CHECKED = _OF_RUN | _OF_THREAD | _OF_SCHEDULE", "_CHECKED = frozenset[str]()", "security/test_words_of_others.py::test_b7_an_agent_tries_no_edit_of_what_is_not_its_own"),
     ),
     "Text that people decide by shows every invisible character.": (
         Mutant("model/hidden_characters.py", "(0x3164, 0x3164), ", "", "security/test_hidden_characters.py::test_no_name_has_a_hidden_character"),
@@ -143,6 +146,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("runtime/approval_requests.py", "if changed:  # nobody's silence allows what an agent may have written", "if False:", "security/test_approved_commands.py::test_nobodys_silence_allows_a_changed_script"),
         Mutant("records/hooks.py", 'if before is not None and before.command == hook.command and "command" not in change.given:', "if False:", "security/test_approved_commands.py::test_a_hook_that_is_set_again_lets_waiting_runs_go_on"),
         Mutant("service/file/apply.py", "with_files(definition, self.core.workdir, schedule.definition)", "with_files(definition, self.core.workdir)", "security/test_approved_commands.py::test_a_file_that_is_saved_again_takes_no_new_digest"),
+        Mutant("runtime/named_files.py", "if content is None and path in expected:", "if False and path in expected:", "security/test_approved_commands.py::test_a_file_that_is_gone_has_changed"),
     ),
     "As root, an agent without an account does not run unless you say so.": (
         Mutant("records/agents.py", "    isolation.check_account(agent, _ACCOUNT)", "    pass", "security/test_isolation_root.py::test_b16_as_root_an_agent_without_an_account_is_refused", root=True),
@@ -153,6 +157,8 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("engine/audit_definitions.py", "elif entry.digest != digest:", "elif False:", "security/test_audit_definitions.py::test_b16_a_definition_that_was_changed_is_named_with_its_event[a rule-]"),
         Mutant("engine/audit_definitions.py", "if entry.digest is not None and key not in records:", "if False:", "security/test_audit_definitions.py::test_b16_a_deleted_and_an_invented_definition_are_named[an agent-]"),
         Mutant("service/audit.py", "if transaction.count_revisions() != len(self._definitions.seen):", "if False:", "security/test_audit_definitions.py::test_b16_a_deleted_and_an_invented_definition_are_named[a revision-]"),
+        Mutant("engine/audit_definitions.py", 'if row.state in _RUNNING[entry.digest or ""]:', "if False:", "security/test_audit_definitions.py::test_b16_a_schedule_that_was_let_run_in_the_store_is_named[pending-]"),
+        Mutant("engine/audit_definitions.py", 'current = event.type != "run.varied" and event.run_id is None', "current = True", "security/test_audit_definitions.py::test_b16_settings_that_a_run_was_started_with_are_bound"),
     ),
     "An agent, a person and a token of one name are told apart.": (
         Mutant("service/permissions.py", "schedule.paused_by != principal.who", 'name_of(schedule.paused_by or "") != principal.name', "security/test_principals.py::test_b7_an_agent_does_not_resume_what_its_namesake_paused[person]"),
@@ -168,5 +174,19 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
     "It runs no more often than `min_interval`.": (
         Mutant("engine/agent_rules.py", "if last is None or not 0 <= now - last < rules.min_interval_ms:", "if True:", "security/test_standing_one_shots.py::test_b7_one_shots_of_a_standing_token_are_approved_by_rules_an_interval_apart"),
         Mutant("service/schedule_changes.py", "transaction.set_last_one_shot(principal.name, now)", "pass", "security/test_standing_one_shots.py::test_b7_a_deleted_one_shot_still_counts"),
+    ),
+    "Nothing that it starts outlives its run.": (
+        Mutant("executors/processes/proc.py", ' in b"ZX" and int(fields[17]) <= 1)', ' in b"ZX")', "executors/processes/test_process_limits.py::test_b9_who_looks_dead_is_killed_too"),
+    ),
+    "A run neither reads nor writes terminals of its user.": (
+        Mutant("executors/processes/walls.py", "    _hide_terminals()\n", "    pass\n", "security/test_terminals.py::test_b16_an_agent_does_not_write_on_a_terminal_of_its_user[required-False]"),
+    ),
+    "A command sends its token only to the living daemon of the home.": (
+        Mutant("surfaces/transports/http_client.py", "        self.check()", "        pass", "security/test_taken_ports.py::test_b16_a_command_that_follows_events_tells_no_token"),
+        Mutant("surfaces/mcp/bridge.py", "            self._check()", "            pass", "security/test_taken_ports.py::test_b16_the_tools_of_a_client_tell_no_token"),
+    ),
+    "A tool that an agent replaced does not run outside the walls because the agent asks for it.": (
+        Mutant("executors/tool_versions.py", "layout=layout,", "layout=None,", "security/test_isolation_tools.py::test_b16_a_tool_tells_its_version_behind_the_walls[required-False]"),
+        Mutant("executors/tool_versions.py", "account=account,", "account=None,", "security/test_isolation_tools.py::test_b16_a_tool_of_an_account_is_not_started_by_root_for_its_version", root=True),
     ),
 }
