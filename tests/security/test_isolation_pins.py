@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import site
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,10 @@ from typing import Any
 import pytest
 
 from house import House, Ordinary, ordinary_account
-from matins.executors.isolation import frozen_folders, pinned_steps
+from matins.executors.isolation import Isolation, Places, engine_paths, frozen_folders, pinned_steps
 from matins.executors.processes.launch import Account
-from matins.executors.processes.walls import Layout
+from matins.executors.processes.walls import Layout, Probe
+from matins.model.agent import Agent
 
 INSIDE = """
 import json, subprocess, sys, tempfile
@@ -237,3 +239,27 @@ def test_b16_what_matins_runs_from_is_frozen_where_the_agent_could_change_it() -
     assert frozen_folders(nobody) == []
     if os.geteuid() == 0:
         assert os.path.realpath(sys.prefix) in frozen_folders(None)
+
+
+def test_b16_the_user_s_folder_of_python_is_frozen_also_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B16: outside a virtual environment Python imports from it at the next start; an agent would make it"""
+    folder = tmp_path / "lib" / "site-packages"
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(site, "getusersitepackages", lambda: str(folder))
+    places = Places(tmp_path / "runs")
+
+    def frozen() -> list[str]:
+        engine_paths.cache_clear()
+        layout = Isolation(lambda: places, lambda: Probe(True)).layout(Agent("a", "shell"), "/", "/")
+        assert layout is not None
+        return [path for path in layout.frozen if path.startswith(str(tmp_path))]
+
+    try:
+        monkeypatch.setattr(site, "ENABLE_USER_SITE", False)
+        assert (frozen(), folder.exists()) == ([], False)  # control: a virtual environment does not import from it
+        monkeypatch.setattr(site, "ENABLE_USER_SITE", True)
+        assert frozen() == [str(folder)]
+    finally:
+        engine_paths.cache_clear()

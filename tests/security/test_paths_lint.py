@@ -55,6 +55,7 @@ REASONS = {
     "executors/isolation.py": {
         "_of_store": "names in the folder of the store, at most a thousand", "_mounts": SYSTEM, "_sysctl": SYSTEM,
         "_link": "where a link leads; nothing is read",
+        "_make_user_site": "an empty folder of the same user, from which Python imports",
     },
     "executors/processes/journal.py": {"open_run": RUNS},
     "executors/processes/keeper.py": {

@@ -10,6 +10,7 @@ import stat
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
@@ -78,6 +79,7 @@ class Isolation:
         kept = tuple(dict.fromkeys(_real(Path(path)) for path in (own, workdir) if self._is_agents(path)))
         kept = tuple(path for path in kept if any(is_below(path, cover) for cover in hidden))
         account = account_of(agent)
+        _make_user_site()
         frozen = frozen_folders(account)
         return Layout(hidden, kept, tuple(frozen), tuple(self._pinned([*hidden, *frozen], account)))
 
@@ -240,6 +242,13 @@ def _of_socket(places: Places) -> Iterator[Path]:
 def frozen_folders(account: Account | None) -> list[str]:
     """What Matins runs from, where the account could change it: whoever does is the engine after the next start."""
     return _outermost([os.path.realpath(path) for path in engine_paths() if _may_change(path, account)])
+
+
+def _make_user_site() -> None:
+    """Python imports from this folder when it starts. A missing one cannot be frozen, and an agent could make it."""
+    if site.ENABLE_USER_SITE:
+        with suppress(OSError):  # where this user cannot make it, an agent of the same user cannot either
+            Path(site.getusersitepackages()).mkdir(parents=True, exist_ok=True)
 
 
 @cache
