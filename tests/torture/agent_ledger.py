@@ -31,8 +31,8 @@ def check_agents(tally: Tally, stage: Stage, rows: Sequence[Any]) -> None:
         what = f"run {run_id} of {name} ({RunState(state).label}, {reason})"
         if name == HOLDS:
             tally.add("duplicated", max(0, begun - 1), f"{what} ran {begun} times although it was to be held")
-            held = state == RunState.HELD and reason in ("unknown", "worker_lost")
-            if begun and not ended and not held:
+            was_held = state == RunState.HELD and reason in ("unknown", "worker_lost")
+            if begun and not ended and not was_held:
                 tally.wrong(f"{what} was cut, and is not held as unknown")
         elif name == RETRIES:
             tally.repeated += max(0, begun - 1)
