@@ -376,9 +376,8 @@ class Matins(TransactionApi):
 
     def _senders(self) -> Senders:
         tail = Outputs(self._service.core).tail
-        commands = Commands(self._supervisor)
         url = lambda: self.public_url or self.url  # noqa: E731
-        return senders(self._store, self.clock, commands, self._workdir, tail, url, self.jobs)
+        return senders(self._store, self.clock, self._executors.commands(), self._workdir, tail, url, self.jobs)
 
     def _new_supervisor(self) -> Supervisor:
         loop = self._loop

@@ -1,4 +1,4 @@
-"""Pre-checks and hooks run outside the walls: what an agent may have written runs only as a person has seen it."""
+"""What an agent may have written of a pre-check or a hook runs only as a person has seen it, walls or not."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from matins.engine.reasons import changed_text
 from matins.errors import MatinsError
-from matins.executors.commands import CommandResult, Commands, hook_reply, storable_reason
+from matins.executors.agent_commands import AgentCommands, CommandsOfRun
+from matins.executors.commands import CommandResult, hook_reply, storable_reason
 from matins.executors.registry import JobRegistry
 from matins.executors.work_items import give_back, named_source, source_of
 from matins.ports import Clock
@@ -40,7 +41,7 @@ class CheckExecutor:
         self,
         clock: Clock,
         wake: Callable[[], None],
-        commands: Commands,
+        commands: AgentCommands,
         *,
         guard: Guard | None = None,
         on_blocked: OnBlocked | None = None,
@@ -102,10 +103,11 @@ class CheckExecutor:
         results: list[CheckResult] = []
         if self._guard is not None:
             results.append(self._call_guard(self._guard, check.context))
+        commands = self._commands.of(check.compiled.agent, check.policies)
         for command in check.commands:
             if results and results[-1].verdict != "pass":
                 break
-            results.append(self._run_check(command, check))
+            results.append(self._run_check(command, check, commands))
         if self._on_blocked is not None and results and results[-1].verdict == "block":
             on_blocked, reason = self._on_blocked, results[-1].reason or "blocked"
             self._in_background(lambda: on_blocked(deepcopy(check.context), reason))
@@ -146,9 +148,9 @@ class CheckExecutor:
         """The work item of the run, with which a person is asked. After a crash, the same run gets it again."""
         started, workdir, now = self._clock.boot_ms(), self._workdir or ".", self._clock.now_ms()
         try:
-            source = source_of(check.compiled, claim.policies, self._jobs, workdir, now)
+            source = source_of(check.compiled, check.policies, self._jobs, workdir, now)
             if claim.former is not None and (source is None or source.name != claim.former):
-                give_back(named_source(claim.former, claim.policies, workdir), claim.run_key, now)
+                give_back(named_source(claim.former, check.policies, workdir), claim.run_key, now)
             item = None if source is None else source.claim(claim.run_key, now)
         except MatinsError as error:
             log.warning("run %s has no work item yet: %s", check.run_id, error)
@@ -161,16 +163,15 @@ class CheckExecutor:
             return CheckedRun(check, (CheckResult("work_item", "skip", "there was no work", duration_ms),))
         return CheckedRun(check, (CheckResult("work_item", "pass", None, duration_ms),), item)
 
-    def _run_check(self, command: CheckCommand, check: Check) -> CheckResult:
+    def _run_check(self, command: CheckCommand, check: Check, commands: CommandsOfRun) -> CheckResult:
         files = files_run_by([command.command], self._workdir, check.files)
         changed = [path for path, content in files.items() if check.files.get(path) != content]
         if changed:
             return CheckResult(command.kind, "changed", storable_reason(changed_text(changed)))
-        result = self._commands.run(
+        result = commands.run(
             command.command,
             context=check.context,
             variables=_variables(command, check),
-            workdir=self._workdir,
             limit_ms=command.timeout_ms,
         )
         reply = hook_reply(result)

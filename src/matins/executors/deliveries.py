@@ -12,8 +12,9 @@ import orjson
 from matins.engine.policies import AFTER_RUN, Policies
 from matins.engine.reasons import changed_text
 from matins.errors import InvalidInput, MatinsError
+from matins.executors.agent_commands import AgentCommands
 from matins.executors.check_executor import printed
-from matins.executors.commands import CommandResult, Commands, hook_reply
+from matins.executors.commands import CommandResult, hook_reply
 from matins.executors.notices import Notices, Pings, Tail, no_output, no_url
 from matins.executors.registry import JobRegistry
 from matins.executors.secrets import resolve
@@ -37,7 +38,7 @@ _GONE = 410
 def senders(
     store: Store,
     clock: Clock,
-    commands: Commands,
+    commands: AgentCommands,
     workdir: str | None = None,
     tail: Tail = no_output,
     base_url: Callable[[], str | None] = no_url,
@@ -101,7 +102,7 @@ class Hooks:
     """Runs commands after a run ends. A command that ran counts as delivered, whatever its exit code. Work items that
     nobody worked on are released first."""
 
-    def __init__(self, commands: Commands, workdir: str | None, clock: Clock, jobs: JobRegistry) -> None:
+    def __init__(self, commands: AgentCommands, workdir: str | None, clock: Clock, jobs: JobRegistry) -> None:
         self._commands = commands
         self._workdir = workdir
         self._clock = clock
@@ -125,16 +126,16 @@ class Hooks:
         except MatinsError as error:
             return DeliveryResult("again", error.message)
         ran: list[HookResult] = []
+        commands = self._commands.of("" if delivery.compiled is None else delivery.compiled.agent, queue.policies)
         for kind, command, limit_ms in _commands(queue, delivery.compiled):
             if changed := changed_of([command], delivery.allowed, queue.policies):  # the run itself may have done it
                 reason = f"{changed_text(changed)} It did not run; the next run waits for approval"
                 ran.append(HookResult(kind, reason, 0, None, ""))
                 continue
-            result = self._commands.run(
+            result = commands.run(
                 command,
                 context=_context(delivery, delivery.run),
                 variables=_variables(delivery, delivery.run),
-                workdir=self._workdir,
                 limit_ms=limit_ms,
             )
             ran.append(HookResult(kind, _failure(result), result.duration_ms, result.exit_code, printed(result)))

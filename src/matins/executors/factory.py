@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from matins.executors.agent_commands import AgentCommands
 from matins.executors.agents import AgentExecutor
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.commands import Commands
-from matins.executors.isolation import Places
+from matins.executors.isolation import Isolation, Places
 from matins.executors.processes.shared import SharedSupervisor
 from matins.executors.python import PythonExecutor
 from matins.executors.registry import JobRegistry, runners
@@ -74,12 +75,16 @@ class ExecutorFactory:
             jobs=self.jobs,
         )
 
+    def commands(self) -> AgentCommands:
+        """For pre-checks and hooks."""
+        isolation = Isolation(self.places, lambda: self.supervisor().probe())
+        return AgentCommands(Commands(self.supervisor), isolation, self.workdir)
+
     def checks(self, kind: type[C], wake: Callable[[], None]) -> C:
-        commands = Commands(self.supervisor)
         return kind(
             self.clock,
             wake,
-            commands,
+            self.commands(),
             guard=self.guard,
             on_blocked=self.on_blocked,
             workdir=self.workdir,

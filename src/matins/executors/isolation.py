@@ -116,7 +116,15 @@ class Isolation:
             frozen = frozen_folders(account_of(agent))
         except InvalidInput:
             return []  # it cannot run at all, for another reason
-        return [path for path in frozen if _is_at(path, folder) or _is_at(folder, path)]
+        return [path for path in frozen if is_at(path, folder) or is_at(folder, path)]
+
+    def is_owners(self, path: str) -> bool:
+        """Whether it is a file in the home, by no link there, and not in a folder of an agent: no isolated agent can
+        change or replace it."""
+        home = self._places.home
+        if home is None or not _is_written_below(path, home):
+            return False
+        return not is_at(_real(Path(path)), f"{_real(home)}/{AGENTS}") and Path(path).is_file()
 
     def _is_agents(self, folder: str) -> bool:
         """Whether it is a folder below `agents` in the home or beside the store."""
@@ -264,7 +272,7 @@ def pinned_steps(ways: Sequence[str], mounted: Sequence[str], account: Account |
     """The folders and links that these paths lead through and that the account could replace, outermost first. What is
     mounted upon cannot be renamed, and what is below that is hidden or frozen."""
     steps = dict.fromkeys(step for way in ways for step in _steps(way))
-    found = [step for step in steps if not any(_is_at(step, path) for path in mounted) and _may_replace(step, account)]
+    found = [step for step in steps if not any(is_at(step, path) for path in mounted) and _may_replace(step, account)]
     return sorted(found, key=lambda step: step.count("/"))
 
 
@@ -362,18 +370,18 @@ def _unescaped(text: str) -> str:
 
 def _other_paths(path: str, mounts: list[_Mount]) -> Iterator[str]:
     """Other paths to the same folder: mounts of its device that show it too."""
-    here = max((mount for mount in mounts if _is_at(path, mount.point)), key=lambda m: len(m.point), default=None)
+    here = max((mount for mount in mounts if is_at(path, mount.point)), key=lambda m: len(m.point), default=None)
     if here is None:
         return
     inner = _joined(here.root, path[len(here.point.rstrip("/")) :])
     for mount in mounts:
-        if mount.device == here.device and mount.point != here.point and _is_at(inner, mount.root):
+        if mount.device == here.device and mount.point != here.point and is_at(inner, mount.root):
             other = _joined(mount.point, inner[len(mount.root.rstrip("/")) :])
             if _same_folder(path, other):
                 yield other
 
 
-def _is_at(path: str, root: str) -> bool:
+def is_at(path: str, root: str) -> bool:
     return path == root or is_below(path, root)
 
 

@@ -31,7 +31,6 @@ class ItemClaim(NamedTuple):
     """A work item to claim for a request: a person decides about it."""
 
     run_key: str
-    policies: Policies
     former: str | None
     """The work source of the item that an earlier request of the run showed."""
     changed: tuple[str, ...] = ()
@@ -45,6 +44,7 @@ class Check(NamedTuple):
     epoch: int
     slot: int | None
     compiled: CompiledSchedule
+    policies: Policies
     commands: tuple[CheckCommand, ...]
     context: dict[str, Any]
     last_run: int | None

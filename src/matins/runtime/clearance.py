@@ -167,7 +167,7 @@ class Clearance:
         commands = self._commands(item)
         last_run = transaction.last_started(item.schedule_id, row.id)
         context = _context(row, item, now, last_run)
-        check = Check(row.id, row.epoch + 1, row.slot, item, commands, context, last_run, files)
+        check = Check(row.id, row.epoch + 1, row.slot, item, self.policies, commands, context, last_run, files)
         # If this process dies without a verdict, another one checks the run again.
         deadline = now + check.max_duration_ms + _MARGIN_MS
         change = _change(row, item, CHECK, now, "checking", deadline)._replace(renewed=True)
@@ -200,8 +200,8 @@ class Clearance:
         shown = [asked.request.get("work_item") for asked in transaction.approvals_of_run(row.id)]
         former = next((found["source"] for found in shown if found), None)
         key = stored_run_key(transaction, item, row.id)
-        claim = ItemClaim(key, self.policies, former, tuple(evidence.get("changed", ())))
-        check = Check(row.id, row.epoch + 1, row.slot, item, (), {}, None, {}, claim)
+        claim = ItemClaim(key, former, tuple(evidence.get("changed", ())))
+        check = Check(row.id, row.epoch + 1, row.slot, item, self.policies, (), {}, None, {}, claim)
         deadline = now + check.max_duration_ms + _MARGIN_MS
         change = _change(row, item, CHECK, now, "checking", deadline)._replace(renewed=True)
         if apply(transaction, [change], now):
@@ -285,7 +285,7 @@ def _record_claim(transaction: Transaction, found: CheckedRun, claim: ItemClaim,
         change = change._replace(transition=REQUEST_APPROVAL, not_before=None, reason="awaiting_approval")
         if apply(transaction, [change._replace(evidence=evidence)], now):
             approval_requests.request_run_approval(
-                transaction, change.compiled, claim.policies, change.run_id, change.slot, now, found.item
+                transaction, change.compiled, found.check.policies, change.run_id, change.slot, now, found.item
             )
 
 

@@ -1,4 +1,4 @@
-"""The files that pre-checks and hooks run. They run outside the walls, so what an agent changed must not run unseen."""
+"""The files that pre-checks and hooks run: what an agent changed must not run unseen."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def changed_of(
 
 def _run_words(command: CommandLine, depth: int = 0) -> Iterator[str]:
     """The words of a command that may name a file which it runs."""
-    for words, only_read in _with_reading(_simple_commands(command), command):
-        at = _program_at(words)
+    for words, only_read in _with_reading(simple_commands(command), command):
+        at = program_at(words)
         yield from words[:at]
         if at == len(words):
             continue
@@ -97,42 +97,42 @@ def _run_words(command: CommandLine, depth: int = 0) -> Iterator[str]:
                     yield from _run_words(text, depth + 1)
 
 
-def _with_reading(commands: list[_Simple], whole: CommandLine) -> list[tuple[list[str], bool]]:
+def _with_reading(commands: list[SimpleCommand], whole: CommandLine) -> list[tuple[list[str], bool]]:
     """The commands, and whether each only reads its arguments. What it reads may be run where it goes: in a pipe, or
     in parts of the text that stand in brackets."""
     grouped = isinstance(whole, str) and any(bracket in whole for bracket in "(){}`")
     found: list[tuple[list[str], bool]] = []
     next_reads = False
     for words, piped in reversed(commands):
-        at = _program_at(words)
+        at = program_at(words)
         next_reads = at < len(words) and words[at] in _READERS and (next_reads or not piped)
         found.append((words, next_reads and not grouped))
     return found[::-1]
 
 
-def _program_at(words: list[str]) -> int:
+def program_at(words: list[str]) -> int:
     first = (at for at, word in enumerate(words) if word not in _BEFORE_PROGRAM and not _ASSIGNMENT.match(word))
     return next(first, len(words))
 
 
-def _simple_commands(command: CommandLine) -> list[_Simple]:
+def simple_commands(command: CommandLine) -> list[SimpleCommand]:
     """The commands of a text, without the files that they only write."""
     if not isinstance(command, str):
-        return [_Simple(list(command))]
+        return [SimpleCommand(list(command))]
     text = command.replace("\n", " ; ").replace("`", " ; ")  # each begins another command
     lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
         tokens = list(lexer)
     except ValueError:  # the shell reports it
-        return [_Simple([word]) for word in command.split()]
-    found = [_Simple([])]
+        return [SimpleCommand([word]) for word in command.split()]
+    found = [SimpleCommand([])]
     written = False
     for token in tokens:
         if set(token) <= set(_OPERATORS):
             if "(" in token or not set(token) & set("<>"):
                 found[-1] = found[-1]._replace(piped=token in ("|", "|&"))
-                found.append(_Simple([]))
+                found.append(SimpleCommand([]))
             written = ">" in token and "(" not in token
         else:
             if not written:
@@ -141,7 +141,7 @@ def _simple_commands(command: CommandLine) -> list[_Simple]:
     return [simple for simple in found if simple.words]
 
 
-class _Simple(NamedTuple):
+class SimpleCommand(NamedTuple):
     """One command of a text."""
 
     words: list[str]
@@ -165,6 +165,18 @@ def _user_of(agent: Agent) -> int | None:
         return pwd.getpwnam(agent.user).pw_uid
     except KeyError:  # it cannot run
         return None
+
+
+def may_gain_files(folder: str, policies: Policies) -> bool:
+    """Whether an agent may put a file into the folder, or another folder in its place. The folder may be missing."""
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    if in_reach(folder, policies):
+        return True
+    try:
+        return bool(os.stat(folder).st_mode & _WRITABLE)  # noqa: PTH116
+    except OSError:
+        return True  # a link that leads nowhere
 
 
 def _is_writable(folder: str, entry: str, users: Collection[int], policies: Policies) -> bool:
