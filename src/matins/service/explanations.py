@@ -22,7 +22,7 @@ from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.placement import needs_sentence
 from matins.runtime.rows import run_record
-from matins.service.approvals import approval_result
+from matins.service.approvals import approval_results
 from matins.service.calls import call_results
 from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
@@ -122,7 +122,7 @@ class Explanations:
                 for row in transaction.attempts(run.id)
             ],
             checks=check_results(transaction, run.id),
-            approvals=[approval_result(approval) for approval in transaction.approvals_of_run(run.id)],
+            approvals=approval_results(self.core, transaction, transaction.approvals_of_run(run.id)),
             calls=call_results(transaction, transaction.calls_of_run(run.id, _MAX_CALLS)),
             gates=gate_records(compiled, run, sentence) if isinstance(compiled, CompiledSchedule) else [],
         )
