@@ -126,6 +126,7 @@ def create_schedule(
         "catch_up": preset["catch_up"],
         "grace": preset["grace"],
         "failure_backoff": preset["failure_backoff"],
+        "missing_job": preset["missing_job"],
         "labels": {name: value for name, value in links.items() if value is not None} or None,
         **settings,
     }

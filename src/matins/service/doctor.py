@@ -34,7 +34,7 @@ from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.apply import File
 from matins.service.file.plan import defined_by
 from matins.service.host import clock_is_synchronized, zone_data
-from matins.service.jobs import troubles_of
+from matins.service.jobs import fails_without, troubles_of
 
 _MIN_FREE_BYTES = 500 << 20
 _MAX_STEP_BACK_MS = 1_000
@@ -274,14 +274,22 @@ def _closed(folder: Path) -> bool:
     return not folder.stat().st_mode & _OTHERS
 
 
-def _jobs(missing: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+def _jobs(missing: Mapping[str, Sequence[ScheduleRecord]]) -> Iterator[Finding]:
     """Report jobs and runners that no running engine has."""
-    for need, names in missing.items():
+    for need, schedules in missing.items():
         kind, _, name = need.partition(":")
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        sentence = f"No running engine has it, so runs of {', '.join(names[:_NAMED])}{more} wait"
+        failing = [one.name for one in schedules if fails_without(one, [need])]
+        waiting = [one.name for one in schedules if not fails_without(one, [need])]
+        names = [*waiting, *failing]
+        ends = [f"runs of {_listed(some)} {verb}" for some, verb in ((waiting, "wait"), (failing, "fail")) if some]
+        sentence = f"No running engine has it, so {' and '.join(ends)}"
         fix = f"Install {name} where an engine runs" if kind == "runner" else "Start the program that registers it"
         yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {names[0]}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def _agents(policies: Policies, workdir: str, isolation: Isolation | None) -> Iterator[Finding]:

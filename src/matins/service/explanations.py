@@ -28,7 +28,7 @@ from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
 from matins.service.gate_records import gate_records
 from matins.service.gate_reports import gate_reports, state_report
-from matins.service.jobs import troubles_of
+from matins.service.jobs import fails_without, troubles_of
 from matins.service.run_results import check_results, whole_result
 from matins.service.unstarted_runs import LATE_MS, why_unstarted
 
@@ -98,10 +98,11 @@ class Explanations:
     def _engines(
         self, schedule: ScheduleRecord, engines: Sequence[WorkerRow], policies: Policies
     ) -> Iterator[GateReport]:
-        """A report of what no running engine has: without it, a run that passes all gates waits."""
+        """A report of what no running engine has: without it, a run that passes all gates waits, or fails."""
         missing = self.core.jobs.missing([schedule], engines, policies)
         if missing:
-            text = f"No running engine has {needs_sentence(frozenset(missing))}. Runs wait for one."
+            then = "Runs fail." if fails_without(schedule, missing) else "Runs wait for one."
+            text = f"No running engine has {needs_sentence(frozenset(missing))}. {then}"
             yield GateReport("engine", False, text, {"needs": sorted(missing)})
         troubles = troubles_of(engines)
         if troubles and not missing and _wakes_agent(schedule):
