@@ -209,7 +209,7 @@ CORTEX: Mapping[str, Tool] = {
                          "description": "fresh, current-channel, current-session, current-thread, or an object."},
               "fallback": {"enum": ["fresh", "skip", "wait"], "description": "If the target is gone."},
               "profile": {"type": ["string", "null"], "description": "Agent; default: the active profile."},
-              "preCheck": _text("Command that must succeed; an agent can only propose it.")},
+              "preCheck": _text("Command that must succeed; only the owner sets it, others propose it.")},
              _add, "change", ("type", "message")),
         Tool("cortex_schedule_list", "List tasks, 50 by default.",
              {"limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "At most so many."}}, _list),
