@@ -6,13 +6,16 @@ import re
 import shlex
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import structs
 
 from matins.api.results import Finding
+from matins.engine.notices import recipients
+from matins.engine.notify_addresses import KIND as ALGORAND
+from matins.engine.notify_addresses import NO_ADDRESS, NOTIFY_ADDRESS, address_in, fix_for, is_address, nothing_sent
 from matins.engine.policies import Policies
 from matins.engine.reasons import changed_text, rfc3339
 from matins.engine.when.durations import DAY_MS
@@ -32,6 +35,7 @@ from matins.runtime.command_files import changed_of, commands_of
 from matins.runtime.external_heartbeat import MAX_LAG_MS
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.apply import File
+from matins.service.file.missing_agents import missing_agents
 from matins.service.file.plan import defined_by
 from matins.service.host import clock_is_synchronized, zone_data
 from matins.service.jobs import fails_without, troubles_of
@@ -78,6 +82,10 @@ class Doctor:
             }
             schedules = self.core.all_schedules(transaction)
             missing = self.core.jobs.missing(schedules, engines, policies)
+            agents = [
+                Finding(f"agent {one.name}", False, one.sentence, one.fix)
+                for one in missing_agents(transaction, policies)
+            ]
             commands = [*_hook_files(policies), *self._command_files(transaction, schedules, policies)]
         found = [
             *clock,
@@ -96,6 +104,8 @@ class Doctor:
         ]
         found += [
             *_jobs(missing),
+            *agents,
+            *_notify_addresses(schedules, policies),
             *commands,
             *_agents(policies, self.core.workdir or str(Path.cwd()), self.core.local.isolation),
         ]
@@ -285,6 +295,20 @@ def _jobs(missing: Mapping[str, Sequence[ScheduleRecord]]) -> Iterator[Finding]:
         sentence = f"No running engine has it, so {' and '.join(ends)}"
         fix = f"Install {name} where an engine runs" if kind == "runner" else "Start the program that registers it"
         yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {names[0]}")
+
+
+def _notify_addresses(schedules: Iterable[ScheduleRecord], policies: Policies) -> Iterator[Finding]:
+    """Report addresses of corvid-agent that nothing is sent to."""
+    for schedule in schedules:
+        address = address_in(schedule.definition.labels)
+        if address is None or schedule.state not in ("active", "paused"):
+            continue
+        told = recipients("failed", policies, [schedule.definition])
+        if not any(policies.destinations[name].kind == ALGORAND for name in told):
+            what = f"schedule {schedule.name}"
+            fix = fix_for(address) if is_address(address) else f"Correct its label {NOTIFY_ADDRESS}."
+            problem = nothing_sent(address) if is_address(address) else f"Its {NOTIFY_ADDRESS} {NO_ADDRESS}."
+            yield Finding(what, None, problem.removesuffix("."), fix)
 
 
 def _listed(names: Sequence[str]) -> str:
