@@ -133,9 +133,10 @@ def create_schedule(
         "failure_backoff": preset["failure_backoff"],
         "missing_job": preset["missing_job"],
         "labels": {name: value for name, value in links.items() if value is not None} or None,
-        **({"notify": told} if told else {}),
         **settings,
     }
+    if told and "notify" not in given:
+        given["notify"] = told
     made = m.add(name, when=trigger, agent=agent_id, **given)
     if notify_address is None or told or settings.get("notify"):
         return made
