@@ -41,6 +41,41 @@ def test_c7_a_value_that_needs_quotes(name: str, value: str) -> None:
     assert found == (value[1:-1] if value[0] == value[-1] == "'" else value.partition("  #")[0])
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("prompt", "#1 thing"),
+        ("prompt", "# Weekly report"),
+        ("prompt", "Mend issue #12 today"),
+        ("description", "#1 thing"),
+    ],
+)
+def test_c7_a_value_that_a_comment_ends(name: str, value: str) -> None:
+    """C7: # begins a comment: the error says so, and the corrected line is read as what was meant"""
+    (problem,) = wrong(f"{HEAD}    when: 5m\n    {name}: {value}\n")
+    assert f"schedules.s.{name}: the value " in problem
+    assert "because # begins a comment" in problem
+    corrected = problem.partition("Put it in quotes: ")[2].removesuffix(")")
+    assert entries(f"{HEAD}    when: 5m\n    {corrected}\n")["schedule", "a/s"].settings[name] == value
+
+
+def test_c7_a_comment_in_place_of_a_value_is_one_error() -> None:
+    """C7: also where the setting is required, in a step, and in a list"""
+    for text in (
+        "    when: #daily\n",
+        "    when: 5m\n    steps:\n      - title: #1\n",
+        "    when: 5m\n    notify:\n      - #ops\n",
+    ):
+        (problem,) = wrong(f"{HEAD}{text}")
+        assert "because # begins a comment" in problem
+
+
+def test_c7_a_comment_that_is_meant() -> None:
+    """The control: a comment after a value, and one with a space in place of a setting that may be empty"""
+    text = "    when: 5m  #often\n    prompt: Look  # once more\n    description: # none yet\n    # prompt: #1\n"
+    assert wrong(f"{HEAD}{text}") == []
+
+
 def test_c7_within_braces() -> None:
     (star,) = wrong("schedules:\n  s: {when: */5 * * * *, job: work}\n")
     assert 'Put it in quotes: when: "…"' in star

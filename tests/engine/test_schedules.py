@@ -22,6 +22,7 @@ ALL: dict[str, Any] = {
     "catch_up": "run_all_capped",
     "overlap": "queue",
     "at_capacity": "skip",
+    "missing_job": "fail",
     "on_unknown": "hold",
     "catch_up_limit": 3,
     "queue_limit": 7,
@@ -73,6 +74,7 @@ def test_every_setting_reaches_the_definition() -> None:
         overlap="queue",
         queue_limit=7,
         at_capacity="skip",
+        missing_job="fail",
         catch_up="run_all_capped",
         catch_up_limit=3,
         grace_ms=60_000,
@@ -153,7 +155,10 @@ def test_a_trigger_is_as_good_as_its_text() -> None:
 
 
 BAD: list[tuple[str, Any]] = [
-    *((name, "sometimes") for name in ("catch_up", "overlap", "at_capacity", "on_unknown", "anchor", "first")),
+    *(
+        (name, "sometimes")
+        for name in ("catch_up", "overlap", "at_capacity", "missing_job", "on_unknown", "anchor", "first")
+    ),
     *((name, "sometimes") for name in ("dst_gap", "dst_overlap", "strict")),
     *((name, value) for name in ("catch_up", "overlap") for value in (1, True, [], "SKIP", "")),
     *(

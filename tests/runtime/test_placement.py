@@ -10,6 +10,7 @@ import pytest
 
 import postgres_fixtures
 from matins.engine.when.triggers import to_datetime
+from matins.runtime import missing_engines
 from matins.runtime.placement import MAX_PLACES, needs_sentence, unserved
 from matins.testing import ManualClock, Sandbox
 
@@ -48,6 +49,58 @@ def test_b18_a_run_waits_for_an_engine_that_has_its_job(bench: Sandbox) -> None:
     bench.job("backup")(lambda run: None)
     bench.settle()
     assert [run.state for run in bench.runs.list(schedule="s")] == ["succeeded"]
+
+
+def test_v11_a_run_fails_without_its_job_where_the_schedule_says_so(bench: Sandbox) -> None:
+    """V11 B2: once an engine had the time of its lease to come back; `why` and `doctor` say so before"""
+    bench.job("backup")(lambda run: None)
+    bench.add("fails", when="0 9 * * *", job="backup", missing_job="fail", pause_after_failures=1)
+    bench.add("waits", when="0 9 * * *", job="backup")
+    steps = [{"title": "Save", "job": "backup"}, {"title": "Check", "job": "backup", "after": ["Save"]}]
+    bench.add("steps", when="0 9 * * *", steps=steps, missing_job="fail")
+    bench.settle()
+    without(bench, "backup")
+    bench.run_until(NINE)
+    assert {bench.runs.list(schedule=name)[0].state for name in ("fails", "waits")} == {"ready"}
+    assert bench.why("fails").now[-1].sentence == 'No running engine has the job "backup". Runs fail.'
+    (found,) = [one for one in bench.system.doctor() if one.what == "job backup"]
+    assert found.sentence == "No running engine has it, so runs of waits wait and runs of fails, steps fail"
+    bench.clock.advance(10_000)
+    bench.settle()
+    assert bench.runs.list(schedule="fails")[0].state == "ready", "an engine may be on its way"
+    bench.clock.advance(10_000)
+    bench.settle()
+    (run,) = bench.runs.list(schedule="fails")
+    assert (run.state, run.reason, run.started_at) == ("failed", "missing_job", None)
+    assert bench.why("fails", at=NINE).summary.endswith('Failed: no running engine had the job "backup".')
+    assert bench.get("fails").state == "paused", "it counts as a failure"
+    (whole,) = bench.runs.list(schedule="steps")
+    assert [step.state for step in bench.runs.get(whole.id).steps] == ["failed", "skipped"]
+    assert whole.state == "failed"
+    bench.clock.advance(3_600_000)
+    bench.settle()
+    assert bench.runs.list(schedule="waits")[0].state == "ready"
+    bench.job("backup")(lambda run: None)
+    bench.settle()
+    assert bench.runs.list(schedule="waits")[0].state == "succeeded"
+    assert bench.audit.verify().problems == []
+
+
+def test_v11_runs_that_wait_do_not_hide_those_that_fail(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """V11: more runs of the same job than one look reads"""
+    monkeypatch.setattr(missing_engines, "_PAGE", 3)
+    bench.job("backup")(lambda run: None)
+    for n in range(7):
+        bench.add(f"waits{n}", when="0 9 * * *", job="backup")
+    bench.add("fails", when="0 9 * * *", job="backup", missing_job="fail")
+    bench.settle()
+    without(bench, "backup")
+    bench.run_until(NINE)
+    for _ in range(6):
+        bench.clock.advance(11_000)
+        bench.settle()
+    assert bench.runs.list(schedule="fails")[0].state == "failed"
+    assert {bench.runs.list(schedule=f"waits{n}")[0].state for n in range(7)} == {"ready"}
 
 
 def told(bench: Sandbox) -> list[dict[str, object]]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from security_cast import ADA, SCOUT, Watched, at, propose
+from security_cast import ADA, BOB, SCOUT, Watched, at, propose
 from security_rows import everything
 
-from matins.errors import InvalidInput, NotAllowed
+from matins.errors import Conflict, InvalidInput, NotAllowed
 from matins.executors.python import JobContext
 from matins.model.access import Principal
 
 PLAIN = {"when": "5 * * * *", "job": "work"}
+COMMANDS = ("pre_check", "before_run", "after_run")
 
 
 # -- provenance
@@ -141,13 +142,59 @@ def test_who_answers_for_a_proposal_is_not_the_agents_choice(bench: Watched) -> 
 
 @pytest.mark.parametrize("word", UNUSUAL)
 def test_operators_do_not_set_them_at_all(memory: Watched, word: str) -> None:
-    """B7 V10: preCheck, hooks, money and who is asked come from the owner or the file."""
+    """B7 V10: preCheck, hooks, money and who is asked come from the owner or the file; commands may be proposed."""
     memory.quiet_hours.set("night", windows=["01:00-02:00"])
     memory.add("s", **PLAIN)
     before = everything(memory)
     operator = memory.acting_as(ADA)
     with pytest.raises(NotAllowed, match=word):
-        operator.add("t", **PLAIN, **{word: UNUSUAL[word]})
-    with pytest.raises(NotAllowed, match=word):
         operator.edit("s", **{word: UNUSUAL[word]})
+    if word not in COMMANDS:
+        with pytest.raises(NotAllowed, match=word):
+            operator.add("t", **PLAIN, **{word: UNUSUAL[word]})
     assert everything(memory) == before
+
+
+@pytest.mark.parametrize("word", COMMANDS)
+def test_c13_an_operators_command_is_a_proposal(bench: Watched, word: str) -> None:
+    """C13 B7: nothing of it happens until the owner has approved it, and nobody else can; then it is a schedule"""
+    operator = bench.acting_as(ADA)
+    foreseen = operator.preview_new("s", **PLAIN, **{word: UNUSUAL[word]})
+    made = operator.add("s", **PLAIN, **{word: UNUSUAL[word]})
+    assert (foreseen.needs_approval, made.state, made.due_at) == (True, "pending", None)
+    why = f'Only the owner can set "{word}", and decides about it.'
+    assert (why in foreseen.notes, why in made.notes) == (True, True)
+    asked = bench.asked()
+    assert (asked.request[word], asked.request["proposed_by"], asked.request["note"]) == (UNUSUAL[word], "ada", why)
+    for principal in (ADA, BOB, SCOUT):
+        with pytest.raises(NotAllowed):
+            bench.acting_as(principal).approvals.approve(asked.id)
+    with pytest.raises(Conflict, match="pending"):
+        operator.run("s")
+    with pytest.raises(Conflict, match="pending"):
+        operator.resume("s")
+    bench.run_until(at("09:00"))
+    assert (bench.ran, bench.runs.list(schedule="s")) == ([], [])
+    operator.edit("s", payload="other")
+    assert bench.approval(asked.id).state == "void", "the owner decides about what it says now"
+    bench.approvals.approve(bench.asked().id)
+    bench.run_until(at("09:06"))
+    assert bench.ran == [("s", "other")]
+
+
+def test_c13_what_the_owner_denies_does_not_come_back_by_an_edit(bench: Watched) -> None:
+    """C13 B7: an edit asks again"""
+    operator = bench.acting_as(ADA)
+    operator.add("s", **PLAIN, pre_check="true")
+    bench.approvals.deny(bench.asked().id)
+    assert bench.get("s").state == "rejected"
+    operator.edit("s", payload="other")
+    bench.run_until(at("10:00"))
+    assert (bench.get("s").state, bench.ran) == ("pending", [])
+
+
+def test_c13_an_owners_token_that_does_not_govern_proposes_nothing(bench: Watched) -> None:
+    """C13: it could approve its own proposal"""
+    token = Principal("owner", "owner", rights=frozenset(["read", "change", "approve"]))
+    with pytest.raises(NotAllowed, match="pre_check"):
+        bench.acting_as(token).add("s", **PLAIN, pre_check="true")

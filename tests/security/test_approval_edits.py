@@ -73,12 +73,30 @@ def test_v7_a_run_that_waits_keeps_the_words_it_was_planned_with(bench: Watched)
     assert (asked.id, asked.rev, asked.digest, asked.request["payload"]) == (number, 1, before.digest, "good")
     assert asked.request["edited"].startswith("The schedule was edited since.")
     assert {**asked.request, "edited": None} == {**before.request, "edited": None}
+    explained = bench.why("s").run
+    assert explained is not None
+    assert [approval.request for approval in explained.approvals] == [asked.request], "why shows the same"
     bench.approvals.approve(number, digest=before.digest)
     bench.settle()
     assert bench.ran == [("s", "good")]
     bench.run_until(at("09:06"))
     following = bench.asked()
     assert (following.request["payload"], following.rev, "edited" in following.request) == ("evil", 2, False)
+
+
+def test_v7_a_change_of_the_agent_voids_what_waits(bench: Watched) -> None:
+    """V7: a person who saw the old agent has not approved the new one; approval is requested again, with the new one"""
+    bench.agents.set("scout", runner="demo", model="small")
+    number = waiting(bench, job=None, payload=None, prompt="Look.", agent="scout")
+    assert bench.approval(number).request["wakes"]["model"] == "small"
+    fill(bench)
+    bench.approvals.approve(number)
+    bench.settle()
+    bench.agents.edit("scout", model="large")
+    clear(bench)
+    again = bench.asked()
+    assert (bench.approval(number).state, again.request["wakes"]["model"]) == ("void", "large")
+    assert (bench.last().status, bench.last().rev, again.rev) == ("awaiting_approval", 1, 1)
 
 
 def test_v7_words_that_were_changed_and_changed_back_are_told(bench: Watched) -> None:

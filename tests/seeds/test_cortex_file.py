@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from matins.errors import Conflict, ManagedByFile
+from matins.model.access import Principal
 from matins.seeds import cortex
 from matins.service.file.reload import Reloader
 from matins.testing import ManualClock, Sandbox, instant
@@ -74,6 +75,54 @@ def test_c2_the_default_profile(used: Any, more: dict[str, Any], profile: str) -
     it = used({"id": "00000001", "type": "interval", "message": "Look", "intervalMs": 60_000}, **more)
     assert it.check() == "applied"
     assert it.m.get("00000001").agent == profile
+
+
+@pytest.mark.parametrize(
+    ("more", "profile"), [({}, "scout"), ({"profile": "rover"}, "rover"), ({"profile": None}, "scout")]
+)
+def test_c13_the_active_profile_outside_runs(used: Any, more: dict[str, Any], profile: str) -> None:
+    """C13 C2: of tasks in the file, and of those that are added: the file's `profile`, or else the only agent; a task
+    keeps the agent that it has"""
+    it = used({"id": "00000001", "type": "interval", "message": "Look", "intervalMs": 60_000}, **more)
+    for former in ("claude-haiku", "default"):
+        it.m.agents.delete(former)
+    it.m.agents.set("scout", runner="message")
+    assert it.check() == "applied"
+    assert it.m.get("00000001").agent == profile
+    assert it.m.system.context().profile == profile
+    assert it.m.acting_as(Principal("agent", "claude-haiku")).system.context().profile == "claude-haiku"
+    if profile == "rover":
+        it.m.agents.set("rover", runner="message")
+    for given in (None, ""):
+        added = cortex.schedule_add(it.m, "interval", "Look again", interval="10m", profile=given)
+        assert added.profile == profile
+    assert it.reloader.refresh() is True
+    it.m.agents.set("other", runner="message")
+    it.path.write_text(it.path.read_text() + "\n")
+    assert it.check() == "applied"
+    assert {schedule.agent for schedule in it.m.list()} == {profile}
+
+
+def test_c2_profiles_without_an_agent_are_named(used: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """C2: at the start, in `doctor` and `status`, until there is such an agent; a task that wakes none needs none"""
+    it = used(
+        {**DAILY, "profile": "opus"},
+        {**DAILY, "id": "00000001", "profile": "sonnet", "dispatchType": "work"},
+    )
+    with caplog.at_level(logging.WARNING, logger="matins"):
+        it.reloader.start()
+        it.reloader.stop()
+    what, fix = 'There is no agent "opus", so runs of e4c91a03 are skipped', "matins agents set opus --runner claude"
+    assert f"schedules.json: {what}. Create it: {fix}" in caplog.messages
+    found = [
+        one for one in it.m.system.doctor() if one.what.startswith("agent ") and "There is no agent" in one.sentence
+    ]
+    assert [(one.what, one.ok, one.sentence, one.fix) for one in found] == [("agent opus", False, what, fix)]
+    items = [one for one in it.m.system.status().attention if one.kind == "no_agent"]
+    assert [(one.sentence, one.command) for one in items] == [(f"{what}.", fix)]
+    it.m.agents.set("opus", runner="message")
+    assert not [one for one in it.m.system.status().attention if one.kind == "no_agent"]
+    assert not [one for one in it.m.system.doctor() if "There is no agent" in one.sentence]
 
 
 @pytest.mark.parametrize("every_ms", [1, 999, 30_500, 86_400_001])

@@ -12,6 +12,7 @@ import pytest
 from matins import Matins
 from matins.errors import CronParseError, IntervalParseError
 from matins.seeds.corvid import BUILT_IN, SchedulerService, create_schedule, validate_schedule_frequency
+from matins.testing import ManualClock, Sandbox
 
 
 def test_v11_an_invalid_cron_expression() -> None:
@@ -48,6 +49,25 @@ def test_v11_an_agent_that_is_not_found(tmp_path: Path, caplog: pytest.LogCaptur
             assert (m.get("c").state, m.get("c").failures) == ("active", 0)
             m.agents.set("magpie", runner="demo")
             assert m.runs.wait(m.run("c").id, timeout=60).state == "succeeded"
+
+
+def test_v11_an_unknown_action_type() -> None:
+    """V11: "Unknown action type: Execution marked as failed": an action that no engine that runs has"""
+    with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
+        bench.agents.set("magpie", runner="demo")
+        bench.job("sing")(lambda run: None)
+        made = create_schedule(
+            bench, "c", agent_id="magpie", action_type="sing", cron_expression="0 9 * * *", approval_policy="auto"
+        )
+        bench.settle()
+        del bench.jobs._own["sing"]
+        bench.jobs._counted = False
+        bench.run_until("2026-03-27T09:00:00Z")
+        bench.clock.advance(20_000)
+        bench.settle()
+        (execution,) = SchedulerService(bench, BUILT_IN).list_executions(made)
+        assert (execution.status, execution.result) == ("failed", "missing_job")
+        assert bench.get("c").failures == 1
 
 
 def test_v11_at_the_limit_executions_wait_and_none_is_lost(tmp_path: Path) -> None:

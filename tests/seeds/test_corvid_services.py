@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from algosdk import account, encoding, mnemonic
+from algosdk.encoding import encode_address
 
 from matins import InvalidInput, Matins
+from matins.api.results import Schedule
+from matins.engine.notify_addresses import is_address
 from matins.errors import CronParseError
+from matins.importers.corvid import read as import_corvid
 from matins.seeds import corvid
 from matins.seeds.corvid import (
     BUILT_IN,
@@ -21,6 +27,7 @@ from matins.seeds.corvid import (
     create_schedule,
 )
 from matins.testing import ManualClock, Sandbox
+from standins.algod import open_algod
 
 INPUTS: dict[str, dict[str, Any]] = {
     "send_message": {"toAgentId": "rook", "message": "Hello"},
@@ -115,6 +122,101 @@ def test_v2_the_limit_is_known_before_the_start() -> None:
         assert service.get_stats().max_concurrent == 5
 
 
+def failing(bench: Sandbox, address: str, **settings: Any) -> Schedule:
+    def fail(run: object) -> None:
+        raise ValueError("no disk left")
+
+    bench.job("star_repo")(fail)
+    return create_schedule(
+        bench, "star", agent_id="magpie", action_type="star_repo", action_input={"repos": ["a/b"]},
+        cron_expression="0 9 * * *", notify_address=address, approval_policy="auto", **settings,
+    )  # fmt: skip
+
+
+def deliver(bench: Sandbox) -> None:
+    bench.run_until("2026-03-27T09:00:00Z")
+    for _ in range(3):  # the incident, its message, and what became of that
+        bench.outbox.run_once(bench.clock.now_ms())
+
+
+def test_v9_notify_address_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """V9: "On-chain notifications to notifyAddress": by the owner's destination for this address, and by no other"""
+    key, address = account.generate_account()
+    monkeypatch.setenv("MNEMONIC", mnemonic.from_private_key(key))
+    with open_algod() as node, closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
+        for name, to in (("other", account.generate_account()[1]), ("chain", address)):
+            bench.destinations.set(name, kind="algorand", url=node.url, to=[to], token="env:MNEMONIC")
+        made = failing(bench, address)
+        assert (made.settings["notify"], made.notes) == (["chain"], [])
+        assert not [one for one in bench.system.doctor() if "Nothing is sent" in one.sentence]
+        deliver(bench)
+        assert bench.runs.list(schedule="star")[0].state == "failed"
+    [taken] = node.taken
+    assert encode_address(taken["rcv"]) == address
+    assert b'"status":"failed"' in taken["note"]
+
+
+def test_v9_a_node_that_refuses_changes_no_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """V9: "fire-and-forget; failures are logged but don't affect execution status" """
+    key, address = account.generate_account()
+    monkeypatch.setenv("MNEMONIC", mnemonic.from_private_key(key))
+    with open_algod() as node, closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
+        node.refuses = "overspend"
+        bench.destinations.set("chain", kind="algorand", url=node.url, to=[address], token="env:MNEMONIC")
+        failing(bench, address)
+        deliver(bench)
+        assert [run.state for run in bench.runs.list(schedule="star")] == ["failed"]
+        assert "undelivered" in [found.kind for found in bench.incidents.list()]
+
+
+@pytest.mark.parametrize("address", ["nonsense", "", "A" * 58])
+def test_v9_what_is_no_address_is_refused(address: str) -> None:
+    with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
+        with pytest.raises(InvalidInput, match='"notify_address" is not an address of Algorand') as refused:
+            failing(bench, address)
+        assert refused.value.field == "notify_address"
+        assert bench.list() == []
+
+
+def test_v9_without_a_node_and_a_key_it_says_that_nothing_is_sent() -> None:
+    """V9: off by default; the answer and `doctor` say so, with the command that changes it"""
+    address = account.generate_account()[1]
+    with closing(Sandbox(clock=ManualClock("2026-03-27T08:00:00Z"))) as bench:
+        made = failing(bench, address)
+        (note,) = made.notes
+        assert note.startswith(f"Nothing is sent to {address}: the schedule has no destination of kind algorand.")
+        (found,) = [one for one in bench.system.doctor() if one.what == "schedule star"]
+        assert f"Nothing is sent to {address}" in found.sentence
+        assert (
+            found.fix
+            == f"matins destinations set chain --kind algorand --url NODE --to {address} --token env:ALGORAND_MNEMONIC"
+        )
+        deliver(bench)
+        assert bench.runs.list(schedule="star")[0].state == "failed"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_v9_an_imported_address_says_what_it_needs(tmp_path: Path, known: bool) -> None:
+    """V9 B11: the importer has neither a node nor a key"""
+    address = account.generate_account()[1] if known else "nonsense"
+    row = {
+        "id": "s1", "name": "star", "agent_id": "magpie", "cron_expression": "0 9 * * 1", "status": "active",
+        "actions": [{"type": "star_repo", "repos": ["a/b"]}], "notify_address": address,
+    }  # fmt: skip
+    (tmp_path / "corvid.json").write_text(json.dumps([row]))
+    (entry,) = import_corvid(str(tmp_path / "corvid.json"), "UTC").entries
+    assert entry.settings["labels"] == {"notify_address": address}
+    assert ("by a destination of kind algorand" if known else "is not an address of Algorand") in entry.notes[0]
+
+
+def test_v9_addresses_are_read_as_the_library_reads_them() -> None:
+    for _ in range(20):
+        address = account.generate_account()[1]
+        changed = address[:-1] + ("A" if address[-1] != "A" else "E")
+        for text in (address, changed, address.lower(), address[:-1], f"{address}=", "é" * 58):
+            assert is_address(text) == encoding.is_valid_address(text), text
+
+
 def test_v12_every_column_of_agent_schedules() -> None:
     """V12: the table agent_schedules, held or derived"""
     columns = {
@@ -127,12 +229,14 @@ def test_v12_every_column_of_agent_schedules() -> None:
         bench.job("star_repo")(lambda run: None)
         made = create_schedule(
             bench, "star", agent_id="magpie", action_type="star_repo", action_input={"repos": ["a/b"]},
-            cron_expression="0 9 * * 1", project_id="apollo", notify_address="ALGO", max_executions=3,
+            cron_expression="0 9 * * 1", project_id="apollo", notify_address=account.generate_account()[1],
+            max_executions=3,
         )  # fmt: skip
         row = agent_schedule(made)
+        assert is_address(row.notify_address or "")
         assert (row.description, row.approval_policy, row.execution_count) == ("", "owner_approve", 0)
         assert row.actions == ({"type": "star_repo", "repos": ["a/b"]},)
-        assert (row.project_id, row.notify_address, row.max_executions) == ("apollo", "ALGO", 3)
+        assert (row.project_id, row.max_executions) == ("apollo", 3)
         assert (row.cron_expression, row.interval_ms, row.status) == ("0 9 * * 1", None, "active")
         assert (row.next_run_at, row.last_run_at) == ("2026-03-30T09:00:00Z", None)
         bench.pause("star")

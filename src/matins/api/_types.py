@@ -70,6 +70,7 @@ class ScheduleSettings(TypedDict, total=False):
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None
+    missing_job: Literal["wait", "fail"] | None
     held_keeps_capacity: bool | None
     catch_up: Literal["skip", "run_once", "run_all_capped"] | None
     catch_up_limit: int | None
@@ -128,6 +129,7 @@ class ScheduleEdit(TypedDict, total=False):
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None
+    missing_job: Literal["wait", "fail"] | None
     held_keeps_capacity: bool | None
     catch_up: Literal["skip", "run_once", "run_all_capped"] | None
     catch_up_limit: int | None

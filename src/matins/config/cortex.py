@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -54,8 +54,9 @@ _KNOWN_FIELDS = (
 TARGET_SPELLINGS = {"session": "sessionId", "session_name": "sessionName", "thread": "threadId"}
 _PRESET = {"grace": "1m", "failure_backoff": "none"}
 """The settings of this preset that a task need not name; the grace is that of one-shots."""
+PROFILE = "profile"
 DEFAULT_PROFILE = "default"
-"""The agent of tasks without a profile, unless the file has a `profile` of its own: Cortex takes the active one."""
+"""The active profile, unless there is only one agent."""
 THROTTLE = "throttle"
 _THROTTLED = "rate-limit"
 
@@ -82,7 +83,7 @@ def _tasks(root: Node) -> ParsedFile:
         return ParsedFile({}, None, (), (problem,))
     items: list[FileItem] = []
     problems: list[Problem] = []
-    ids, profile = _ids(listed), _profile(root)
+    ids, profile = _ids(listed), root_profile(root)
     for number, node in enumerate(listed):
         location = Location(f"tasks[{number}]", node, node)
         try:
@@ -91,7 +92,7 @@ def _tasks(root: Node) -> ParsedFile:
             place = _field_position(node, error.field)
             path = f"{location.path}.{error.field}" if error.field else location.path
             problems.append(Problem(place, path, error.message, error.value, error.allowed, error.hint))
-    return ParsedFile({"preset": "cortex"}, None, tuple(items), tuple(problems))
+    return ParsedFile({"preset": "cortex", PROFILE: profile}, None, tuple(items), tuple(problems))
 
 
 def _task_nodes(root: Node) -> tuple[Node, ...] | None:
@@ -103,10 +104,35 @@ def _task_nodes(root: Node) -> tuple[Node, ...] | None:
     return None
 
 
-def _profile(root: Node) -> str:
-    """The profile of tasks that have none."""
+def root_profile(root: Node) -> str | None:
+    """The profile that the file has for tasks without one of their own."""
     fields = {plain(key): plain(value) for key, value in root.entries} if isinstance(root, MappingNode) else {}
-    return str(fields.get("profile") or DEFAULT_PROFILE)
+    return str(fields[PROFILE]) if fields.get(PROFILE) else None
+
+
+class Profiles(NamedTuple):
+    """The agents of tasks without a profile, in a file without one."""
+
+    active: str = DEFAULT_PROFILE
+    of: Mapping[str, str] = {}
+    """By id, of tasks that have an agent already, which they keep."""
+
+
+def active_profile(agents: Sequence[str]) -> str:
+    """The agent of a task without a profile: the one named "default", or the only one."""
+    return DEFAULT_PROFILE if DEFAULT_PROFILE in agents or len(agents) != 1 else agents[0]
+
+
+def with_profiles(parsed: ParsedFile, profiles: Profiles) -> ParsedFile:
+    """The tasks, all of them with an agent."""
+    return parsed._replace(items=tuple(_with_profile(item, profiles) for item in parsed.items))
+
+
+def _with_profile(item: FileItem, profiles: Profiles) -> FileItem:
+    if "agent" in item.block.values:
+        return item
+    values = {**item.block.values, "agent": profiles.of.get(item.name, profiles.active)}
+    return item._replace(block=item.block._replace(values=values))
 
 
 def _ids(nodes: Iterable[Node]) -> list[Any]:
@@ -134,7 +160,7 @@ def _field_position(node: Node, field: str | None) -> Any:
     return node.position
 
 
-def _task(location: Location, task_id: Any, profile: str) -> FileItem:
+def _task(location: Location, task_id: Any, profile: str | None) -> FileItem:
     if not isinstance(location.node, MappingNode):
         raise InvalidInput("must be an object.", hint='{"id": "d6f1bb1e", "type": "interval", …}')
     given: dict[str, Any] = to_python(location.node)
@@ -149,7 +175,8 @@ def _task(location: Location, task_id: Any, profile: str) -> FileItem:
     _check_message(given)
     texts = {text: given[theirs] for theirs, text in _READ.items() if given.get(theirs) is not None}
     texts |= {"when": _when(given), "target": _target(given)}
-    texts.setdefault("agent", profile)
+    if profile is not None:
+        texts.setdefault("agent", profile)
     if given.get(_PROJECT):
         texts["labels"] = {_PROJECT: str(given[_PROJECT])}
     if given.get("isPaused") is True and given.get("pausedBy") != _THROTTLED:

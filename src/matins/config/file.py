@@ -18,6 +18,7 @@ from matins.records.kind import RecordContext
 from matins.texts.atomic_file import TextFile, follow_link, other_writers, read, replace
 
 NOWHERE = "there is no file"
+_NO_PROFILES = cortex.Profiles()
 
 
 class Content(NamedTuple):
@@ -71,8 +72,16 @@ class ConfigFile:
             self._read = known = text, cortex.read(text) if self.cortex else reader.read(text)
         return known[1]
 
-    def interpret(self, text: str, context: RecordContext) -> Interpretation:
-        return interpret(self.parse(text), context, loosely=self.cortex)
+    def interpret(self, text: str, context: RecordContext, profiles: cortex.Profiles = _NO_PROFILES) -> Interpretation:
+        """`profiles` are for Cortex's file."""
+        parsed = self.parse(text)
+        return interpret(
+            cortex.with_profiles(parsed, profiles) if self.cortex else parsed, context, loosely=self.cortex
+        )
+
+    def profile_in(self, text: str) -> str | None:
+        """The profile that a text of Cortex's has for tasks without one of their own."""
+        return self.parse(text).simple.get(cortex.PROFILE) if self.cortex else None
 
     def replace(self, before: Content, text: str) -> Content:
         """Write the text. Raises Conflict if the file was saved since it was read."""

@@ -164,9 +164,12 @@ class _Interpreter:
         """Add the problem at its location. Returns the setting that has the problem."""
         name, location = _location_of(item.block, self.parsed.defaults, error)
         location = within(location, error.field)
-        known = any(f"{p.path}.".startswith(f"{location.path}.") for p in self.parsed.problems)
+        position = _position_of(location, error)
+        known = any(
+            f"{p.path}.".startswith(f"{location.path}.") or p.position[2:] == position[2:] for p in self.parsed.problems
+        )
         if not known:
-            hint, position = in_file(error.hint), _position_of(location, error)
+            hint = in_file(error.hint)
             self.problems.append(Problem(position, location.path, error.message, error.value, error.allowed, hint))
         return name
 

@@ -67,6 +67,7 @@ PRESETS: Mapping[str, Preset] = {
             "pause_after_failures": 5,
             "catch_up": "skip",
             "grace": _PUNCTUAL,
+            "missing_job": "fail",
             **_NO_BACKOFF,
         },
         interval={"anchor": "start"},

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
+from matins.config.problems import Problem
+from matins.config.structure import parts
+from matins.engine.schedules import SETTINGS
 from matins.errors import InvalidInput
-from matins.texts.yaml_nodes import MappingNode, Scalar, parse
+from matins.model.settings import Template
+from matins.texts.yaml_nodes import MappingNode, Node, Scalar, parse
 
 _ENTRY = re.compile(r"\s*(?:- +)?(?P<entry>(?P<key>[\w.-]+):[ ]+(?P<value>\S.*?))\s*$")
 _BEFORE_KEY = re.compile(r"[{,\s]")
@@ -14,6 +19,9 @@ _WITHIN_BRACES = tuple("*&!%@`")
 _FIRST = "*&!%@`{[|>\"'?"
 _ALIAS = re.compile(r"[*&][\w-]+(?:\s*[\[{].*)?")
 """An alias, or an anchor of a list or a mapping: they are no text."""
+_COMMENT = re.compile(r"(?:\s*:)?[ \t]+(?P<comment>#.*)")
+_TEMPLATES = frozenset(name for name, declared in SETTINGS.items() if isinstance(declared.kind, Template))
+"""Settings whose text may begin with a heading of Markdown: `# Report`."""
 
 
 def without_quotes(line: str, column: int) -> tuple[str, str] | None:
@@ -30,6 +38,31 @@ def without_quotes(line: str, column: int) -> tuple[str, str] | None:
     if not _is_read(quoted, key, text):
         return None
     return f'the value of "{key}" needs quotes, because of its {reason}', f"Put it in quotes: {quoted}"
+
+
+def cut_by_comment(root: Node, text: str) -> Iterator[Problem]:
+    """Values that a # ends: `prompt: #1 thing` is empty. A # before a space is taken for a comment that is meant,
+    except where a prompt would begin."""
+    for node, path in parts(root):
+        if not isinstance(node, Scalar) or node.block or node.quoted:
+            continue
+        found, key = _COMMENT.match(text, node.position.end), path.rpartition(".")[2]
+        if found is None or (node.value is not None and key not in _TEMPLATES):
+            continue
+        heading = node.value is None and key in _TEMPLATES
+        if found["comment"][1:2].strip() or heading:
+            yield _cut(node, path, key, found, text)
+
+
+def _cut(node: Scalar, path: str, key: str, found: re.Match[str], text: str) -> Problem:
+    comment = found["comment"].rstrip()
+    kept = "" if node.value is None else text[node.position.start : found.start("comment")]
+    written = json.dumps(kept + comment, ensure_ascii=False)
+    line = written if key.endswith("]") else f"{key}: {written}"
+    hint = "Put the value in quotes." if "\n" in kept else f"Put it in quotes: {line}"
+    ends = "is empty" if node.value is None else f"ends before {comment.split()[0]}"
+    what = f"the value {ends}, because # begins a comment; write a comment on a line of its own"
+    return Problem(node.position, path, what, hint=hint)
 
 
 def _reason(value: str) -> str | None:

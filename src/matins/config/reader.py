@@ -10,7 +10,7 @@ from matins.config.herdctl import github_source
 from matins.config.meant_settings import meant_setting
 from matins.config.nodes import read_node
 from matins.config.problems import Problem, in_file
-from matins.config.quoting import without_quotes
+from matins.config.quoting import cut_by_comment, without_quotes
 from matins.config.sections import DEFAULTS, SCHEDULE, SCHEDULES, TOP, default_settings, sections, singles, top_level
 from matins.config.structure import duplicate_keys, structure_problems
 from matins.engine.settings import default_hint
@@ -69,7 +69,7 @@ def read(text: str) -> ParsedFile:
         return ParsedFile({}, None, (), (_not_yaml(error, text),))
     if root is None:
         return ParsedFile({}, None, (), (), True)
-    return _Reader().read(root)
+    return _Reader(text).read(root)
 
 
 def _not_yaml(error: InvalidInput, text: str) -> Problem:
@@ -106,7 +106,8 @@ def _cut_by_comma(node: MappingNode, value: Node, found: Mapping[str, Location])
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, text: str) -> None:
+        self.text = text
         self.problems: list[Problem] = []
 
     def read(self, root: Node) -> ParsedFile:
@@ -117,6 +118,7 @@ class _Reader:
         if self.problems:
             return ParsedFile({}, None, (), tuple(self.problems))
         self.problems += duplicate_keys(root)
+        self.problems += cut_by_comment(root, self.text)
         top = self._entries(root, "", top_level())
         simple = {name: self._value(top[name], TOP[name]) for name in TOP if name in top}
         defaults = self._block(top[DEFAULTS], default_settings()) if DEFAULTS in top else None
@@ -201,6 +203,8 @@ class _Reader:
             named = location.path.rpartition(".")[2] == declared.name
             hint = in_file(error.hint or default_hint(declared), named=named)
             place = within(location, error.field)
+            if any(problem.path.startswith(f"{place.path}[") for problem in self.problems):  # an empty item of a list
+                return None
             self._add(place.node, place.path, error.message, error.value, error.allowed, hint)
             return None
 

@@ -39,6 +39,13 @@ def duplicate_keys(node: Node, path: str = "") -> Iterator[Problem]:
         yield from duplicate_keys(inner, below)
 
 
+def parts(node: Node, path: str = "") -> Iterator[tuple[Node, str]]:
+    """All values below a node, with their paths."""
+    for inner, below in _below(node, path):
+        yield inner, below
+        yield from parts(inner, below)
+
+
 def _below(node: Node, path: str) -> Iterator[tuple[Node, str]]:
     match node:
         case SequenceNode():

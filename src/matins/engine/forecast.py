@@ -1,4 +1,5 @@
-"""Forecasts of future slots. Each run is assumed to end before the next slot."""
+"""Forecasts of future slots. Each run is assumed to end before the next slot; that a newer run replaces one that waits
+(`overlap: cancel_other`) is not foreseen."""
 
 from __future__ import annotations
 
@@ -29,6 +30,8 @@ class ForecastSlot(NamedTuple):
     """The deciding verdict; None when the slot runs."""
     until: int | None
     """When a deferred run continues."""
+    waits_until: int | None = None
+    """Until when a run waits, whether or not it starts then."""
 
     @property
     def runs(self) -> bool:
@@ -85,8 +88,10 @@ def forecast(timetable: Timetable, start: ForecastStart) -> Iterator[ForecastSlo
         yield seen
         if seen.verdict is not None and seen.verdict.reason == "end_date":
             return
-        if seen.verdict is not None and seen.runs:
-            waiting = waiting.joined(seen.verdict.state, seen.until)
+        if seen.waits_until is not None:
+            waiting = waiting.joined(RunState.WAITING, seen.waits_until)
+        elif seen.verdict is not None and seen.runs:
+            waiting = waiting.joined(seen.verdict.state, None)
         executions += seen.runs
         slot = _following(timetable, seen, at)
 
@@ -96,11 +101,13 @@ def _judged(candidate: Candidate, slot: int, due_at: int, gates: tuple[Gate, ...
     verdict = next((verdict for _, verdict in verdicts if verdict is not None), None)
     if verdict is None or verdict.state is not RunState.WAITING:
         return ForecastSlot(slot, due_at, candidate, verdicts, verdict, None)
-    return ForecastSlot(slot, due_at, candidate, verdicts, *_after_deferral(candidate, verdict))
+    final, until = _after_deferral(candidate, verdict)
+    return ForecastSlot(slot, due_at, candidate, verdicts, final or verdict, until if final is None else None, until)
 
 
-def _after_deferral(candidate: Candidate, deferred: Verdict) -> tuple[Verdict, int | None]:
-    """The verdict and start of a deferred run, judged again at its time. The run is already counted as an execution."""
+def _after_deferral(candidate: Candidate, deferred: Verdict) -> tuple[Verdict | None, int]:
+    """The verdict on a deferred run at the end of its wait, and that time; None when it starts then. The run is already
+    counted as an execution."""
     definition = replace(candidate.definition, ends_at=None, max_executions=None)
     facts = candidate.facts._replace(live=(), shortage=None)
     verdict: Verdict | None = deferred
@@ -109,7 +116,7 @@ def _after_deferral(candidate: Candidate, deferred: Verdict) -> tuple[Verdict, i
         until = verdict.until or until
         again = candidate._replace(definition=definition, facts=facts, now=until)
         verdict = next((found for gate in PREDICTABLE if (found := gate.judge(again)) is not None), None)
-    return (deferred, until) if verdict is None else (verdict, None)
+    return verdict, until
 
 
 def _following(timetable: Timetable, seen: ForecastSlot, at: int) -> int | None:

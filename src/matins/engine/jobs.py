@@ -22,12 +22,14 @@ MESSAGE_JOB = "message"
 
 BUILT_IN = (AGENT_JOB, MESSAGE_JOB)
 """Jobs of every engine."""
+JOB_NEED = "job:"
+"""The prefix of a job among what runs need and engines offer."""
 _NOTHING: frozenset[str] = frozenset()
 
 
 def job_needs(definition: ScheduleDefinition) -> frozenset[str]:
     """What an engine must have for the job itself."""
-    return _NOTHING if definition.job in BUILT_IN else frozenset([f"job:{definition.job}"])
+    return _NOTHING if definition.job in BUILT_IN else frozenset([f"{JOB_NEED}{definition.job}"])
 
 
 def wakes_agent(definition: ScheduleDefinition) -> bool:

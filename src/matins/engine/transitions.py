@@ -35,6 +35,8 @@ HOLD = _named("held", S.STARTING, S.RUNNING, S.HELD)
 RETRY = _named("retrying", S.STARTING, S.HELD, S.READY)
 SUCCEED = _named("succeeded", S.STARTING, S.HELD, S.SUCCEEDED)
 FAIL = _named("failed", S.STARTING, S.HELD, S.FAILED)
+FAIL_UNSTARTED = _named("failed", S.READY, S.READY, S.FAILED)
+"""No running engine has the job."""
 CANCEL = _named("cancelled", S.STARTING, S.HELD, S.CANCELLED)
 CANCEL_WAITING = _named("cancelled", S.WAITING, S.READY, S.CANCELLED)
 MARK_UNKNOWN = _named("unknown", S.STARTING, S.HELD, S.UNKNOWN)
@@ -85,6 +87,7 @@ ALL = (
     RETRY,
     SUCCEED,
     FAIL,
+    FAIL_UNSTARTED,
     CANCEL,
     CANCEL_WAITING,
     MARK_UNKNOWN,

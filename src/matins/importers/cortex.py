@@ -18,7 +18,7 @@ SOURCE = "cortex"
 def read(path: str, zone: str) -> Imported:
     """The tasks of a file. Cortex has the times of its machine."""
     text = read_text(path)
-    parsed = cortex.read(text)
+    parsed = cortex.with_profiles(cortex.read(text), cortex.Profiles())
     if parsed.problems:
         raise invalid_file(Path(path), list(parsed.problems))
     entries = [

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from matins.engine.notify_addresses import NO_ADDRESS, NOTIFY_ADDRESS, fix_for, is_address
 from matins.errors import InvalidInput
 from matins.importers.entries import Imported, ImportEntry, read_schedules, slug, with_preset
 from matins.importers.old_times import Cron, Every, OldTimes
@@ -29,6 +30,7 @@ def _schedule(row: dict[str, Any], origin: str, zone: str, names: set[str]) -> I
     actions: list[dict[str, Any]] = orjson.loads(row["actions"]) if isinstance(row["actions"], str) else row["actions"]
     when, old = _when(row, zone)
     name = slug(row["name"], names, "schedule")
+    address: str | None = row.get(NOTIFY_ADDRESS)
     settings = {
         "agent": row["agent_id"],
         "description": row.get("description") or None,
@@ -36,10 +38,17 @@ def _schedule(row: dict[str, Any], origin: str, zone: str, names: set[str]) -> I
         **actions_settings(actions),
         "approval": row.get("approval_policy") or "owner_approve",
         "max_executions": _left(row),
-        "labels": {"notify_address": row["notify_address"]} if row.get("notify_address") else None,
+        "labels": {NOTIFY_ADDRESS: address} if address else None,
     }
     paused = row.get("status") == "paused"
-    return ImportEntry("schedule", name, with_preset("corvid", when, settings), origin, old, paused)
+    notes = _about_address(address) if address else ()
+    return ImportEntry("schedule", name, with_preset("corvid", when, settings), origin, old, paused, notes)
+
+
+def _about_address(address: str) -> tuple[str, ...]:
+    if not is_address(address):
+        return (f"Nothing is sent to {address}: it {NO_ADDRESS}.",)
+    return (f"Its notify_address hears of it by a destination of kind algorand: {fix_for(address)}",)
 
 
 def actions_settings(actions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

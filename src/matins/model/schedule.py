@@ -35,6 +35,7 @@ from matins.model.trigger import Anchor, DstGap, DstOverlap, First, TriggerDefin
 CatchUp = Literal["skip", "run_once", "run_all_capped"]
 Overlap = Literal["skip", "queue", "cancel_other", "allow"]
 AtCapacity = Literal["wait", "skip"]
+MissingJob = Literal["wait", "fail"]
 FailureBackoff = Literal["exponential", "none"]
 ApprovalDefault = Literal["deny", "approve"]
 PingStyle = Literal["healthchecks", "plain"]
@@ -88,6 +89,8 @@ class ScheduleDefinition:
     queue_limit: Annotated[int, Setting(Int(1, 100_000), "Maximum number of queued runs.", 10)] = 100
     at_capacity: Annotated[AtCapacity,
         Setting(_choice(AtCapacity), "What to do when a concurrency limit is reached.", "skip")] = "wait"
+    missing_job: Annotated[MissingJob,
+        Setting(_choice(MissingJob), "What to do with a run whose job no running engine has.", "fail")] = "wait"
     held_keeps_capacity: Annotated[bool,
         Setting(Flag(), "Whether a held run counts for concurrency limits until a person resolves it.", False)] = True
     catch_up: Annotated[CatchUp,

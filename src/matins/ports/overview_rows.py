@@ -73,8 +73,12 @@ class OverviewRows(Protocol):
         """The ends of attempts after which the run went on, by epoch."""
         ...
 
-    def undelivered(self, schedule_id: int, run_id: int) -> DeliveryState | None:
-        """Whether an event of the run is being retried or was discarded; None if all are delivered."""
+    def is_event_after(self, cursor: int, run_id: int, event: str) -> bool:
+        """Whether a subscription with this cursor has still to take up an event of the run."""
+        ...
+
+    def undelivered(self, subscription: str, schedule_id: int, run_id: int, event: str) -> DeliveryState | None:
+        """Whether an event of the run is being retried or was discarded for a subscription; None if neither."""
         ...
 
     def run_places(self, run_ids: Iterable[int]) -> list[RunPlace]: ...

@@ -62,6 +62,10 @@ class RunRows(Protocol):
         """The places in which runs are ready, with the first time at which one may start."""
         ...
 
+    def ready_in(self, place: int, since: int, after: int, limit: int) -> list[int]:
+        """Runs of a place that might have started since an instant, by id."""
+        ...
+
     def move_runs(self, scope: str, before: int, after: int) -> None:
         """Move the runs of a scope that have not started to another place."""
         ...

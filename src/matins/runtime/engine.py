@@ -29,7 +29,8 @@ from matins.runtime.dispatcher import Dispatcher, release
 from matins.runtime.lineage import Lineage
 from matins.runtime.maintenance import Maintenance
 from matins.runtime.message_runs import emit
-from matins.runtime.placement import MissingEngines, Placement, trouble_of
+from matins.runtime.missing_engines import MissingEngines
+from matins.runtime.placement import Placement, trouble_of
 from matins.runtime.planner import Planner, mark_broken
 from matins.runtime.reaper import IsGone, Reaper
 from matins.runtime.replan import replan
@@ -109,7 +110,7 @@ class Engine:
         self.settings = settings
         self.clearance = Clearance()
         self.placement = Placement()
-        self.missing_engines = MissingEngines(store, self.placement, settings.lease_ms)
+        self.missing_engines = MissingEngines(store, catalog, self.placement, settings.lease_ms)
         self.planner = Planner(catalog, self.clearance, self.placement)
         self.dispatcher = Dispatcher(catalog, self.clearance, self.placement)
         self.timers = Timers(catalog)

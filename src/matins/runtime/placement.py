@@ -11,9 +11,8 @@ from collections.abc import Iterable
 
 from matins.engine.jobs import job_needs, wakes_agent
 from matins.engine.policies import Policies
-from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition
-from matins.ports import RunRows, Store
+from matins.ports import RunRows
 from matins.runtime.catalog import CompiledSchedule
 
 ANYWHERE = 0
@@ -21,7 +20,6 @@ TROUBLE = "trouble:"
 """Among the offers of an engine: why its machine cannot start agents now."""
 NO_FOLDER = "no_folder:"
 """Among the offers of an engine: a folder of an agent that its machine does not have."""
-_REPORT_AFTER_MS, _LOOK_MS = 60_000, 10_000
 MAX_PLACES = 8
 """How many places one statement reads. With more, only those are read in which a run is ready."""
 Needs = frozenset[str]
@@ -113,33 +111,3 @@ def needs_sentence(needs: Needs) -> str:
         f'the {_NAMED.get(kind, kind)} "{name}"' for kind, _, name in (need.partition(":") for need in sorted(needs))
     ]
     return " and ".join(parts)
-
-
-class MissingEngines:
-    """Reports runs that wait for a job or a runner that no running engine has, once for each set of needs."""
-
-    def __init__(self, store: Store, placement: Placement, lease_ms: int) -> None:
-        self._store = store
-        self._placement = placement
-        self._lease = lease_ms
-        self._next = 0
-
-    def turn(self, now: int, boot: int) -> None:
-        if boot >= self._next:
-            self._next = boot + _LOOK_MS
-            self.look(now)
-
-    def look(self, now: int) -> None:
-        with self._store.reading() as transaction:
-            late = [row for row in transaction.ready_places() if row.not_before <= now - _REPORT_AFTER_MS]
-            places = {row.id: row.needs for row in transaction.places()} if late else {}
-        elsewhere = [row for row in late if row.place in places and row.place not in self._placement.mine]
-        engines = [engine.offers for engine in self._store.engines(self._lease)] if elsewhere else []
-        for row in elsewhere:
-            if unserved(frozenset(json.loads(places[row.place])), engines) is not None:
-                self._report(row.place, json.loads(places[row.place]), row.not_before, now)
-
-    def _report(self, place: int, needs: list[str], since: int, now: int) -> None:
-        with self._store.transaction(now) as transaction:
-            if transaction.report_place(place, now):
-                transaction.events.append(NewEvent(now, "run.no_engine", None, None, {"needs": needs, "since": since}))

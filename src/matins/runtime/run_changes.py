@@ -20,6 +20,7 @@ from matins.engine.transitions import (
     ENQUEUE,
     EXPIRE,
     FAIL,
+    FAIL_UNSTARTED,
     HOLD,
     MARK_UNKNOWN,
     MISS,
@@ -51,6 +52,7 @@ _MAX_REPR_LENGTH = 8_000
 _NOT_STOPPED = ("active", "completed", "paused")
 _HELD_BACK = ("pending", "paused", "broken")
 _new_event = from_tuple(NewEvent)
+_FAILURES = (FAIL, FAIL_UNSTARTED)
 _NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE_FOR_BUDGET)
 
 
@@ -290,12 +292,12 @@ def _move_cursors(transaction: Transaction, over: list[RunChange]) -> None:
 
 def _count_failures(transaction: Transaction, over: list[RunChange], now: int) -> None:
     """Count failures. Interrupted, unknown and throttled runs do not count."""
-    counted = [change for change in over if change.transition in (SUCCEED, FAIL)]
-    ends = [(change.compiled.schedule_id, change.at if change.transition is FAIL else None) for change in counted]
+    counted = [change for change in over if change.transition in (SUCCEED, *_FAILURES)]
+    ends = [(change.compiled.schedule_id, change.at if change.transition in _FAILURES else None) for change in counted]
     transaction.count_failures(ends)
     for change in counted:
         limit = change.compiled.definition.pause_after_failures
-        if limit is not None and change.transition is FAIL:
+        if limit is not None and change.transition in _FAILURES:
             _pause_after_failures(transaction, change.compiled.schedule_id, limit, now)
 
 

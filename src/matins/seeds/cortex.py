@@ -24,7 +24,7 @@ from matins.executors.check_executor import Guard, OnBlocked
 from matins.runtime.clock import SystemClock
 from matins.seeds.run_views import ms_of, newest_first
 from matins.service.file.cortex import SKIPPED_BY
-from matins.service.presets import active_profile, cortex_target
+from matins.service.presets import cortex_target
 
 _SECOND = timedelta(seconds=1)
 TYPES = ("interval", "daily", "weekly", "once")
@@ -132,7 +132,7 @@ def schedule_add(
     now: datetime | None = None,
 ) -> ScheduleTask:
     """Add a schedule under a new id; into schedules.json, where Matins uses one. Without a profile it has the active
-    one: the agent "default", or the only one."""
+    one: that of schedules.json, the agent "default", or the only one."""
     now = now or _now(m)
     trigger = schedule_trigger(type, interval=interval, time=time, day_of_week=day_of_week, delay=delay, now=now)
     here = channel or (context or {}).get("channel")
@@ -142,16 +142,14 @@ def schedule_add(
     settings["failure_backoff"] = PRESETS["cortex"].settings["failure_backoff"]
     if type == "once":
         settings["grace"] = PRESETS["cortex"].once["grace"]
-    return _task(m, m.add(token_hex(4), when=trigger, agent=profile or _active_profile(m), context=context, **settings))
+    return _task(
+        m, m.add(token_hex(4), when=trigger, agent=profile or m.system.context().profile, context=context, **settings)
+    )
 
 
 def _now(m: Api) -> datetime:
     """The time by the clock of this Matins, which may be on another machine, or in a Sandbox."""
     return m.next_times(f"in {_SECOND.seconds}s", count=1).fires[0].utc - _SECOND
-
-
-def _active_profile(m: Api) -> str:
-    return active_profile([agent.name for agent in m.agents.list()])
 
 
 def _target(target: str | Mapping[str, Any], channel: str | None) -> Any:

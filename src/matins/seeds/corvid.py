@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, Unpack, cast
 
 import orjson
+from msgspec import structs
 
 from matins.api._types import ScheduleSettings
 from matins.api.results import Run, Schedule, Snapshot
@@ -15,6 +16,8 @@ from matins.api.schedules import Api
 from matins.app import parse_trigger, trigger_from_dict
 from matins.config.presets import PRESETS
 from matins.engine.events import PREFIX
+from matins.engine.notify_addresses import KIND as ALGORAND
+from matins.engine.notify_addresses import NOTIFY_ADDRESS, address_in, check_address, fix_for, nothing_sent
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import format_duration, parse_duration
@@ -113,10 +116,12 @@ def create_schedule(
     **settings: Unpack[ScheduleSettings],
 ) -> Schedule:
     """A schedule with the seed's safety rails: one action, or `actions`, which are steps side by side. `settings` are
-    Matins' own, such as `max_executions`."""
+    Matins' own, such as `max_executions`. `notify_address` hears of the schedule by the destination of kind `algorand`
+    that sends to it. Where there is none, the notes of the result say that nothing is sent."""
     validate_schedule_frequency(cron_expression, interval_ms)
+    told = () if notify_address is None else _destinations(m, notify_address)
     trigger = _trigger(cron_expression, interval_ms)
-    links = {"project_id": project_id, "notify_address": notify_address}
+    links = {"project_id": project_id, NOTIFY_ADDRESS: notify_address}
     preset = PRESET.settings_for(trigger.definition.when)
     one = () if action_type is None else ({"type": action_type, **(action_input or {})},)
     given: ScheduleSettings = {
@@ -126,10 +131,23 @@ def create_schedule(
         "catch_up": preset["catch_up"],
         "grace": preset["grace"],
         "failure_backoff": preset["failure_backoff"],
+        "missing_job": preset["missing_job"],
         "labels": {name: value for name, value in links.items() if value is not None} or None,
         **settings,
     }
-    return m.add(name, when=trigger, agent=agent_id, **given)
+    if told and "notify" not in given:
+        given["notify"] = told
+    made = m.add(name, when=trigger, agent=agent_id, **given)
+    if notify_address is None or told or settings.get("notify"):
+        return made
+    note = f"{nothing_sent(notify_address)} Set one: {fix_for(notify_address)}"
+    return structs.replace(made, notes=[*made.notes, note])
+
+
+def _destinations(m: Api, address: str) -> tuple[str, ...]:
+    """The destinations that send to this address. Only the owner sets one: each message costs a fee."""
+    check_address(address, NOTIFY_ADDRESS)
+    return tuple(found.name for found in m.destinations.list() if found.kind == ALGORAND and found.to == [address])
 
 
 def _trigger(cron_expression: str | None, interval_ms: int | None) -> Trigger:
@@ -254,7 +272,7 @@ def agent_schedule(schedule: Schedule) -> AgentSchedule:
         approval_policy=settings.get("approval", "auto"),
         max_executions=schedule.max_executions,
         execution_count=schedule.executions,
-        notify_address=schedule.labels.get("notify_address"),
+        notify_address=address_in(schedule.labels),
         status="completed" if ended else "active" if schedule.state == "active" else "paused",
         consecutive_failures=schedule.failures,
         last_run_at=text_of(schedule.last_run_at),

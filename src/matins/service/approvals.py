@@ -60,7 +60,7 @@ class Approvals:
     ) -> builtins.list[Approval]:
         with self.core.store.reading() as transaction:
             found = transaction.approvals_in(state, after or 0, limit, newest=newest)
-            return self._results(transaction, found)
+            return approval_results(self.core, transaction, found)
 
     def get(self, principal: Principal, approval_id: int) -> Approval:
         with self.core.store.reading() as transaction:
@@ -68,22 +68,7 @@ class Approvals:
 
     def _result(self, approval: model.Approval) -> Approval:
         with self.core.store.reading() as transaction:
-            return self._results(transaction, [approval])[0]
-
-    def _results(self, transaction: Transaction, found: Sequence[model.Approval]) -> builtins.list[Approval]:
-        waiting = {one.schedule_id for one in found if one.kind == "run" and one.state in ("pending", "approved")}
-        schedules = {row.id: row for row in transaction.schedules_with(waiting)} if waiting else {}
-        return [self._shown(_with_later_edit(one, schedules.get(one.schedule_id))) for one in found]
-
-    def _shown(self, approval: model.Approval) -> Approval:
-        """The request, and whether its agent is isolated on this machine."""
-        prompted = approval.request.get("job") == AGENT_JOB
-        agent = self.core.policies().agents.get(approval.request["agent"]) if prompted else None
-        isolation = self.core.local.isolation
-        refusal = None if agent is None or isolation is None else isolation.refusal(agent)
-        if refusal is not None:
-            approval = approval._replace(request={**approval.request, "isolation": f"{NOT_ISOLATED}: {refusal}"})
-        return approval_result(approval)
+            return approval_results(self.core, transaction, [approval])[0]
 
     def approve(
         self,
@@ -416,7 +401,25 @@ def _with_later_edit(approval: model.Approval, schedule: ScheduleRow | None) -> 
     return approval._replace(request={**approval.request, "edited": EDITED_SINCE.format(verb)})
 
 
-def approval_result(approval: model.Approval) -> Approval:
+def approval_results(core: Core, transaction: Transaction, found: Sequence[model.Approval]) -> builtins.list[Approval]:
+    """The requests as people read them: whether the schedule was edited since, and whether the agent is isolated."""
+    waiting = {one.schedule_id for one in found if one.kind == "run" and one.state in ("pending", "approved")}
+    schedules = {row.id: row for row in transaction.schedules_with(waiting)} if waiting else {}
+    return [_result(_with_isolation(core, _with_later_edit(one, schedules.get(one.schedule_id)))) for one in found]
+
+
+def _with_isolation(core: Core, approval: model.Approval) -> model.Approval:
+    """The request, and whether its agent is isolated on this machine."""
+    prompted = approval.request.get("job") == AGENT_JOB
+    agent = core.policies().agents.get(approval.request["agent"]) if prompted else None
+    isolation = core.local.isolation
+    refusal = None if agent is None or isolation is None else isolation.refusal(agent)
+    if refusal is None:
+        return approval
+    return approval._replace(request={**approval.request, "isolation": f"{NOT_ISOLATED}: {refusal}"})
+
+
+def _result(approval: model.Approval) -> Approval:
     return Approval(
         id=str(approval.id),
         kind=approval.kind,

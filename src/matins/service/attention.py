@@ -19,6 +19,7 @@ from matins.model.run import RunRecord, RunState
 from matins.ports import Transaction
 from matins.runtime.rows import run_record
 from matins.service.core import LEASE_MS, MAX_ID, Core
+from matins.service.file.missing_agents import missing_agents
 from matins.service.gate_reports import state_report
 from matins.service.output import silence_ms
 from matins.service.run_facts import by_schedule, past_durations
@@ -65,6 +66,8 @@ class Attention:
     def _items(self, transaction: Transaction, engines: int, now: int) -> Iterator[AttentionItem]:
         """What needs a person: what stops everything first, then decisions, then single runs and schedules."""
         yield from self._engine(transaction, engines, now)
+        for missing in missing_agents(transaction, self.core.catalog.policies(transaction)):
+            yield AttentionItem("no_agent", f"{missing.sentence}.", missing.fix, agent=missing.name)
         yield from self._approvals(transaction)
         runs = [run_record(row) for row in transaction.runs_in_hand(_MAX_ITEMS)]
         yield from (_held(run) for run in runs if run.state is RunState.HELD)

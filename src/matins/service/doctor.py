@@ -6,13 +6,16 @@ import re
 import shlex
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import structs
 
 from matins.api.results import Finding
+from matins.engine.notices import recipients
+from matins.engine.notify_addresses import KIND as ALGORAND
+from matins.engine.notify_addresses import NO_ADDRESS, NOTIFY_ADDRESS, address_in, fix_for, is_address, nothing_sent
 from matins.engine.policies import Policies
 from matins.engine.reasons import changed_text, rfc3339
 from matins.engine.when.durations import DAY_MS
@@ -32,9 +35,10 @@ from matins.runtime.command_files import changed_of, commands_of
 from matins.runtime.external_heartbeat import MAX_LAG_MS
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.apply import File
+from matins.service.file.missing_agents import missing_agents
 from matins.service.file.plan import defined_by
 from matins.service.host import clock_is_synchronized, zone_data
-from matins.service.jobs import troubles_of
+from matins.service.jobs import fails_without, troubles_of
 
 _MIN_FREE_BYTES = 500 << 20
 _MAX_STEP_BACK_MS = 1_000
@@ -78,6 +82,10 @@ class Doctor:
             }
             schedules = self.core.all_schedules(transaction)
             missing = self.core.jobs.missing(schedules, engines, policies)
+            agents = [
+                Finding(f"agent {one.name}", False, one.sentence, one.fix)
+                for one in missing_agents(transaction, policies)
+            ]
             commands = [*_hook_files(policies), *self._command_files(transaction, schedules, policies)]
         found = [
             *clock,
@@ -96,6 +104,8 @@ class Doctor:
         ]
         found += [
             *_jobs(missing),
+            *agents,
+            *_notify_addresses(schedules, policies),
             *commands,
             *_agents(policies, self.core.workdir or str(Path.cwd()), self.core.local.isolation),
         ]
@@ -274,14 +284,36 @@ def _closed(folder: Path) -> bool:
     return not folder.stat().st_mode & _OTHERS
 
 
-def _jobs(missing: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+def _jobs(missing: Mapping[str, Sequence[ScheduleRecord]]) -> Iterator[Finding]:
     """Report jobs and runners that no running engine has."""
-    for need, names in missing.items():
+    for need, schedules in missing.items():
         kind, _, name = need.partition(":")
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        sentence = f"No running engine has it, so runs of {', '.join(names[:_NAMED])}{more} wait"
+        failing = [one.name for one in schedules if fails_without(one, [need])]
+        waiting = [one.name for one in schedules if not fails_without(one, [need])]
+        names = [*waiting, *failing]
+        ends = [f"runs of {_listed(some)} {verb}" for some, verb in ((waiting, "wait"), (failing, "fail")) if some]
+        sentence = f"No running engine has it, so {' and '.join(ends)}"
         fix = f"Install {name} where an engine runs" if kind == "runner" else "Start the program that registers it"
         yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {names[0]}")
+
+
+def _notify_addresses(schedules: Iterable[ScheduleRecord], policies: Policies) -> Iterator[Finding]:
+    """Report addresses of corvid-agent that nothing is sent to."""
+    for schedule in schedules:
+        address = address_in(schedule.definition.labels)
+        if address is None or schedule.state not in ("active", "paused"):
+            continue
+        told = recipients("failed", policies, [schedule.definition])
+        if not any(policies.destinations[name].kind == ALGORAND for name in told):
+            what = f"schedule {schedule.name}"
+            fix = fix_for(address) if is_address(address) else f"Correct its label {NOTIFY_ADDRESS}."
+            problem = nothing_sent(address) if is_address(address) else f"Its {NOTIFY_ADDRESS} {NO_ADDRESS}."
+            yield Finding(what, None, problem.removesuffix("."), fix)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def _agents(policies: Policies, workdir: str, isolation: Isolation | None) -> Iterator[Finding]:

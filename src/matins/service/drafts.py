@@ -53,6 +53,8 @@ class Draft(NamedTuple):
     text: str
     slot: int | None
     timetable: Timetable
+    proposed: tuple[str, ...] = ()
+    """Settings that only the owner can set, and about which the owner decides."""
 
     def with_definition(self, definition: ScheduleDefinition) -> Draft:
         timetable = Timetable(definition, self.timetable.trigger)

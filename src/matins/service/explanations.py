@@ -22,13 +22,13 @@ from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.placement import needs_sentence
 from matins.runtime.rows import run_record
-from matins.service.approvals import approval_result
+from matins.service.approvals import approval_results
 from matins.service.calls import call_results
 from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
 from matins.service.gate_records import gate_records
 from matins.service.gate_reports import gate_reports, state_report
-from matins.service.jobs import troubles_of
+from matins.service.jobs import fails_without, troubles_of
 from matins.service.run_results import check_results, whole_result
 from matins.service.unstarted_runs import LATE_MS, why_unstarted
 
@@ -98,10 +98,11 @@ class Explanations:
     def _engines(
         self, schedule: ScheduleRecord, engines: Sequence[WorkerRow], policies: Policies
     ) -> Iterator[GateReport]:
-        """A report of what no running engine has: without it, a run that passes all gates waits."""
+        """A report of what no running engine has: without it, a run that passes all gates waits, or fails."""
         missing = self.core.jobs.missing([schedule], engines, policies)
         if missing:
-            text = f"No running engine has {needs_sentence(frozenset(missing))}. Runs wait for one."
+            then = "Runs fail." if fails_without(schedule, missing) else "Runs wait for one."
+            text = f"No running engine has {needs_sentence(frozenset(missing))}. {then}"
             yield GateReport("engine", False, text, {"needs": sorted(missing)})
         troubles = troubles_of(engines)
         if troubles and not missing and _wakes_agent(schedule):
@@ -122,7 +123,7 @@ class Explanations:
                 for row in transaction.attempts(run.id)
             ],
             checks=check_results(transaction, run.id),
-            approvals=[approval_result(approval) for approval in transaction.approvals_of_run(run.id)],
+            approvals=approval_results(self.core, transaction, transaction.approvals_of_run(run.id)),
             calls=call_results(transaction, transaction.calls_of_run(run.id, _MAX_CALLS)),
             gates=gate_records(compiled, run, sentence) if isinstance(compiled, CompiledSchedule) else [],
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from matins.api.results import Job, JobInput
-from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, inputs_of
+from matins.engine.jobs import AGENT_JOB, JOB_NEED, MESSAGE_JOB, inputs_of
 from matins.engine.policies import Policies
 from matins.engine.settings import format_setting
 from matins.engine.steps import parts_of
@@ -21,8 +21,6 @@ from matins.model.schedule import ScheduleRecord
 from matins.model.settings import Declared
 from matins.ports import Store
 from matins.runtime.placement import needs_of, trouble_of, unserved
-
-_OFFER = "job:"
 
 
 class JobNames(NamedTuple):
@@ -58,16 +56,16 @@ class KnownJobs:
 
     def missing(
         self, schedules: Iterable[ScheduleRecord], engines: Sequence[WorkerRow], policies: Policies
-    ) -> dict[str, list[str]]:
+    ) -> dict[str, list[ScheduleRecord]]:
         """What no running engine has (`job:backup`), and the active schedules that need it. Nothing without an engine:
         any program may start."""
-        offers, found = [engine.offers for engine in engines], dict[str, list[str]]()
+        offers, found = [engine.offers for engine in engines], dict[str, list[ScheduleRecord]]()
         for schedule in schedules if engines else ():
             parts = parts_of(schedule.definition, schedule.agent) if schedule.state == "active" else []
             lacking = [unserved(needs_of(part, agent, policies), offers) or frozenset() for part, agent in parts]
             for need in sorted(frozenset[str]().union(*lacking)):
-                if need.removeprefix(_OFFER) not in self.registry:  # the engine of this process is about to offer it
-                    found.setdefault(need, []).append(schedule.name)
+                if need.removeprefix(JOB_NEED) not in self.registry:  # the engine of this process is about to offer it
+                    found.setdefault(need, []).append(schedule)
         return found
 
     def listed(self, engines: Iterable[WorkerRow]) -> list[Job]:
@@ -85,6 +83,11 @@ def offered_by(engine: WorkerRow) -> set[str]:
     return set(_names(engine.offers))
 
 
+def fails_without(schedule: ScheduleRecord, missing: Iterable[str]) -> bool:
+    """Whether runs fail because no running engine has what they need, and do not wait."""
+    return schedule.definition.missing_job == "fail" and any(need.startswith(JOB_NEED) for need in missing)
+
+
 def troubles_of(engines: Iterable[WorkerRow]) -> list[tuple[str, str]]:
     """The hosts that cannot start agents now, and why."""
     found = [(engine, trouble_of(json.loads(engine.offers))) for engine in engines]
@@ -92,7 +95,7 @@ def troubles_of(engines: Iterable[WorkerRow]) -> list[tuple[str, str]]:
 
 
 def _names(offers: str) -> list[str]:
-    return [str(offer).removeprefix(_OFFER) for offer in json.loads(offers) if str(offer).startswith(_OFFER)]
+    return [str(offer).removeprefix(JOB_NEED) for offer in json.loads(offers) if str(offer).startswith(JOB_NEED)]
 
 
 def _result(job: JobType, installed: bool, engines: int) -> Job:

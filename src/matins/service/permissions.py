@@ -11,7 +11,7 @@ from matins.engine.schedules import SETTINGS, STEP_SETTINGS
 from matins.errors import NotAllowed
 from matins.model.access import Principal, Right, Role, name_of
 from matins.model.schedule import ScheduleRecord
-from matins.model.settings import Table
+from matins.model.settings import Command, Table
 
 GRANTS: Mapping[Role, frozenset[Right]] = {
     "owner": frozenset(["read", "run", "change", "approve", "operate", "govern"]),
@@ -82,8 +82,16 @@ def check_not_stopped(principal: Principal, schedule: ScheduleRecord) -> None:
         raise NotAllowed(message, value=by, field="name", hint="Ask the owner.")
 
 
+def proposed_settings(principal: Principal, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The commands of a new schedule that an operator proposes: the owner decides about them."""
+    if principal.role != "operator":
+        return ()
+    return tuple(name for name, value in settings.items() if value is not None and _is_command(SETTINGS, name))
+
+
 def check_owner_only(principal: Principal, settings: Mapping[str, Any], *, editing: bool) -> None:
-    """Raise if a principal other than the owner sets approvals, spending limits or commands. Agents propose them."""
+    """Raise if a principal other than the owner sets approvals, spending limits or commands. Agents propose them, and
+    operators propose the commands of new schedules."""
     if principal.role == "agent" or governs(principal):
         return
     steps = settings.get("steps")
@@ -91,7 +99,13 @@ def check_owner_only(principal: Principal, settings: Mapping[str, Any], *, editi
     for number, step in enumerate(listed, 1):
         if isinstance(step, Mapping):
             _check_owner_only(principal, cast("Mapping[str, Any]", step), STEP_SETTINGS, f"steps[{number}].")
-    _check_owner_only(principal, settings, SETTINGS, editing=editing)
+    proposed = () if editing else proposed_settings(principal, settings)
+    others = {name: value for name, value in settings.items() if name not in proposed}
+    _check_owner_only(principal, others, SETTINGS, editing=editing)
+
+
+def _is_command(table: Table, name: str) -> bool:
+    return name in table and isinstance(table[name].kind, Command)
 
 
 def _check_owner_only(

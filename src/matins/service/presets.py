@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from matins.config.cortex import DEFAULT_PROFILE, TARGET_SPELLINGS, thread_id
+from matins.config.cortex import TARGET_SPELLINGS, thread_id
 from matins.config.presets import PRESETS, Preset
 
 
@@ -17,8 +17,3 @@ def cortex_target(target: Mapping[str, Any]) -> dict[str, Any]:
     """The target in Cortex's spelling, as `cortex_context` names threads."""
     spelled = {TARGET_SPELLINGS.get(name, name): value for name, value in target.items()}
     return {**spelled, "threadId": thread_id(spelled["threadId"])} if "threadId" in spelled else spelled
-
-
-def active_profile(agents: Sequence[str]) -> str:
-    """The agent of a task without a profile: the one named "default", or the only one."""
-    return DEFAULT_PROFILE if DEFAULT_PROFILE in agents or len(agents) != 1 else agents[0]

@@ -1,4 +1,4 @@
-"""New schedules and edits: checked for the principal. Those of agents are proposals."""
+"""New schedules and edits: checked for the principal. Those of agents, and operators' commands, are proposals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from matins.engine.agent_rules import (
+    DEFAULT_RULES,
     AgentRules,
     check_rules,
     limit_lifetime,
@@ -40,7 +41,7 @@ from matins.runtime.spending import others_waiting
 from matins.service.core import Core
 from matins.service.drafts import Cache, Draft, apply_edit, make_draft, resolve_target_setting
 from matins.service.edits import Edit
-from matins.service.permissions import check_owner_only
+from matins.service.permissions import check_owner_only, proposed_settings
 
 COMMANDS = tuple(name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command))
 
@@ -71,12 +72,16 @@ class Authorship(NamedTuple):
         return standing_reason(self.principal.name, self.rules, self.last_one_shot, now)
 
     def row(self, draft: Draft, schedule_id: int, now: int) -> tuple[NewSchedule, str | None]:
-        """The row, and why a person decides about it although it is a one-shot that the rules approve."""
+        """The row, and why a person decides about it where that is not plain: a one-shot that the rules approve, or a
+        setting of an operator that only the owner can set."""
         row = draft.row(schedule_id)
         maker = {"created_by": self.principal.who, "creator_role": self.principal.role}
         row = row._replace(**maker, creator_run=self.run_id, parent=self.parent, depth=self.depth)
         own = draft.agent == self.principal.name
         definition, waits = draft.timetable.definition, None
+        if draft.proposed:
+            names = " and ".join(f'"{name}"' for name in draft.proposed)
+            return row._replace(state="pending", due_at=None), f"Only the owner can set {names}, and decides about it."
         if self.rules is not None:
             approved = needs_no_approval(definition, self.rules, own=own, here=self.here)
             waits = self.waits(now) if approved else None
@@ -104,6 +109,7 @@ class Proposals:
                 draft = _for_agent(principal, draft, limit_lifetime(draft.timetable.definition, rules, now))
             elif commands_of(draft.timetable.definition):
                 draft = draft.with_definition(with_files(draft.timetable.definition, core.workdir))
+                draft = draft._replace(proposed=proposed_settings(principal, given))
             drafts.append(draft)
         for agent, definition in {
             (d.agent, id(d.timetable)): (d.agent, d.timetable.definition) for d in drafts
@@ -194,11 +200,12 @@ class Proposals:
     def request(
         self, transaction: Transaction, principal: Principal, schedule_id: int, now: int, note: str | None = None
     ) -> None:
-        """Request the owner's approval of a proposal."""
+        """Request the owner's approval of a proposal. `note`: why a person decides about it."""
         schedule = self.core.schedule(transaction, schedule_id)
         compiled = self.core.compiled(transaction, schedule)
         policies = self.core.catalog.policies(transaction)
-        rules = policies.rules_for(name_of(schedule.created_by))
+        by_agent = schedule.creator_role == "agent"
+        rules = policies.rules_for(name_of(schedule.created_by)) if by_agent else DEFAULT_RULES
         proposal = {
             "proposed_by": name_of(schedule.created_by),
             "run": None if schedule.creator_run is None else str(schedule.creator_run),

@@ -17,9 +17,11 @@ from matins.model.access import Principal
 from matins.model.overview import RecentRecord, RunCost
 from matins.model.run import RunRecord, RunState, StepId
 from matins.model.schedule import ScheduleRecord
+from matins.model.subscription import Subscription
 from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.rows import run_record
+from matins.runtime.run_change import step_event
 from matins.service.core import Core
 from matins.service.run_results import run_result, whole_result
 
@@ -172,26 +174,32 @@ def _delivered(transaction: Transaction, run: RunRecord) -> bool | None:
     ended_at = run.ended_at
     if run.state.live or ended_at is None:
         return None
-    event = f"run.{run.state.label}"
-    wanted = [
-        subscription
+    found = [
+        _reached(transaction, subscription, run, event)
         for subscription in transaction.subscriptions()
-        if subscription.kind == "webhook" and (not subscription.types or event in subscription.types)
-        if subscription.created_at <= ended_at
+        if subscription.kind == "webhook" and subscription.created_at <= ended_at
+        for event in _end_events(run)
+        if not subscription.types or event in subscription.types
     ]
-    if not wanted:
-        return None
-    state = transaction.undelivered(run.schedule_id, run.id)
-    if state == "discarded" or any(subscription.state == "paused" for subscription in wanted):
-        return False
-    reached = all(_has_passed(transaction, subscription.cursor, ended_at) for subscription in wanted)
-    return True if reached and state is None else None
+    if not found or None in found:
+        return False if False in found else None
+    return all(found)
 
 
-def _has_passed(transaction: Transaction, cursor: int, at: int) -> bool:
-    """Whether a subscription has taken up all events until then: its cursor is behind them."""
-    last = transaction.event(cursor)
-    return cursor >= transaction.event_horizon() or (last is not None and last.at > at)
+def _end_events(run: RunRecord) -> tuple[str, ...]:
+    """The events that the end of a run may have. A missed slot is the schedule's, unless its run waited before."""
+    ended = f"run.{run.state.label}"
+    if run.step:
+        return (step_event(ended),)
+    return ("schedule.missed", ended) if run.state is RunState.MISSED else (ended,)
+
+
+def _reached(transaction: Transaction, subscription: Subscription, run: RunRecord, event: str) -> bool | None:
+    """Whether the event has arrived; None if it is on its way. What was given up, or waits for a person, has not."""
+    state = transaction.undelivered(subscription.name, run.schedule_id, run.id, event)
+    if state is None and not transaction.is_event_after(subscription.cursor, run.id, event):
+        return True
+    return False if state == "discarded" or subscription.state == "paused" else None
 
 
 def _span(span: RunSpan) -> Span:

@@ -64,7 +64,7 @@ class Schedules:
         if replace and (there := self._named(draft)) is not None:
             edits = _differences(there.definition, draft.timetable.definition)
             return self.edit(principal, draft.name, agent=draft.agent, context=context, **edits)
-        if not made:
+        if not made and not draft.proposed:
             task = self.writer.add_task(principal, name, draft.agent, draft.timetable.definition)
             if task is not None:
                 return self.get(principal, task)

@@ -8,6 +8,7 @@ import orjson
 
 from matins.api.results import CallerContext, LimitLeft
 from matins.api.runs import ReportedOutcome
+from matins.config.cortex import active_profile
 from matins.engine.money import format_money
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict
@@ -19,6 +20,7 @@ from matins.runtime.run_change import event_type
 from matins.runtime.spending import SpendingLimit, spending_limits
 from matins.service.core import Core
 from matins.service.drafts import check_note
+from matins.service.file.plan import applied_text
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,18 @@ class SpeakingRuns:
 
     def context(self, principal: Principal) -> CallerContext:
         if principal.run_id is None:
-            return CallerContext(principal.role, principal.name)
+            return CallerContext(principal.role, principal.name, self._profile(principal))
         with self.core.store.reading() as transaction:
             return self._context(transaction, principal, self.core.run(transaction, principal.run_id))
+
+    def _profile(self, principal: Principal) -> str:
+        if principal.role == "agent":
+            return principal.name
+        file = self.core.local.file
+        with self.core.store.reading() as transaction:
+            text, agents = applied_text(transaction), self.core.catalog.policies(transaction).agents
+        named = None if file is None or text is None else file.profile_in(text)
+        return named or active_profile(list(agents))
 
     def _context(self, transaction: Transaction, principal: Principal, run: RunRecord) -> CallerContext:
         policies = self.core.catalog.policies(transaction)
@@ -45,6 +56,7 @@ class SpeakingRuns:
         return CallerContext(
             role=principal.role,
             name=principal.name,
+            profile=principal.name,
             run_id=str(run.id),
             schedule=schedule.name,
             agent=principal.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from matins.engine.jobs import JOB_NEED
 from matins.engine.policies import Policies
 from matins.model.rows import WorkerRow
 from matins.model.run import RunRecord, RunState
@@ -17,7 +18,6 @@ from matins.service.gate_reports import full_limits
 
 LATE_MS = 5_000
 """How long an engine may take to start what is due."""
-_OFFER = "job:"
 
 
 def why_unstarted(
@@ -67,7 +67,7 @@ def _reason(
         return None
     lacking = unserved(needs_of(compiled.definition, compiled.agent, policies), [each.offers for each in engines])
     # The engine of this process is about to offer its jobs.
-    missing = frozenset(need for need in lacking or () if need.removeprefix(_OFFER) not in core.jobs.registry)
+    missing = frozenset(need for need in lacking or () if need.removeprefix(JOB_NEED) not in core.jobs.registry)
     if missing and not compiled.steps:
         return f"no running engine has {needs_sentence(missing)}"
     limits = full_limits(transaction, compiled)

@@ -42,6 +42,27 @@ def test_every_argument_has_a_description(toolset: str) -> None:
         assert set(tool.required) <= set(tool.properties)
 
 
+def test_c13_an_operators_pre_check_is_a_proposal(server: HttpServer) -> None:
+    """C13: by Cortex's tool and by ours, over HTTP: it waits for the owner, and the answer says so; the owner's does
+    not"""
+    given = {"type": "daily", "message": "Look", "time": "09:00", "profile": "scout", "preCheck": "true"}
+    answer = ask(server, "cortex_schedule_add", "operator", "ada", **given)
+    assert "It waits for a person:" in answer.found["summary"]
+    assert answer.found["approval"]["state"] == "pending"
+    assert "nextRun" not in answer.found
+    (asked,) = server.matins.approvals.list()
+    assert (asked.schedule, asked.request["pre_check"]) == (answer.found["id"], "true")
+    server.matins.approvals.approve(asked.id)
+    assert server.matins.get(answer.found["id"]).state == "active"
+    plain = {"when": "every day at 9am", "prompt": "Look", "agent": "scout", "settings": {"pre_check": "true"}}
+    ours = ask(server, "create_schedule", "operator", "ada", name="ours", **plain)
+    assert ours.found["schedule"]["state"] == "pending"
+    made = ask(server, "cortex_schedule_add", **given)
+    assert "approval" not in made.found
+    for name in (answer.found["id"], "ours", made.found["id"]):
+        server.matins.delete(name)
+
+
 @pytest.mark.parametrize("since", ["yesterday", "today", "2h ago", "2h", "2020-01-01T00:00", "2020-01-01T00:00:00Z"])
 def test_times_of_the_past_are_understood(server: HttpServer, run_id: str, since: str) -> None:
     """B2: as people say them; the answer says which instant it is, with its offset"""

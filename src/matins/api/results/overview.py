@@ -168,7 +168,7 @@ class Absence(Struct, frozen=True):
 class AttentionItem(Struct, frozen=True):
     """Something that needs a person."""
 
-    kind: Literal["no_engine", "overdue", "approval", "held", "stuck", "paused", "broken", "incident"]
+    kind: Literal["no_engine", "overdue", "no_agent", "approval", "held", "stuck", "paused", "broken", "incident"]
     sentence: str
     command: str
     """What to type."""
@@ -220,10 +220,12 @@ class LimitLeft(Struct, frozen=True):
 
 
 class CallerContext(Struct, frozen=True):
-    """Where the caller is: the run that it speaks from. Outside a run, only `role` and `name` are set."""
+    """Where the caller is: the run that it speaks from. Outside a run, only `role`, `name` and `profile` are set."""
 
     role: Role
     name: str
+    profile: str = ""
+    """The agent of tasks without a profile: the one that speaks, or else the active one."""
     run_id: str | None = None
     schedule: str | None = None
     agent: str | None = None

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.engine.notices import Message
+from matins.engine.notify_addresses import NO_ADDRESS, is_address
 from matins.errors import Example, InvalidInput
 from matins.executors.destinations.protocol import TIMEOUT_S, Address, DestinationKind, NotDelivered
 from matins.model.destination import Destination
 
 _INSTALL = 'pip install "matins[algorand]"'
-_NO_ADDRESS = '"to" is not an address of Algorand: 58 letters and digits, whose last ones are a checksum'
+_NO_ADDRESS = f'"to" {NO_ADDRESS}'
 _MAX_ANSWER = 300
 
 
@@ -29,7 +30,7 @@ def send(address: Address, message: Message) -> None:
     except Exception:  # each way to be wrong has its own error; none may repeat the words
         raise NotDelivered("the token is not a mnemonic of 25 words", retry=False) from None
     sender, receiver = parts.account.address_from_private_key(key), address.to[0]
-    if not parts.encoding.is_valid_address(receiver):
+    if not is_address(receiver):
         raise NotDelivered(_NO_ADDRESS, retry=False)
     client = parts.algod.AlgodClient("", address.url)
     try:
@@ -65,11 +66,11 @@ def check(destination: Destination) -> None:
         message = 'Algorand needs "url" (of a node), one address in "to", and "token" (the mnemonic of the sender).'
         raise InvalidInput(message, field="to", hint=hint)
     try:
-        parts = _parts()
+        _parts()
     except NotDelivered as error:
         raise InvalidInput(f"{error.reason}.", value="algorand", field="kind", hint=_INSTALL) from None
     [receiver] = destination.to
-    if not receiver.startswith(("env:", "file:")) and not parts.encoding.is_valid_address(receiver):
+    if not receiver.startswith(("env:", "file:")) and not is_address(receiver):
         hint = Example({"to": ["env:ALGORAND_ADDRESS"]})
         raise InvalidInput(f"{_NO_ADDRESS}.", value=receiver, field="to", hint=hint)
 
@@ -78,14 +79,13 @@ class _Parts(NamedTuple):
     algod: Any
     account: Any
     composer: Any
-    encoding: Any
     mnemonic: Any
     transaction: Any
 
 
 def _parts() -> _Parts:
     """The modules of the library, which has no types and takes a while to load."""
-    names = ("v2client.algod", "account", "atomic_transaction_composer", "encoding", "mnemonic", "transaction")
+    names = ("v2client.algod", "account", "atomic_transaction_composer", "mnemonic", "transaction")
     try:
         return _Parts(*(import_module(f"algosdk.{name}") for name in names))
     except ModuleNotFoundError:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from matins.config.cortex import write_computed
+from matins.config.cortex import Profiles, active_profile, write_computed
 from matins.config.file import ConfigFile, Content
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.policies import Policies
@@ -15,7 +15,7 @@ from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 from matins.model.throttle import Throttle
 from matins.model.trigger import Once
-from matins.ports import Clock, RunRows, Store
+from matins.ports import Clock, FileRows, RunRows, Store
 from matins.records.kind import RecordContext
 from matins.runtime.catalog import Catalog
 from matins.runtime.rows import run_record
@@ -46,10 +46,18 @@ def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
     return True
 
 
+def profiles_of(transaction: FileRows, policies: Policies) -> Profiles:
+    """The agents of tasks without a profile: a task keeps the agent that it has, and a new one has the active one."""
+    applied = [entry.name.partition("/") for entry in transaction.file_entries() if entry.kind == "schedule"]
+    return Profiles(active_profile(list(policies.agents)), {name: agent for agent, _, name in applied})
+
+
 def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> None:
     """Store the entries of the written file: a pause in it is not a change when the file is read again."""
     now = clock.now_ms()
-    interpretation = file.interpret(content.text, RecordContext(now, clock.local_zone(), {"USD": 1.0}))
+    with store.reading() as transaction:
+        profiles = profiles_of(transaction, Catalog(cache=False).policies(transaction))
+    interpretation = file.interpret(content.text, RecordContext(now, clock.local_zone(), {"USD": 1.0}), profiles)
     with store.transaction(now) as transaction:
         known = {entry.name: entry for entry in transaction.file_entries() if entry.kind == "schedule"}
         entries = [FileEntry(e.kind, e.name, str(file.path), e.line, e.digest) for e in interpretation.entries]

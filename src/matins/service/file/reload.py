@@ -11,7 +11,9 @@ from matins.config.watcher import FileWatch
 from matins.errors import InvalidFile, MatinsError, Stale, StoreError
 from matins.model.access import Principal
 from matins.ports import Clock, Store
+from matins.runtime.catalog import Catalog
 from matins.service.file.cortex import refresh
+from matins.service.file.missing_agents import missing_agents
 from matins.service.file.plan import defined_by
 
 log = logging.getLogger("matins")
@@ -36,6 +38,7 @@ class Reloader:
         """Apply the file now, and then watch it in separate threads."""
         self.check()
         self._log_total()
+        self._log_missing_agents()
         self._watch.start()
         if self._file.cortex:
             self._refresher = threading.Thread(target=self._run, name="matins-file-back", daemon=True)
@@ -93,6 +96,8 @@ class Reloader:
                 for entry in plan.entries:
                     for note in entry.notes:
                         log.warning("%s:%d %s: %s", self._file.path.name, entry.line, entry.name, note)
+                if self._refresher is not None:  # otherwise the start says it
+                    self._log_missing_agents()
             return FileState("applied", digest=plan.digest)
         except Stale:
             return self._file.state  # the file is changing, and the watch calls again
@@ -105,6 +110,11 @@ class Reloader:
         with self._store.reading() as transaction:
             total = sum(e.kind == "schedule" and e.path == str(self._file.path) for e in transaction.file_entries())
         log.info("%s: %d task(s) scheduled", self._file.path.name, total)
+
+    def _log_missing_agents(self) -> None:
+        with self._store.reading() as transaction:
+            for missing in missing_agents(transaction, Catalog(cache=False).policies(transaction)):
+                log.warning("%s: %s. Create it: %s", self._file.path.name, missing.sentence, missing.fix)
 
     def _defines_something(self) -> bool:
         with self._store.reading() as transaction:

@@ -69,8 +69,11 @@ class OverviewQueries(Statements):
     def attempt_ends(self, run_id: int) -> dict[int, int]:
         return dict(self._all("attempt_ends", run_id=run_id))
 
-    def undelivered(self, schedule_id: int, run_id: int) -> DeliveryState | None:
-        return self._value("undelivered", schedule_id=schedule_id, run_id=run_id)
+    def is_event_after(self, cursor: int, run_id: int, event: str) -> bool:
+        return self._value("is_event_after", cursor=cursor, run_id=run_id, type=event) is not None
+
+    def undelivered(self, subscription: str, schedule_id: int, run_id: int, event: str) -> DeliveryState | None:
+        return self._value("undelivered", name=subscription, schedule_id=schedule_id, run_id=run_id, type=event)
 
     def run_places(self, run_ids: Iterable[int]) -> list[RunPlace]:
         return self._rows(RunPlace, "run_places", ids=self._integers(run_ids))

@@ -59,9 +59,13 @@ UPDATE attempts SET ended_at = :now WHERE run_id = :run_id AND epoch = :epoch AN
 -- attempt_ends: the ends of attempts after which the run went on
 SELECT epoch, ended_at FROM attempts WHERE run_id = :run_id AND ended_at IS NOT NULL;
 
--- undelivered: whether events of a run are not delivered yet, or were given up
+-- is_event_after: whether a subscription with this cursor has still to take up an event of a run
+SELECT 1 FROM events WHERE id > :cursor AND run_id = :run_id AND type = :type LIMIT 1;
+
+-- undelivered: whether an event of a run is not delivered to a subscription yet, or was given up
 SELECT d.state FROM deliveries d JOIN events e ON e.id = d.event_id
-WHERE d.schedule_id = :schedule_id AND e.run_id = :run_id ORDER BY d.state LIMIT 1;
+WHERE d.subscription = :name AND d.schedule_id = :schedule_id AND e.run_id = :run_id AND e.type = :type
+ORDER BY d.state LIMIT 1;
 
 -- last_success: the last run of a schedule before a slot that succeeded
 SELECT id FROM runs WHERE schedule_id = :id AND step = 0 AND slot < :slot AND state = {succeeded} ORDER BY slot DESC LIMIT 1;

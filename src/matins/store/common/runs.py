@@ -40,6 +40,9 @@ class RunQueries(Statements):
     def ready_places(self) -> list[ReadyPlace]:
         return self._rows(ReadyPlace, "ready_places")
 
+    def ready_in(self, place: int, since: int, after: int, limit: int) -> list[int]:
+        return self._column("ready_in", place=place, since=since, after=after, limit=limit)
+
     def move_runs(self, scope: str, before: int, after: int) -> None:
         self._all("move_runs", scope=scope, before=before, after=after)
 

@@ -138,6 +138,9 @@ WITH RECURSIVE p (place) AS (
 SELECT p.place, (SELECT min(r.not_before) FROM runs r WHERE r.state = {ready} AND r.place = p.place) AS not_before
 FROM p WHERE p.place IS NOT NULL;
 
+-- ready_in: runs of a place that might have started since an instant
+SELECT id FROM runs WHERE state = {ready} AND place = :place AND not_before <= :since AND id > :after ORDER BY id LIMIT :limit;
+
 -- move_runs: move runs that have not started to another place
 UPDATE runs SET place = :after WHERE state {live} AND state <= {ready} AND scope = :scope AND place = :before;
 

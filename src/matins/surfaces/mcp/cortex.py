@@ -12,7 +12,7 @@ from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.schedules import AGENT_JOB
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.service.file.cortex import SKIPPED_BY
-from matins.service.presets import active_profile, cortex_target, preset_of, thread_id
+from matins.service.presets import cortex_target, preset_of, thread_id
 from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
 from matins.surfaces.mcp.quotes import quoted
 from matins.surfaces.mcp.tool import Tool
@@ -34,7 +34,7 @@ def _duration(description: str) -> dict[str, Any]:
 def _add(calls: PrincipalCalls, given: Document) -> Document:
     kind = given["type"]
     wanted: Document = {"name": token_hex(4), **_when(calls, given), "prompt": given["message"]}
-    wanted["agent"] = given.get("profile") or _profile(calls)
+    wanted["agent"] = given.get("profile") or calls.call("system.context")["profile"]
     wanted["target"] = _target(calls, given.get("target") or "fresh")
     names = {"preCheck": "pre_check", "fallback": "fallback"}
     wanted |= {new: given[old] for old, new in names.items() if given.get(old) is not None}
@@ -48,13 +48,6 @@ def _add(calls: PrincipalCalls, given: Document) -> Document:
         answer["summary"] += f" It waits for a person: {approval['url']}"
         answer["approval"] = approval
     return answer
-
-
-def _profile(calls: PrincipalCalls) -> str:
-    """The agent that speaks, or else the active profile."""
-    if calls.principal.role == "agent":
-        return calls.principal.name
-    return active_profile([agent["name"] for agent in calls.call("agents.list")])
 
 
 def _target(calls: PrincipalCalls, target: Any) -> Any:
@@ -209,7 +202,7 @@ CORTEX: Mapping[str, Tool] = {
                          "description": "fresh, current-channel, current-session, current-thread, or an object."},
               "fallback": {"enum": ["fresh", "skip", "wait"], "description": "If the target is gone."},
               "profile": {"type": ["string", "null"], "description": "Agent; default: the active profile."},
-              "preCheck": _text("Command that must succeed; an agent can only propose it.")},
+              "preCheck": _text("Command that must succeed; only the owner sets it, others propose it.")},
              _add, "change", ("type", "message")),
         Tool("cortex_schedule_list", "List tasks, 50 by default.",
              {"limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "At most so many."}}, _list),
