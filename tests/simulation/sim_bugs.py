@@ -245,6 +245,11 @@ def quiet_hours_ignored() -> Planted:
     return patch.object(quiet_hours, "quiet_until", lambda policy, at_ms: None)
 
 
+def hooks_left_out() -> Planted:
+    """By the mask of a turn, the hook of all schedules stops no run."""
+    return _left_out("_ACTIVE", "hook")
+
+
 def overlap_left_out() -> Planted:
     """By the mask of a run, no other is in its way."""
     return _left_out("_TOUCHED", "overlap")
@@ -341,6 +346,7 @@ GATE_BUGS = _named(
     verdict_taken_twice,
     throttle_ignored,
     quiet_hours_ignored,
+    hooks_left_out,
     overlap_left_out,
     quiet_slots_made_up,
     budget_ignored,

@@ -13,7 +13,7 @@ from sim_words import Words
 
 from matins.model.run import GatesPassed, RunState
 
-_HOOK = ("hook", "before_run")
+_HOOK = ("hook", "before:schedule:trigger")
 MINUTE_MS = 60_000
 _TURNED_DOWN = {
     RunState.SKIPPED,

@@ -17,7 +17,7 @@ ADA, GRACE, VERA = Principal("operator", "ada"), Principal("operator", "grace"),
 _ANYBODY = (OWNER, OWNER, OWNER, ADA, ADA, GRACE, GRACE, VERA, Principal("agent", "ann"))
 _QUIET = ("nights", "naps")
 _PROVIDERS = ("acme", "zeta")
-_HOOK = "before_run"
+_HOOK = "before:schedule:trigger"
 _TRUE = ("/bin/true",)
 _WORDS: dict[str, tuple[Any, ...]] = {
     "quiet_hours": (None, None, *_QUIET),
@@ -124,10 +124,11 @@ class People(Users):
         return f"set {number}"
 
     def hook(self) -> str:
-        if self._rng.random() < 0.6:
-            return f"drop {self.owner.hooks.delete(_HOOK)}"
         self.owner.hooks.set(_HOOK, command=_TRUE, timeout="1s")
         return "set"
+
+    def unhook(self) -> str:
+        return str(self.owner.hooks.delete(_HOOK))
 
     def pause_until(self) -> str:
         until = self.clock.now_ms() + 1_000 * self._rng.choice((2, 15, 60))
@@ -188,6 +189,7 @@ GOVERNING = (
     People.lift,
     People.budget,
     People.hook,
+    People.unhook,
     People.pause_until,
     *(People.answer,) * 9,
     *(People.agent,) * 4,

@@ -86,9 +86,9 @@ class Users(Actor):
     def act(self) -> str:
         """One of them does something; a refusal or a fault is an answer like another."""
         action = self._rng.choice(self._can)
-        self.actions[action.__name__] += 1
         try:
             said = action(self)
+            self.actions[action.__name__] += 1
         except InvalidInput as error:
             said = f"refused: {type(error).__name__}"
         except StoreUnavailable:

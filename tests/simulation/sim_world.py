@@ -71,6 +71,7 @@ class Result(NamedTuple):
     trace: str
     faults: Counter[str]
     actions: Counter[str]
+    """What users did, without what was refused."""
     commits: int
     dispatches: int
     slots: int

@@ -290,8 +290,23 @@ class ScheduleRow(NamedTuple):
     has_live_runs: int
 
 
+class ZoneVersion(NamedTuple):
+    """The data of a time zone from which slots were computed."""
+
+    name: str
+    digest: str
+    data: bytes
+    """The TZif file."""
+    used_at: int
+    """When an engine last started with it; 0 if only schedules were written with it."""
+    moved_at: int | None = None
+    """When slots last moved to those of these data."""
+    moved: int = 0
+    """The number of schedules that moved then."""
+
+
 class ScheduleChange(NamedTuple):
-    """The last event that stopped a schedule or let it continue."""
+    """The last event that stopped a schedule, let it continue, or moved its next slot."""
 
     type: str
     at: int

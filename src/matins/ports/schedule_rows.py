@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from matins.model.rows import Cursor, DefinitionRow, Due, NewSchedule, NextSlot, ScheduleChange, ScheduleRow
+from matins.model.rows import (
+    Cursor,
+    DefinitionRow,
+    Due,
+    NewSchedule,
+    NextSlot,
+    ScheduleChange,
+    ScheduleRow,
+    ZoneVersion,
+)
 
 
 class DueRows(Protocol):
@@ -98,3 +107,35 @@ class ScheduleRows(Protocol):
 
     def purged_slot(self, schedule_id: int) -> int | None: ...
     def last_change(self, schedule_id: int, at: int) -> ScheduleChange | None: ...
+
+
+class ZoneRows(Protocol):
+    """The data of time zones from which the slots of cursors were computed."""
+
+    def zone_versions(self) -> list[ZoneVersion]:
+        """The known data, those of the last start first."""
+        ...
+
+    def lock_zone(self, name: str) -> list[ZoneVersion]:
+        """The known data of a zone, those of the last start first, locked."""
+        ...
+
+    def note_zone(self, name: str, digest: str, data: bytes) -> None:
+        """Note that slots are computed from these data, unless that is known."""
+        ...
+
+    def use_zone(self, name: str, digest: str, data: bytes, now: int) -> None:
+        """Note that an engine starts with these data."""
+        ...
+
+    def note_moves(self, name: str, digest: str, count: int, now: int) -> None:
+        """Note that the next slots of schedules moved to those of these data."""
+        ...
+
+    def last_move(self, schedule_id: int, since: int) -> ScheduleChange | None:
+        """The last move of the schedule's next slot to other data of its zone: `from`, `to` and `zone`."""
+        ...
+
+    def forget_zone(self, name: str, digest: str, worker: int) -> None:
+        """Delete the other data of a zone, unless a worker that has not stopped may still use them."""
+        ...

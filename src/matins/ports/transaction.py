@@ -14,12 +14,13 @@ from matins.ports.listing_rows import ListingRows
 from matins.ports.overview_rows import OverviewRows
 from matins.ports.policy_rows import ApprovalRows, PolicyRows, SpendingRows
 from matins.ports.run_rows import RunRows, WaitingRows, WorkerRows
-from matins.ports.schedule_rows import DueRows, ScheduleRows
+from matins.ports.schedule_rows import DueRows, ScheduleRows, ZoneRows
 
 
 class Transaction(
     DueRows,
     ScheduleRows,
+    ZoneRows,
     RunRows,
     WaitingRows,
     WorkerRows,

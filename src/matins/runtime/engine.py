@@ -35,6 +35,7 @@ from matins.runtime.planner import Planner, mark_broken
 from matins.runtime.reaper import IsGone, Reaper
 from matins.runtime.replan import replan
 from matins.runtime.timers import Timers
+from matins.runtime.zone_changes import compare_zones
 
 log = logging.getLogger("matins")
 BATCH = 500
@@ -94,6 +95,7 @@ class Engine:
     _failures = 0
     _clock_went_back = False
     _store_changed = False
+    _zones_compared = False
     _offers: frozenset[str] = frozenset()
     _is_gone: IsGone | None = None
 
@@ -154,6 +156,7 @@ class Engine:
             ahead = transaction.last_written() - now  # the clock went back while no engine was running
             self._clock_went_back |= ahead > MAX_STEP_BACK_MS or transaction.is_replanning()
         self.worker, self.fenced = worker, False
+        self._zones_compared = False
         self._offers = self.executor.offers()
         self.reaper.open(worker, now, self.executor, self._identity, self._is_gone)
         self._adopt()
@@ -220,6 +223,9 @@ class Engine:
             self._clock_went_back = False
         if self.fenced:
             self._enlist_again(now)
+        if not self._zones_compared:
+            compare_zones(self.store, self._catalog, self.worker, now)
+            self._zones_compared = True
         self._ended += self.executor.drain()
         self._checked += self.checks.drain()
         start, next_at = self._transact(now)

@@ -21,6 +21,14 @@ def next_uncovered_slot(transaction: RunRows, schedule_id: int, trigger: Trigger
     return slot
 
 
+def skip_covered(transaction: RunRows, schedule_id: int, trigger: Trigger, slot: int | None) -> int | None:
+    """The slot, or the first after it that no run covers."""
+    for first, last in () if slot is None else transaction.covered(schedule_id, slot):
+        if slot is not None and first <= slot <= last:
+            slot = trigger.next_ms(last)
+    return slot
+
+
 def first_uncovered_slot(transaction: Transaction, schedule_id: int, trigger: Trigger, now: int) -> int | None:
     """The first slot of new settings that no earlier run covers."""
     first = trigger.first_ms(now)

@@ -34,6 +34,7 @@ from matins.runtime.pausing import resume
 from matins.runtime.planner import live_runs
 from matins.runtime.spending import others_waiting
 from matins.runtime.timers import answer_run, reject
+from matins.runtime.zone_changes import note_zones
 from matins.service.core import Core
 from matins.service.drafts import changes_trigger, check_note
 from matins.service.edits import Edit, until_unmoved
@@ -325,6 +326,7 @@ class Approvals:
             listen(self.core, transaction, [schedule.id])
         compiled = self.core.catalog.find(transaction, (schedule.id, rev, 0))
         assert isinstance(compiled, CompiledSchedule)
+        note_zones(transaction, [compiled.timetable.trigger])
         return compiled
 
     def _as_requested(

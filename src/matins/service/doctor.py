@@ -33,6 +33,7 @@ from matins.runtime.approval_requests import allowed_files
 from matins.runtime.clock import SystemClock
 from matins.runtime.command_files import changed_of, commands_of
 from matins.runtime.external_heartbeat import MAX_LAG_MS
+from matins.runtime.zone_changes import moved_text
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.apply import File
 from matins.service.file.missing_agents import missing_agents
@@ -74,6 +75,7 @@ class Doctor:
             policies = self.core.catalog.policies(transaction)
             clock, webhooks = list(_clock(transaction, now)), list(_webhooks(transaction))
             restored = list(_restored(transaction, now))
+            moved = list(_moved(transaction, now))
             stuck = list(_stuck(transaction))
             lines = {
                 entry.name: f"{entry.path}, line {entry.line}"
@@ -91,6 +93,7 @@ class Doctor:
             *clock,
             *_host_clock(self.core.store),
             *_zones(now),
+            *moved,
             *_engine(self.core.store, len(engines), now),
             *_machines(engines),
             *webhooks,
@@ -208,6 +211,20 @@ def _zones(now: int) -> Iterator[Finding]:
         age = ", which is more than a year old" if old else ""
         sentence = f"Time zone data {zones.version} from {zones.source}{age}"
         yield Finding("zones", not old, sentence, zones.renew if old else None)
+
+
+def _moved(transaction: Transaction, now: int) -> Iterator[Finding]:
+    """Report that new time zone data moved schedules, and data in which engines may differ."""
+    versions = transaction.zone_versions()
+    for one in versions:
+        if one.moved_at is not None and now - one.moved_at < _RECENT_MS:
+            sentence = f"On {rfc3339(one.moved_at)} the data of {one.name} changed: {moved_text(one.moved)}"
+            yield Finding("zones", True, sentence)
+    names = [one.name for one in versions]
+    several = sorted({name for name in names if names.count(name) > 1})
+    if several:
+        sentence = f"Engines may have different data of {', '.join(several[:_NAMED])}"
+        yield Finding("zones", None, sentence, "Renew tzdata on every machine, and restart its engine")
 
 
 def _engine(store: Store, there: int, now: int) -> Iterator[Finding]:

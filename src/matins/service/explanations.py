@@ -75,7 +75,7 @@ class Explanations:
                 return _unreadable(schedule, at)
             policies = self.core.catalog.policies(transaction)
             question = _Question(transaction, policies, schedule, compiled, now, engines, self.core)
-            answer = _last(question) if at is None else self._about(question, at)
+            answer = _with_move(question, _last(question) if at is None else self._about(question, at), at)
             return Explanation(
                 schedule_id=str(schedule.id),
                 schedule=schedule.name,
@@ -167,6 +167,26 @@ def _last(question: _Question) -> _Answer:
         return _Answer("nothing_yet", Sentence(_NEVER_DUE) if never else _state(schedule))
     first = question.local(schedule.next_slot)
     return _Answer("nothing_yet", Sentence(f"The schedule has not been due yet. Its first slot is {first}."))
+
+
+def _with_move(question: _Question, answer: _Answer, at: int | None) -> _Answer:
+    """The answer, and why the slot in question, or the next one, moved."""
+    schedule = question.schedule
+    versions = (one for one in question.transaction.zone_versions() if one.name == question.zone)
+    since = max((one.moved_at for one in versions if one.moved_at is not None), default=None)
+    move = None if since is None else question.transaction.last_move(schedule.id, since)
+    if move is None:
+        return answer
+    old, new, zone = move.data["from"], move.data["to"], move.data["zone"]
+    slots = (at,) if at is not None else (schedule.next_slot, None if answer.run is None else answer.run.slot)
+    if old not in slots and (new is None or new not in slots):
+        return answer
+    to = "it has none now" if new is None else f"it is {question.local(new)} now"
+    text, quote = answer.summary
+    told = (
+        f"The data of time zone {zone} changed on {question.local(move.at)}: the slot was {question.local(old)}, {to}."
+    )
+    return answer._replace(summary=Sentence(f"{text} {told}", quote))
 
 
 def _recorded(question: _Question, run: RunRecord) -> _Answer:

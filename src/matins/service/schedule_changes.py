@@ -22,6 +22,7 @@ from matins.runtime.planner import Planner, live_runs
 from matins.runtime.repeated_runs import repeat_one_shot
 from matins.runtime.run_changes import end_runs
 from matins.runtime.uncovered_slots import first_uncovered_slot
+from matins.runtime.zone_changes import note_zones
 from matins.service.core import Core
 from matins.service.drafts import Draft, changes_trigger, check_available, check_duplicates
 from matins.service.listening import listen
@@ -56,6 +57,7 @@ class ScheduleChanges:
         check_duplicates(rows)
         check_available(transaction, rows)
         transaction.insert_schedules(rows, now)
+        note_zones(transaction, (draft.timetable.trigger for draft in drafts))
         author = principal.signed
         for row, draft in zip(rows, drafts, strict=True):
             data: dict[str, Any] = {"name": row.name, "agent": row.agent, **author, "role": principal.role,
@@ -83,6 +85,7 @@ class ScheduleChanges:
         schedule = self.core.schedule(transaction, schedule.id)  # planning may have ended it
         rev = transaction.last_revision(schedule.id) + 1
         transaction.insert_revision(schedule.id, rev, encode(definition), now)
+        note_zones(transaction, [trigger])
         transaction.set_author(schedule.id, rev, principal.who, principal.role)
         more = definition.max_executions is None or schedule.executions < definition.max_executions
         again = changes_trigger(names) or schedule.state == "rejected" or (cursor is None and more)

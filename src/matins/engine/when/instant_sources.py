@@ -10,6 +10,11 @@ from matins.engine.when.zones import MAX_MS, MIN_MS
 
 
 class Source(Protocol):
+    @property
+    def fixed(self) -> bool:
+        """Whether an instant stands for a wall time of its own, and does not follow the clock as it passes."""
+        ...
+
     def next(self, after: int, /) -> int | None:
         """The first instant after `after`."""
         ...
@@ -33,6 +38,8 @@ class Source(Protocol):
 
 class _WithoutDst:
     """Elapsed time, which clock changes do not affect."""
+
+    fixed = False
 
     def dst_changes(self, start: int, end: int, /) -> Iterator[DstChange]:
         return iter(())
@@ -127,3 +134,7 @@ class Bounded:
 
     def effect(self, at: int, /) -> FireEffect | None:
         return self._source.effect(at)
+
+    @property
+    def fixed(self) -> bool:
+        return self._source.fixed

@@ -53,6 +53,16 @@ class Trigger:
     def timezone(self) -> str:
         return self.definition.timezone
 
+    @property
+    def has_wall_times(self) -> bool:
+        """Whether its instants follow from wall times, and so from the data of its zone."""
+        return not isinstance(self.definition.when, (Interval, Once, Never))
+
+    @property
+    def fixed(self) -> bool:
+        """Whether each slot stands for a wall time of its own; False where slots follow the clock as it passes."""
+        return self._source.fixed
+
     def first_ms(self, created_ms: int) -> int | None:
         """The first slot of a schedule that is created at this instant."""
         when = self.definition.when
@@ -118,8 +128,9 @@ class Trigger:
         return f"<Trigger {self.describe()!r} {self.timezone}>"
 
 
-def compile_trigger(definition: TriggerDefinition, notes: tuple[str, ...] = ()) -> Trigger:
-    zone = load_zone(definition.timezone)
+def compile_trigger(definition: TriggerDefinition, notes: tuple[str, ...] = (), zone: Zone | None = None) -> Trigger:
+    """The trigger of a definition, by the present data of its zone, or by other data."""
+    zone = zone or load_zone(definition.timezone)
     return Trigger(definition, zone, _source(definition, zone), notes)
 
 

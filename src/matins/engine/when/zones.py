@@ -7,6 +7,7 @@ The periods come from the files of `zoneinfo`. The file's last rule extends them
 from __future__ import annotations
 
 import difflib
+import hashlib
 import struct
 import zoneinfo
 from bisect import bisect_right
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from matins.engine.when.days import FIRST_DAY, LAST_DAY
 from matins.engine.when.durations import DAY_MS
-from matins.engine.when.zone_rules import ZoneRule, parse_zone_rule
+from matins.engine.when.zone_rules import parse_zone_rule
 from matins.errors import TimezoneError
 
 FOREVER = 1 << 62
@@ -42,8 +43,12 @@ class OffsetPeriod(NamedTuple):
 class Zone:
     """The offset periods of one zone, in milliseconds."""
 
-    def __init__(self, name: str, transitions: list[tuple[int, int]], first_offset: int, rule: ZoneRule | None) -> None:
+    def __init__(self, name: str, data: bytes) -> None:
+        """The zone with this name, as the data of a TZif file tell it."""
+        transitions, first_offset, footer = _parse_tzif(data)
+        rule = parse_zone_rule(footer) if footer else None
         self.name = name
+        self.data = data
         self.info = zoneinfo.ZoneInfo(name)
         self._rule = rule
         self._transitions = transitions
@@ -54,6 +59,11 @@ class Zone:
         if rule is not None and rule.changes:
             self._horizon_year = _FIRST_HORIZON_YEAR
         self._build()
+
+    @property
+    def digest(self) -> str:
+        """The version of its data."""
+        return hashlib.sha256(self.data).hexdigest()[:16]
 
     def period_index(self, at_ms: int) -> int:
         """The index of the period that contains an instant."""
@@ -132,9 +142,7 @@ def _unaffected(start: int, end: int, offset: int, before: int) -> tuple[int, in
 
 @lru_cache(maxsize=1024)
 def load_zone(name: str) -> Zone:
-    data = _read(name)
-    transitions, first_offset, footer = _parse_tzif(data)
-    return Zone(name, transitions, first_offset, parse_zone_rule(footer) if footer else None)
+    return Zone(name, _read(name))
 
 
 def _read(name: str) -> bytes:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from matins.model.rows import Due, ScheduleRow
+import orjson
+
+from matins.model.rows import Due, ScheduleChange, ScheduleRow, ZoneVersion
 from matins.store.common.statements import Statements
 
 
@@ -53,3 +56,25 @@ class ScheduleQueries(Statements):
     ) -> None:
         values = {"slot": next_slot, "due_at": due_at, "rev": rev, "paused": paused, "waiting": waiting}
         self._all("replace_cursor", id=schedule_id, **values)
+
+    def zone_versions(self) -> list[ZoneVersion]:
+        return self._rows(ZoneVersion, "zone_versions")
+
+    def lock_zone(self, name: str) -> list[ZoneVersion]:
+        return self._rows(ZoneVersion, "lock_zone", name=name)
+
+    def note_zone(self, name: str, digest: str, data: bytes) -> None:
+        self._all("note_zone", name=name, digest=digest, data=data)
+
+    def use_zone(self, name: str, digest: str, data: bytes, now: int) -> None:
+        self._all("use_zone", name=name, digest=digest, data=data, now=now)
+
+    def note_moves(self, name: str, digest: str, count: int, now: int) -> None:
+        self._all("note_moves", name=name, digest=digest, count=count, now=now)
+
+    def last_move(self, schedule_id: int, since: int) -> ScheduleChange | None:
+        row: Any = self._row(ScheduleChange, "last_move", id=schedule_id, since=since, like='%"zone"%')
+        return None if row is None else row._replace(data=orjson.loads(row.data))
+
+    def forget_zone(self, name: str, digest: str, worker: int) -> None:
+        self._all("forget_zone", name=name, digest=digest, worker=worker)

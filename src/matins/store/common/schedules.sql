@@ -44,3 +44,27 @@ WHERE id = :id;
 UPDATE due SET next_slot = :slot, due_at = :due_at, rev = :rev, paused = :paused, waiting = :waiting,
   failed_at = CASE WHEN rev = :rev AND paused = :paused THEN failed_at END -- an edit, a pause or its end is a new start
 WHERE schedule_id = :id;
+
+-- zone_versions: the data of time zones from which slots were computed, those of the last start first
+SELECT name, digest, data, used_at, moved_at, moved FROM zone_versions ORDER BY name, used_at DESC, digest;
+
+-- lock_zone: the same of one zone, locked
+SELECT name, digest, data, used_at, moved_at, moved FROM zone_versions WHERE name = :name ORDER BY used_at DESC, digest /* lock */;
+
+-- note_zone: data from which slots are computed
+INSERT INTO zone_versions (name, digest, data, used_at) VALUES (:name, :digest, :data, 0) ON CONFLICT DO NOTHING;
+
+-- use_zone: data with which an engine starts
+INSERT INTO zone_versions (name, digest, data, used_at) VALUES (:name, :digest, :data, :now)
+ON CONFLICT (name, digest) DO UPDATE SET used_at = excluded.used_at;
+
+-- note_moves: slots moved to those of these data
+UPDATE zone_versions SET moved_at = :now, moved = :count WHERE name = :name AND digest = :digest;
+
+-- last_move: the last event since an instant that moved the next slot of a schedule to other data of its zone
+SELECT type, at, data FROM events
+WHERE schedule_id = :id AND at >= :since AND type = 'schedule.replanned' AND data LIKE :like ORDER BY id DESC LIMIT 1;
+
+-- forget_zone: other data of a zone, unless a worker that started before they were last used may still use them
+DELETE FROM zone_versions AS z WHERE name = :name AND digest <> :digest AND NOT EXISTS (
+  SELECT 1 FROM workers w WHERE w.stopped_at IS NULL AND w.id <> :worker AND (z.used_at = 0 OR w.started_at <= z.used_at));

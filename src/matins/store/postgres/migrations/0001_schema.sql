@@ -64,6 +64,17 @@ CREATE TABLE due (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX due_next ON due (due_at) WHERE due_at IS NOT NULL;
 
+-- The data of time zones from which slots were computed: with other data, an engine computes the next slots again.
+CREATE TABLE zone_versions (
+  name text NOT NULL,
+  digest text NOT NULL,
+  data bytea NOT NULL, -- the TZif file
+  used_at bigint NOT NULL, -- when an engine last started with it; 0 if only schedules were written with it
+  moved_at bigint, -- when slots last moved to those of these data
+  moved bigint NOT NULL DEFAULT 0, -- the number of schedules that moved then
+  PRIMARY KEY (name, digest)
+);
+
 -- Runs: the state and the owner of each slot.
 
 CREATE SEQUENCE run_ids;

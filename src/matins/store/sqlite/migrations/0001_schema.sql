@@ -60,6 +60,17 @@ CREATE TABLE due (
 CREATE INDEX due_next ON due (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX due_failing ON due (schedule_id) WHERE failures > 0; -- few, so that most turns reset no failures
 
+-- The data of time zones from which slots were computed: with other data, an engine computes the next slots again.
+CREATE TABLE zone_versions (
+  name TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  data BLOB NOT NULL, -- the TZif file
+  used_at INTEGER NOT NULL, -- when an engine last started with it; 0 if only schedules were written with it
+  moved_at INTEGER, -- when slots last moved to those of these data
+  moved INTEGER NOT NULL DEFAULT 0, -- the number of schedules that moved then
+  PRIMARY KEY (name, digest)
+) STRICT, WITHOUT ROWID;
+
 -- Runs: the state and the owner of each slot.
 
 CREATE TABLE runs (
