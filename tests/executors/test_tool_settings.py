@@ -109,6 +109,27 @@ def test_a_file_that_the_tool_replaced_is_the_user_s_again_with_the_next_run(
     ]
 
 
+def test_b15_a_file_that_the_tool_replaces_is_no_link(user: Path, given: Callable[..., Any]) -> None:
+    """B15: gemini dies of a link that becomes a file while it resolves it; each run begins with the user's content"""
+    theirs = user / ".gemini/projects.json"
+    for content in ('{"projects": {"/a": "a"}}', '{"projects": {"/b": "b"}}'):
+        theirs.write_text(content)
+        home = Path(given()["GEMINI_CLI_HOME"]) / ".gemini"
+        copied = home / "projects.json"
+        assert (copied.is_symlink(), copied.read_text()) == (False, content)
+        copied.write_text("{}")
+        assert theirs.read_text() == content
+
+
+@pytest.mark.parametrize("made", ["a folder", "too long"])
+def test_b15_a_file_that_cannot_be_copied_is_left_out(made: str, user: Path, given: Callable[..., Any]) -> None:
+    """B15: the tool makes its own, and has its settings"""
+    theirs = user / ".gemini/projects.json"
+    theirs.mkdir() if made == "a folder" else theirs.write_text("x" * (1 << 21))
+    home = Path(given()["GEMINI_CLI_HOME"]) / ".gemini"
+    assert (os.path.lexists(home / "projects.json"), (home / "settings.json").is_file()) == (False, True)
+
+
 def test_a_lock_of_the_user_s_tool_is_not_linked(user: Path, given: Callable[..., Any]) -> None:
     """P4: gemini holds one while it starts; a link to it would outlive it, and every later run would wait for it"""
     (user / ".gemini/projects.json.lock").mkdir()
@@ -116,7 +137,7 @@ def test_a_lock_of_the_user_s_tool_is_not_linked(user: Path, given: Callable[...
     home = Path(given()["GEMINI_CLI_HOME"]) / ".gemini"
     (user / ".gemini/projects.json.lock").rmdir()
     given()
-    assert (home / "projects.json").is_symlink()
+    assert (home / "projects.json").exists()
     (home / "projects.json.lock").mkdir()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import NamedTuple
 from matins.engine.prices import Price, price_of
 from matins.errors import Example, InvalidInput
 from matins.executors.agent_tools import needs_of
-from matins.executors.isolation import Isolation, account_of
+from matins.executors.isolation import Isolation, account_of, is_root
 from matins.executors.preparation import check_workdir, find_program
 from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.protocol import AnyRunner, Call, EndpointRunner
@@ -77,8 +76,7 @@ def agent_doubts(agent: Agent, runner: AnyRunner | None) -> list[AgentProblem]:
 
 def _permission_doubts(agent: Agent, permission: Permission) -> Iterator[AgentProblem]:
     edit = f"matins agents edit {shlex.quote(agent.name)}"
-    as_root = os.geteuid() == 0 and agent.user in (None, "root")
-    if as_root and agent.permission_mode in permission.never_as_root:
+    if is_root(agent) and agent.permission_mode in permission.never_as_root:
         fix = f"Run Matins as an ordinary user, or: {edit} --user ACCOUNT"
         yield AgentProblem(f"As root, {agent.runner} refuses the mode {agent.permission_mode}.", fix)
     if permission.asks and agent.permission_mode is None and not agent.tools:

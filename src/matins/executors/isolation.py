@@ -102,7 +102,7 @@ class Isolation:
         """Why runs of this agent are not isolated; None when they are."""
         if agent.isolation == "none":
             return "the owner turned it off"
-        if _is_root(agent):
+        if is_root(agent):
             return "Matins is root, and the agent has no user of its own"
         probe = self.probe()
         return None if probe.works else probe.problem
@@ -168,7 +168,7 @@ def check_account(agent: Agent, ways: str | None = None) -> None:
 
 
 def needs_account(agent: Agent) -> bool:
-    return agent.isolation != "none" and starts_process(agent.runner) and _is_root(agent)
+    return agent.isolation != "none" and starts_process(agent.runner) and is_root(agent)
 
 
 def starts_process(runner: str) -> bool:
@@ -177,10 +177,10 @@ def starts_process(runner: str) -> bool:
     return not isinstance(found, EndpointRunner) and not getattr(found, "only_reports", False)
 
 
-def _is_root(agent: Agent) -> bool:
+def is_root(agent: Agent) -> bool:
     """Whether processes of the agent are root's."""
-    if os.getuid() != 0 or agent.user is None:
-        return os.getuid() == 0
+    if os.geteuid() != 0 or agent.user is None:
+        return os.geteuid() == 0
     try:
         return pwd.getpwnam(agent.user).pw_uid == 0
     except KeyError:

@@ -86,12 +86,35 @@ def test_a_draft_ends_by_cancel_and_after_a_quarter_of_an_hour(bench: ChatBench)
     assert bench.say("30m", thread=asked.arguments["thread_ts"]) == []
 
 
+def test_b7_an_answer_above_the_bound_is_refused_and_costs_nothing(bench: ChatBench) -> None:
+    """B7: it says how long it may be and asks again; the draft is as it was, and its time is not extended"""
+    (asked,) = bench.say("!schedule add every day at 9am")
+    say = {"thread": asked.arguments["thread_ts"]}
+    assert "What should the agent do?" in asked.text
+    bench.m.clock.advance(600_000)
+    (refused,) = bench.say("x" * 4_001, **say)
+    assert "A message has at most 4,000 characters, not 4,001.\nShorten it." in refused.text
+    assert "What should the agent do?" in refused.text
+    assert bench.m.list() == []
+    (preview,) = bench.say("x" * 4_000, **say)
+    assert "Create this schedule?" in preview.text
+    (asked,) = bench.say("!schedule add every day at 9am")
+    say = {"thread": asked.arguments["thread_ts"]}
+    bench.m.clock.advance(600_000)
+    bench.say("x" * 4_001, **say)
+    bench.m.clock.advance(301_000)
+    assert bench.say("Look", **say) == []
+
+
 def test_a_slash_command_opens_a_form_with_what_is_missing(bench: ChatBench) -> None:
     (form,) = bench.slash("add Water the plants")
     assert form.method == "views.open"
     before = len(bench.slack.calls)
     assert bench.submit(form, when="every blue moon", message="Water the plants") == []
     assert "when" in (bench.acknowledgement or {})["errors"]
+    assert bench.submit(form, when="every day at 7", message="x" * 4_001) == []
+    too_long = "A message has at most 4,000 characters, not 4,001. Shorten it."
+    assert (bench.acknowledgement or {})["errors"] == {"message": too_long}
     assert len(bench.slack.calls) == before
     (preview,) = bench.submit(form, when="every day at 7", message="Water the plants", agent="scout", name="plants")
     assert preview.method == "chat.postEphemeral"

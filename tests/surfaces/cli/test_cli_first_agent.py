@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli_user import User
 
+from matins.executors.agent_checks import agent_doubts
+from matins.executors.registry import runners
+from matins.model.agent import Agent
 from matins.surfaces.cli.context import CliContext
 from matins.testing import Sandbox
 
@@ -113,6 +118,17 @@ def test_h12_as_root_claude_does_not_bypass(user: User, machine: Path, monkeypat
     )
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "As root" not in user.types("doctor", code=None).stdout
+
+
+def test_h12_another_name_of_root_is_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H12: what counts is the account's number, as where an agent of root is refused"""
+    numbers = {"root": 0, "toor": 0, "robin": 1234}
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(pwd, "getpwnam", lambda name: SimpleNamespace(pw_uid=numbers[name]))
+    for user in (None, *numbers):
+        agent = Agent("a", runner="claude", user=user, permission_mode="bypassPermissions")
+        told = [one.message for one in agent_doubts(agent, runners()["claude"])]
+        assert ("As root, claude refuses the mode bypassPermissions." in told) == (user != "robin"), user
 
 
 def test_b10_try_runs_it_once_and_shows_the_answer(user: User, bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

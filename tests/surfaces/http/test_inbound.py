@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -354,9 +355,94 @@ def test_more_than_a_minutes_share_is_told_when_to_come_again(inbox: Inbox) -> N
 
 
 def test_a_body_that_is_too_large_is_not_read(inbox: Inbox) -> None:
+    """B7: one byte more than `max_bytes` is refused, however it is signed; the last byte that fits is taken."""
     inbox.endpoint("github", max_bytes=2_048)
-    assert inbox.post(senders.github({"filler": "x" * 3_000})).status == 413
-    assert inbox.post(senders.github({"filler": "x" * 1_000})).status == 202
+    empty = len(senders.github({"filler": ""})[0])
+    for size, status in ((2_048, 202), (2_049, 413), (3_000, 413)):
+        body, headers = senders.github({"filler": "x" * (size - empty)}, key=str(size))
+        assert len(body) == size
+        reply = inbox.post((body, headers))
+        assert reply.status == status
+    assert reply.json["detail"] == "The body is larger than 2048 bytes."
+    assert len(inbox.runs()) == 1
+
+
+@pytest.mark.parametrize("sent", ["told", "chunked"])
+def test_a_body_without_end_is_cut_off(inbox: Inbox, sent: str) -> None:
+    """B7: neither a length that is told nor one that is not makes the listener read on"""
+    inbox.endpoint("github", max_bytes=2_048)
+    length = b"Content-Length: 9000000000" if sent == "told" else b"Transfer-Encoding: chunked"
+    chunk = b"x" * 65_536 if sent == "told" else b"10000\r\n" + b"x" * 65_536 + b"\r\n"
+    said = _answer(inbox, b"POST /in/hook HTTP/1.1\r\nHost: x\r\n" + length + b"\r\n\r\n", *[chunk] * 1_000)
+    assert said[:12] in (b"HTTP/1.1 413", b"")  # a client that still writes may be reset before it reads
+    assert inbox.post(senders.github()).status == 202
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[f"X-{number}: {'a' * 100}" for number in range(700)], ["X-Hub-Signature-256: sha256=" + "a" * 70_000]],
+    ids=["many", "long"],
+)
+def test_the_headers_of_a_delivery_have_a_bound(inbox: Inbox, lines: list[str]) -> None:
+    """B7: 64 KB for all of them, whether they are many or long, before any is looked at"""
+    inbox.endpoint("github")
+    body, headers = senders.github()
+    named = [f"{name}: {value}" for name, value in headers.items() if name != "X-Hub-Signature-256"]
+    head = "\r\n".join(["POST /in/hook HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *named, *lines, "", ""])
+    assert _answer(inbox, head.encode() + body)[:12] == b"HTTP/1.1 431"
+    assert inbox.runs() == []
+
+
+def test_headers_below_the_bound_are_read(inbox: Inbox) -> None:
+    """B7: the control: many headers beside those of the sender harm nothing"""
+    inbox.endpoint("github")
+    body, headers = senders.github()
+    assert inbox.post((body, headers), **{f"X-{number}": "a" * 300 for number in range(90)}).status == 202
+
+
+def test_a_long_id_or_type_is_not_kept_as_it_is(inbox: Inbox) -> None:
+    """B7: of an id above 100 characters its digest is kept, of a type the beginning"""
+    inbox.endpoint("github")
+    body, headers = senders.github(key="k" * 20_000)
+    reply = inbox.post((body, headers), **{"X-GitHub-Event": "t" * 20_000})
+    assert reply.status == 202
+    (call,) = inbox.matins.calls.list()
+    assert (len(call.key), call.key[:7], call.type) == (71, "sha256:", "t" * 100)
+
+
+def test_a_multipart_form_is_refused_whatever_its_parts(inbox: Inbox) -> None:
+    """B7: no part of it is parsed: neither ten thousand fields nor a file"""
+    inbox.endpoint("github")
+    part = b'--cut\r\nContent-Disposition: form-data; name="f%d"\r\n\r\n1\r\n'
+    file = b'--cut\r\nContent-Disposition: form-data; name="f"; filename="../x"\r\n\r\n' + b"x" * 100_000 + b"\r\n"
+    for parts in (b"".join(part % number for number in range(10_000)), file):
+        body, headers = senders.github(parts + b"--cut--\r\n")
+        reply = inbox.post((body, {**headers, "Content-Type": "multipart/form-data; boundary=cut"}))
+        assert (reply.status, reply.json["detail"]) == (415, "The body must be JSON, or a form.")
+    assert inbox.runs() == []
+
+
+def test_the_payload_of_a_form_is_bounded_as_a_body_is(inbox: Inbox) -> None:
+    """B7: in its size and in its depth"""
+    inbox.endpoint("github", max_bytes=2_048)
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for payload, status in (("[" * 65 + "]" * 65, 400), ("[" * 64 + "]" * 64, 202), (f'"{"x" * 2_048}"', 413)):
+        body, headers = senders.github(urlencode({"payload": payload}).encode(), key=f"{status}")
+        assert inbox.post((body, {**headers, **form})).status == status
+    assert len(inbox.runs()) == 1
+
+
+def _answer(inbox: Inbox, *parts: bytes) -> bytes:
+    """What is answered until the listener hangs up."""
+    said = b""
+    with socket.create_connection(("127.0.0.1", inbox.port), timeout=90) as connection:
+        with suppress(ConnectionError):
+            for part in parts:
+                connection.sendall(part)
+        with suppress(ConnectionError):
+            while part := connection.recv(65_536):
+                said += part
+    return said
 
 
 @pytest.mark.parametrize(

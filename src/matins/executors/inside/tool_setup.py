@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _SETTINGS = "settings.json"
 _KEPT = ("tmp", "history")
 """Folders of a linked home that must be the user's own from the beginning: sessions are in them."""
+_COPIED = ("projects.json",)
+"""Files that the tool replaces while other parts of it resolve their path. Of a link that becomes a file meanwhile, it
+reads where the link leads, and dies of it. What it adds it finds again in the folders."""
 _MAX_BYTES = 1 << 20
 _TEXT = r'"(?:[^"\\]|\\.)*+"?'
 _COMMENT = re.compile(rf"({_TEXT})|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?", re.DOTALL)
@@ -65,6 +68,8 @@ def _write_home(given: dict[str, Any]) -> str | None:
     for folder in (target, *(os.path.join(source, name) for name in _KEPT)):
         os.makedirs(folder, exist_ok=True)
     _link_all(source, target)
+    for name in _COPIED:
+        _copy(os.path.join(source, name), os.path.join(target, name))
     _replace(os.path.join(target, _SETTINGS), merged)
     return home
 
@@ -82,9 +87,9 @@ def _merged(text: bytes, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _link_all(source: str, target: str) -> None:
-    """Link each entry of a folder in another one, except the settings, and locks: a link to one that was released would
-    be held forever. Folders that the tool made there stay."""
-    for name in {*os.listdir(source), *os.listdir(target)} - {_SETTINGS}:
+    """Link each entry of a folder in another one, except the settings, what is copied, and locks: a link to one that
+    was released would be held forever. Folders that the tool made there stay."""
+    for name in {*os.listdir(source), *os.listdir(target)} - {_SETTINGS, *_COPIED}:
         if name.endswith(".lock"):
             continue
         path, wanted = os.path.join(target, name), os.path.join(source, name)
@@ -95,6 +100,16 @@ def _link_all(source: str, target: str) -> None:
             new = _new_name(path)
             os.symlink(wanted, new)
             os.replace(new, path)
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a file, where there is one that can be read."""
+    try:
+        content = _read(source)
+    except (OSError, ValueError):
+        return
+    if content:
+        _replace(target, content)
 
 
 def _read(path: str) -> bytes:

@@ -11,6 +11,7 @@ from matins.api.results import Approval
 from matins.errors import InvalidInput, MatinsError
 from matins.surfaces.chat import drafts
 from matins.surfaces.chat.approval_cards import request_texts, title
+from matins.surfaces.chat.chat_commands import check_length
 from matins.surfaces.chat.dialogue import Place
 from matins.surfaces.chat.drafts import Draft
 from matins.surfaces.chat.messages import Code, Part, Text
@@ -50,6 +51,7 @@ def errors_of(fields: Mapping[str, str], clock: drafts.Clock) -> dict[str, str]:
         if not fields.get(field, "").strip():
             continue
         try:
+            check_length(fields[field])
             drafts.changed(Draft(), field, fields[field], clock)
         except MatinsError as error:
             found[field] = f"{error.message} {error.hint or ''}".strip()
