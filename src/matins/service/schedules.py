@@ -28,6 +28,7 @@ from matins.service.core import Core
 from matins.service.drafts import Draft, check_note
 from matins.service.edits import Edit, Moved, until_unmoved
 from matins.service.file.write_back import Deleted, Edited, FileWriter
+from matins.service.frequent_wakes import frequent_wakes
 from matins.service.proposals import Proposals
 from matins.service.run_results import run_result
 from matins.service.schedule_changes import ScheduleChanges
@@ -61,6 +62,7 @@ class Schedules:
         given = {"name": name, "when": when, "agent": agent, "context": context, **settings}
         addition = self.additions.prepare(principal, now, given, create_agent=create_agent, new_agent=new_agent)
         draft, made = addition.draft, addition.agents
+        problems = self.additions.notes(principal, addition, now)
         if replace and (there := self._named(draft)) is not None:
             edits = _differences(there.definition, draft.timetable.definition)
             return self.edit(principal, draft.name, agent=draft.agent, context=context, **edits)
@@ -71,6 +73,7 @@ class Schedules:
         with self.core.store.transaction(now) as transaction:
             notes = self.additions.create_agents(transaction, principal, made, now)
             notes += [*draft.timetable.trigger.notes, *idle_settings(draft.timetable.definition, settings)]
+            notes += problems
             named = addition.named(transaction)
             (schedule_id,) = self.changes.insert(transaction, principal, [named], now, notes=notes)
             result = schedule_result(transaction, self.core.schedule(transaction, schedule_id), notes)
@@ -117,7 +120,10 @@ class Schedules:
                 check_revision(before, if_rev)
                 self._revise(transaction, principal, before, edit, now)
                 after = core.schedule_for(transaction, principal, name, agent)
-                results[:] = [schedule_result(transaction, after, _edit_notes(before, after, settings))]
+                notes = _edit_notes(before, after, settings)
+                if edit is not None and "when" in edit.given:
+                    notes += self._wakes(transaction, after, now)
+                results[:] = [schedule_result(transaction, after, notes)]
 
             self.writer.change(principal, "schedule", key, now, in_store, Edited(settings), check)
 
@@ -210,6 +216,14 @@ class Schedules:
             result = schedule_result(transaction, self.core.schedule(transaction, schedule.id))
         self.core.notify()
         return result
+
+    def _wakes(self, transaction: Transaction, schedule: ScheduleRecord, now: int) -> builtins.list[str]:
+        timetable, agents = (
+            self.core.compiled(transaction, schedule).timetable,
+            self.core.catalog.policies(transaction).agents,
+        )
+        found = frequent_wakes(transaction, schedule.id, schedule.agent, timetable, agents, now)
+        return [] if found is None else [found.note]
 
     def _named(self, draft: Draft) -> ScheduleRecord | None:
         with self.core.store.reading() as transaction:
