@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
+
 from matins.api.results import FilePlace, Schedule
 from matins.engine.idle_settings import idle_settings, newly_idle
 from matins.engine.jobs import full_prompt
@@ -90,7 +92,8 @@ class Schedules:
 
     def get(self, principal: Principal, name: str, *, agent: str | None = None) -> Schedule:
         with self.core.store.reading() as transaction:
-            return schedule_result(transaction, self.core.find(transaction, name, agent))
+            schedule = self.core.find(transaction, name, agent)
+            return schedule_result(transaction, schedule, manual_runs=transaction.manual_runs(schedule.id))
 
     def upcoming(self, principal: Principal, *, limit: int = 20) -> builtins.list[Schedule]:
         with self.core.store.reading() as transaction:
@@ -250,9 +253,11 @@ def _edit_notes(before: ScheduleRecord, after: ScheduleRecord, given: Mapping[st
     return newly_idle(before.definition, after.definition, given)
 
 
-def schedule_result(transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = ()) -> Schedule:
+def schedule_result(
+    transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = (), *, manual_runs: int | None = None
+) -> Schedule:
     (result,) = schedule_results(transaction, [schedule], notes)
-    return result
+    return result if manual_runs is None else structs.replace(result, manual_runs=manual_runs)
 
 
 def schedule_results(
@@ -298,6 +303,7 @@ def _result(schedule: ScheduleRecord, last: RunRecord | None, file: FilePlace | 
         paused_at=to_datetime(schedule.paused_at),
         paused_until=to_datetime(schedule.paused_until),
         executions=schedule.executions,
+        manual_runs=None,
         max_executions=definition.max_executions,
         failures=schedule.failures,
         created_at=to_datetime(schedule.created_at),
