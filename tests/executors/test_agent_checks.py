@@ -50,7 +50,7 @@ def test_b4_nothing_is_wrong(runner: str) -> None:
         ({"runner": "shell", "command": ["no-such-tool"]}, '"no-such-tool" is not on PATH', "full path"),
         ({"runner": "shell"}, "A command needs a program", "backup.sh"),
         ({"runner": "demo", "workdir": "/no/such/place"}, "/no/such/place is not a folder", "mkdir -p /no/such/place"),
-        ({"runner": "demo", "environment": {"K": "env:NOT_SET_HERE"}}, "the environment has no NOT_SET_HERE", "export"),
+        ({"runner": "demo", "environment": {"K": "env:NOT_SET_HERE"}}, "the environment has no NOT_SET_HERE", "Put "),
         ({"runner": "demo", "environment": {"K": "file:/no/key"}}, "/no/key cannot be read", "Check the path"),
         ({"runner": "demo", "url": "http://169.254.169.254/v1"}, "metadata", ""),
         ({"runner": "demo", "url": "gopher://example.org"}, "gopher", ""),

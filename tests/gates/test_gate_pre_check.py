@@ -114,7 +114,7 @@ def test_one_that_vanished_says_no(bench: Sandbox, note: Path) -> None:
     note.unlink()
     bench.run_until(at("09:00"))
     assert lines(bench) == ["09:00 skipped pre_check"]
-    assert "the command could not be started: No such file" in evidence(bench)["message"]
+    assert "cannot be used: No such file or directory" in evidence(bench)["message"]
 
 
 def test_a_command_that_cannot_run_is_refused(bench: Sandbox) -> None:

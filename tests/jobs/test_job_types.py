@@ -332,5 +332,5 @@ def test_v11_an_agent_that_is_gone_skips_the_run(tmp_path: Path, caplog: pytest.
         with m:
             run = m.runs.wait(m.run("s").id, timeout=60)
         assert (run.state, run.reason) == ("skipped", "no_agent")
-        assert "there is no agent scout" in m.why("s").summary
+        assert 'there is no agent "scout"' in m.why("s").summary
     assert 'There is no agent "scout".' in caplog.text

@@ -147,7 +147,9 @@ def test_agents_that_could_not_be_woken(bench: Sandbox, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", "/nowhere")
     bench.agents.set("scout", runner="claude", environment={"KEY": "env:NO_SUCH_KEY"})
     found = {finding.sentence: finding for finding in about(bench, "agent scout")}
-    assert found["KEY refers to env:NO_SUCH_KEY, but the environment has no NO_SUCH_KEY."].fix == "export NO_SUCH_KEY=…"
+    assert found["KEY refers to env:NO_SUCH_KEY, but the environment has no NO_SUCH_KEY."].fix == (
+        "Put NO_SUCH_KEY into the environment of the daemon, and start it again."
+    )
     assert any("claude" in sentence and "PATH" in sentence for sentence in found)
     assert not any(finding.ok for finding in found.values())
 

@@ -108,7 +108,7 @@ def test_a_reference_to_no_token_is_refused_before_anything_is_sent(
     monkeypatch.delenv("GITHUB_TOKEN") if value is None else monkeypatch.setenv("GITHUB_TOKEN", value)
     refused = _refused(github, InvalidInput)
     assert refused.message == "token refers to env:GITHUB_TOKEN, which has no token."
-    assert refused.hint == "export GITHUB_TOKEN=…"
+    assert refused.hint == "Put GITHUB_TOKEN into the environment of the daemon, and start it again."
     assert github.requests == []
 
 

@@ -330,7 +330,7 @@ CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "denied": lambda context: _approval(context, "was denied"),
     "paused": lambda context: "the schedule is paused. The run continues when the schedule is resumed",
     "missed": _missed,
-    "no_agent": lambda context: f"there is no agent {context['agent']}",
+    "no_agent": lambda context: f'there is no agent "{context["agent"]}"',
     "missing_job": lambda context: f'no running engine {context.tense.had} the job "{context["job"]}"',
     "no_work": _no_work,
     "failed": _failed,

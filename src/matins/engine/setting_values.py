@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, cast
-
-import orjson
 
 from matins.engine.calls import parse_on
 from matins.engine.money import parse_money, parse_tokens
@@ -17,6 +14,7 @@ from matins.engine.sizes import format_size, parse_size
 from matins.engine.targets import parse_target
 from matins.engine.validation import (
     check_choice,
+    check_json,
     check_name,
     check_number,
     check_strings,
@@ -264,13 +262,7 @@ def _options(declared: Declared, value: Any, context: ParseContext) -> dict[str,
 
 
 def _json(declared: Declared, value: Any, context: ParseContext) -> Any:
-    try:
-        text = orjson.dumps(value)
-        if b"null" in text:  # orjson writes null for NaN too
-            json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise invalid(declared.name, value, f"a JSON value ({error})") from None
-    size = len(text)
+    size = len(check_json(declared.name, value))
     if size > MAX_PAYLOAD_BYTES:
         allowed = f"at most {MAX_PAYLOAD_BYTES} bytes as JSON"
         message = f'"{declared.name}" must be {allowed}, not {size}.'

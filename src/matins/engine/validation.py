@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import reprlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from types import NoneType
 from typing import Any, TypeGuard, cast
+from uuid import UUID
+
+import orjson
 
 from matins.errors import Example, InvalidInput
 from matins.model.hidden_characters import has_hidden
@@ -17,6 +24,55 @@ UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """A NUL, or half of a UTF-16 pair: no database stores them."""
 _MAX_SHOWN = 10**15
 _MAX_ITEMS = 3
+
+
+def check_json(field: str, value: Any) -> bytes:
+    """The value as JSON. Raises InvalidInput for one that would come back as something else: a datetime as text, a
+    tuple as a list."""
+    try:
+        text = orjson.dumps(value)
+        same = orjson.loads(text) == value
+        problem = None if same else ValueError("it would come back as something else")
+    except (TypeError, ValueError, RecursionError) as error:
+        text, problem = b"", error
+    if problem is None:
+        return text
+    found = next(_not_json(value, field), None)
+    if found is None:
+        raise invalid(field, value, f"a JSON value ({problem})")
+    what, other = found
+    kind = cast("type[object]", type(other))
+    hint = _AS_JSON.get(kind, "Use text, numbers, true, false, null, lists, and mappings with text as keys.")
+    message = f'"{field}" contains {what}, which JSON does not have.'
+    raise InvalidInput(message, value=reprlib.repr(other), field=field, hint=hint)
+
+
+_AS_JSON: dict[type, str] = {
+    tuple: "Use a list.",
+    set: "Use a list.",
+    frozenset: "Use a list.",
+    datetime: "Use text: value.isoformat().",
+    date: "Use text: value.isoformat().",
+    UUID: "Use text: str(value).",
+    Decimal: "Use text: str(value).",
+}
+
+
+def _not_json(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """The parts that JSON does not have, each with what and where it is."""
+    if type(value) is dict:
+        for key, item in cast("dict[Any, Any]", value).items():
+            if isinstance(key, str):
+                yield from _not_json(item, f"{path}.{key}")
+            else:
+                yield f"the key {reprlib.repr(key)} in {path}", key
+    elif type(value) is list:
+        for number, item in enumerate(cast("list[Any]", value)):
+            yield from _not_json(item, f"{path}[{number}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{value} at {path}", value
+    elif not isinstance(value, (str, int, float, NoneType)):
+        yield f"a value of type {type(value).__name__} at {path}", value
 
 
 def check_names_known(owner: str, names: Iterable[str], known: Collection[str]) -> None:

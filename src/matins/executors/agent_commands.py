@@ -59,7 +59,13 @@ class CommandsOfRun:
         self._policies = policies
 
     def run(
-        self, command: CommandLine, *, context: Mapping[str, Any], variables: Mapping[str, str], limit_ms: int
+        self,
+        command: CommandLine,
+        *,
+        context: Mapping[str, Any],
+        variables: Mapping[str, str],
+        limit_ms: int,
+        find_first: bool = False,
     ) -> CommandResult:
         """Run it behind the walls of the agent, as its account; outside, if it is the owner's own or the agent is not
         isolated."""
@@ -74,7 +80,7 @@ class CommandsOfRun:
             )
         return self._commands.run(
             command, context=context, variables={**variables, **view.variables}, workdir=self._workdir,
-            limit_ms=limit_ms, layout=view.layout, account=view.account,
+            limit_ms=limit_ms, layout=view.layout, account=view.account, find_first=find_first,
         )  # fmt: skip
 
     def _is_owners(self, command: CommandLine) -> bool:

@@ -20,6 +20,11 @@ class Tool(NamedTuple):
     keys: tuple[str, ...]
 
 
+def is_paid(runner: AnyRunner | None) -> bool:
+    """Whether calls of the runner's tool or endpoint cost money or tokens."""
+    return needs_of(runner) is not None or bool(getattr(runner, "reports", ()))
+
+
 def needs_of(runner: AnyRunner | None) -> Needs | None:
     """What the tool of a runner needs; None for a runner without a tool."""
     return getattr(runner, "needs", None)

@@ -16,7 +16,7 @@ from matins.executors.conclusions import conclude, not_started, usage_by
 from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
 from matins.executors.fitness import Fitness
 from matins.executors.isolation import Isolation, Places
-from matins.executors.preparation import NoFolder, Preparation, Prepared, has_program
+from matins.executors.preparation import Preparation, Prepared
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.recovery import machine_error
 from matins.executors.processes.shared import SharedSupervisor
@@ -24,6 +24,7 @@ from matins.executors.registry import JobRegistry
 from matins.executors.reports import unreadable, with_report
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, RunnerResult
 from matins.executors.spending_watch import SpendingWatch
+from matins.executors.start_checks import NoFolder, has_program
 from matins.executors.stored_output import read_result
 from matins.executors.work_items import ItemChanged
 from matins.model.run import Outcome

@@ -148,7 +148,8 @@ class CheckExecutor:
         """The work item of the run, with which a person is asked. After a crash, the same run gets it again."""
         started, workdir, now = self._clock.boot_ms(), self._workdir or ".", self._clock.now_ms()
         try:
-            source = source_of(check.compiled, check.policies, self._jobs, workdir, now)
+            compiled = check.compiled
+            source = source_of(compiled.definition, compiled.agent, check.policies, self._jobs, workdir, now)
             if claim.former is not None and (source is None or source.name != claim.former):
                 give_back(named_source(claim.former, check.policies, workdir), claim.run_key, now)
             item = None if source is None else source.claim(claim.run_key, now)
@@ -173,6 +174,7 @@ class CheckExecutor:
             context=check.context,
             variables=_variables(command, check),
             limit_ms=command.timeout_ms,
+            find_first=True,
         )
         reply = hook_reply(result)
         verdict = "skip" if reply.cancelled else "pass"

@@ -31,16 +31,32 @@ def check_command(command: object, field: str, *, workdir: str | None = None) ->
     """The command: a string for the shell, or a program and its arguments. Relative paths start at `workdir`."""
     if isinstance(command, str):
         _checked_texts((command,), field)
-        program = _PLAIN_PROGRAM.match(command)
-        if program is not None and program[1] not in _SHELL_BUILTINS.split():
-            _check_program(program[1], field, workdir)
+        _check_field_program(command, field, workdir)
         _check_syntax(command, field)
         return command
     if not isinstance(command, (list, tuple)) or not command:
         raise invalid(field, cast("object", command), _ALLOWED, hint=_example(field))
     argv = _checked_texts(tuple(cast("Sequence[object]", command)), field)
-    _check_program(argv[0], field, workdir)
+    _check_field_program(argv, field, workdir)
     return argv
+
+
+def check_program(command: str | Sequence[str], workdir: str | None) -> None:
+    """Raise InvalidInput if the program of a command is not there. Of a line for the shell, only a plain first word is
+    looked for."""
+    if not isinstance(command, str):
+        _check_program(command[0], workdir)
+        return
+    program = _PLAIN_PROGRAM.match(command)
+    if program is not None and program[1] not in _SHELL_BUILTINS.split():
+        _check_program(program[1], workdir)
+
+
+def _check_field_program(command: str | Sequence[str], field: str, workdir: str | None) -> None:
+    try:
+        check_program(command, workdir)
+    except InvalidInput as error:
+        raise _invalid(field, error.value, error.message, hint=error.hint or "") from None
 
 
 def _checked_texts(texts: tuple[object, ...], field: str) -> tuple[str, ...]:
@@ -63,22 +79,25 @@ def from_home(path: str) -> str:
     return os.path.expanduser(path)  # noqa: PTH111 - Path drops the ./ and raises for an unknown user
 
 
-def _check_program(program: str, field: str, workdir: str | None) -> None:
+def _check_program(program: str, workdir: str | None) -> None:
     if "/" not in program:
         if shutil.which(program) is None:
             hint = "Give the full path, or put its folder on PATH."
-            raise _invalid(field, program, f'"{program}" is not on PATH.', hint=hint)
+            raise InvalidInput(f'"{program}" is not on PATH.', value=program, field="command", hint=hint)
         return
     path = Path(from_home(workdir or ""), from_home(program))
     try:
         mode = path.stat().st_mode
     except OSError as error:
         hint = "Give the full path of a program that exists."
-        raise _invalid(field, program, f"{path} cannot be used: {error.strerror}.", hint=hint) from None
+        message = f"{path} cannot be used: {error.strerror}."
+        raise InvalidInput(message, value=program, field="command", hint=hint) from None
     if stat.S_ISDIR(mode):
-        raise _invalid(field, program, f"{path} is a folder.", hint="Give the path of a program in it.")
+        hint = "Give the path of a program in it."
+        raise InvalidInput(f"{path} is a folder.", value=program, field="command", hint=hint)
     if not os.access(path, os.X_OK):
-        raise _invalid(field, program, f"{path} may not be executed.", hint=f"chmod +x {shlex.quote(str(path))}")
+        hint = f"chmod +x {shlex.quote(str(path))}"
+        raise InvalidInput(f"{path} may not be executed.", value=program, field="command", hint=hint)
 
 
 def _check_syntax(text: str, field: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.errors import MatinsError
-from matins.executors.command_checks import from_home
+from matins.executors.command_checks import check_program, from_home
 from matins.executors.processes import output as stored
 from matins.executors.processes.launch import Account, EndedBy, Launch, Limits, ProcessOutcome
 from matins.executors.processes.supervisor import Supervisor
@@ -66,8 +66,10 @@ class Commands:
         memory_bytes: int | None = None,
         layout: Layout | None = None,
         account: Account | None = None,
+        find_first: bool = False,
     ) -> CommandResult:
-        """Run a command: a string by the shell, a list without. The context goes only into environment and stdin."""
+        """Run a command: a string by the shell, a list without. The context goes only into environment and stdin.
+        `find_first`: look for its program as it was looked for when the command was set."""
         started, name = _boot_ms(), f"command-{secrets.token_hex(8)}"
         launch = Launch(
             0,
@@ -86,6 +88,8 @@ class Commands:
         supervisor = self._supervisor()
         self._running.add(name)
         try:
+            if find_first:
+                check_program(command, workdir)
             outcome = _outcome(supervisor, launch)
             return _result(outcome, limit_ms, _boot_ms() - started)
         except (MatinsError, OSError) as error:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, RateLimited
 from matins.executors.agent_tools import needs_of
-from matins.executors.preparation import NoAgent, Prepared
+from matins.executors.preparation import Prepared
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.run_files import RunFiles
 from matins.executors.registry import NoService
@@ -18,6 +18,7 @@ from matins.executors.runners.error_lines import with_stderr_reason
 from matins.executors.runners.needs import Needs
 from matins.executors.runners.protocol import RunnerResult
 from matins.executors.runners.tool_sessions import session_gone
+from matins.executors.start_checks import NoAgent
 from matins.executors.stored_output import stderr_tail
 from matins.executors.work_items import NoWork
 from matins.model.agent import Agent

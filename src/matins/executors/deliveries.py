@@ -110,7 +110,7 @@ class Hooks:
 
     def _give_back(self, item: UnusedItem, policies: Policies) -> None:
         now, workdir = self._clock.now_ms(), self._workdir or "."
-        source = source_of(item.compiled, policies, self._jobs, workdir, now)
+        source = source_of(item.compiled.definition, item.compiled.agent, policies, self._jobs, workdir, now)
         if source is None or source.name != item.source:
             if item.source not in policies.work_sources:
                 return  # it was deleted, and its items with it
@@ -137,6 +137,7 @@ class Hooks:
                 context=_context(delivery, delivery.run),
                 variables=_variables(delivery, delivery.run),
                 limit_ms=limit_ms,
+                find_first=True,
             )
             ran.append(HookResult(kind, _failure(result), result.duration_ms, result.exit_code, printed(result)))
         return DeliveryResult(hooks=tuple(ran))

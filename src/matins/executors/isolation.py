@@ -65,12 +65,8 @@ class Isolation:
 
     def layout(self, agent: Agent, workdir: str, own: str) -> Layout | None:
         """The layout of a run; None when it is not isolated. `own` is the agent's own folder, always in view."""
-        check_account(agent)
-        refusal = self.refusal(agent)
-        if refusal is not None:
-            if agent.isolation == "required":
-                hint = fix_of(self.probe())
-                raise InvalidInput(f"It cannot be isolated: {refusal}.", field="isolation", hint=hint)
+        self.check(agent)
+        if self.refusal(agent) is not None:
             return None
         if self._hidden is None:
             self._hidden = tuple(hidden_folders(self._places))
@@ -83,16 +79,20 @@ class Isolation:
         frozen = frozen_folders(account)
         return Layout(hidden, kept, tuple(frozen), tuple(self._pinned([*hidden, *frozen], account)))
 
+    def check(self, agent: Agent) -> None:
+        """Raise InvalidInput for an agent that would be root, or that is not isolated although it must be."""
+        check_account(agent)
+        refusal = self.refusal(agent)
+        if refusal is not None and agent.isolation == "required":
+            hint = fix_of(self.probe(), agent)
+            raise InvalidInput(f"It cannot be isolated: {refusal}.", field="isolation", hint=hint)
+
     def _pinned(self, mounted: list[str], account: Account | None) -> list[str]:
         """Also on the ways by which the next engine finds what is hidden and frozen: they may lead through links."""
         places = self._places
         own = [places.home, places.runs, None if places.store is None else places.store.parent]
         ways = [str(path.absolute()) for path in own if path is not None]
         return pinned_steps([*mounted, *ways, *engine_paths()], mounted, account)
-
-    def needs_account(self, agent: Agent) -> bool:
-        """Whether the agent does not run before it has an account, because Matins is root."""
-        return needs_account(agent)
 
     def out_of_reach(self) -> tuple[str, ...]:
         """The folders that isolated agents cannot write, as they are now: some are made with the first run."""
@@ -162,9 +162,14 @@ def check_account(agent: Agent, ways: str | None = None) -> None:
     """Raise InvalidInput for an agent that would be root, unless the owner turned isolation off. `ways` says what to do
     about it."""
     if needs_account(agent):
-        edit = f"useradd -m robin && matins agents edit {shlex.quote(agent.name)} --user robin"
-        hint = f"{ways or edit}; or run Matins as an ordinary user{'' if ways else '; or set isolation: none'}."
+        more = "" if ways else "; or set isolation: none"
+        hint = f"{ways or new_account(agent)}; or run Matins as an ordinary user{more}."
         raise InvalidInput(ROOT, value=agent.user, field="user", hint=hint)
+
+
+def new_account(agent: Agent) -> str:
+    """The commands that give the agent an account."""
+    return f"useradd -m robin && matins agents edit {shlex.quote(agent.name)} --user robin"
 
 
 def needs_account(agent: Agent) -> bool:
@@ -399,12 +404,13 @@ def _same_folder(path: str, other: str) -> bool:
 # -- what to do about it
 
 
-def fix_of(probe: Probe) -> str:
-    """What makes isolation possible, by the step that the kernel refuses."""
+def fix_of(probe: Probe, agent: Agent | None = None) -> str:
+    """What makes isolation possible: for an agent that would be root, an account; otherwise by the step that the kernel
+    refuses."""
     if sys.platform != "linux":
         return "Run Matins on Linux for isolation, or agents in an account of their own."
-    if os.getuid() == 0:
-        return "Give the agent an account of its own: matins agents edit NAME --user ACCOUNT."
+    if agent is not None and is_root(agent):
+        return new_account(agent)
     if _sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
         return "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
     if _sysctl("user/max_user_namespaces") == "0":

@@ -127,7 +127,7 @@ class Pings:
         if compiled.definition.ping_style == "plain" and what != "success":
             return DeliveryResult()
         url = ping_url(compiled.definition.ping, what, self._store.store_id, run.id, compiled.definition.ping_style)
-        body = b"" if what == "start" else self._body(delivery, run.id)
+        body = self._body(delivery, run.id) if what == "fail" else b""  # what an agent answers stays here
         return self._call(url, body, last=delivery.attempts + 1 >= MAX_PING_ATTEMPTS)
 
     def _body(self, delivery: EventDelivery, run_id: int) -> bytes:

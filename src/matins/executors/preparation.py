@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import sys
 import uuid
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from matins.executors.commands import Commands
 from matins.executors.isolation import Isolation, account_of, account_variables
 from matins.executors.processes.launch import Launch, Limits
 from matins.executors.processes.walls import Layout
-from matins.executors.registry import JobRegistry, NoService
+from matins.executors.registry import JobRegistry
 from matins.executors.run_environment import Address, run_variables, with_own_program
 from matins.executors.runners.outcomes import EventReader
 from matins.executors.runners.protocol import (
@@ -36,6 +35,16 @@ from matins.executors.runners.protocol import (
 from matins.executors.runners.tool_sessions import check_session
 from matins.executors.secrets import Environment, environment_of
 from matins.executors.session_meter import SessionMeter, session_meter
+from matins.executors.start_checks import (
+    agent_call,
+    check_errand,
+    check_isolation,
+    check_services,
+    check_workdir,
+    find_program,
+    known_agent,
+    known_runner,
+)
 from matins.executors.tool_settings import setup_command, setup_variables
 from matins.executors.work_items import HeldWorkItem, ItemChanged, NoWork, claim_item, find_held, source_of
 from matins.model.agent import Agent
@@ -55,10 +64,6 @@ _SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
 _ASK_MS = 60_000
 """How long a tool may take to tell its options."""
 _KEEPS_NO_SESSION = Command((), b"")
-
-
-class NoAgent(InvalidInput):
-    """The agent of the run does not exist."""
 
 
 class Prepared(NamedTuple):
@@ -120,8 +125,7 @@ class Preparation:
 
     def prepare(self, attempt: Attempt, context: RunContext) -> Prepared:
         agent, runner = self._agent_and_runner(attempt, context)
-        if (missing := self._jobs.unavailable(self._job(attempt))) is not None:
-            raise NoService(missing, field="job")
+        check_services(self._job(attempt), self._jobs)
         held_item = self._claim_item(attempt, context)
         try:
             return self._build(attempt, context, agent, runner, held_item)
@@ -146,18 +150,8 @@ class Preparation:
         return Prepared(attempt, runner, context, call, limits, held_item, command, meter=meter, errand=errand)
 
     def _agent_and_runner(self, attempt: Attempt, context: RunContext) -> tuple[Agent, AnyRunner]:
-        agent = context.agent
-        if agent is None:
-            raise NoAgent(
-                f'There is no agent "{attempt.compiled.agent}".',
-                field="agent",
-                hint="Create it: matins agents set. Or name another.",
-            )
-        runner = self._runners.get(agent.runner)
-        if runner is None:
-            known = ", ".join(sorted(self._runners))
-            raise InvalidInput(f'There is no runner "{agent.runner}".', field="runner", hint=f"Known: {known}.")
-        return agent, runner
+        agent = known_agent(context.agent, attempt.compiled.agent)
+        return agent, known_runner(agent, self._runners)
 
     def _build(
         self, attempt: Attempt, context: RunContext, agent: Agent, runner: AnyRunner, held_item: HeldWorkItem | None
@@ -248,9 +242,8 @@ class Preparation:
 
     def _layout(self, agent: Agent, folder: str) -> Layout | None:
         """What the run does not see; None when it is not isolated."""
-        layout = self._isolation.layout(agent, folder, str(Path(self._workdir, own_folder(agent.name))))
-        self._isolation.check_workdir(agent, folder, isolated=layout is not None)
-        return layout
+        check_isolation(self._isolation, agent, folder)
+        return self._isolation.layout(agent, folder, str(Path(self._workdir, own_folder(agent.name))))
 
     def _claim_item(self, attempt: Attempt, context: RunContext) -> HeldWorkItem | None:
         source = self._source(attempt, context)
@@ -280,12 +273,10 @@ class Preparation:
         return job.errand(inputs, ErrandPlace(attempt.key, agent.name, folder, own, attempt.started_at))
 
     def _brief(self, errand: Errand | None, agent: Agent, runner: AnyRunner) -> Brief:
+        check_errand(errand, agent, runner)
         brief = Brief() if errand is None else errand.begin()
         if brief is None:
             raise NoWork
-        if brief.command and isinstance(runner, EndpointRunner):
-            message = f"The job needs an agent that works in a folder, and {runner.name} does not."
-            raise InvalidInput(message, value=agent.name, field="agent", hint="Name an agent of another runner.")
         if errand is not None and errand.folder is not None:
             self._make_own_folder(agent)
         return brief
@@ -297,7 +288,10 @@ class Preparation:
         return self._jobs.get(attempt.compiled.definition.job)
 
     def _source(self, attempt: Attempt, context: RunContext) -> WorkSource | None:
-        return source_of(attempt.compiled, context.policies, self._jobs, self._workdir, attempt.started_at)
+        compiled = attempt.compiled
+        return source_of(
+            compiled.definition, compiled.agent, context.policies, self._jobs, self._workdir, attempt.started_at
+        )
 
     def _call(
         self, attempt: Attempt, agent: Agent, context: RunContext, runner: AnyRunner, held_item: HeldWorkItem | None
@@ -306,22 +300,17 @@ class Preparation:
         session = context.assignment.thread.session if context.assignment else None
         cap = min((cost for cost in (definition.max_cost, agent.max_cost) if cost is not None), default=None)
         fire = prompt_context(attempt, context.previous_state, context.steps)._replace(call=context.call)
-        return Call(
-            prompt=build_prompt(
-                full_prompt(definition),
-                fire._replace(work=held_item.item if held_item else None),
-                prefix=definition.prompt_prefix,
-            ),
-            workdir=folder_of(agent, self._workdir),
-            model=agent.model,
+        prompt = build_prompt(
+            full_prompt(definition),
+            fire._replace(work=held_item.item if held_item else None),
+            prefix=definition.prompt_prefix,
+        )
+        folder, hosts = folder_of(agent, self._workdir), context.policies.allowed_hosts
+        return replace(
+            agent_call(agent, prompt, folder, hosts),
             session=session,
             new_session=_new_session(attempt) if runner.chooses_session and session is None else None,
-            permission_mode=agent.permission_mode,
-            allowed_tools=agent.tools,
-            max_turns=agent.max_turns,
             max_cost_usd=None if cap is None else cap / 1_000_000,
-            extra_args=agent.command + agent.arguments,
-            options=agent.options,
             run_info=RunInfo(
                 attempt.run_id,
                 compiled.schedule_id,
@@ -330,9 +319,7 @@ class Preparation:
                 attempt.number,
                 attempt.key,
             ),
-            url=agent.url,
             owner=_owner(agent),
-            allowed_hosts=context.policies.allowed_hosts,
             earlier=self._earlier(attempt, context) if isinstance(runner, EndpointRunner) else (),
         )
 
@@ -394,25 +381,3 @@ def _limits(attempt: Attempt, agent: Agent) -> Limits:
 
 def _new_session(attempt: Attempt) -> str:
     return str(uuid.uuid5(_SESSIONS, f"{attempt.run_id}-{attempt.epoch}"))
-
-
-class NoFolder(InvalidInput):
-    """The folder of an agent is missing on this machine."""
-
-
-def check_workdir(folder: str) -> None:
-    if not Path(folder).is_dir():
-        raise NoFolder(f"{folder} is not a folder.", value=folder, field="workdir", hint=f"mkdir -p {folder}")
-
-
-def has_program(runner: AnyRunner) -> bool:
-    """Whether the runner's program is on PATH, or it needs none."""
-    return isinstance(runner, EndpointRunner) or not runner.program or shutil.which(runner.program) is not None
-
-
-def find_program(program: str, path: str | None) -> str:
-    found = shutil.which(program, path=path)
-    if found is None:
-        hint = "Install it, or give its full path."
-        raise InvalidInput(f'"{program}" is not on PATH.', value=program, field="runner", hint=hint)
-    return found

@@ -18,7 +18,6 @@ from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import storable_reason
 from matins.executors.job_context import JobContext, NotBegun
 from matins.executors.job_loop import GONE, JobLoop
-from matins.executors.preparation import folder_of
 from matins.executors.registry import JobRegistry
 from matins.executors.usage_meter import UsageMeter
 from matins.executors.work_items import NoWork
@@ -26,6 +25,7 @@ from matins.model.rows import from_tuple
 from matins.model.run import DONE, Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.ports import Clock
+from matins.runtime.agent_folders import folder_of
 from matins.runtime.attempt import MAX_LEAD_MS, Attempt, AttemptEnd, Mark
 from matins.runtime.clock import seconds_left
 from matins.runtime.run_context import ContextLoader

@@ -50,7 +50,12 @@ def resolve(text: str, name: str, source: Mapping[str, str] = os.environ) -> str
     if text.startswith("env:"):
         variable = text.removeprefix("env:")
         if variable not in source:
-            raise _unresolved(name, text, f"the environment has no {variable}", f"export {variable}=…")
+            raise _unresolved(
+                name,
+                text,
+                f"the environment has no {variable}",
+                f"Put {variable} into the environment of the daemon, and start it again.",
+            )
         return source[variable]
     if text.startswith("file:"):
         return _content(text, name)

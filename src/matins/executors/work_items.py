@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from typing import NamedTuple
 
 from matins.engine.jobs import parse_inputs
@@ -12,9 +13,9 @@ from matins.engine.setting_values import ParseContext
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.registry import JobRegistry
 from matins.model.run import Outcome
+from matins.model.schedule import ScheduleDefinition
 from matins.ports import Clock
 from matins.runtime.agent_folders import folder_of
-from matins.runtime.catalog import CompiledSchedule
 from matins.work.sources import WorkSource, open_source
 
 log = logging.getLogger("matins")
@@ -61,14 +62,13 @@ class HeldWorkItem(NamedTuple):
 
 
 def source_of(
-    compiled: CompiledSchedule, policies: Policies, jobs: JobRegistry, workdir: str, now: int
+    definition: ScheduleDefinition, agent: str, policies: Policies, jobs: JobRegistry, workdir: str, now: int
 ) -> WorkSource | None:
-    """The work source of a schedule: the one that it names, or that of its job; None without one."""
-    definition = compiled.definition
+    """The work source of a schedule or a step: the one that it names, or that of its job; None without one."""
     name, job = definition.work_source, jobs.get(definition.job)
     if name is None and job is not None and job.work_source is not None:
-        agent = policies.agents.get(compiled.agent)
-        folder = workdir if agent is None else folder_of(agent, workdir)
+        known = policies.agents.get(agent)
+        folder = workdir if known is None else folder_of(known, workdir)
         return open_source(job.work_source(parse_inputs(job, definition.payload, ParseContext(now))), folder)
     if name is None:
         return None
@@ -78,7 +78,7 @@ def source_of(
 def named_source(name: str, policies: Policies, workdir: str) -> WorkSource:
     found = policies.work_sources.get(name)
     if found is None:
-        hint = "Create it: matins work-sources set. Or name another."
+        hint = f"matins work-sources set {shlex.quote(name)} --kind tasks"
         raise InvalidInput(f'There is no work source "{name}".', value=name, field="work_source", hint=hint)
     return open_source(found, workdir)
 

@@ -27,6 +27,11 @@ def run(context: JobContext) -> dict[str, int]:
         return {kind: write_index(memory, kind) for kind in KINDS if kind in kinds}
 
 
+def check(inputs: MemoryIndexRegen, workdir: str) -> None:
+    with open_memory(workdir, inputs.folder):
+        pass
+
+
 def write_index(memory: UntrustedFolder, kind: str) -> int:
     """Write the index of a folder: every note below it, with its title. Returns the number of notes."""
     notes = sorted(entry.name for entry in memory.walk(kind) if is_note(entry.name))
@@ -60,5 +65,6 @@ JOB = JobType(
     "Write the index files of experiments, knowledge and patterns again.",
     MemoryIndexRegen,
     run,
+    check=check,
     destructive=False,
 )

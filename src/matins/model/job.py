@@ -66,6 +66,8 @@ class JobType:
     """Called with the inputs: the definition of a source whose items the agent's runs claim."""
     errand: Callable[[Any, ErrandPlace], Errand] | None = None
     """Called with the inputs, for a job that does more than its prompt says."""
+    check: Callable[[Any, str], None] | None = None
+    """Called with the inputs and the folder in which runs work. Raises InvalidInput where they would fail."""
     destructive: bool = True
     """Whether runs need approval under `owner_approve`."""
     owner_only: bool = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
@@ -43,5 +45,21 @@ def make_own_folder(agent: str, workdir: str, owner: int | None) -> None:
         with open_folder(workdir) as folder:
             folder.make_folder(name, owner)
     except OSError as error:
-        message, hint = f"{path} cannot be created: {error.strerror}.", "Name another folder: workdir."
-        raise InvalidInput(message, value=str(path), field="workdir", hint=hint) from error
+        raise _not_created(path, error.strerror) from error
+
+
+def check_own_folder(agent: str, workdir: str) -> None:
+    """Raise InvalidInput if the folder that belongs to the agent alone is missing and cannot be created."""
+    path = Path(workdir, own_folder(agent))
+    above = path.parent if os.path.lexists(path.parent) else Path(workdir)
+    if not above.exists():
+        raise _not_created(path, os.strerror(errno.ENOENT))
+    if not above.is_dir():
+        raise _not_created(path, os.strerror(errno.ENOTDIR))
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise _not_created(path, os.strerror(errno.EACCES))
+
+
+def _not_created(path: Path, reason: str | None) -> InvalidInput:
+    hint = "Name another folder: workdir."
+    return InvalidInput(f"{path} cannot be created: {reason}.", value=str(path), field="workdir", hint=hint)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from matins.executors.registry import runners
+from matins.executors.schedule_checks import Surroundings, job_problems
 from matins.model.access import Principal
 from matins.model.agent import Agent
 from matins.ports import ScheduleRows, Transaction
 from matins.service.drafts import Draft, free_name, name_from_text, subject_of
+from matins.service.frequent_wakes import frequent_wakes
 from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
 
@@ -44,6 +48,22 @@ class Additions:
         made = self.agents.prepare(principal, given["agent"], given, new_agent) if create_agent else []
         (draft,) = self.proposals.drafts(principal, [given], now, [one.name for one in made])
         return Addition(draft, made, subject)
+
+    def notes(self, principal: Principal, addition: Addition, now: int) -> list[str]:
+        """What would make its runs fail as things are, and wakes that cost much. An agent is told nothing of folders of
+        this machine."""
+        core, draft = self.proposals.core, addition.draft
+        with core.store.reading() as transaction:
+            policies = core.catalog.policies(transaction)
+            agents = {**policies.agents, **{one.name: one for one in addition.agents}}
+            wakes = frequent_wakes(transaction, 0, draft.agent, draft.timetable, agents, now)
+        notes = [] if wakes is None else [wakes.note]
+        if principal.role == "agent":
+            return notes
+        workdir = core.workdir or str(Path.cwd())
+        here = Surroundings(replace(policies, agents=agents), runners(), core.jobs.registry, workdir, now)
+        found = job_problems(draft.timetable.definition, draft.agent, here)
+        return notes + [f"{error.message} {error.hint or ''}".strip() for error in found]
 
     def create_agents(
         self, transaction: Transaction, principal: Principal, agents: Iterable[Agent], now: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -9,6 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
@@ -16,28 +18,33 @@ from matins.api.results import Finding
 from matins.engine.notices import recipients
 from matins.engine.notify_addresses import KIND as ALGORAND
 from matins.engine.notify_addresses import NO_ADDRESS, NOTIFY_ADDRESS, address_in, fix_for, is_address, nothing_sent
+from matins.engine.planning import Timetable
 from matins.engine.policies import Policies
 from matins.engine.reasons import changed_text, rfc3339
 from matins.engine.when.durations import DAY_MS
-from matins.errors import InvalidFile, MatinsError, StoreCorrupt
-from matins.executors.agent_checks import agent_doubts, agent_problems
-from matins.executors.isolation import NOT_ISOLATED, ROOT, Isolation, fix_of
+from matins.engine.when.triggers import compile_trigger
+from matins.errors import Example, InvalidFile, MatinsError, StoreCorrupt
+from matins.executors.agent_checks import agent_doubts, agent_problems, raised_by
+from matins.executors.command_checks import check_program
+from matins.executors.isolation import NOT_ISOLATED, Isolation, fix_of
 from matins.executors.processes.namespaces import SIGNAL_VERSION
 from matins.executors.registry import runners
+from matins.executors.schedule_checks import Surroundings, schedule_problems
 from matins.model.access import Principal
 from matins.model.rows import WorkerRow
 from matins.model.run import RunState
-from matins.model.schedule import ScheduleRecord
+from matins.model.schedule import CommandLine, ScheduleRecord
 from matins.ports import HistoryRows, Store, SubscriptionRows, Transaction
 from matins.runtime.approval_requests import allowed_files
 from matins.runtime.clock import SystemClock
-from matins.runtime.command_files import changed_of, commands_of
+from matins.runtime.command_files import COMMANDS, changed_of
 from matins.runtime.external_heartbeat import MAX_LAG_MS
 from matins.runtime.zone_changes import moved_text
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.apply import File
 from matins.service.file.missing_agents import missing_agents
 from matins.service.file.plan import defined_by
+from matins.service.frequent_wakes import frequent_wakes
 from matins.service.host import clock_is_synchronized, zone_data
 from matins.service.jobs import fails_without, troubles_of
 
@@ -88,7 +95,9 @@ class Doctor:
                 Finding(f"agent {one.name}", False, one.sentence, one.fix)
                 for one in missing_agents(transaction, policies)
             ]
+            frequent = list(_frequent(transaction, schedules, policies, now))
             commands = [*_hook_files(policies), *self._command_files(transaction, schedules, policies)]
+        workdir = self.core.workdir or str(Path.cwd())
         found = [
             *clock,
             *_host_clock(self.core.store),
@@ -109,8 +118,11 @@ class Doctor:
             *_jobs(missing),
             *agents,
             *_notify_addresses(schedules, policies),
+            *frequent,
             *commands,
-            *_agents(policies, self.core.workdir or str(Path.cwd()), self.core.local.isolation),
+            *_hook_programs(policies, workdir),
+            *_schedules(schedules, Surroundings(policies, runners(), self.core.jobs.registry, workdir, now)),
+            *_agents(policies, workdir, self.core.local.isolation),
         ]
         found += _isolation(policies, self.core.local.isolation)
         found += [
@@ -124,13 +136,21 @@ class Doctor:
     ) -> Iterator[Finding]:
         """Scripts of pre-checks and hooks that an agent may have changed."""
         for schedule in schedules:
-            commands = commands_of(schedule.definition) if schedule.state in ("active", "paused") else []
+            if schedule.state not in ("active", "paused"):
+                continue
+            commands = {name: getattr(schedule.definition, name) for name in COMMANDS}
+            commands = {name: command for name, command in commands.items() if command is not None}
             if not commands:
                 continue
             known = allowed_files(transaction, self.core.compiled(transaction, schedule), policies)
-            if changed := changed_of(commands, known, policies):
-                fix = f"Look at it, then approve the run, or set the command again: matins edit {schedule.name} …"
-                sentence = f"{changed_text(changed)} It does not run, and runs wait"
+            changed = {name: changed_of([command], known, policies) for name, command in commands.items()}
+            if files := list(dict.fromkeys(path for paths in changed.values() for path in paths)):
+                words = [
+                    f"--{name.replace('_', '-')} {_command_text(commands[name])}" for name in changed if changed[name]
+                ]
+                again = f"matins edit {_addressed(schedule)} {' '.join(words)}"
+                fix = f"Look at it, then approve the run: matins approvals; or set the command again: {again}"
+                sentence = f"{changed_text(files)} It does not run, and runs wait"
                 yield Finding(f"schedule {schedule.name}", None, sentence, fix)
 
     def _about_file(self, principal: Principal) -> Iterator[Finding]:
@@ -259,7 +279,10 @@ def _store(store: Store) -> Iterator[Finding]:
         low = disk.free < _MIN_FREE_BYTES
         sentence = f"{disk.free >> 20} MB are free on the disk of the store"
         yield Finding(
-            "disk", not low, sentence, f"Free some space: du -xh {store.path.parent} | sort -h" if low else None
+            "disk",
+            not low,
+            sentence,
+            f"Free some space: du -xh {shlex.quote(str(store.path.parent))} | sort -h" if low else None,
         )
 
 
@@ -267,7 +290,7 @@ def _restored(transaction: HistoryRows, now: int) -> Iterator[Finding]:
     at = transaction.restored_at()
     if at is not None and now - at < _RECENT_MS:
         sentence = f"On {rfc3339(at)} the store was found to be an older copy: slots since that copy may run again"
-        yield Finding("store", None, sentence, "Compare: matins events --type store.restored, matins runs")
+        yield Finding("store", None, sentence, "Compare: matins events --type store.restored; matins runs")
 
 
 def _stuck(transaction: Transaction) -> Iterator[Finding]:
@@ -276,12 +299,15 @@ def _stuck(transaction: Transaction) -> Iterator[Finding]:
     if held:
         named = ", ".join(str(row.id) for row in held[:_NAMED])
         sentence = f"{len(held)} of the newest runs wait for a person: {named}"
-        yield Finding(
-            "runs", False, sentence, f"matins why {held[0].schedule}, then matins resolve {held[0].id} OUTCOME"
-        )
+        fix = f"matins why {shlex.quote(held[0].schedule)}; then: {_resolve(held[0].id)}"
+        yield Finding("runs", False, sentence, fix)
     if lost := transaction.orphans():
         sentence = f"Run {lost[0].id} has started, but its worker is gone"
-        yield Finding("runs", False, sentence, f"Start an engine, or: matins resolve {lost[0].id} OUTCOME")
+        yield Finding("runs", False, sentence, f"Start an engine: matins up; or: {_resolve(lost[0].id)}")
+
+
+def _resolve(run_id: int) -> str:
+    return f"matins resolve {run_id} failed # or succeeded, unknown, retry"
 
 
 def _permissions(store: Store) -> Iterator[Finding]:
@@ -293,7 +319,7 @@ def _permissions(store: Store) -> Iterator[Finding]:
     if _closed(store.path.parent) or not open_to_others:
         yield Finding("permissions", True, "Other users cannot read the store")
         return
-    names = " ".join(map(str, open_to_others))
+    names = shlex.join(map(str, open_to_others))
     yield Finding("permissions", False, f"Other users can read {open_to_others[0]}", f"chmod go= {names}")
 
 
@@ -311,7 +337,7 @@ def _jobs(missing: Mapping[str, Sequence[ScheduleRecord]]) -> Iterator[Finding]:
         ends = [f"runs of {_listed(some)} {verb}" for some, verb in ((waiting, "wait"), (failing, "fail")) if some]
         sentence = f"No running engine has it, so {' and '.join(ends)}"
         fix = f"Install {name} where an engine runs" if kind == "runner" else "Start the program that registers it"
-        yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {names[0]}")
+        yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {shlex.quote(names[0])}")
 
 
 def _notify_addresses(schedules: Iterable[ScheduleRecord], policies: Policies) -> Iterator[Finding]:
@@ -349,11 +375,62 @@ def _agents(policies: Policies, workdir: str, isolation: Isolation | None) -> It
             yield Finding(what, False, wrong.message, wrong.fix)
 
 
+def _schedules(schedules: Sequence[ScheduleRecord], here: Surroundings) -> Iterator[Finding]:
+    """Report schedules whose runs would not start."""
+    for schedule in schedules:
+        if schedule.state != "active":
+            continue
+        for error in schedule_problems(schedule.definition, schedule.agent, here):
+            yield Finding(f"schedule {schedule.name}", False, error.message, _fix(error, schedule))
+
+
+def _frequent(
+    transaction: Transaction, schedules: Sequence[ScheduleRecord], policies: Policies, now: int
+) -> Iterator[Finding]:
+    """Schedules that wake a paid agent more than once a minute."""
+    for schedule in schedules:
+        if schedule.state != "active" or schedule.next_slot is None:
+            continue
+        timetable = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
+        found = frequent_wakes(transaction, schedule.id, schedule.agent, timetable, policies.agents, now)
+        if found is not None:
+            fix = f"matins edit {_addressed(schedule)} --when {shlex.quote(found.when)}"
+            yield Finding(f"schedule {schedule.name}", None, found.sentence, fix)
+
+
+def _fix(error: MatinsError, schedule: ScheduleRecord) -> str:
+    if isinstance(error.hint, Example):
+        words = [f"--{name.replace('_', '-')} {_value_text(value)}" for name, value in error.hint.settings.items()]
+        return f"matins edit {_addressed(schedule)} {' '.join(words)}"
+    return error.hint or f"Change the schedule. To see it: matins show {_addressed(schedule)}"
+
+
+def _addressed(schedule: ScheduleRecord) -> str:
+    """The name of the schedule in a command, with its agent: another one may have the same name."""
+    return shlex.quote(f"{schedule.agent}/{schedule.name}" if schedule.agent else schedule.name)
+
+
+def _command_text(command: CommandLine) -> str:
+    return _value_text(command if isinstance(command, str) else list(command))
+
+
+def _value_text(value: Any) -> str:
+    return shlex.quote(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _hook_programs(policies: Policies, workdir: str) -> Iterator[Finding]:
+    """Report hooks whose program is missing: no run starts, or its end is not told."""
+    for event, hook in policies.hooks.items():
+        if (error := raised_by(lambda command=hook.command: check_program(command, workdir))) is not None:
+            yield Finding(f"hook {event}", False, error.message, error.hint)
+
+
 def _hook_files(policies: Policies) -> Iterator[Finding]:
     for event, hook in policies.hooks.items():
         known = {path: (content,) for path, content in policies.hook_files.get(event, {}).items()}
         if changed := changed_of([hook.command], known, policies):
-            fix = f"Look at it, then approve a run that waits, or set it again: matins hooks set {event} --command …"
+            again = f"matins hooks set {event} --command {_command_text(hook.command)}"
+            fix = f"Look at it, then approve a run that waits: matins approvals; or set it again: {again}"
             yield Finding(f"hook {event}", None, f"{changed_text(changed)} It does not run, and runs wait", fix)
 
 
@@ -363,15 +440,11 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
         return
     probe = isolation.probe()
     for agent in policies.agents.values():
-        if isolation.needs_account(agent):
-            ways = f"useradd -m robin && matins agents edit {shlex.quote(agent.name)} --user robin"
-            fix = f"{ways}; or run Matins as an ordinary user; or set isolation: none"
-            yield Finding("isolation", False, f"The agent {agent.name} does not run: {ROOT}", fix)
-        elif (refusal := isolation.refusal(agent)) is not None:
+        refused = raised_by(lambda agent=agent: isolation.check(agent)) is not None  # said above: it does not run
+        if not refused and (refusal := isolation.refusal(agent)) is not None:
             fix = f"matins agents edit {shlex.quote(agent.name)} --isolation auto"
             sentence = f"The agent {agent.name} is {NOT_ISOLATED}: {refusal}"
-            bad = False if agent.isolation == "required" else None
-            yield Finding("isolation", bad, sentence, fix if agent.isolation == "none" else fix_of(probe))
+            yield Finding("isolation", None, sentence, fix if agent.isolation == "none" else fix_of(probe, agent))
     if probe.works and probe.landlock < SIGNAL_VERSION:
         sentence = "Agents can send signals to Matins: this kernel has no Landlock 6"
         yield Finding("isolation", None, sentence, "Use Linux 6.12 or later")
@@ -390,9 +463,9 @@ def _webhooks(transaction: SubscriptionRows) -> Iterator[Finding]:
         what = f"{hook.kind} {hook.name}"
         if hook.state == "paused":
             note = f": {hook.note}" if hook.note else ""
-            yield Finding(what, False, f"It is paused{note}", f"matins webhooks resume {hook.name}")
+            yield Finding(what, False, f"It is paused{note}", f"matins webhooks resume {shlex.quote(hook.name)}")
         if event := given_up.get(hook.name):
             sentence = f"An event was not delivered after {event.attempts} attempts: {event.last_error}"
-            yield Finding(what, False, sentence, f"matins webhooks redeliver {hook.name} {event.event_id}")
+            yield Finding(what, False, sentence, f"matins webhooks redeliver {shlex.quote(hook.name)} {event.event_id}")
         elif hook.state == "active" and hook.kind == "webhook":
             yield Finding(what, True, "It receives its events")

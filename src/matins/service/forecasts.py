@@ -31,6 +31,7 @@ from matins.runtime.uncovered_slots import next_uncovered_slot
 from matins.service.gate_reports import gate_report, state_report
 
 _HORIZON_DAYS = 28
+_UNKNOWN = "unknown"
 _FEW, _MAX_STEPS = 2_000, 20_000
 
 
@@ -210,13 +211,22 @@ def _past_costs(
     return found
 
 
+def cost_of_day(
+    transaction: SpendingRows, schedule_id: int, definition: ScheduleDefinition, per_day: float
+) -> str | None:
+    """The cost of a day with so many runs, by the past runs or by the limit of each; None if neither is known."""
+    past = [spent for spent in _past_costs(transaction, schedule_id, definition, per_day) if spent]
+    cost, _ = _cost(past, definition.max_cost, per_day)
+    return None if cost == _UNKNOWN else cost
+
+
 def _cost(known: Sequence[tuple[int, int]], max_cost: int | None, per_day: float) -> tuple[str, int | None]:
     """The cost of a day, as text and in tokens."""
     if known:
         return format_money(sum(money for money, _ in known)), sum(tokens for _, tokens in known)
     if max_cost is not None:
         return f"at most {format_money(math.ceil(max_cost * per_day))}", None
-    return "unknown", None
+    return _UNKNOWN, None
 
 
 def _steps(

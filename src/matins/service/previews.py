@@ -63,7 +63,7 @@ class Previews:
             policies, definition = self.core.catalog.policies(transaction), draft.timetable.definition
             forecast = forecast_result(transaction, policies, _as_added(row, draft, now), draft.timetable, count, now)
         notes = [f'It would create the agent "{one.name}" with the runner {one.runner}.' for one in addition.agents]
-        notes += idle_settings(definition, settings)
+        notes += [*idle_settings(definition, settings), *self.additions.notes(principal, addition, now)]
         return NewForecast(
             forecast=forecast,
             settings=schedule_settings(definition),

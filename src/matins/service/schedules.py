@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
+
 from matins.api.results import FilePlace, Schedule
 from matins.engine.idle_settings import idle_settings, newly_idle
 from matins.engine.jobs import full_prompt
@@ -28,6 +30,7 @@ from matins.service.core import Core
 from matins.service.drafts import Draft, check_note
 from matins.service.edits import Edit, Moved, until_unmoved
 from matins.service.file.write_back import Deleted, Edited, FileWriter
+from matins.service.frequent_wakes import frequent_wakes
 from matins.service.proposals import Proposals
 from matins.service.run_results import run_result
 from matins.service.schedule_changes import ScheduleChanges
@@ -61,6 +64,7 @@ class Schedules:
         given = {"name": name, "when": when, "agent": agent, "context": context, **settings}
         addition = self.additions.prepare(principal, now, given, create_agent=create_agent, new_agent=new_agent)
         draft, made = addition.draft, addition.agents
+        problems = self.additions.notes(principal, addition, now)
         if replace and (there := self._named(draft)) is not None:
             edits = _differences(there.definition, draft.timetable.definition)
             return self.edit(principal, draft.name, agent=draft.agent, context=context, **edits)
@@ -71,6 +75,7 @@ class Schedules:
         with self.core.store.transaction(now) as transaction:
             notes = self.additions.create_agents(transaction, principal, made, now)
             notes += [*draft.timetable.trigger.notes, *idle_settings(draft.timetable.definition, settings)]
+            notes += problems
             named = addition.named(transaction)
             (schedule_id,) = self.changes.insert(transaction, principal, [named], now, notes=notes)
             result = schedule_result(transaction, self.core.schedule(transaction, schedule_id), notes)
@@ -87,7 +92,8 @@ class Schedules:
 
     def get(self, principal: Principal, name: str, *, agent: str | None = None) -> Schedule:
         with self.core.store.reading() as transaction:
-            return schedule_result(transaction, self.core.find(transaction, name, agent))
+            schedule = self.core.find(transaction, name, agent)
+            return schedule_result(transaction, schedule, manual_runs=transaction.manual_runs(schedule.id))
 
     def upcoming(self, principal: Principal, *, limit: int = 20) -> builtins.list[Schedule]:
         with self.core.store.reading() as transaction:
@@ -117,7 +123,10 @@ class Schedules:
                 check_revision(before, if_rev)
                 self._revise(transaction, principal, before, edit, now)
                 after = core.schedule_for(transaction, principal, name, agent)
-                results[:] = [schedule_result(transaction, after, _edit_notes(before, after, settings))]
+                notes = _edit_notes(before, after, settings)
+                if edit is not None and "when" in edit.given:
+                    notes += self._wakes(transaction, after, now)
+                results[:] = [schedule_result(transaction, after, notes)]
 
             self.writer.change(principal, "schedule", key, now, in_store, Edited(settings), check)
 
@@ -211,6 +220,14 @@ class Schedules:
         self.core.notify()
         return result
 
+    def _wakes(self, transaction: Transaction, schedule: ScheduleRecord, now: int) -> builtins.list[str]:
+        timetable, agents = (
+            self.core.compiled(transaction, schedule).timetable,
+            self.core.catalog.policies(transaction).agents,
+        )
+        found = frequent_wakes(transaction, schedule.id, schedule.agent, timetable, agents, now)
+        return [] if found is None else [found.note]
+
     def _named(self, draft: Draft) -> ScheduleRecord | None:
         with self.core.store.reading() as transaction:
             ids = transaction.schedules_named(draft.name, draft.agent)
@@ -236,9 +253,11 @@ def _edit_notes(before: ScheduleRecord, after: ScheduleRecord, given: Mapping[st
     return newly_idle(before.definition, after.definition, given)
 
 
-def schedule_result(transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = ()) -> Schedule:
+def schedule_result(
+    transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = (), *, manual_runs: int | None = None
+) -> Schedule:
     (result,) = schedule_results(transaction, [schedule], notes)
-    return result
+    return result if manual_runs is None else structs.replace(result, manual_runs=manual_runs)
 
 
 def schedule_results(
@@ -284,6 +303,7 @@ def _result(schedule: ScheduleRecord, last: RunRecord | None, file: FilePlace | 
         paused_at=to_datetime(schedule.paused_at),
         paused_until=to_datetime(schedule.paused_until),
         executions=schedule.executions,
+        manual_runs=None,
         max_executions=definition.max_executions,
         failures=schedule.failures,
         created_at=to_datetime(schedule.created_at),

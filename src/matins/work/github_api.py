@@ -89,6 +89,12 @@ def open_api(definition: WorkSourceDefinition, now: int) -> Generator[Api]:
         yield Api(github, definition, now)
 
 
+def check_access(definition: WorkSourceDefinition) -> None:
+    """Raise InvalidInput without a token, or without the library. Nothing is requested."""
+    read_token(definition.token)
+    _githubkit()
+
+
 @cache
 def _authorities() -> ssl.SSLContext:
     """The certificate authorities of this machine. Cached: loading them takes longer than a call."""
@@ -117,7 +123,11 @@ def read_token(reference: str, environment: Mapping[str, str] = os.environ) -> s
     token = text.strip()
     if token and token.isascii() and token.isprintable() and " " not in token:
         return token
-    hint = f"export {location}=…" if kind == "env" else "Check the path and its permissions."
+    hint = (
+        f"Put {location} into the environment of the daemon, and start it again."
+        if kind == "env"
+        else "Check the path and its permissions."
+    )
     raise InvalidInput(f"token refers to {reference}, which has no token.", value=reference, field="token", hint=hint)
 
 

@@ -11,7 +11,7 @@ from matins.engine.prompts import WorkItem
 from matins.engine.validation import check_name, invalid
 from matins.errors import Conflict, InvalidInput
 from matins.model.work_source import WorkSourceDefinition
-from matins.work.github_api import Api, Comment, Issue, open_api
+from matins.work.github_api import Api, Comment, Issue, check_access, open_api
 from matins.work.sources import not_held, readable
 
 CLAIMED = "matins-claimed"
@@ -34,6 +34,9 @@ class GitHubIssues:
     def __init__(self, definition: WorkSourceDefinition) -> None:
         self.name = definition.name
         self._definition = definition
+
+    def check(self, now: int) -> None:
+        check_access(self._definition)
 
     def claim(self, run_key: str, now: int) -> WorkItem | None:
         check_name("run_key", run_key)

@@ -31,6 +31,10 @@ class WorkSource(Protocol):
 
     name: str
 
+    def check(self, now: int) -> None:
+        """Raise what a claim would raise, as far as that is known on this machine. Nothing is claimed or requested."""
+        ...
+
     def claim(self, run_key: str, now: int) -> WorkItem | None:
         """The item that this run holds. Otherwise claim the item with the highest priority, the oldest first."""
         ...

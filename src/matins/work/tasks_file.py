@@ -36,6 +36,9 @@ class TasksFile:
         self._path = path
         self._within = within
 
+    def check(self, now: int) -> None:
+        self.held("", now)
+
     def claim(self, run_key: str, now: int) -> WorkItem | None:
         check_name("run_key", run_key)
         task = self._rewrite(lambda tasks: _claimed(tasks, run_key, now))

@@ -51,7 +51,7 @@ def test_b15_what_is_missing_is_said_at_once(user: User, machine: Path) -> None:
     assert "claude is not installed here. Install it: npm install -g @anthropic-ai/claude-code" in said
     assert "claude finds no login and none of ANTHROPIC_API_KEY" in said
     assert "EnvironmentFile=" in said
-    assert "--permission-mode acceptEdits (it edits files in its directory without asking" in said
+    assert "--permission-mode acceptEdits # it edits files in its directory without asking" in said
     install(machine)
     doctor = user.types("doctor", code=None).stdout
     assert "? check  agent claude: claude finds no login" in doctor

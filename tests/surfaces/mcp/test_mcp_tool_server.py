@@ -218,8 +218,10 @@ def test_who_has_no_valid_token_gets_nothing(server: HttpServer) -> None:
     assert server.ask("GET", "/mcp").status == 405
 
 
-def test_approving_needs_a_form_that_a_person_answers(server: HttpServer) -> None:
-    """B7: without a form the answer is the link; a no or another digest decides nothing; a yes votes for it"""
+@pytest.mark.parametrize("mode", MODES)
+def test_approving_needs_a_form_that_a_person_answers(server: HttpServer, mode: str) -> None:
+    """B7: without a form the answer is the link; a no or another digest decides nothing; a yes votes for it. In the
+    revisions with a handshake too, such as 2025-11-25."""
     from mcp_types import ElicitResult
 
     server.matins.acting_as(SCOUT).add("asked", when="every day at 9am", agent="scout", prompt="Look")
@@ -247,9 +249,9 @@ def test_approving_needs_a_form_that_a_person_answers(server: HttpServer) -> Non
         assert (await decide(client)).found["approval"]["state"] in ("approved", "used")
 
     ask(server, without, "owner", "grace")
-    ask(server, without, "owner", "grace", mode="legacy", elicitation_callback=fill_in)
+    ask(server, without, "owner", "grace", mode="legacy")
     assert shown == []
-    ask(server, form, "owner", "grace", elicitation_callback=fill_in)
+    ask(server, form, "owner", "grace", mode=mode, elicitation_callback=fill_in)
     assert len(shown) == 2
     assert approval.digest in shown[0]
     assert "Look" in shown[0]

@@ -80,6 +80,9 @@ class Schedule(Struct, frozen=True):
     paused_at: datetime | None
     paused_until: datetime | None
     executions: int
+    """How many runs slots and calls have started."""
+    manual_runs: int | None
+    """How many runs were started by hand, among those that are kept; None in lists."""
     max_executions: int | None
     failures: int
     """How many runs failed in a row."""

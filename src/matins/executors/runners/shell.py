@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matins.errors import InvalidInput
+from matins.errors import Example, InvalidInput
 from matins.executors.runners.call_checks import check_call, check_unused
 from matins.executors.runners.outcomes import StreamNotes, conclude
 from matins.executors.runners.protocol import Call, Command, RunnerResult
@@ -25,7 +25,7 @@ class Shell:
         if not call.extra_args or not call.extra_args[0].strip():
             message = "A command needs a program."
             raise InvalidInput(
-                message, value=call.extra_args, field="extra_args", hint='For example: ("sh", "backup.sh").'
+                message, value=call.extra_args, field="extra_args", hint=Example({"command": ["sh", "backup.sh"]})
             )
         hint = "Omit it: a command has only arguments."
         for field in ("model", "session", "permission_mode", "allowed_tools", "max_turns"):

@@ -62,6 +62,9 @@ class RunQueries(Statements):
     def started(self, worker: int, *, mine: bool) -> list[StartedRun]:
         return self._rows(StartedRun, "started", worker=worker, mine=mine)
 
+    def manual_runs(self, schedule_id: int) -> int:
+        return self._column("manual_runs", id=schedule_id)[0]
+
     def orphans(self) -> list[StartedRun]:
         return self._rows(StartedRun, "orphans")
 

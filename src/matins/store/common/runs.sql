@@ -2,6 +2,10 @@
 SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling, step FROM runs
 WHERE state {live} AND state >= {starting} AND (owner = :worker) = :mine;
 
+-- manual_runs: how many started runs of a schedule were started by hand
+SELECT count(*) FROM runs r WHERE r.schedule_id = :id AND r.step = 0 AND r.slot IS NULL AND r.started_at IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM call_runs c WHERE c.run_id = r.id);
+
 -- orphans: started runs whose worker has stopped or is unknown; a run that has no worker is not one
 SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling, step FROM runs
 WHERE state {live} AND state >= {starting} AND state < {held}

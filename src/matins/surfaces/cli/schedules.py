@@ -114,7 +114,8 @@ def _steps(context: CliContext, item: Document) -> list[Document]:
 
 
 def _run_count(item: Document) -> str:
-    return f"{item['executions']}" + (f", the last {item['failures']} failed" if item["failures"] else "")
+    by_hand = f", and {item['manual_runs']} by hand" if item["manual_runs"] else ""
+    return f"{item['executions']}{by_hand}" + (f", the last {item['failures']} failed" if item["failures"] else "")
 
 
 def _state(context: CliContext, item: Document) -> str:

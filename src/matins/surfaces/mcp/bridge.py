@@ -7,12 +7,13 @@ import http.client
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 _TIMEOUT_S = 90
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+_SESSION = "Mcp-Session-Id"
 _MODERN = "2026-07-28"
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The argument that requests of a method repeat in the header Mcp-Name."""
@@ -34,6 +35,7 @@ class Bridge:
         self._out = out
         self._writing = threading.Lock()
         self._version: str | None = None
+        self._session: str | None = None
 
     def serve(self, lines: TextIO) -> None:
         """Until the client closes its end. A call that waits does not hold up the next."""
@@ -74,10 +76,12 @@ class Bridge:
             self._check()
             connection.request("POST", self._path, line.encode(), self._headers(message))
             response = connection.getresponse()
-            body = response.read()
+            self._session = response.getheader(_SESSION) or self._session
             if response.getheader("Content-Type", "").startswith("text/event-stream"):
-                yield from _events(body)
-            elif body and "id" in message:
+                yield from _events(response)
+                return
+            body = response.read()
+            if body and "id" in message and "method" in message:
                 yield _answer(message, response.status, json.loads(body))
         finally:
             connection.close()
@@ -91,6 +95,8 @@ class Bridge:
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
         }
+        if self._session is not None and message.get("method") != "initialize":
+            headers[_SESSION] = self._session
         if version:
             headers["MCP-Protocol-Version"] = version
         if version and version >= _MODERN and "method" in message:
@@ -121,9 +127,10 @@ def _answer(message: dict[str, Any], status: int, found: dict[str, Any]) -> dict
     return {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32000, "message": text}}
 
 
-def _events(body: bytes) -> Iterator[dict[str, Any]]:
-    for line in body.decode().splitlines():
-        if line.startswith("data:") and line[5:].strip():
+def _events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Each message as it comes: the server may ask the person before it answers."""
+    for line in lines:
+        if line.startswith(b"data:") and line[5:].strip():
             yield json.loads(line[5:])
 
 

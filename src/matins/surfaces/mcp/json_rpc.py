@@ -1,7 +1,7 @@
-"""MCP on the wire: JSON-RPC in both eras of the protocol, without state.
+"""MCP on the wire: JSON-RPC in both eras of the protocol, without state but for forms (`sessions.py`).
 
 The 2026-07-28 revision has no handshake: version and capabilities are in `_meta` of each request, and headers of HTTP
-repeat what proxies route by. Earlier revisions begin with `initialize`, of which nothing is remembered.
+repeat what proxies route by. Earlier revisions begin with `initialize`, of which only is remembered who shows forms.
 
 Our own, because the SDK takes a second of CPU to import, and a fire would wait for the interpreter's lock meanwhile.
 """
@@ -69,6 +69,22 @@ def read(body: bytes | str) -> Json:
     return message
 
 
+def response_of(body: bytes | str) -> Json | None:
+    """The response of a client to a request of the server; None for any other body."""
+    try:
+        found: Any = orjson.loads(body)
+    except ValueError:
+        return None
+    is_response = isinstance(found, dict) and "method" not in found and ("result" in found or "error" in found)
+    return cast("Json", found) if is_response else None
+
+
+def shows_forms(capabilities: Any) -> bool:
+    """Whether a client shows forms: `elicitation` is empty, or has `form`. One with `url` alone only opens pages."""
+    found: Any = cast("Json", capabilities).get("elicitation") if isinstance(capabilities, dict) else None
+    return isinstance(found, dict) and (not found or "form" in found)
+
+
 def _is_request(message: Json) -> bool:
     number = message.get("id", 0)
     return (
@@ -100,7 +116,7 @@ def request_of(message: Json, headers: Mapping[str, str] | None = None) -> Reque
     if version != MODERN:
         raise _unsupported(version)
     capabilities = meta[f"{_META}clientCapabilities"]
-    return Request(method, params, number, True, isinstance(capabilities, dict) and "elicitation" in capabilities)
+    return Request(method, params, number, True, shows_forms(capabilities))
 
 
 def _check_headers(message: Json, params: Json, version: Any, headers: Mapping[str, str]) -> None:

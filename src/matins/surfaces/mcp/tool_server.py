@@ -15,12 +15,15 @@ from matins.surfaces.mcp import json_rpc, texts
 from matins.surfaces.mcp.answers import error_text, plain_answer, readable
 from matins.surfaces.mcp.json_rpc import Json, ProtocolError, Request
 from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
+from matins.surfaces.mcp.sessions import Ask
 from matins.surfaces.mcp.tool import Tool, checked
 from matins.surfaces.mcp.tools import MAX_WAIT_S, shown_run
 from matins.surfaces.mcp.toolsets import find, listed
 from matins.surfaces.visible_text import as_data
 
 log = logging.getLogger("matins")
+ASKING = "answer_approval"
+"""The tool for which a person is asked."""
 InThread = Callable[..., Awaitable[Any]]
 _LIST_TTL_MS = 60_000
 _FORM = {
@@ -37,13 +40,15 @@ class ToolServer:
     def __init__(self, in_thread: InThread) -> None:
         self._in_thread = in_thread
 
-    async def answer(self, message: Json, request: Request, calls: PrincipalCalls, toolset: str) -> Json | None:
-        """The response to a message; None for a notification."""
+    async def answer(
+        self, message: Json, request: Request, calls: PrincipalCalls, toolset: str, ask: Ask | None = None
+    ) -> Json | None:
+        """The response to a message; None for a notification. `ask` shows a form to the person meanwhile."""
         if "id" not in message:
             return None
-        return json_rpc.response(request, await self._result(request, calls, toolset))
+        return json_rpc.response(request, await self._result(request, calls, toolset, ask))
 
-    async def _result(self, request: Request, calls: PrincipalCalls, toolset: str) -> Json:
+    async def _result(self, request: Request, calls: PrincipalCalls, toolset: str, ask: Ask | None) -> Json:
         match request.method:
             case "server/discover" if request.is_modern:
                 return json_rpc.discovered(texts.INSTRUCTIONS)
@@ -55,7 +60,7 @@ class ToolServer:
                 tools = [_described(tool) for tool in listed(calls.principal, toolset)]
                 return {"tools": tools, **json_rpc.cached(_LIST_TTL_MS)}
             case "tools/call":
-                return await self._call_tool(request, calls, toolset)
+                return await self._call_tool(request, calls, toolset, ask)
             case "resources/list":
                 return {"resources": [texts.PHRASES_RESOURCE], **json_rpc.cached()}
             case "resources/templates/list":
@@ -69,7 +74,7 @@ class ToolServer:
             case _:
                 raise ProtocolError(json_rpc.METHOD_NOT_FOUND, f'There is no method "{request.method}".')
 
-    async def _call_tool(self, request: Request, calls: PrincipalCalls, toolset: str) -> Json:
+    async def _call_tool(self, request: Request, calls: PrincipalCalls, toolset: str, ask: Ask | None) -> Json:
         name, arguments = _text(request, "name"), _object(request, "arguments")
         tool = find(toolset, name)
         if tool is None:
@@ -78,7 +83,7 @@ class ToolServer:
         try:
             check_granted(calls.principal, tool.right, f"call {tool.name}")
             given = checked(tool, arguments)
-            if tool.name == "answer_approval" and (asked := await self._form(request, calls, given)) is not None:
+            if tool.name == ASKING and (asked := await self._form(request, calls, given, ask)) is not None:
                 return asked
             answer = await self._in_thread(tool.call, calls, given)
             if tool.name == "run_schedule" and given.get("wait_seconds") and "run" in answer:
@@ -101,7 +106,7 @@ class ToolServer:
             looks -= 1
             await asyncio.sleep(_LOOK_S)
 
-    async def _form(self, request: Request, calls: PrincipalCalls, given: Document) -> Json | None:
+    async def _form(self, request: Request, calls: PrincipalCalls, given: Document, ask: Ask | None) -> Json | None:
         """The form that a person must answer first; None once it is accepted. Only the person's client fills it in."""
         found = await self._in_thread(lambda: calls.call("approvals.get", approval_id=str(given["approval"])))
         if found["digest"] != given["digest"]:
@@ -114,13 +119,17 @@ class ToolServer:
         if found["approvers"] and calls.principal.name not in found["approvers"]:
             message = f"Only {', '.join(found['approvers'])} can answer approval {found['id']}. The link: {link}"
             raise NotAllowed(message, value=calls.principal.name, field="approval")
-        if not request.shows_forms:
+        answers: Any = None
+        if ask is not None:
+            answers = {"decision": await ask(_shown_form(found, given["decision"]))}
+        elif not request.shows_forms:
             return _failed(
                 f"This client cannot ask the person. Give the person this link: {link} [not_allowed, approval]"
             )
-        answers = request.params.get("inputResponses")
-        if not answers or request.params.get("requestState") != found["digest"]:
-            return _asked(found, given["decision"])
+        else:
+            answers = request.params.get("inputResponses")
+            if not answers or request.params.get("requestState") != found["digest"]:
+                return _asked(found, given["decision"])
         if _is_confirmed(answers):
             return None
         return _failed(f"The person did not confirm, and nothing is decided. The link: {link} [not_allowed, approval]")
@@ -212,9 +221,12 @@ def _is_confirmed(answers: Any) -> bool:
 
 
 def _asked(found: Document, decision: str) -> Json:
+    asked = {"decision": {"method": "elicitation/create", "params": _shown_form(found, decision)}}
+    return {"resultType": "input_required", "inputRequests": asked, "requestState": found["digest"]}
+
+
+def _shown_form(found: Document, decision: str) -> Json:
     request = as_data(orjson.dumps(found["request"], option=orjson.OPT_INDENT_2, default=str).decode())
     title = f"{decision.capitalize()} request {found['id']} of {as_data(found['requested_by'])}?"
     message = f"{title}\n{request}\nDigest {found['digest']}"
-    form = {"mode": "form", "message": message, "requestedSchema": _FORM}
-    asked = {"decision": {"method": "elicitation/create", "params": form}}
-    return {"resultType": "input_required", "inputRequests": asked, "requestState": found["digest"]}
+    return {"mode": "form", "message": message, "requestedSchema": _FORM}

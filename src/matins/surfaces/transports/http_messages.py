@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 import orjson
 
 from matins import errors
+from matins.api.arguments import check_payloads
 from matins.api.paging import encode_cursor
 from matins.api.use_case import UseCase
 from matins.errors import Conflict, Example, InvalidInput, MatinsError, NotAllowed, NotFound, StoreUnavailable
@@ -229,6 +230,7 @@ def _quoted(name: str, value: Any) -> str:
 
 
 def _body(given: dict[str, Any]) -> bytes:
+    check_payloads(given)
     try:
         return orjson.dumps(given, default=_plain)
     except TypeError as error:

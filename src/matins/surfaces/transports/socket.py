@@ -21,6 +21,7 @@ import orjson
 
 from matins import errors
 from matins.api import codec
+from matins.api.arguments import check_payloads
 from matins.api.use_case import USE_CASES, Caller, UseCase
 from matins.engine.when.triggers import Trigger
 from matins.errors import Example, InvalidInput, MatinsError, NotAllowed, StoreBusy, StoreError, StoreUnavailable
@@ -205,6 +206,7 @@ class OwnerSocket:
 
 
 def _request(use_case: UseCase, arguments: Mapping[str, Any]) -> bytes:
+    check_payloads(arguments)
     call = {"call": use_case.name, "arguments": arguments}
     try:
         return orjson.dumps(call, default=_as_json, option=orjson.OPT_APPEND_NEWLINE)
