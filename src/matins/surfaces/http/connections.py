@@ -1,7 +1,7 @@
 """Limits of connections: in all, for each address, and of requests that have not arrived completely.
 
-A connection above a limit is closed as it is accepted, before it costs more than a moment. Half of the process's
-descriptors stay with runs, files and the store.
+At a limit, a connection that waits makes room for a new one; where all are being answered, the new one is closed as it
+is accepted, before it costs more than a moment. Half of the process's descriptors stay with runs, files and the store.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
@@ -29,8 +30,27 @@ REFUSAL = (
 ) % (len(_PROBLEM), _PROBLEM)
 
 
+class Connection:
+    """One connection, as it is counted."""
+
+    __slots__ = ("closed", "disconnect", "key", "unfinished")
+
+    def __init__(self, key: str, disconnect: Callable[[], None]) -> None:
+        self.key = key
+        self.disconnect = disconnect
+        """Ends it; called in any thread."""
+        self.unfinished = True
+        """Whether it owes a request, or the rest of one."""
+        self.closed = False
+        """Whether it no longer counts."""
+
+
 class Connections:
-    """Counts the connections of all listeners of the process; each has a thread of its own."""
+    """Counts the connections of all listeners of the process; each has a thread of its own.
+
+    At a limit, the connection that has waited longest for a request, or for the rest of one, makes room: otherwise
+    a program that opens connections and sends nothing would lock everyone else at its address out.
+    """
 
     def __init__(self, settings: HttpServer) -> None:
         self.settings = settings
@@ -41,45 +61,86 @@ class Connections:
         self._count = 0
         self._open: Counter[str] = Counter()
         self._unfinished: Counter[str] = Counter()
+        self._waiting: dict[Connection, None] = {}
+        """Those without a request that is being answered, in the order in which they began to wait."""
 
-    def admit(self, address: str) -> bool:
-        """Count a new connection, which owes a request. False when it is above a limit."""
-        key = _counted_as(address)
+    def admit(self, address: str, disconnect: Callable[[], None] = lambda: None) -> Connection | None:
+        """Count a new connection, which owes a request. None when it is above a limit, and none can make room."""
+        key, by_proxy = _counted_as(address), self._is_proxy(address)
         with self._lock:
-            if self._count >= self._max or (self._is_full(key) and not self._is_proxy(address)):
-                return False
+            while (in_the_way := self._in_the_way(key, by_proxy=by_proxy)) is not None:
+                oldest = next((found for found in self._waiting if in_the_way(found)), None)
+                if oldest is None:
+                    return None
+                self._discount(oldest)
+                oldest.disconnect()
             self._count += 1
             self._open[key] += 1
             self._unfinished[key] += 1
-            return True
+            found = Connection(key, disconnect)
+            self._waiting[found] = None
+            return found
 
-    def begin(self, address: str) -> None:
-        """Count another request that has not arrived completely."""
-        with self._lock:
-            self._unfinished[_counted_as(address)] += 1
+    def _in_the_way(self, key: str, *, by_proxy: bool) -> Callable[[Connection], bool] | None:
+        """Which connections keep a new one of this address out; None when there is room."""
+        if self._count >= self._max:
+            return lambda found: True
+        if by_proxy:
+            return None
+        if self._open[key] >= self._max_per_address:
+            return lambda found: found.key == key
+        if self._unfinished[key] >= self.settings.max_unfinished_per_address:
+            return lambda found: found.key == key and found.unfinished
+        return None
 
-    def complete(self, address: str) -> None:
+    def begin(self, connection: Connection) -> None:
+        """It sends another request, which has not arrived completely."""
         with self._lock:
-            _decrease(self._unfinished, _counted_as(address))
+            if not connection.closed and not connection.unfinished:
+                connection.unfinished = True
+                self._unfinished[connection.key] += 1
 
-    def close(self, address: str) -> None:
+    def complete(self, connection: Connection) -> None:
+        """Its request has arrived, and is being answered."""
         with self._lock:
+            self._waiting.pop(connection, None)
+            self._finish(connection)
+
+    def rest(self, connection: Connection) -> None:
+        """Its request is answered; it may send another."""
+        with self._lock:
+            if not connection.closed:
+                self._waiting.setdefault(connection)
+
+    def close(self, connection: Connection) -> None:
+        with self._lock:
+            self._discount(connection)
+
+    def _discount(self, connection: Connection) -> None:
+        if not connection.closed:
+            self._finish(connection)
+            connection.closed = True
+            self._waiting.pop(connection, None)
             self._count -= 1
-            _decrease(self._open, _counted_as(address))
+            _decrease(self._open, connection.key)
 
-    def _is_full(self, key: str) -> bool:
-        unfinished = self._unfinished[key]
-        return self._open[key] >= self._max_per_address or unfinished >= self.settings.max_unfinished_per_address
+    def _finish(self, connection: Connection) -> None:
+        if connection.unfinished and not connection.closed:
+            connection.unfinished = False
+            _decrease(self._unfinished, connection.key)
 
 
 class LimitedListener(socket.socket):
     """A listening socket that closes connections above a limit."""
 
     connections: Connections
+    accepted: dict[int, Connection]
+    """By descriptor, until their protocols take them."""
 
     def accept(self) -> tuple[socket.socket, Any]:
         connection, address = super().accept()
-        if self.connections.admit(address[0]):
+        if (counted := self.connections.admit(address[0], partial(_disconnect, connection))) is not None:
+            self.accepted[connection.fileno()] = counted
             return connection, address
         with connection, suppress(OSError):
             connection.setblocking(False)
@@ -87,10 +148,15 @@ class LimitedListener(socket.socket):
         raise ConnectionAbortedError  # asyncio goes on with its other work, and accepts again
 
 
+def _disconnect(connection: socket.socket) -> None:
+    with suppress(OSError):  # it is gone
+        connection.shutdown(socket.SHUT_RDWR)  # the loop of its listener reads the end, and closes it
+
+
 def limited(listening: socket.socket, connections: Connections) -> LimitedListener:
     """The same socket, with limits."""
     made = LimitedListener(listening.family, listening.type, listening.proto, fileno=listening.detach())
-    made.connections = connections
+    made.connections, made.accepted = connections, {}
     return made
 
 

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from matins.errors import StoreUnavailable
 from matins.records.http_server import HttpServer
-from matins.surfaces.http.connections import ARRIVED, Connections, limited
+from matins.surfaces.http.connections import ARRIVED, Connections, LimitedListener, limited
 
 _BACKLOG = 128
 """Connections that wait to be accepted, and that one turn of the loop accepts."""
@@ -69,7 +69,7 @@ class Server:
         self._failed = failed
         config = uvicorn.Config(
             app,
-            http=cast("Any", partial(_Protocol, connections)),
+            http=cast("Any", partial(_Protocol, self._socket)),
             backlog=_BACKLOG,
             ws="none",
             lifespan="on",
@@ -111,14 +111,12 @@ class _Protocol(HttpToolsProtocol):
     head of a request, and what surrounds its body, have a maximum size; the head, the rest of an unread body,
     and a response that the client does not read have a timeout."""
 
-    def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
+    def __init__(self, listener: LimitedListener, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._connections = connections
-        self._address = ""
+        self._connections = listener.connections
+        self._accepted = listener.accepted
         self._head: int | None = 0
         """Bytes of the head so far; None while the body is read."""
-        self._unfinished = True
-        """Whether a request is expected, or has not arrived completely."""
         self._head_bytes = 0
         """Bytes of the head as it was parsed."""
         self._framing_left = 0
@@ -127,7 +125,7 @@ class _Protocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._address = transport.get_extra_info("peername")[0]
+        self._connection = self._accepted.pop(transport.get_extra_info("socket").fileno())
         self._buffered = _BufferedTransport(transport, self.loop)
         super().connection_made(cast("asyncio.Transport", self._buffered))
         self._expect_head()
@@ -135,8 +133,7 @@ class _Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         self._buffered.unwatch()
-        self._finish()
-        self._connections.close(self._address)
+        self._connections.close(self._connection)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -162,9 +159,7 @@ class _Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._head_bytes = 0
-        if not self._unfinished:
-            self._unfinished = True
-            self._connections.begin(self._address)
+        self._connections.begin(self._connection)
         self._expect_head()
         super().on_message_begin()
 
@@ -195,24 +190,22 @@ class _Protocol(HttpToolsProtocol):
         if self._refused:
             return
         self._head = 0
-        self._finish()
+        self._connections.complete(self._connection)
         self.scope[ARRIVED] = True  # type: ignore[typeddict-unknown-key]
         super().on_message_complete()
         if self.cycle.response_complete:
+            self._connections.rest(self._connection)
             self._expect_head()
 
     def on_response_complete(self) -> None:
         if self._head is None and self.cycle.response_complete:
             self._start_timer(_LINGER_S)  # a client that still sends may not have read the response
         super().on_response_complete()
+        if self.cycle.response_complete:  # otherwise the next request had arrived already
+            self._connections.rest(self._connection)
 
     def _expect_head(self) -> None:
         self._start_timer(self._connections.settings.header_timeout_ms / 1000)
-
-    def _finish(self) -> None:
-        if self._unfinished:
-            self._unfinished = False
-            self._connections.complete(self._address)
 
     def _refuse_head(self) -> None:
         if not self._refused:
