@@ -25,6 +25,16 @@ def bench(tmp_path: Path) -> Iterator[Watched]:
         yield made
 
 
+def ask_with_script(bench: Watched, folder: Path) -> Path:
+    """A run that waits for approval, and the script that follows it."""
+    script = folder / "check.sh"
+    script.write_text("exit 0\n")
+    bench.add("s", when="5 * * * *", job="work", approval="owner_approve", after_run=["sh", script.name])
+    bench.run("s")
+    bench.settle()
+    return script
+
+
 def test_b7_the_card_shows_every_setting_as_people_write_it(bench: Watched) -> None:
     """B7: retries, overlap, catch-up, limits and zone; amounts as money; what is unusual"""
     bench.add("s", when="5 * * * *", job="work", approval="owner_approve", **ALL)
@@ -53,11 +63,7 @@ def test_b7_the_card_says_what_the_digest_does_not_cover(bench: Watched, tmp_pat
 
 def test_b7_a_link_through_proc_needs_another_approval_and_is_named_on_the_card(bench: Watched, tmp_path: Path) -> None:
     """B7: the run would see another file behind it than the engine, so no digest covers it"""
-    script = tmp_path / "check.sh"
-    script.write_text("exit 0\n")
-    bench.add("s", when="5 * * * *", job="work", approval="owner_approve", after_run=["sh", "check.sh"])
-    bench.run("s")
-    bench.settle()
+    script = ask_with_script(bench, tmp_path)
     first = bench.asked()
     assert "outside" not in first.request  # control: an ordinary script is covered
     script.unlink()
@@ -206,11 +212,7 @@ def test_b7_a_script_that_is_as_it_was_again_needs_no_other(bench: Watched, prop
 
 def test_b7_a_script_that_changes_all_the_time_does_not_stop_the_engine(bench: Watched, tmp_path: Path) -> None:
     """B7: it is read once for a decision; a run that was not approved as it is then waits"""
-    script = tmp_path / "check.sh"
-    script.write_text("exit 0\n")
-    bench.add("s", when="5 * * * *", job="work", approval="owner_approve", after_run=["sh", "check.sh"])
-    bench.run("s")
-    bench.settle()
+    script = ask_with_script(bench, tmp_path)
     bench.approvals.approve(bench.asked().id)
     consume = bench.engine.clearance.consume_approval
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from house import House, Ordinary, environment, ordinary_account
+from house import House, Ordinary, environment, read_terminal
 from matins import Matins
 from matins.daemon import demonstration
 from matins.daemon.demonstration import demo_file
@@ -23,12 +23,6 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has this ru
 ROOT = "Matins is root, and the agent has no user: it could change everything here."
 EDIT = "useradd -m robin && matins agents edit old --user robin"
 LIVE = f"{EDIT}; or run Matins as an ordinary user; or set isolation: none."
-
-
-@pytest.fixture(scope="module")
-def account() -> Iterator[Ordinary]:
-    with ordinary_account() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -141,14 +135,8 @@ def typed(home: Path, *words: str, answer: str | None = None) -> tuple[int, str]
     ) as process:
         os.close(theirs)
         os.write(ours, f"{answer}\n".encode())
-        said = b""
-        try:
-            while chunk := os.read(ours, 4096):
-                said += chunk
-        except OSError:  # the other end is closed
-            pass
-    os.close(ours)
-    return process.returncode, said.decode()
+        said = read_terminal(ours)
+    return process.returncode, said
 
 
 def test_b16_init_asks_root_once_and_writes_the_answer(tmp_path: Path, account: Ordinary) -> None:

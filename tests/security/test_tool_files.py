@@ -105,20 +105,6 @@ def tenant() -> Iterator[Ordinary]:
         shutil.rmtree(home)
 
 
-@pytest.fixture(scope="module")
-def house(account: Ordinary) -> Iterator[House]:
-    one = House(account.home / "matins", user=account).up()
-    yield one
-    one.kill()
-
-
-@pytest.fixture(scope="module")
-def root_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    one = House(tmp_path_factory.mktemp("root") / "matins").up()
-    yield one
-    one.kill()
-
-
 class Tool:
     """An agent whose tool is one of the scripts above. It has a home of its own, which it can change as it likes."""
 
