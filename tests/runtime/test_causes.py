@@ -56,7 +56,7 @@ def test_slots_that_did_not_run_carry_the_sentence_too(sandbox):
 
 
 def test_a_run_by_hand_that_is_over_budget_carries_the_sentence_too(sandbox):
-    """B17: a run that is over when it is created, whoever asked for it"""
+    """B17: a run that is over when it is created, by every principal"""
     sandbox.jobs["report"] = lambda run: None
     sandbox.budgets.set("daily", period="day", max_cost="$1.00", timezone="UTC")
     sandbox.add("dear", when="0 9 * * *", job="report", max_cost="$1.20")

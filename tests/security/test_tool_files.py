@@ -249,7 +249,7 @@ def ended(tool: Tool, during: Callable[[], None]) -> Run:
 
 
 @pytest.mark.parametrize("case", ["honest", "view", "pipe", "journal", "link", "log"])
-def test_b16_records_of_goose_hold_nobody_up(house: House, account: Ordinary, case: str) -> None:
+def test_b16_records_of_goose_do_not_block_the_daemon(house: House, account: Ordinary, case: str) -> None:
     """B16 B5: an endless view, a pipe, also as a journal, a link to our store, a log of 900 MB: other runs are ended at
     their limits meanwhile, and the run itself ends; what it said is counted where its records tell nothing"""
     more = {"CASE": case, "TARGET": str(house.home / "matins.db")}

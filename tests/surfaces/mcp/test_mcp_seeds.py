@@ -166,7 +166,7 @@ def test_c13_cortexs_page_word_by_word(over: Over) -> None:
         assert len((await use(client, "cortex_schedule_list", limit=2)).found["tasks"]) == 2
         got = (await use(client, "cortex_schedule_get", id=daily["id"])).found
         assert {**got, "summary": "", "message": ""} == {**daily, "summary": "", "message": ""}
-        assert got["message"].splitlines()[1:-1] == [daily["message"]]  # between marks: it is what somebody wrote
+        assert got["message"].splitlines()[1:-1] == [daily["message"]]  # between marks: a person wrote it
         paused = (await use(client, "cortex_schedule_pause", id=daily["id"])).found
         assert (paused["isPaused"], paused["pausedBy"], "nextRun" in paused) == (True, "user", False)
         assert paused["pausedAt"] >= daily["createdAt"]
