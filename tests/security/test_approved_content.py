@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from security_cast import SCOUT, Watched, at
 
-from matins.runtime.named_files import TOO_LARGE
-
 ALL = {
     "retries": 3, "retry_delay": "1m", "overlap": "queue", "queue_limit": 5, "catch_up": "run_once",
     "max_cost": "$1.50",
@@ -55,7 +53,7 @@ def test_b7_the_card_says_what_the_digest_does_not_cover(bench: Watched, tmp_pat
     bench.run("s")
     bench.settle()
     request = bench.asked().request
-    assert request["files"] == {str(tmp_path / "large"): TOO_LARGE}
+    assert request["files"] == {str(tmp_path / "large"): "not covered: it is larger than 1 MB"}
     said = "; ".join(request["outside"])
     for part in ('the item of "todo"', "the value of env:KEY", "larger than 1 MB", "tools read"):
         assert part in said
