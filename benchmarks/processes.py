@@ -88,7 +88,7 @@ class OfMatins:
 
     def flood_mb(self, size: int) -> float:
         """What our memory and that of the keeper and its wardens rise by at their highest, while so much is written."""
-        before = {pid: _forget_peak(pid) for pid in self._everybody()}
+        before = {pid: _forget_peak(pid) for pid in self._all_processes()}
         self._start("sh", "-c", f"yes 'a line of the flood' | head -c {size}")
         if not self._rung.wait(PATIENCE_S):
             raise TimeoutError
@@ -100,23 +100,23 @@ class OfMatins:
 
     def left_by(self, count: int) -> tuple[int, int]:
         """Zombies, and open files more than before, when so many runs are over, four at a time."""
-        everybody = self._everybody()
-        before = sum(map(_open_files, everybody))
+        processes = self._all_processes()
+        before = sum(map(_open_files, processes))
         self(count, 4)
         zombies = [
             pid
             for pid in _pids()
-            if (found := proc.read_process(pid)) and found.is_zombie and found.parent in everybody
+            if (found := proc.read_process(pid)) and found.is_zombie and found.parent in processes
         ]
-        return len(zombies), sum(map(_open_files, everybody)) - before
+        return len(zombies), sum(map(_open_files, processes)) - before
 
     def cpu_us(self, count: int, lanes: int) -> float:
         """CPU time of a run."""
-        before = sum(map(_cpu_ticks, self._everybody()))
+        before = sum(map(_cpu_ticks, self._all_processes()))
         self(count, lanes)
-        return 1e6 * (sum(map(_cpu_ticks, self._everybody())) - before) / os.sysconf("SC_CLK_TCK") / count
+        return 1e6 * (sum(map(_cpu_ticks, self._all_processes())) - before) / os.sysconf("SC_CLK_TCK") / count
 
-    def _everybody(self) -> list[int]:
+    def _all_processes(self) -> list[int]:
         keeper = int((self._folder / "keeper.lock").read_text().split()[0])
         return [os.getpid(), keeper, *(process.pid for process in proc.descendants(keeper))]
 
@@ -187,7 +187,7 @@ def measure(
     random = Random(0)
     found: dict[tuple[str, str], list[float]] = {}
     for contestant in contestants.values():
-        contestant(8, 4)  # everybody is warm, and the wardens are there
+        contestant(8, 4)  # all are warm, and the wardens are there
     for nth in range(rounds):
         for name, lanes in LANES.items():
             for contestant in random.sample(list(contestants), len(contestants)):

@@ -71,6 +71,18 @@ def _check_python(account: Ordinary) -> None:
         raise AssertionError(f"{account.name} cannot run {sys.executable}: {advice}") from error
 
 
+def read_terminal(screen: int) -> str:
+    """What is printed on a terminal until every process has closed it. Closes the screen, too."""
+    text = b""
+    with open(screen, "rb", buffering=0) as file:
+        try:
+            while piece := file.read(65_536):
+                text += piece
+        except OSError:  # the other end is closed
+            pass
+    return text.decode()
+
+
 class House:
     """`log` has every line of its stderr so far, `said` those of its stdout."""
 

@@ -19,7 +19,6 @@ from office import Office
 import postgres_fixtures
 from matins import Matins
 from matins.executors.fitness import Fitness, reason_now
-from matins.runtime.placement import NO_FOLDER
 from matins.testing import ManualClock
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
@@ -167,7 +166,7 @@ def test_b9_a_folder_that_another_machine_may_have_is_left_to_it(office: Office,
 def test_b9_a_folder_that_is_missing_everywhere_fails_the_run(office: Office, tmp_path: Path, others: int) -> None:
     """B9"""
     for _ in range(others):
-        other_engine(office, f"{NO_FOLDER}{tmp_path / 'w'}")
+        other_engine(office, f"no_folder:{tmp_path / 'w'}")
     office.matins.run("s")
     ended = office.wait("s")
     assert ended.state == "failed"

@@ -40,7 +40,7 @@ def test_b6_one_cause_for_all_schedules_of_the_tool(office: Office, tmp_path: Pa
     assert (throttle.provider, throttle.affects) == ("openai", ["one", "two"])
     m.run("two")
     second = office.wait("two", waits)
-    assert (second.status, m.why("two").run.attempts) == ("throttled", []), "it was asked although nobody logged in"
+    assert (second.status, m.why("two").run.attempts) == ("throttled", []), "the tool was started before a new login"
     for name in ("one", "two"):
         why = m.why(name)
         assert 'the login at provider "openai" is refused.' in why.summary
@@ -55,7 +55,7 @@ def test_b6_one_cause_for_all_schedules_of_the_tool(office: Office, tmp_path: Pa
     assert [found.kind for found in m.incidents.list()] == ["login"]
 
 
-def test_b6_it_goes_on_when_it_is_mended(office: Office, tmp_path: Path) -> None:
+def test_b6_runs_continue_after_a_new_login(office: Office, tmp_path: Path) -> None:
     """B6: the control: with a login the same run succeeds"""
     m = office.matins
     agent(office, tmp_path, "one", "unauthorized")

@@ -251,7 +251,7 @@ def test_a_tool_that_cannot_be_started_is_an_error(tmp_path: Path, user: Path) -
 def test_an_account_that_cannot_run_the_python_of_matins_has_the_tool(
     visible: bool, tmp_path: Path, user: Path, tool: str
 ) -> None:
-    """P4: root may have installed Matins where nobody else sees it"""
+    """P4: root may have installed Matins where other accounts cannot see it"""
     *begin, python, isolated, no_site, command, script = setup_command(Account(1, 1, ()))
     words = (*begin, python if visible else f"{tmp_path}/gone/python", isolated, no_site, command, script, tool, "a b")
     variables = {"HOME": str(user)}

@@ -1,4 +1,4 @@
-"""The cause travels with the event: whoever hears of a failure hears why."""
+"""The cause travels with the event: a subscriber that gets a failure gets its reason."""
 
 import logging
 
@@ -8,7 +8,6 @@ from matins.daemon.log_format import Lines, log_event
 from matins.engine.reasons import sentence
 from matins.engine.transitions import JOIN
 from matins.model.run import RunState
-from matins.runtime.step_changes import _REASONS
 from matins.testing import ManualClock, Sandbox
 
 
@@ -56,7 +55,7 @@ def test_slots_that_did_not_run_carry_the_sentence_too(sandbox):
 
 
 def test_a_run_by_hand_that_is_over_budget_carries_the_sentence_too(sandbox):
-    """B17: a run that is over when it is created, whoever asked for it"""
+    """B17: a run that is over when it is created, by every principal"""
     sandbox.jobs["report"] = lambda run: None
     sandbox.budgets.set("daily", period="day", max_cost="$1.00", timezone="UTC")
     sandbox.add("dear", when="0 9 * * *", job="report", max_cost="$1.20")
@@ -69,16 +68,36 @@ def test_a_run_by_hand_that_is_over_budget_carries_the_sentence_too(sandbox):
 
 
 def test_the_end_of_a_run_of_steps_is_a_sentence(sandbox):
-    """B17: no code of a reason, whatever its steps came to: one of them expired"""
+    """B17: no code of a reason; one of its steps expired"""
     sandbox.jobs["report"] = lambda run: None
     step = {"title": "first", "job": "report", "approval": "owner_approve"}
     sandbox.add("whole", when="0 9 * * *", steps=[step], approval_timeout="10m")
     sandbox.run_until("2026-03-27T09:30:00Z")
     assert sandbox.why("whole").summary.endswith("Expired: the approval of a step was not answered in time.")
-    assert {outcome for outcome in JOIN if outcome is not RunState.SUCCEEDED} == set(_REASONS)
-    for outcome, reason in _REASONS.items():
-        text, _ = sentence(reason, {"steps": ["first"], "error": "no disk"}, "UTC", state=outcome)
-        assert "the reason is" not in text
+
+
+ENDS = {
+    RunState.FAILED: ("failed", "Failed.", 'step "first": no disk'),
+    RunState.OVER_BUDGET: ("over_budget", "Over budget: the run reached its limit.", "no disk"),
+    RunState.UNKNOWN: ("unknown", "Outcome unknown: the attempt did not report its end.", None),
+    RunState.INTERRUPTED: ("stopped", "Interrupted: the engine stopped during the run.", None),
+    RunState.CANCELLED: ("cancelled", "Cancelled.", None),
+    RunState.DENIED: ("denied", "Denied: the approval of a step was denied.", "first"),
+    RunState.EXPIRED: ("approval_expired", "Expired: the approval of a step was not answered in time.", "first"),
+    RunState.SKIPPED: ("steps_skipped", "Skipped: a step was skipped.", 'step "first"'),
+}
+
+
+@pytest.mark.parametrize(("state", "end"), ENDS.items())
+def test_each_end_of_a_run_of_steps_is_a_sentence(state, end):
+    """B17: with its reason, and what others wrote about it as the quote"""
+    reason, text, quote = end
+    assert sentence(reason, {"steps": ["first"], "error": "no disk"}, "UTC", state=state) == (text, quote)
+
+
+def test_all_ends_of_a_run_of_steps_are_known():
+    """B17: a new outcome needs a sentence above"""
+    assert set(JOIN) - {RunState.SUCCEEDED} == set(ENDS)
 
 
 def test_the_audit_takes_the_cause_for_what_it_is(sandbox):

@@ -12,7 +12,7 @@ from matins.engine.policies import NO_POLICIES, Policies
 from matins.model.agent import Agent
 from matins.runtime.command_files import files_run_by, in_reach
 
-NOBODY = replace(NO_POLICIES, agents={"a": Agent("a", "shell", user="nobody")})
+AS_NOBODY = replace(NO_POLICIES, agents={"a": Agent("a", "shell", user="nobody")})
 SAME = replace(NO_POLICIES, agents={"a": Agent("a", "shell")})
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="gives files to other users")
 
@@ -51,7 +51,7 @@ def test_scripts_are_found_and_data_is_left_out(tmp_path: Path, command: str | l
 def test_owner_and_mode_of_file_and_folder_decide(
     file: tuple[int, int], folder: tuple[int, int], reached: bool
 ) -> None:
-    """Below /: the folders of a test may belong to anybody."""
+    """Below /: the folders of a test may belong to any account."""
     below = Path("/", f"matins-test-{os.getpid()}")
     below.mkdir()
     try:
@@ -60,7 +60,7 @@ def test_owner_and_mode_of_file_and_folder_decide(
         for path, (uid, mode) in ((script, file), (below, folder)):
             os.chown(path, uid, 0)
             path.chmod(mode)
-        assert in_reach(str(script), NOBODY) is reached
+        assert in_reach(str(script), AS_NOBODY) is reached
     finally:
         below.chmod(0o700)
         (below / "check.sh").unlink()

@@ -109,7 +109,7 @@ def test_what_ends_in_a_page_may_begin_again_in_it(bench: Sandbox) -> None:
 
 
 def test_the_outbox_rests_after_a_page_that_only_incidents_want(bench: Sandbox) -> None:
-    """S8: fires get their turn between pages; whoever listens is not kept waiting"""
+    """S8: fires get their turn between pages, and listeners do not wait"""
     rests: list[float] = []
     _happened(bench)
     schedule, now = int(bench.get("nightly").id), bench.clock.now_ms()

@@ -1,4 +1,4 @@
-"""Watched benches on every store."""
+"""Watched benches on every store, and daemons of an ordinary user and of root."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from security_cast import START, Open, Watched
 
 import postgres_fixtures
+from house import House, Ordinary, ordinary_account
 from matins.testing import ManualClock
 
 postgres_server = postgres_fixtures.postgres_server
@@ -41,3 +42,28 @@ def bench(url: str, open_bench: Open) -> Watched:
 def memory(open_bench: Open) -> Watched:
     """For what does not touch the store's own ways."""
     return open_bench()
+
+
+# -- daemons
+
+
+@pytest.fixture(scope="module")
+def account() -> Iterator[Ordinary]:
+    with ordinary_account() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def house(account: Ordinary) -> Iterator[House]:
+    """A daemon of an ordinary user."""
+    one = House(account.home / "home", user=account).up()
+    yield one
+    one.kill()
+
+
+@pytest.fixture(scope="module")
+def root_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A daemon of root, where the tests are."""
+    one = House(tmp_path_factory.mktemp("root") / "home").up()
+    yield one
+    one.kill()

@@ -27,7 +27,7 @@ class Mutant(NamedTuple):
 
 # fmt: off
 MUTANTS: dict[str, tuple[Mutant, ...]] = {
-    "Matins follows no link that an agent made, and waits for no pipe of its.": (
+    "Matins follows no link that an agent made, and does not block on a pipe.": (
         Mutant("texts/beneath.py", "_BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)", "_BENEATH)", "texts/test_untrusted_folder.py::test_no_link_is_followed_at_any_level", quick=True),
         Mutant("texts/beneath.py", "os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY", "os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY", "texts/test_untrusted_folder.py::test_a_pipe_is_not_waited_for"),
         Mutant("texts/beneath.py", 'raise Refused(path, "it leads through /proc")', "pass", "runtime/test_named_files.py::test_what_leads_through_proc_is_not_covered"),
@@ -106,14 +106,14 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/reports.py", 'process.ended_by in (None, "exit_timeout")', 'process.ended_by in (None, "exit_timeout", "supervisor")', "executors/test_reports.py::test_b9_a_run_that_stops_its_supervisor_has_failed"),
         Mutant("executors/conclusions.py", 'process.ended_by not in (None, "supervisor")', "process.ended_by is not None", "executors/test_agents_faults.py::test_b9_a_run_that_stops_its_supervisor_after_its_final_event_has_failed"),
     ),
-    "No text keeps the engine busy for more than a moment.": (
+    "No text blocks the engine for long.": (
         Mutant("engine/prompts.py", 'r"\\{\\{([^{}]*)\\}\\}"', 'r"\\{\\{\\s*([^{}]*?)\\s*\\}\\}"', "test_patterns.py"),
         Mutant("engine/calls.py", "if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:", "if False:", "security/test_long_texts.py"),
         Mutant("surfaces/chat/chat_commands.py", "    if len(message) > MAX_LENGTH:", "    if False:", "security/test_long_texts.py"),
         Mutant("surfaces/web/visit.py", 'if scope["query_string"].count(b"&") >= _MAX_QUERY:', "if False:", "surfaces/web/test_bounce.py"),
         Mutant("service/inbound.py", 'if delivery.body.count(b"&") >= _MAX_FIELDS:', "if False:", "surfaces/http/test_inbound.py::test_a_form_has_at_most_a_thousand_fields"),
         Mutant("executors/inside/tool_setup.py", "(OSError, ValueError, RecursionError)", "(OSError, ValueError)", "executors/test_tool_settings.py::test_settings_that_cannot_be_read_are_left_to_the_tool[nested without end]"),
-        Mutant("executors/runners/goose_sessions.py", "_TIMEOUT_MS = 5_000", "_TIMEOUT_MS = 600_000", "security/test_tool_files.py::test_b16_records_of_goose_hold_nobody_up[journal]"),
+        Mutant("executors/runners/goose_sessions.py", "_TIMEOUT_MS = 5_000", "_TIMEOUT_MS = 600_000", "security/test_tool_files.py::test_b16_records_of_goose_do_not_block_the_daemon[journal]"),
         Mutant("engine/call_filter.py", "            _check_size(path, [operand], field)", "            pass", "security/test_long_texts.py::test_a_filter_has_numbers_that_can_be_stored"),
     ),
     "An agent reads other agents' names, times, states and codes, never their words.": (
@@ -142,8 +142,8 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("runtime/approval_requests.py", "more += [part for part in (files, item) if part]", "more += [part for part in (files,) if part]", "security/test_approved_items.py::test_an_item_that_was_swapped_is_asked_for_again[sqlite_file-tasks-before the approval]"),
         Mutant("executors/preparation.py", 'if context.approval is not None and shown_item(held.item) != context.approval.request.get("work_item"):', "if False:", "security/test_approved_items.py::test_an_item_that_was_swapped_is_asked_for_again[sqlite_file-tasks-before the approval]"),
         Mutant("runtime/clearance.py", "if approval_requests.takes_work(item):", "if False:", "security/test_approved_items.py::test_the_item_is_shown_whole_and_runs_as_it_was_shown[sqlite_file-tasks]"),
-        Mutant("executors/deliveries.py", "source.release(item.id, item.run_key, now)", "pass", "security/test_approved_items.py::test_an_item_that_nobody_worked_on_is_released[sqlite_file-tasks-denied]"),
-        Mutant("runtime/approval_requests.py", "if changed:  # nobody's silence allows what an agent may have written", "if False:", "security/test_approved_commands.py::test_nobodys_silence_allows_a_changed_script"),
+        Mutant("executors/deliveries.py", "source.release(item.id, item.run_key, now)", "pass", "security/test_approved_items.py::test_an_item_without_a_started_run_is_released[sqlite_file-tasks-denied]"),
+        Mutant("runtime/approval_requests.py", "if changed:  # an agent may have written it: a request that expires must not allow it", "if False:", "security/test_approved_commands.py::test_an_expired_request_does_not_allow_a_changed_script"),
         Mutant("records/hooks.py", 'if before is not None and before.command == hook.command and "command" not in change.given:', "if False:", "security/test_approved_commands.py::test_a_hook_that_is_set_again_lets_waiting_runs_go_on"),
         Mutant("service/file/apply.py", "with_files(definition, self.core.workdir, schedule.definition)", "with_files(definition, self.core.workdir)", "security/test_approved_commands.py::test_a_file_that_is_saved_again_takes_no_new_digest"),
         Mutant("runtime/named_files.py", "if content is None and path in expected:", "if False and path in expected:", "security/test_approved_commands.py::test_a_file_that_is_gone_has_changed"),
@@ -161,7 +161,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/owner_commands.py", 'or may_gain_files(folder, self._policies)', "", "executors/test_owner_commands.py::test_b16_an_interpreter_is_found_where_no_agent_can_put_another"),
         Mutant("runtime/command_files.py", "return bool(os.stat(folder).st_mode & _WRITABLE)", "return False", "executors/test_owner_commands.py::test_b16_an_interpreter_is_found_where_no_agent_can_put_another"),
     ),
-    "As root, an agent without an account does not run unless you say so.": (
+    "As root, an agent without an account does not run unless you allow it.": (
         Mutant("records/agents.py", "    isolation.check_account(agent, _ACCOUNT)", "    pass", "security/test_isolation_root.py::test_b16_as_root_an_agent_without_an_account_is_refused", root=True),
         Mutant("executors/isolation.py", "        check_account(agent)\n        refusal", "        refusal", "security/test_isolation_root.py::test_b16_as_root_a_run_without_an_account_is_refused", root=True),
     ),
@@ -173,13 +173,13 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("engine/audit_definitions.py", 'if row.state in _RUNNING[entry.digest or ""]:', "if False:", "security/test_audit_definitions.py::test_b16_a_schedule_that_was_let_run_in_the_store_is_named[pending-]"),
         Mutant("engine/audit_definitions.py", 'current = event.type != "run.varied" and event.run_id is None', "current = True", "security/test_audit_definitions.py::test_b16_settings_that_a_run_was_started_with_are_bound"),
     ),
-    "An agent, a person and a token of one name are told apart.": (
+    "An agent, a person and a token with the same name never count as one another.": (
         Mutant("service/permissions.py", "schedule.paused_by != principal.who", 'name_of(schedule.paused_by or "") != principal.name', "security/test_principals.py::test_b7_an_agent_does_not_resume_what_its_namesake_paused[person]"),
         Mutant("engine/approvals.py", "{name_of(vote.voter): vote for vote in valid}.values()", "valid", "security/test_principals.py::test_v6_a_namesake_of_the_agent_may_approve_and_counts"),
-        Mutant("engine/approvals.py", "return principal.name in _author_names(approval) or any", "return any", "security/test_principals.py::test_v6_nobody_approves_what_they_started_by_another_way[person]"),
+        Mutant("engine/approvals.py", "return principal.name in _author_names(approval) or any", "return any", "security/test_principals.py::test_v6_an_author_cannot_approve_by_another_way[person]"),
         Mutant("records/names.py", 'if name in policies.agents or any(token.role == "agent" for token in valid):', "if False:", "security/test_principals.py::test_b7_an_agent_and_a_token_do_not_have_one_name"),
     ),
-    "What was signed starts nothing again under another id for a day.": (
+    "A signed delivery that is repeated within 24 hours under another id starts nothing.": (
         Mutant("net/inbound.py", '_in_header("x-github-delivery"), _body,', '_in_header("x-github-delivery"), _id_counts,', "surfaces/http/test_inbound.py::test_b16_what_was_signed_starts_nothing_again_under_another_id"),
         Mutant("net/inbound.py", 'return None if "{id}" in endpoint.signed else _hmac_content(endpoint, delivery)', "return None", "surfaces/http/test_inbound.py::test_b16_a_time_that_is_signed_makes_another_delivery"),
         Mutant("runtime/calls.py", "first = None if call.signed is None else transaction.claim_signed(call, now, now - SIGNED_MS)", "first = None", "service/test_calls.py::test_b16_what_was_signed_is_one_call_for_a_day"),
@@ -194,7 +194,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
     "A run neither reads nor writes terminals of its user.": (
         Mutant("executors/processes/walls.py", "    _hide_terminals()\n", "    pass\n", "security/test_terminals.py::test_b16_an_agent_does_not_write_on_a_terminal_of_its_user[required-False]"),
     ),
-    "A command sends its token only to the living daemon of the home.": (
+    "A command sends its token only to the running daemon of the home.": (
         Mutant("surfaces/transports/http_client.py", "        self.check()", "        pass", "security/test_taken_ports.py::test_b16_a_command_that_follows_events_tells_no_token"),
         Mutant("surfaces/mcp/bridge.py", "            self._check()", "            pass", "security/test_taken_ports.py::test_b16_the_tools_of_a_client_tell_no_token"),
     ),

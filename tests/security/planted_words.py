@@ -1,4 +1,4 @@
-"""Words of tools, checks and people, planted wherever somebody else can write: each is seen once it is given away."""
+"""Words of tools, checks and people, planted where others can write: one that reaches an agent is found."""
 
 from __future__ import annotations
 

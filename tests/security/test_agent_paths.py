@@ -6,30 +6,15 @@ import os
 import pwd
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from house import House, Ordinary, ordinary_account
+from house import House, Ordinary
 from matins import InvalidInput, Matins
 from matins.executors.runners.demo import Demo
 from matins.executors.runners.protocol import Call
-
-
-@pytest.fixture(scope="module")
-def account() -> Iterator[Ordinary]:
-    with ordinary_account() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def house(account: Ordinary) -> Iterator[House]:
-    """A daemon of an ordinary user."""
-    one = House(account.home / "home", user=account).up()
-    yield one
-    one.kill()
 
 
 def test_b16_a_secret_does_not_become_the_owner_s_token(house: House) -> None:

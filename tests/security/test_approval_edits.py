@@ -59,7 +59,7 @@ def test_v7_an_edit_after_yes_neither_changes_nor_voids_it(bench: Watched, chang
     clear(bench)
     assert bench.ran == [("s", "good")]
     assert (bench.approval(number).state, bench.last().rev) == ("used", 1)
-    assert bench.states() == ["used"], "nobody is asked twice"
+    assert bench.states() == ["used"], "approval is requested once"
 
 
 def test_v7_a_run_that_waits_keeps_the_words_it_was_planned_with(bench: Watched) -> None:

@@ -11,7 +11,6 @@ from security_cast import Watched, at
 
 from matins.executors.python import JobContext
 from matins.runtime.checks import Check
-from matins.runtime.named_files import MISSING
 
 
 @pytest.fixture
@@ -89,7 +88,10 @@ def test_a_file_that_is_gone_has_changed(bench: Watched, scripts: Path) -> None:
     bench.run_until(at("09:06"))
     assert (bench.last().status, len(bench.ran)) == ("awaiting_approval", 1)
     asked = bench.asked()
-    assert (asked.request["changed"], asked.request["files"][str(rules)]) == ([str(rules)], MISSING)
+    assert (asked.request["changed"], asked.request["files"][str(rules)]) == (
+        [str(rules)],
+        "not covered: it is missing",
+    )
     assert asked.request["outside"] == [f"the content of {rules}: it is missing"]
     bench.approvals.approve(asked.id)
     bench.run_until(at("11:06"))
@@ -200,7 +202,7 @@ def test_a_script_that_no_agent_can_write_may_change(bench: Watched, scripts: Pa
     assert [approval.schedule for approval in bench.approvals.list()] == ["t"]
 
 
-def test_without_an_agent_nobody_is_asked(tmp_path: Path, scripts: Path) -> None:
+def test_without_an_agent_no_approval_is_requested(tmp_path: Path, scripts: Path) -> None:
     with closing(Watched(f"sqlite:///{tmp_path}/matins.db")) as bench:
         script = write(scripts / "check.sh")
         bench.add("s", when="5 * * * *", job="work", pre_check=[str(script)])
@@ -290,7 +292,7 @@ def test_a_hook_that_is_set_again_lets_waiting_runs_go_on(bench: Watched, script
     assert (bench.last().state, bench.approvals.list()) == ("succeeded", [])
 
 
-@pytest.mark.parametrize("by", ["the run", "nobody"])
+@pytest.mark.parametrize("by", ["the run", "no process"])
 def test_a_run_cannot_change_the_command_after_it(bench: Watched, scripts: Path, by: str) -> None:
     script, mark, ran = scripts / "after.sh", scripts.parent / "mark", scripts.parent / "ran"
     write(script, mark)
@@ -304,7 +306,7 @@ def test_a_run_cannot_change_the_command_after_it(bench: Watched, scripts: Path,
     bench.run_until(at("08:06"))
     while bench.outbox.run_once(bench.clock.now_ms()) == 0:
         pass
-    assert (mark.exists(), ran.exists()) == (by == "nobody", False)
+    assert (mark.exists(), ran.exists()) == (by == "no process", False)
     if by == "the run":
         (check,) = [one for one in bench.runs.checks(bench.last().id) if one.gate == "after"]
         assert check.reason == "after.sh changed since you set it. It did not run; the next run waits for approval"
@@ -312,7 +314,7 @@ def test_a_run_cannot_change_the_command_after_it(bench: Watched, scripts: Path,
         assert bench.last().status == "awaiting_approval"
 
 
-def test_nobodys_silence_allows_a_changed_script(bench: Watched, scripts: Path) -> None:
+def test_an_expired_request_does_not_allow_a_changed_script(bench: Watched, scripts: Path) -> None:
     """Where a request that expires would approve the run, one about a changed script does not."""
     script, mark = write(scripts / "check.sh"), scripts.parent / "ran"
     words = {"approval": "owner_approve", "approval_default": "approve", "approval_timeout": "10m"}

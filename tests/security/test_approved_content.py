@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from security_cast import SCOUT, Watched, at
 
-from matins.runtime.named_files import TOO_LARGE
-
 ALL = {
     "retries": 3, "retry_delay": "1m", "overlap": "queue", "queue_limit": 5, "catch_up": "run_once",
     "max_cost": "$1.50",
@@ -23,6 +21,16 @@ ALL = {
 def bench(tmp_path: Path) -> Iterator[Watched]:
     with closing(Watched(f"sqlite:///{tmp_path}/matins.db")) as made:
         yield made
+
+
+def ask_with_script(bench: Watched, folder: Path) -> Path:
+    """A run that waits for approval, and the script that follows it."""
+    script = folder / "check.sh"
+    script.write_text("exit 0\n")
+    bench.add("s", when="5 * * * *", job="work", approval="owner_approve", after_run=["sh", script.name])
+    bench.run("s")
+    bench.settle()
+    return script
 
 
 def test_b7_the_card_shows_every_setting_as_people_write_it(bench: Watched) -> None:
@@ -45,7 +53,7 @@ def test_b7_the_card_says_what_the_digest_does_not_cover(bench: Watched, tmp_pat
     bench.run("s")
     bench.settle()
     request = bench.asked().request
-    assert request["files"] == {str(tmp_path / "large"): TOO_LARGE}
+    assert request["files"] == {str(tmp_path / "large"): "not covered: it is larger than 1 MB"}
     said = "; ".join(request["outside"])
     for part in ('the item of "todo"', "the value of env:KEY", "larger than 1 MB", "tools read"):
         assert part in said
@@ -53,11 +61,7 @@ def test_b7_the_card_says_what_the_digest_does_not_cover(bench: Watched, tmp_pat
 
 def test_b7_a_link_through_proc_needs_another_approval_and_is_named_on_the_card(bench: Watched, tmp_path: Path) -> None:
     """B7: the run would see another file behind it than the engine, so no digest covers it"""
-    script = tmp_path / "check.sh"
-    script.write_text("exit 0\n")
-    bench.add("s", when="5 * * * *", job="work", approval="owner_approve", after_run=["sh", "check.sh"])
-    bench.run("s")
-    bench.settle()
+    script = ask_with_script(bench, tmp_path)
     first = bench.asked()
     assert "outside" not in first.request  # control: an ordinary script is covered
     script.unlink()
@@ -206,11 +210,7 @@ def test_b7_a_script_that_is_as_it_was_again_needs_no_other(bench: Watched, prop
 
 def test_b7_a_script_that_changes_all_the_time_does_not_stop_the_engine(bench: Watched, tmp_path: Path) -> None:
     """B7: it is read once for a decision; a run that was not approved as it is then waits"""
-    script = tmp_path / "check.sh"
-    script.write_text("exit 0\n")
-    bench.add("s", when="5 * * * *", job="work", approval="owner_approve", after_run=["sh", "check.sh"])
-    bench.run("s")
-    bench.settle()
+    script = ask_with_script(bench, tmp_path)
     bench.approvals.approve(bench.asked().id)
     consume = bench.engine.clearance.consume_approval
 

@@ -160,7 +160,7 @@ def test_an_item_that_was_swapped_is_asked_for_again(
 
 
 @pytest.mark.parametrize("end", ["denied", "cancelled", "deleted"])
-def test_an_item_that_nobody_worked_on_is_released(office: Office, desk: Desk, end: str) -> None:
+def test_an_item_without_a_started_run_is_released(office: Office, desk: Desk, end: str) -> None:
     m = office.matins
     m.run("s")
     card = asked(office)
@@ -182,14 +182,14 @@ def settle(office: Office) -> None:
         pass
 
 
-def test_without_work_nobody_is_asked(office: Office, desk: Desk) -> None:
+def test_without_work_no_approval_is_requested(office: Office, desk: Desk) -> None:
     desk.empty()
     run = office.fire("s")
     assert (run.state, run.reason, office.matins.approvals.list()) == ("skipped", "no_work", [])
 
 
 def test_a_source_that_fails_is_asked_again(office: Office, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is asked about a run without its item while the source is only out of order."""
+    """No approval is requested without the item while the source does not answer."""
     if not isinstance(desk, GitHubDesk):
         pytest.skip("a file is there or not")
     m, done, claimed = office.matins, threading.Event(), CheckExecutor.answer
@@ -216,7 +216,7 @@ def test_a_source_that_fails_is_asked_again(office: Office, desk: Desk, monkeypa
 def test_a_kill_between_claim_and_request_leaves_the_item_to_the_same_run(
     office: Office, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine dies with the item claimed and nobody asked; the next one claims it for the same run."""
+    """The engine dies after it claimed the item, before the request; the next engine claims it for the same run."""
     m, claimed = office.matins, CheckExecutor.answer
 
     class Killed(BaseException):

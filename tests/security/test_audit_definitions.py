@@ -239,7 +239,7 @@ def test_b16_settings_that_a_run_was_started_with_are_bound(bench: Watched, url:
 @pytest.mark.parametrize("old", [False, True], ids=["", "pruned"])
 @pytest.mark.parametrize("how", ["pending", "rejected", "paused", "edited"])
 def test_b16_a_schedule_that_was_let_run_in_the_store_is_named(bench: Watched, url: str, how: str, old: bool) -> None:
-    """B16: nobody approved or resumed it"""
+    """B16: without an approval or a resume in the log"""
     bench.agent_rules.set("scout", approval_timeout="364d")
     bench.acting_as(SCOUT).add("s", when="0 3 1 1 *", job="work")
     kind = "approval.requested"

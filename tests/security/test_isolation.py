@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from house import House, Ordinary, ordinary_account
+from house import House, Ordinary
 from matins.executors.processes.namespaces import SIGNAL_VERSION, landlock_version
 
 ATTACKS = Path(__file__).with_name("attacks.py")
@@ -29,17 +29,8 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start proc
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[Ordinary]:
-    with ordinary_account() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def house(account: Ordinary) -> Iterator[House]:
-    """A daemon of an ordinary user."""
-    one = House(account.home / "home", user=account).up()
-    yield furnished(one)
-    one.kill()
+def house(house: House) -> House:
+    return furnished(house)
 
 
 def furnished(one: House) -> House:
@@ -175,10 +166,8 @@ def test_b16_a_workdir_that_holds_the_home_is_seen_without_it(house: House, acco
 
 
 @pytest.fixture(scope="module")
-def root_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    one = House(tmp_path_factory.mktemp("root") / "home").up()
-    yield furnished(one)
-    one.kill()
+def root_house(root_house: House) -> House:
+    return furnished(root_house)
 
 
 @as_root

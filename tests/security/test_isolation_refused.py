@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from house import House, Ordinary, ordinary_account
+from house import House, Ordinary
 
 LAUNCHER = """
 import os, sys
@@ -67,12 +67,6 @@ CALLS = {
 PROBE = "import json, sys; from matins.executors.processes.walls import probe; print(json.dumps(probe(sys.argv[1])))"
 FIX = "sudo sysctl user.max_user_namespaces=10000"
 PROBLEM = "unshare: No space left on device"
-
-
-@pytest.fixture(scope="module")
-def account() -> Iterator[Ordinary]:
-    with ordinary_account() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

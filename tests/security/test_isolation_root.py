@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from house import House, Ordinary, environment, ordinary_account
+from house import House, Ordinary, environment, read_terminal
 from matins import Matins
 from matins.daemon import demonstration
 from matins.daemon.demonstration import demo_file
@@ -26,14 +26,8 @@ LIVE = f"{EDIT}; or run Matins as an ordinary user; or set isolation: none."
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[Ordinary]:
-    with ordinary_account() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A daemon of root, whose store has agents of an earlier time: nobody had asked for their account."""
+    """A daemon of root, whose store has agents from before accounts were required."""
     home = tmp_path_factory.mktemp("root") / "home"
     home.mkdir(mode=0o700)
     with Matins(f"sqlite:///{home}/matins.db", home=home) as matins:
@@ -140,14 +134,8 @@ def typed(home: Path, *words: str, answer: str | None = None) -> tuple[int, str]
     ) as process:
         os.close(theirs)
         os.write(ours, f"{answer}\n".encode())
-        said = b""
-        try:
-            while chunk := os.read(ours, 4096):
-                said += chunk
-        except OSError:  # the other end is closed
-            pass
-    os.close(ours)
-    return process.returncode, said.decode()
+        said = read_terminal(ours)
+    return process.returncode, said
 
 
 def test_b16_init_asks_root_once_and_writes_the_answer(tmp_path: Path, account: Ordinary) -> None:
@@ -206,7 +194,7 @@ def test_b16_an_import_says_how(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reached", [True, False])
 def test_b16_the_demonstration_of_root_works_at_once(reached: bool) -> None:
-    """B16: its agents are nobody, or root where nobody can start there; the greeting says which"""
+    """B16: its agents run as the account nobody, or as root where that account cannot; the greeting says which"""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755 if reached else 0o700)
         program = (sys.executable, "-P", "-m", "matins", "--home", f"{folder}/demo", "demo", "--port", "0")
@@ -215,7 +203,9 @@ def test_b16_the_demonstration_of_root_works_at_once(reached: bool) -> None:
             (line,) = [line for line in one.up().said if line.startswith("  agents ")]
             named = "as root, builder, planner, tester could change everything here (isolation: none)."
             assert line == (
-                "  agents run as nobody, because Matins is root." if reached else f"  agents not isolated: {named}"
+                "  agents run as the account nobody, because Matins is root."
+                if reached
+                else f"  agents not isolated: {named}"
             )
             assert one.logged("schedule.created morning-news"), "the agent planner has run"
         finally:

@@ -42,13 +42,6 @@ def account() -> Iterator[Ordinary]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def house(account: Ordinary) -> Iterator[House]:
-    one = House(account.home / "home", user=account).up()
-    yield one
-    one.kill()
-
-
 def ran(house: House, name: str, script: str) -> str:
     house.shell(name, script, isolation="required")
     run, output = house.fire(name)
@@ -97,25 +90,35 @@ def test_b16_bubblewrap_works_inside_and_shows_nothing_more(house: House) -> Non
     assert ran(house, "bwrap", script).splitlines() == ["agents", "refused"]
 
 
+def put_tool(account: Ordinary, name: str, isolation: str, script: str) -> Path:
+    """A tool of the account in a folder of its own, which the account can write."""
+    folder = account.home / f"{name}-{isolation}"
+    folder.mkdir()
+    os.chown(folder, account.uid, account.gid)
+    tool = folder / name
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    return tool
+
+
+def sees_home(tool: Path) -> bool:
+    """Whether the tool, which listed the home of Matins in `seen`, found the owner's token there."""
+    return "token" in (tool.parent / "seen").read_text().split()
+
+
 @pytest.mark.parametrize(("isolation", "seen"), [("none", True), ("required", False)])
 def test_b16_a_tool_is_asked_for_its_options_behind_the_walls(
     house: House, account: Ordinary, isolation: str, seen: bool
 ) -> None:
     """B16: an agent may have replaced the tool, which must not free it; without walls it would see the home"""
-    folder = account.home / f"bin-{isolation}"
-    folder.mkdir()
-    os.chown(folder, account.uid, account.gid)
-    tool = folder / "opencode"
-    tool.write_text(
-        f'#!/bin/sh\ncase "$*" in *--help*) ls {house.home} >{folder}/seen; echo $PPID >{folder}/by;; esac\n'
-    )
-    tool.chmod(0o755)
-    variables = {"PATH": f"{folder}:/usr/bin:/bin"}
+    listed = f"ls {house.home} >seen; echo $PPID >by"
+    tool = put_tool(account, "opencode", isolation, f'cd "${{0%/*}}"; case "$*" in *--help*) {listed};; esac')
+    variables = {"PATH": f"{tool.parent}:/usr/bin:/bin"}
     house.ask("agents.set", name=isolation, runner="opencode", environment=variables, isolation=isolation)
     house.ask("schedules.add", name=isolation, when="every 1 day", agent=isolation, prompt="Go.", retries=0)
     house.fire(isolation)
-    assert ("token" in (folder / "seen").read_text().split()) is seen
-    assert int((folder / "by").read_text()) != house.process.pid
+    assert sees_home(tool) is seen
+    assert int((tool.parent / "by").read_text()) != house.process.pid
 
 
 def test_b16_only_the_owner_can_have_a_tool_started_for_its_version(house: House, account: Ordinary) -> None:
@@ -136,18 +139,13 @@ def test_b16_a_tool_tells_its_version_behind_the_walls(
     house: House, account: Ordinary, isolation: str, seen: bool
 ) -> None:
     """B16: the owner lists the agents, and one of them has replaced its tool; without walls it would see the home"""
-    folder = account.home / f"versions-{isolation}"
-    folder.mkdir()
-    os.chown(folder, account.uid, account.gid)
-    tool = folder / "goose"
-    tool.write_text(f"#!/bin/sh\nls {house.home} >{folder}/seen; echo $PPID >{folder}/by; echo 1.2.3\n")
-    tool.chmod(0o755)
+    tool = put_tool(account, "goose", isolation, f'cd "${{0%/*}}"; ls {house.home} >seen; echo $PPID >by; echo 1.2.3')
     name = f"told-{isolation}"
     house.ask("agents.set", name=name, runner="goose", command=[str(tool)], isolation=isolation)
     (found,) = [one for one in house.client.system.tools() if one.agent == name]
     assert found.version == "1.2.3"
-    assert ("token" in (folder / "seen").read_text().split()) is seen
-    assert int((folder / "by").read_text()) != house.process.pid
+    assert sees_home(tool) is seen
+    assert int((tool.parent / "by").read_text()) != house.process.pid
     (again,) = [one for one in house.client.system.tools() if one.agent == name]
     assert again == found
 

@@ -13,7 +13,7 @@ from matins.engine.calls import follows_schedule, parse_on
 from matins.engine.schedules import SETTINGS
 from matins.engine.when.parse import parse_trigger
 from matins.errors import InvalidInput, MatinsError, TriggerError
-from matins.surfaces.chat.chat_commands import MAX_LENGTH, parse_command
+from matins.surfaces.chat.chat_commands import parse_command
 
 
 def test_on_and_when_have_at_most_1000_characters() -> None:
@@ -42,9 +42,9 @@ def test_what_follows_a_schedule(text: str, schedule: str, outcome: str) -> None
 
 def test_a_command_in_chat_has_at_most_4000_characters() -> None:
     text = "pause nightly because " + "a" * 5_000
-    assert parse_command(text[:MAX_LENGTH]).name == "nightly"
+    assert parse_command(text[:4_000]).name == "nightly"
     with pytest.raises(InvalidInput, match="A message has at most 4,000 characters, not 4,001"):
-        parse_command(text[: MAX_LENGTH + 1])
+        parse_command(text[:4_001])
 
 
 def nested(levels: int, wrap: Any, inner: Any = 1) -> Any:

@@ -60,7 +60,7 @@ def test_v6_a_namesake_of_the_agent_may_approve_and_counts(bench: Watched) -> No
 
 
 @pytest.mark.parametrize("author", [NAMESAKE, TOKEN], ids=["person", "token"])
-def test_v6_nobody_approves_what_they_started_by_another_way(bench: Watched, author: Principal) -> None:
+def test_v6_an_author_cannot_approve_by_another_way(bench: Watched, author: Principal) -> None:
     """V6: the control: a person with a token of the same name is one approver"""
     bench.add("s", **{**WAITING, "when": "5 0 1 1 *", "approvers": ["scout", "bob"]})
     bench.acting_as(author).run("s")
@@ -90,18 +90,24 @@ def test_b7_a_namesake_s_schedules_are_not_the_agent_s(bench: Watched) -> None:
 def test_b7_an_agent_and_a_token_do_not_have_one_name(bench: Watched) -> None:
     """B7: whichever comes first; nor do an agent and a person"""
     bench.agents.set("claude", runner="demo")
-    with pytest.raises(Conflict, match=r'^"claude" is an agent. Name the token otherwise.'):
+    with pytest.raises(
+        Conflict, match=r'^The name "claude" belongs to an agent.\nHint: Use another name for the token.'
+    ):
         bench.tokens.create("claude", role="operator")
-    with pytest.raises(Conflict, match=r'^"claude" is an agent. Name the person otherwise.'):
+    with pytest.raises(
+        Conflict, match=r'^The name "claude" belongs to an agent.\nHint: Use another name for the person.'
+    ):
         bench.people.set("claude", role="operator")
     assert bench.tokens.create("claude", role="agent").name == "claude", "a token of the agent has its name"
     laptop = bench.tokens.create("laptop", role="operator")
     bench.people.set("ada", role="operator")
     bench.tokens.create("ada", role="operator")
     for name, what in (("laptop", "a token"), ("ada", "a person"), ("owner", "a person")):
-        with pytest.raises(Conflict, match=f'^"{name}" is {what}. Name the agent otherwise.'):
+        with pytest.raises(
+            Conflict, match=f'^The name "{name}" belongs to {what}.\nHint: Use another name for the agent.'
+        ):
             bench.agents.set(name, runner="demo")
-        with pytest.raises(InvalidInput, match=f'^"{name}" is {what}. Name the '):
+        with pytest.raises(InvalidInput, match=f'^The name "{name}" belongs to {what}.'):
             bench.tokens.create(name, role="agent")
     bench.agents.edit("claude", runner="demo")
     bench.tokens.revoke(laptop.id)

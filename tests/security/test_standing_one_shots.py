@@ -73,7 +73,7 @@ def test_b7_a_preview_says_that_a_person_decides(open_door: Watched) -> None:
 
 
 def test_b7_a_run_has_a_depth_and_is_no_standing_token(open_door: Watched) -> None:
-    """B7: the control; also a clock that was ahead silences nobody"""
+    """B7: the control; also after the clock was ahead"""
     bench = open_door
     bench.agent_rules.set("scout", auto_approve_one_shots=True, auto_approve_jobs=["work"], min_interval="10m")
     bench.add("s", when="5 * * * *", job="work", agent="scout")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from house import House, Ordinary, ordinary_account
+from house import House, Ordinary
 
 WRITE = """
 import os, sys
@@ -25,20 +25,6 @@ ours, theirs = pty.openpty()
 os.write(theirs, b"own")
 print(os.read(ours, 3).decode())
 """
-
-
-@pytest.fixture(scope="module")
-def account() -> Iterator[Ordinary]:
-    with ordinary_account() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def house(account: Ordinary) -> Iterator[House]:
-    """A daemon of an ordinary user."""
-    one = House(account.home / "home", user=account).up()
-    yield one
-    one.kill()
 
 
 @pytest.fixture

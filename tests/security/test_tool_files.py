@@ -105,20 +105,6 @@ def tenant() -> Iterator[Ordinary]:
         shutil.rmtree(home)
 
 
-@pytest.fixture(scope="module")
-def house(account: Ordinary) -> Iterator[House]:
-    one = House(account.home / "matins", user=account).up()
-    yield one
-    one.kill()
-
-
-@pytest.fixture(scope="module")
-def root_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    one = House(tmp_path_factory.mktemp("root") / "matins").up()
-    yield one
-    one.kill()
-
-
 class Tool:
     """An agent whose tool is one of the scripts above. It has a home of its own, which it can change as it likes."""
 
@@ -263,7 +249,7 @@ def ended(tool: Tool, during: Callable[[], None]) -> Run:
 
 
 @pytest.mark.parametrize("case", ["honest", "view", "pipe", "journal", "link", "log"])
-def test_b16_records_of_goose_hold_nobody_up(house: House, account: Ordinary, case: str) -> None:
+def test_b16_records_of_goose_do_not_block_the_daemon(house: House, account: Ordinary, case: str) -> None:
     """B16 B5: an endless view, a pipe, also as a journal, a link to our store, a log of 900 MB: other runs are ended at
     their limits meanwhile, and the run itself ends; what it said is counted where its records tell nothing"""
     more = {"CASE": case, "TARGET": str(house.home / "matins.db")}

@@ -132,7 +132,7 @@ def test_b7_no_tool_gives_an_agent_words_of_others(stored: Watched) -> None:
 
 
 def test_p4_what_others_wrote_stands_between_marks(stored: Watched) -> None:
-    """P4 B7: outside of the marks there is none of it, whoever asks"""
+    """P4 B7: outside of the marks there is none of it, for every principal"""
     marked = 0
     for tool, text in tool_answers(stored, OWNER):
         outside, inside = _divided(text)

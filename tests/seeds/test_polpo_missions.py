@@ -156,7 +156,7 @@ def test_p2_the_delay_between_retries_doubles(polpo: Polpo) -> None:
 
 @pytest.mark.parametrize("expression", ["2026-06-29T14:00:00Z", "0 14 * * *"])
 def test_p2_a_run_that_never_started_says_nothing_of_the_mission(polpo: Polpo, expression: str) -> None:
-    """P2: "One-shot … on success, the status becomes completed", whoever starts it again meanwhile or cancels that"""
+    """P2: "One-shot … on success, the status becomes completed", also with a second run that never began"""
     skipped: list[str] = []
     polpo.mission("deploy", expression)
     polpo.meanwhile = lambda: skipped.append(str(polpo.run("deploy").reason))

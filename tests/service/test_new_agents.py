@@ -52,7 +52,7 @@ def test_an_unknown_agent_is_refused_with_what_to_type(m: Sandbox) -> None:
     with pytest.raises(NotFound) as error:
         m.add("x", when="1d", agent="dmo", prompt="Say hello", create_agent=True)
     assert error.value.message == 'There is no agent "dmo".'
-    assert error.value.hint == 'Did you mean "demo"? To create it: matins agents set dmo --runner claude'
+    assert error.value.hint == 'Did you mean "demo"? To create "dmo": matins agents set dmo --runner claude'
 
 
 def test_c15_an_unknown_agent_is_refused_by_the_library(m: Sandbox) -> None:

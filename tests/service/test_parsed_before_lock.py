@@ -1,4 +1,4 @@
-"""Schedules are parsed while no transaction is open: a long text keeps nobody else from the store."""
+"""Schedules are parsed while no transaction is open: a long text does not block other callers of the store."""
 
 from __future__ import annotations
 

@@ -232,7 +232,8 @@ def test_a_paused_schedule_says_so_first(bench: Sandbox) -> None:
     assert why.quote == "holidays"
     assert why.run is not None
     assert why.run.run.slot == at("2026-03-27T09:00:00Z")
-    assert now_says(why, "paused") == (False, joined(why.summary, why.quote))
+    text = "Paused by owner since 2026-03-27 09:30 UTC, until 2026-03-29 00:00 UTC: holidays."
+    assert now_says(why, "paused") == (False, text)
     assert bench.why("s", at=instant("2026-03-29T01:00:00Z")).summary == "Runs."
 
 

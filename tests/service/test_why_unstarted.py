@@ -56,7 +56,7 @@ def test_b2_no_engine_runs(bench: Sandbox) -> None:
 
 
 def test_b2_no_engine_runs_for_a_wait_that_is_over(bench: Sandbox) -> None:
-    """B2: the throttle ended, and nobody was there to go on"""
+    """B2: the throttle ended while no engine was running"""
     bench.throttles.set("anthropic", resets_at=datetime(2026, 3, 27, 9, 30, tzinfo=UTC))
     bench.add("s", when="0 9 * * *", job="work", provider="anthropic")
     bench.run_until(NINE)
@@ -113,7 +113,7 @@ def test_b2_a_limit_is_reached(bench: Sandbox) -> None:
 
 
 def test_b2_an_engine_that_does_not_come_to_it(bench: Sandbox) -> None:
-    """B2: nothing is wrong but that nobody has started it"""
+    """B2: nothing is wrong; it has not been started yet"""
     bench.add("s", when="0 9 * * *", job="work")
     bench.run("s")
     bench.clock.advance(6_000)

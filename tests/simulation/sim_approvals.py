@@ -122,7 +122,7 @@ class ApprovalRules:
         used = [row for row in self._of(run) if row.state == "used" and row.rev == run.rev]
         if (run.schedule_id, run.rev) in self._proposed:
             allowed = any(row.kind == "schedule" for row in used)
-            require(10, allowed, f"nobody approved what its schedule says at revision {run.rev}: {run}")
+            require(10, allowed, f"no approval for what its schedule says at revision {run.rev}: {run}")
         if words.needs_approval:
             mine = [row for row in used if row.kind == "run" and row.run_id == run.id]
             require(10, bool(mine), f"started without an approval of its words: {run}")

@@ -15,7 +15,7 @@ _SEALS = "SELECT id, at, heads, hash FROM seals ORDER BY id"
 
 
 def chain_problems(reader: Reader) -> list[str]:
-    """Links that do not follow from those before them, and what seals name and nobody has."""
+    """Links that do not follow from those before them, and events that seals name and that are missing."""
     begins = {writer: (seq, bytes(head or _GENESIS)) for writer, seq, head in reader.query(_WRITERS)}
     heads, links, found = dict(begins), {}, []
     before = 0, _GENESIS

@@ -1,4 +1,4 @@
-"""Invariant 14: a job that began and of which nobody has the outcome happens again only where it may."""
+"""Invariant 14: a job that began and whose outcome is unknown runs again only where it may."""
 
 from __future__ import annotations
 

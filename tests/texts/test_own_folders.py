@@ -96,7 +96,7 @@ def test_a_home_that_is_a_link_has_two_names(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="directory of Matins"):
         read_file(tmp_path / "key", 100)
     own.close()
-    assert read_file(tmp_path / "key", 100) == TOKEN.encode()  # control: nobody claims the folder any more
+    assert read_file(tmp_path / "key", 100) == TOKEN.encode()  # control: no scheduler claims the folder any more
 
 
 def test_a_scheduler_that_is_gone_claims_nothing(tmp_path: Path) -> None:

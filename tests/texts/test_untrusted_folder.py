@@ -1,4 +1,4 @@
-"""A folder that somebody else changes meanwhile: nothing outside it is read or written, and nothing is waited for."""
+"""A folder that another process changes meanwhile: nothing outside it is read or written, and nothing is waited for."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_only_the_new_folder_is_given_away(place: Path, monkeypatch: pytest.Monk
         make = os.mkdir
 
         def exchanged(name: str, *words: Any, dir_fd: int) -> None:
-            """Somebody puts another folder, or a link, in the place of a new one before it is opened."""
+            """Another process replaces a new folder by another one, or by a link, before it is opened."""
             make(name, *words, dir_fd=dir_fd)
             os.rmdir(name, dir_fd=dir_fd)
             os.rename("full" if name == "a" else "link", name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)

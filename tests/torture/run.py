@@ -253,7 +253,7 @@ class Show:
         if self._scenes is None or self._clock is None:
             # On a server an attempt that was followed may have had nothing left to write.
             enough = self._main.followed >= (2 if self._main.stage.sqlite else 5)
-            return [] if enough or self._asked.planted != "no-epochs" else ["nobody was followed"]
+            return [] if enough or self._asked.planted != "no-epochs" else ["no attempt was followed by another"]
         power = self._directors["agents"].power
         missing = [f"two faults at once: {pair}" for pair in self._scenes.missing()]
         missing += [f"a power cut: {loss}" for loss in LOSSES if power is None or not power.cuts[loss]]

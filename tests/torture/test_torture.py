@@ -154,7 +154,7 @@ def test_the_reckoning_sees_that_a_step_ignores_the_hold_of_its_schedule(
     gone = _told_by(Sandbox(url, clock=clock), lines)
     steps = [{"title": "Left", "job": "work"}, {"title": "Join", "job": "work", "after": ["Left"]}]
     gone.add(STEPS_HOLD, when="*/2 * * * * *", overlap="allow", on_unknown="hold", steps=steps)
-    monkeypatch.setattr(gone.engine.executor, "drain", list)  # what its jobs return, nobody hears
+    monkeypatch.setattr(gone.engine.executor, "drain", list)  # the outcomes of its jobs are lost
     clock.advance(2_000)
     gone.engine.run_once()
     gone.engine.run_once()

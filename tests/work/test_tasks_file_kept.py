@@ -65,7 +65,7 @@ def test_what_a_crash_left_behind_is_no_hindrance(tmp_path: Path, path: Path) ->
 
 
 def save_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch, texts: Iterable[str]) -> None:
-    """Somebody saves the file whenever a new one is written, before that takes its place."""
+    """A person saves the file whenever a new one is written, before that takes its place."""
     sync, saved = os.fsync, iter(texts)
 
     def saved_by_hand(file: int) -> None:
@@ -77,7 +77,7 @@ def save_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch, texts: Iterable[
 
 
 def test_an_edit_by_hand_meanwhile_is_read_and_not_lost(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C3: somebody saves the file between our reading and our writing"""
+    """C3: a person saves the file between our reading and our writing"""
     path.write_text("- title: a\n")
     save_meanwhile(path, monkeypatch, ["- title: b\n  priority: high\n# mine\n"])
     assert claimed(path).title == "b"

@@ -1,4 +1,4 @@
-"""What the greeting says of agents: whose processes they are, and whether they are isolated."""
+"""What the greeting says about agents: the accounts that they run as, and whether they are isolated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_NAMES = 3
 
 
 def agents_text(agents: Sequence[Agent]) -> str | None:
-    """None where all is as it should be."""
+    """The line of the greeting; None if agents are isolated and Matins is not root."""
     probe = probe_here()
     if os.geteuid() != 0:
         return None if probe.works else f"{NOT_ISOLATED}: {probe.problem}. {fix_of(probe)}"
@@ -27,4 +27,5 @@ def agents_text(agents: Sequence[Agent]) -> str | None:
     if not users:
         return "Matins is root: an agent needs an account (user: robin), or isolation: none."
     kept = "" if probe.works else f" They are {NOT_ISOLATED}: {probe.problem}."
-    return f"run as {', '.join(users)}, because Matins is root.{kept}"
+    noun = "account" if len(users) == 1 else "accounts"
+    return f"run as the {noun} {', '.join(users)}, because Matins is root.{kept}"

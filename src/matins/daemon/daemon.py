@@ -236,7 +236,7 @@ class Daemon:
                 log.error("The file was not applied: %s", error)
 
     def _next_signal(self) -> int:
-        """The next signal. Until it comes, systemd hears that the daemon works, while the engine does its turns."""
+        """Wait for the next signal. Meanwhile systemd is notified, as long as the engine makes progress."""
         interval_s = watchdog_interval_s()
         while True:
             if interval_s is not None and self._matins.is_turning():

@@ -1,4 +1,4 @@
-"""The demonstration: its file, and a log that leaves its greeting in sight."""
+"""The demonstration: its file, and a log that does not scroll its greeting away."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ from matins.executors.processes.probing import probe_here
 _NO_RIGHTS = 65_534
 """The account that owns no files, on every system."""
 _TIMEOUT_S = 20
-
-
-_OF_THE_FILE = ("schedule.created", "run.started", "token.created", "incident.opened")
-"""At a terminal, the failure itself is enough."""
+_LEFT_OUT = ("schedule.created", "run.started", "token.created", "incident.opened")
+"""Events that a terminal does not show: what the file says already, and incidents, because their failures are shown."""
 
 
 class QuietLog:
-    """The events of the demonstration in the log. Until the greeting is printed they are held back, and what merely
-    repeats the file is left out: otherwise the link scrolls away before anybody has read it."""
+    """Logs the events of the demonstration so that its link stays on the screen: none before the greeting is printed,
+    and at a terminal only those that a person acts on."""
 
     def __init__(self, log: Callable[[dict[str, Any]], None]) -> None:
         self._log = log
@@ -34,7 +32,7 @@ class QuietLog:
 
     def __call__(self, event: dict[str, Any]) -> None:
         kind = str(event["type"]).removeprefix("matins.")
-        if kind in _OF_THE_FILE and sys.stderr.isatty():
+        if kind in _LEFT_OUT and sys.stderr.isatty():
             return
         with self._lock:
             if self._held is not None:
@@ -51,8 +49,8 @@ class QuietLog:
 
 
 def demo_file(home: Path) -> str:
-    """An agent that runs, a request for approval, and a slot that is skipped. Where Matins is root, its agents are
-    nobody, because they need no login; if nobody can start here, they are root."""
+    """The file of the demonstration. If Matins is root, its agents run as the account `nobody`, because they need no
+    login. If that account cannot start them here, they run as root."""
     text = resources.files("matins").joinpath("demo/matins.yaml").read_text(encoding="utf-8")
     if os.geteuid() != 0:
         return text
@@ -63,8 +61,8 @@ def demo_file(home: Path) -> str:
 
 
 def nobody_can_run(home: Path) -> bool:
-    """Whether agents of this home could run as nobody: that account reaches Python, Matins, and the directory. The home
-    itself is closed to it; only behind walls an agent sees its own folder in there."""
+    """Whether the account `nobody` can start agents of this home: it reaches Python, Matins and the directory above the
+    home. The home is closed to it, so walls are needed too: inside them an agent sees its own folder in the home."""
     try:
         nobody = pwd.getpwuid(_NO_RIGHTS)
     except KeyError:

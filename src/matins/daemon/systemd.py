@@ -12,7 +12,7 @@ from matins.surfaces.home import Home, absolute_url, redacted_url
 
 _COMMON = """\
 Restart=on-failure
-# The daemon says every 20 seconds that it does its work. One that was stopped is started again, and takes runs over.
+# The daemon notifies systemd every 20 seconds while it works. A daemon that hangs is restarted and takes over its runs.
 WatchdogSec=60
 WatchdogSignal=SIGKILL
 RestartSec=2
@@ -85,7 +85,7 @@ WantedBy={"multi-user.target" if system else "default.target"}
 
 
 def watchdog_interval_s() -> float | None:
-    """How often systemd wants to hear that this process works: three times in WatchdogSec; None without a watchdog."""
+    """The seconds between two notifications of systemd: a third of WatchdogSec; None without a watchdog."""
     if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
     limit_us = os.environ.get("WATCHDOG_USEC", "")

@@ -94,9 +94,9 @@ def needs_no_approval(
 
 
 def standing_reason(agent: str, rules: AgentRules, last: int | None, now: int) -> str | None:
-    """Why a person decides about a one-shot that no run makes; None if the rules may. Without a run there is no depth,
-    so all such one-shots of an agent are one chain. `last` is when the rules approved the last of them."""
-    if last is None or not 0 <= now - last < rules.min_interval_ms:  # a clock that was ahead silences nobody
+    """Why a person must approve a one-shot that an agent adds outside a run; None if the rules may. Without a run there
+    is no depth, so all such one-shots of an agent are one chain. `last` is when the rules approved the last one."""
+    if last is None or not 0 <= now - last < rules.min_interval_ms:  # in the future: the clock was ahead
         return None
     least = format_duration(rules.min_interval_ms)
     return f"A person decides: the last one-shot of {agent} was approved by its rules less than {least} ago."

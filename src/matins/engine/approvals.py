@@ -58,7 +58,7 @@ def _is_author(approval: Approval, principal: Principal) -> bool:
 
 
 def _author_names(approval: Approval) -> set[str]:
-    """The names of authors as approvers. An agent is none, whatever its name."""
+    """The names of authors who could approve. Agents cannot."""
     return {name_of(who) for who, role in authors(approval) if role not in ("owner", "agent")}
 
 

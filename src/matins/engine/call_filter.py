@@ -75,7 +75,7 @@ def unmet_condition(conditions: Mapping[str, Any], body: Any) -> str | None:
 
 
 def _conditions(value: Mapping[Any, Any]) -> Iterator[None]:
-    """One for each condition, those under "any" after it: who counts to a limit goes no deeper than that."""
+    """One item for each condition, also for those under "any". Lazy: a caller may stop at its limit."""
     for path, condition in value.items():
         yield None
         for option in cast("list[Any]", condition) if path == ANY and isinstance(condition, list) else ():

@@ -43,7 +43,7 @@ def is_recurring(definition: ScheduleDefinition) -> bool:
     return not once and not is_draft(definition)
 
 
-def is_timed_anew(before: ScheduleDefinition, names: Iterable[str]) -> bool:
+def gets_schedule(before: ScheduleDefinition, names: Iterable[str]) -> bool:
     """Whether an edit gives a mission another schedule: it had none, or every setting of its time is given."""
     return is_draft(before) or set(names) >= _TIME
 
@@ -54,8 +54,8 @@ def deciding_run(newest: RunRecord | None, started: RunRecord | None) -> RunReco
 
 
 def _decides(run: RunRecord) -> bool:
-    """Whether a run says something of its mission. One that was started by hand and never began does not, nor a slot
-    that was skipped."""
+    """Whether the status of the mission follows from this run. It does not from a manual run that never began, nor from
+    a skipped slot."""
     denied_or_missed = run.slot is not None and run.state is not RunState.SKIPPED
     return run.started_at is not None or run.reason == MISSION_ABORTED or denied_or_missed
 

@@ -269,7 +269,7 @@ class AgentExecutor:
         self._wake()
 
     def _others_may_have(self, folder: str, attempt: Attempt) -> bool:
-        """Whether another engine has not said that it misses the folder too. This one says so from now on."""
+        """Whether another engine may have the folder. From now on this engine announces that it does not."""
         self._missing_folders |= {folder}
         return any(f"{NO_FOLDER}{folder}" not in offers for offers in self._loader.offers_of_others(attempt))
 

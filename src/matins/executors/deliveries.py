@@ -99,8 +99,8 @@ class Webhooks:
 
 
 class Hooks:
-    """Runs commands after a run ends. A command that ran counts as delivered, whatever its exit code. Work items that
-    nobody worked on are released first."""
+    """Runs commands after a run ends. A command that ran counts as delivered with any exit code. Work items whose run
+    never started are released first."""
 
     def __init__(self, commands: AgentCommands, workdir: str | None, clock: Clock, jobs: JobRegistry) -> None:
         self._commands = commands

@@ -1,4 +1,4 @@
-"""Whether this machine can start agents. A machine that cannot, says so, and leaves them to others for a while."""
+"""Whether this machine can start agents. If it cannot, the engine says so and leaves them to other engines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEST_S = 30
 
 class Fitness:
     """After a start failed for a reason of the machine, no agents start until a test passes: a file can be written
-    where it failed, and a process started. Tests are done ever less often, up to every five minutes."""
+    where it failed, and a process started. The delay between tests doubles, up to five minutes."""
 
     def __init__(self, clock: Clock, test: Callable[[Iterable[str]], str | None] | None = None) -> None:
         self._clock = clock
@@ -38,14 +38,14 @@ class Fitness:
         """A start in these folders has failed."""
         with self._lock:
             if self.reason is None:
-                log.error("This machine starts no agents now, and others may: %s", reason)
+                log.error("This machine cannot start agents now; they are left to other engines: %s", reason)
                 self._folders, self._delay = set(), _FIRST_TEST_MS
                 self._test_at = self._clock.boot_ms() + self._delay
             self.reason = reason
             self._folders.update(folders)
 
     def is_test_due(self) -> bool:
-        """Whether `test` is to be called now. True once for each time."""
+        """Whether `test` is to be called now. True for one caller only."""
         with self._lock:
             due = self.reason is not None and not self._testing and self._clock.boot_ms() >= self._test_at
             self._testing |= due
@@ -64,7 +64,7 @@ class Fitness:
             self._test_at = self._clock.boot_ms() + self._delay
 
     def offers(self) -> frozenset[str]:
-        """What the other engines and people are told."""
+        """What this engine announces to other engines and to people."""
         reason = self.reason
         return frozenset() if reason is None else frozenset([f"{TROUBLE}{reason}"])
 

@@ -253,7 +253,7 @@ def _of_socket(places: Places) -> Iterator[Path]:
 
 
 def frozen_folders(account: Account | None) -> list[str]:
-    """What Matins runs from, where the account could change it: whoever does is the engine after the next start."""
+    """What Matins runs from, where the account could change it: a changed file would be the engine after a restart."""
     return _outermost([os.path.realpath(path) for path in engine_paths() if _may_change(path, account)])
 
 

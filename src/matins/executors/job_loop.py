@@ -54,7 +54,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Let jobs that still run clean up. Nobody asks for their outcome any more."""
+    """Let jobs that still run clean up. Their outcome is no longer used."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()

@@ -1,4 +1,4 @@
-"""The versions that tools tell. An agent may have replaced a tool, so it is started like a run of the agent."""
+"""The versions of tools. An agent may have replaced a tool, so it is started like a run of the agent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ToolVersions:
         self._known: dict[tuple[object, ...], str | None] = {}
 
     def __call__(self, agent: Agent, path: str) -> str | None:
-        """The version of the program at this path, which the agent wakes; None when it does not tell it."""
+        """The version of the program at this path, which the agent wakes; None if it does not print one."""
         try:
             status = Path(path).stat()
         except OSError:

@@ -72,7 +72,10 @@ def _listed(user: str | None) -> str:
     program = shutil.which("crontab")
     if program is None:
         hint = "Name a file (matins import crontab /etc/crontab), or pipe one: … | matins import crontab -"
-        raise InvalidInput("There is no crontab program on this machine.", field="path", hint=hint)
+        message = "There is no crontab program on this machine."
+        if user is not None:
+            message = f'There is no file "{user}", and no crontab program that could list the crontab of a user.'
+        raise InvalidInput(message, value=user, field="path", hint=hint)
     done = subprocess.run(
         [program, "-l", *(["-u", user] if user else [])], capture_output=True, text=True, check=False, timeout=30
     )

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from matins.errors import InvalidInput
 from matins.executors.isolation import Isolation, Places
 from matins.executors.processes.probing import probe_here
-from matins.executors.processes.walls import Probe
 from matins.importers.entries import Imported, ImportEntry
 from matins.model.agent import Agent
 from matins.runtime.agent_folders import own_folder
 
 
-def with_folders(found: Imported, home: Path, probe: Callable[[], Probe] = probe_here) -> Imported:
+def with_folders(found: Imported, home: Path) -> Imported:
     """The entries, with the agent's own folder in place of one in which its runs would be refused. `home` is that of
     Matins."""
-    isolation = Isolation(lambda: Places(runs=home, home=home), probe)
+    isolation = Isolation(lambda: Places(runs=home, home=home), probe_here)
     return found._replace(entries=tuple(_with_folder(entry, isolation) for entry in found.entries))
 
 

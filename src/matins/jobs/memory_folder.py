@@ -15,8 +15,8 @@ MAX_NOTE_BYTES = 4_000
 
 @contextmanager
 def open_memory(workdir: str, name: str) -> Generator[UntrustedFolder]:
-    """The memory of the agent that works in a folder. Raises InvalidInput for a link, and whatever else cannot be used
-    there; NoMemory when there is none."""
+    """The memory of the agent that works in a folder. Raises InvalidInput if there is a link, or
+    anything else that is no folder; NoMemory if there is nothing."""
     path = Path(workdir, name)
     base = Path(name).parent if Path(name).is_absolute() else Path(workdir)
     try:

@@ -13,7 +13,7 @@ Right = Literal["read", "run", "change", "approve", "operate", "govern"]
 
 PrincipalKind = Literal["person", "file", "webhook", "chat"]
 _NAMED = ("agent", "person", "file")
-"""Kinds that readers are not told: a webhook and a chat are called by kind and name."""
+"""Kinds whose name alone is shown. A webhook and a chat are shown by kind and name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,8 @@ class Call(NamedTuple):
     hops: int = 0
     """The number of schedules that the chain of calls has passed."""
     signed: str | None = None
-    """The digest of what the sender signed, where its key is not a part of it: the same one is the same call for a day,
-    under whatever key."""
+    """The digest of what the sender signed, if that does not include the key. For a day, the same digest is the same
+    call, even under another key."""
 
 
 class CallRow(NamedTuple):

@@ -35,8 +35,8 @@ class Scheme(NamedTuple):
     id: Callable[[InboundEndpoint, Headers, Any], Any]
     """The id of a delivery; None where its body stands for it."""
     signed: Callable[[InboundEndpoint, Delivery], bytes | None]
-    """What the sender signed, where the id is not a part of it: whoever repeats it can give it another id. None where
-    the id is signed, and where nothing is, because the secret itself is sent."""
+    """What the sender signed, if that does not include the id: a repeat can have another id then. None if the id is
+    signed, or if nothing is signed because the sender sends the secret itself."""
     type_header: str | None = None
     """The header with the type; None where the body has it."""
 

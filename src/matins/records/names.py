@@ -1,4 +1,4 @@
-"""Names of principals: an agent does not have that of a person or a token. Readers could not tell them apart."""
+"""Names of principals: an agent cannot have the name of a person or of a token, because readers see names only."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def check_person_name(person: Any, before: Any, change: RecordChange) -> None:
 
 def _taken(name: str, what: str, other: str) -> Conflict:
     return Conflict(
-        f'"{name}" is {what}. Name the {other} otherwise.', value=name, field="name", hint="Use another name."
+        f'The name "{name}" belongs to {what}.', value=name, field="name", hint=f"Use another name for the {other}."
     )

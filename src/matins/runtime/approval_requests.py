@@ -71,7 +71,7 @@ def request_run_approval(
         definition.approvals_required, definition.approval_default, maker, role, now,
         now + definition.approval_timeout_ms, "pending", None, request,
     )  # fmt: skip
-    if changed:  # nobody's silence allows what an agent may have written
+    if changed:  # an agent may have written it: a request that expires must not allow it
         approval = approval._replace(default="deny")
     if not asks:  # only because a file has changed: the owner answers, as with the proposal
         approval = approval._replace(policy="owner_approve", approvers=(), needed=1)

@@ -42,8 +42,8 @@ class Fired(NamedTuple):
 def fire(
     transaction: Transaction, catalog: Catalog, call: Call, now: int, by: str, ignored: str | None = None
 ) -> Fired:
-    """Record the call, and a run for each schedule that it concerns. A known key changes nothing; nor does what was
-    signed within the last day, since whoever repeats it may have chosen another key.
+    """Record the call, and a run for each schedule that it concerns. A known key changes nothing. The same
+    signed content within a day changes nothing either: a repeat may have another key.
 
     `by` is who fired it. `ignored` is the reason why the call concerns no schedule, if that is known before.
     """

@@ -269,7 +269,7 @@ def record_checks(transaction: Transaction, checked: list[CheckedRun], now: int)
 
 
 def _record_claim(transaction: Transaction, found: CheckedRun, claim: ItemClaim, change: RunChange, now: int) -> None:
-    """Request approval with the claimed item. A run without work is skipped; nobody is asked."""
+    """Request approval with the claimed item. A run without work is skipped without a request."""
     change = change._replace(cleared=0)
     if found.refusal is not None and found.refusal.verdict == "again":
         return  # the source is asked again at the deadline

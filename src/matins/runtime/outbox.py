@@ -58,7 +58,7 @@ class _Moved(IntEnum):
 
     NOTHING = 0
     INCIDENTS = 1
-    """It read a page of events for incidents, which nobody waits for."""
+    """It read a page of events for incidents. No delivery waits for that."""
     EVENTS = 2
 
 

@@ -66,7 +66,7 @@ class Core:
             return self.catalog.policies(transaction)
 
     def limited_reader(self, principal: Principal, transaction: Transaction | None = None) -> str | None:
-        """The agent that asks, if it sees only its own content; None for whoever sees all."""
+        """The agent that calls, if it sees only its own content; None if the principal sees all."""
         if principal.role != "agent":
             return None
         policies = self.policies() if transaction is None else self.catalog.policies(transaction)

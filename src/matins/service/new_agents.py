@@ -130,4 +130,4 @@ def _environment(runner: str) -> tuple[tuple[str, str], ...]:
 def _hint(name: str, known: Mapping[str, Agent]) -> str:
     close = get_close_matches(name, [*known, *runners()], n=1)
     new = f"matins agents set {shlex.quote(name)} --runner claude"
-    return f'Did you mean "{close[0]}"? To create it: {new}' if close else f"Create it: {new}"
+    return f'Did you mean "{close[0]}"? To create "{name}": {new}' if close else f"Create it: {new}"

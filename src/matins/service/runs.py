@@ -148,7 +148,8 @@ class Runs:
             run = self.core.run(transaction, run_id)
             check_own(principal, self.core.schedule(transaction, run.schedule_id))
             if not run.state.live:
-                raise Conflict(f"Run {run_id} is over: {run.state.label}.", value=run_id, field="run")
+                message, hint = f"Run {run_id} is over: {run.state.label}.", f"Show it: matins runs show {run_id}"
+                raise Conflict(message, value=run_id, field="run", hint=hint)
             code, note = (reason, None) if reason in CAUSES else ("cancelled", reason)
             end_runs(transaction, self.core.catalog, [run.id], now, code, principal.who, note)
             result = self._result(transaction, run_id)

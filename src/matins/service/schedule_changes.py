@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matins.engine.audit_definitions import revision_fingerprint, schedule_fingerprint
-from matins.engine.missions import is_timed_anew
+from matins.engine.missions import gets_schedule
 from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import Trigger
@@ -106,7 +106,7 @@ class ScheduleChanges:
         data["fingerprint"] = revision_fingerprint(transaction.bound_revision(schedule.id, rev))
         transaction.events.append(NewEvent(now, "schedule.updated", schedule.id, None, data))
         if definition.steps and "when" in names and slot is not None:
-            kind = "schedule.timed" if is_timed_anew(schedule.definition, names) else "schedule.retimed"
+            kind = "schedule.timed" if gets_schedule(schedule.definition, names) else "schedule.retimed"
             transaction.events.append(NewEvent(now, kind, schedule.id, None, {"next_run_at": slot}))
         self.proposals.request_again(transaction, principal, self.core.schedule(transaction, schedule.id), now)
 

@@ -173,9 +173,9 @@ class UntrustedFolder:
         finally:
             os.close(folder)
 
-    def walk(self, name: str = ".", depth: int = MAX_DEPTH) -> Iterator[Entry]:
+    def walk(self, name: str = ".") -> Iterator[Entry]:
         """All files below a folder, by their paths from it. It is bounded, however deep and wide the folder is."""
-        ahead, seen = [("", depth)], 0
+        ahead, seen = [("", MAX_DEPTH)], 0
         while ahead:
             at, left = ahead.pop()
             for entry in self.entries(f"{name}/{at}" if at else name):

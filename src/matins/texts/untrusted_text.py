@@ -15,7 +15,7 @@ from matins.texts.untrusted_folder import MAX_BYTES, UntrustedFolder
 
 
 class UntrustedText:
-    """One file in an open folder: no link counts, whatever is put in the place of either."""
+    """One file in an open folder. A link in the place of the file or of the folder is not followed."""
 
     def __init__(self, folder: UntrustedFolder, path: Path) -> None:
         self.path = path

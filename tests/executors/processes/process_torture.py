@@ -128,7 +128,7 @@ class Deaths:
             self._live_a_little(engines[0])
             if self._others:
                 self._kill_somebody_else()
-                self._stop_somebody()
+                self._stop_a_supervisor()
             engines[0].kill()
             engines[0].communicate()
             self.killed["engine"] += 1
@@ -169,7 +169,7 @@ class Deaths:
             kill(self._random.choice(wardens))
             self.killed["warden"] += 1
 
-    def _stop_somebody(self) -> None:
+    def _stop_a_supervisor(self) -> None:
         """Wardens once or as often as a run would: the keeper continues or ends them. A keeper: the engines do."""
         lock = self._folder / "processes" / "keeper.lock"
         who = lock.read_text().split() if lock.exists() else []
@@ -220,7 +220,7 @@ class Deaths:
         """Who does not go: a warden whose keeper was killed may have a moment's work left."""
         mine = str(self._folder).encode()
         ours = [process for process in proc.living() if mine in _words(process.pid)]
-        proc.send(ours, signal.SIGCONT)  # who was stopped last, and has no run, is continued by nobody
+        proc.send(ours, signal.SIGCONT)  # a supervisor without a run stays stopped otherwise
         return [str(_words(process.pid)) for process in ours if not proc.wait_gone(process, 20_000)]
 
 

@@ -31,7 +31,7 @@ DAEMON = (
 
 HEADLESS = (
     "import ctypes, os, signal, sys, threading\n"
-    "signal.alarm(100)\n"  # if nobody else ends it
+    "signal.alarm(100)\n"  # if nothing else ends it
     "for number in (signal.SIGTERM, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)\n"
     "held = os.open(sys.argv[1], os.O_WRONLY)\n"
     "{more}\n"

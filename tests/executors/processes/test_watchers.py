@@ -25,7 +25,7 @@ ENGINE_ONLY = QUICK._replace(prevent=False, max_stops=None)
 PATIENT = ENGINE_ONLY._replace(continue_ms=600_000, stopped_ms=600_000, silent_ms=600_000)
 """Only deadlines count."""
 KEEPER_ONLY = QUICK._replace(prevent=False, take_over=False)
-NOBODY = KEEPER_ONLY._replace(max_stops=None)
+UNWATCHED = KEEPER_ONLY._replace(max_stops=None)
 scoped = pytest.mark.skipif(landlock_version() < SIGNAL_VERSION, reason="this kernel cannot keep signals inside")
 SHORT = Limits(timeout_ms=2_000, grace_ms=200)
 STOPS_ITS_WARDEN = "import os, signal, time; os.kill(os.getppid(), signal.SIGSTOP); "
@@ -83,7 +83,7 @@ def _python(harness: Harness, script: str, **given: object) -> int:
 
 def test_without_any_layer_a_stopped_warden_lets_its_run_go_on(desks: Desks, said: Marks, held: Held) -> None:
     """The control of all others: past timeout and grace, the run is there."""
-    harness = desks(watching=NOBODY)
+    harness = desks(watching=UNWATCHED)
     script = f"import time; kept = open({str(held.path)!r}, 'w'); {STOPS_ITS_WARDEN}"
     late = f"time.sleep(4); open({str(said.path)!r}, 'w').write('late\\n'); time.sleep(1000)"
     run = _python(harness, script + late)
@@ -96,7 +96,7 @@ def test_without_any_layer_a_stopped_warden_lets_its_run_go_on(desks: Desks, sai
 
 @scoped
 def test_prevent_alone_an_isolated_command_cannot_signal_its_warden(desks: Desks, tmp_path: Path) -> None:
-    harness = desks(watching=NOBODY._replace(prevent=True))
+    harness = desks(watching=UNWATCHED._replace(prevent=True))
     tries = (
         "import os, signal\n"
         "for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGCONT, 0):\n"
@@ -278,7 +278,7 @@ def test_take_over_of_an_adopted_run(desks: Desks, layout: Layout | None, said: 
 
 def test_a_run_whose_warden_was_stopped_before_the_engine_came_is_ended(desks: Desks, said: Marks, held: Held) -> None:
     """It does not even answer to the first word."""
-    first = desks(watching=NOBODY)
+    first = desks(watching=UNWATCHED)
     script = f"import os, signal; kept = open({str(held.path)!r}, 'w'); {SAYS.format(said=str(said.path))}"
     run = _python(first, script + LOOPS, limits=Limits())
     said.line()
@@ -309,7 +309,7 @@ def test_a_request_brings_the_deadline_forward_and_a_budget_has_a_short_grace() 
     assert (deadline.missed_by(now=0, at=1_000), deadline.reason) == (0, "budget"), "the first one counts"
 
 
-def test_after_a_suspend_nobody_is_silent_and_nobody_is_late() -> None:
+def test_time_asleep_counts_neither_as_silence_nor_as_lateness() -> None:
     """Eight hours are two turns: both sides slept."""
     time = SeenTime(now=0, turn_ms=1_000)
     silence, deadline = Silence(time.advance(500)), Deadline(5_000)
@@ -491,7 +491,7 @@ def test_a_full_disk_does_not_keep_the_run(
     assert any("could not be written" in line for line in told.lines)
 
 
-def test_a_file_that_nobody_can_read_to_its_end_does_not_keep_the_warden(desks: Desks) -> None:
+def test_a_file_that_is_too_large_to_read_does_not_block_the_warden(desks: Desks) -> None:
     """stdout is a file for some tools; a command can make it as large as it likes, at no cost."""
     harness = desks(watching=KEEPER_ONLY)
     script = "import os, time; print('begun', flush=True); os.ftruncate(1, 1 << 60); os.write(1, b'end\\n'); "

@@ -38,7 +38,7 @@ LONG = "the registry answered 503, and then it closed the connection without ano
 
 class Typed(NamedTuple):
     words: str
-    """What follows `matins`; names in braces are filled in, each time anew."""
+    """What follows `matins`; names in braces are filled in for each call."""
     code: int = 0
     free: bool = False
     """Whether the lines are for copying or are another program's, and so may be wider than the terminal."""
@@ -212,7 +212,7 @@ class World:
             time.sleep(0.02)
         return found
 
-    # -- what each command gets anew
+    # -- values that are new for each command
 
     def fresh(self, words: str) -> dict[str, Any]:
         self.count += 1
@@ -276,7 +276,7 @@ def problems(command: Typed, result: Result, *, as_json: bool, columns: int | No
     if slip := _SLIPS.search(re.sub(r'"[^"]*"', "", result.output) if as_json else result.output):
         yield f"{slip[0]!r} in {said}"
     if not as_json and (found := _MILLISECONDS.search(result.output)):
-        yield f"{found[0]}, an instant that nobody can read, in {said}"
+        yield f"{found[0]}, an instant that people cannot read, in {said}"
     if not (result.stdout or result.stderr) and command.words != "mcp serve":
         yield f"nothing is said: {said}"
     if as_json and result.stdout and command.words not in ("mcp serve", "completion bash"):
@@ -326,7 +326,7 @@ def test_logs_of_a_run_that_wrote_to_stderr_alone(world: World) -> None:
 
 
 def test_no_command_is_left_out() -> None:
-    """Whoever adds a command adds it here too; a command by its noun is the command itself"""
+    """A new command is added here too; a command by its noun is the command itself"""
     typed = {id(_command(shlex.split(command.words))) for command in COMMANDS}
     left = [" ".join(path) for path, command in _leaves(cli, ()) if id(command) not in typed]
     assert left == []

@@ -124,6 +124,14 @@ def test_b11_folders_and_users(user: User, tmp_path: Path, monkeypatch: pytest.M
     assert user.types("import", "crontab", "nobody", code=2).exit_code == 2
 
 
+def test_b11_a_target_that_is_no_file_is_named(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B11: it could be a user, whose crontab only the crontab program lists; `import` without a system is crontab's"""
+    monkeypatch.setattr(crontab.shutil, "which", lambda name: None)
+    error = 'There is no file "syrus", and no crontab program that could list the crontab of a user.'
+    assert error in " ".join(user.complains("import", "syrus").split())
+    assert "There is no crontab program on this machine." in user.complains("import", "crontab")
+
+
 def test_b11_imported_jobs_really_run(user: User, tmp_path: Path) -> None:
     """B11: the command as cron would call it, with its variables and its standard input"""
     (tmp_path / "cron").write_text(f"HOME={tmp_path}\nWHO=ada\n0 9 * * * cat > out; echo $WHO >> out%hello%there\n")

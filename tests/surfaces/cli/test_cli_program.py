@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from house import read_terminal
 from matins import Matins
 
 PROGRAM = [sys.executable, "-m", "matins"]
@@ -144,16 +145,9 @@ def on_a_terminal(columns: int, words: list[str], env: dict[str, str]) -> list[s
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     program = subprocess.Popen([*PROGRAM, *words], stdout=follower, stderr=follower, env=env)
     os.close(follower)
-    text = b""
-    try:
-        while piece := os.read(leader, 65_536):
-            text += piece
-    except OSError:  # the other end is closed
-        pass
-    finally:
-        os.close(leader)
+    text = read_terminal(leader)
     assert program.wait(90) == 0
-    return text.decode().replace("\r", "").splitlines()
+    return text.replace("\r", "").splitlines()
 
 
 def test_a_real_terminal(tmp_path: Path, store: str) -> None:

@@ -27,11 +27,41 @@ def nightly(bench: Sandbox) -> None:
         ("add --every 5m --job work", '"every 5 minutes"'),
         ("run nightly --timeout 3s", "matins edit nightly --timeout"),
         ("run nightly --wait --timeout soon", "5m"),
+        ("pause nightly --for 2h", "--until"),
+        ("rm nightly --yes", "matins rm NAME"),
+        ("apply --file other.yaml", "matins up --file FILE"),
+        ("doctor --fix", "matins doctor prints the command"),
+        ("add 5m --agnet demo --job work", 'No such option --agnet. Did you mean "--agent"?\n'),
     ],
 )
 def test_b10_options_lead_on(user: User, words: str, advice: str) -> None:
     """B10: what to type instead"""
     assert advice in user.types(*words.split(), code=2).stderr
+
+
+def test_b10_an_option_that_is_not_alike_is_not_suggested(user: User) -> None:
+    """B10: click would suggest --set and --url"""
+    assert user.types("add", "5m", "--best", "--job", "work", code=2).stderr.endswith("No such option --best.\n")
+
+
+def test_b10_a_run_that_is_over_is_named(user: User) -> None:
+    """B10: the hint is the command that shows this run"""
+    run = user.bench.run("nightly")
+    user.bench.settle()
+    said = user.types("cancel", str(run.id), code=1).stderr
+    assert f"Run {run.id} is over: succeeded." in said
+    assert f"matins runs show {run.id}" in said
+
+
+@pytest.mark.parametrize("command", ["add", "next", "missions make"])
+def test_b10_the_help_of_the_time_zone_is_true(user: User, command: str) -> None:
+    """B10: a command takes the caller's own time zone, not UTC"""
+    (line,) = [
+        line
+        for line in user.types(*command.split(), "--help", columns=None).stdout.splitlines()
+        if "--timezone ZONE" in line
+    ]
+    assert line.endswith("Default: yours.")
 
 
 @pytest.mark.parametrize("length", ["3s", "1m", "0.5", "1h30m"])

@@ -215,7 +215,7 @@ def test_a_body_without_an_id_is_the_same_delivery_for_a_day(inbox: Inbox) -> No
 
 
 def test_b16_what_was_signed_starts_nothing_again_under_another_id(inbox: Inbox) -> None:
-    """B16: GitHub does not sign its ids, so whoever has a delivery can repeat it under any"""
+    """B16: GitHub does not sign its ids, so a captured delivery can be repeated under any id"""
     inbox.endpoint("github")
     first = inbox.post(senders.github(key="a"))
     for number in range(3):
@@ -248,7 +248,7 @@ def with_signed_id(key: str, body: bytes, signed: bytes | None = None) -> tuple[
 
 
 def test_b16_an_id_that_is_signed_counts_alone(inbox: Inbox) -> None:
-    """B16: the control: an honest sender of two equal bodies gets two runs, and nobody else can change the id"""
+    """B16: the control: an honest sender of two equal bodies gets two runs, and a third party cannot change the id"""
     inbox.endpoint("hmac", header="X-Sign", signed="{id}.{body}", id="X-Id")
     body = b'{"type": "made"}'
     assert [outcome(inbox.post(with_signed_id(key, body))) for key in ("1", "2", "1")] == [
@@ -274,7 +274,7 @@ def test_b16_a_signed_id_ends_where_the_sender_ended_it(inbox: Inbox) -> None:
 def test_b16_equal_bodies_of_other_kinds_are_two_deliveries(
     inbox: Inbox, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B16: the id is signed, or the secret itself is sent, and whoever has it needs no repeat"""
+    """B16: the id is signed, or the secret itself is sent, and a sender that has it needs no repeat"""
     if kind == "standard":
         monkeypatch.setenv("HOOK_SECRET", senders.STANDARD_SECRET)
     inbox.endpoint(kind)

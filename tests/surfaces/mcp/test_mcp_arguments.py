@@ -145,7 +145,7 @@ def test_hints_belong_to_their_errors(
 
 
 def test_an_operator_is_told_before_the_form_who_can_answer(server: HttpServer) -> None:
-    """V6 B12: nobody reads a form in vain"""
+    """V6 B12: a person who cannot answer does not get a form"""
     server.matins.add("asks", when="0 0 1 1 *", agent="scout", prompt="Look", approval="owner_approve")
     run = server.matins.run("asks")
     server.matins.runs.wait(run.id, timeout=60)

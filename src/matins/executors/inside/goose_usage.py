@@ -1,4 +1,4 @@
-"""Tells what goose has recorded of a session: one line of JSON. Its arguments: the session, and a limit in seconds.
+"""Prints what goose has recorded of a session, as one line of JSON. Its arguments: the session, and a limit in seconds.
 
 goose's store of sessions is an SQLite file with a row for each answer. Its logs name the session, too.
 """

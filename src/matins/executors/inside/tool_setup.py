@@ -133,7 +133,7 @@ def _replace(path: str, content: bytes) -> None:
 
 
 def _new_name(path: str) -> str:
-    """A name beside it that nobody else has: another run of the agent may write there too."""
+    """An unused name in the same folder: another run of the agent may write there too."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.{os.urandom(8).hex()}.new")
 

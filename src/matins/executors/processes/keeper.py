@@ -82,7 +82,7 @@ def _prepare_process(run_folder: RunFolder) -> None:
     signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # the CPU limit of a command briefly applies to its warden
     for name in run_folder.dead_sockets():
         run_folder.remove(name)
-    proc.send(run_folder.wardens(), signal.SIGCONT)  # nobody else continues those of a keeper that is gone
+    proc.send(run_folder.wardens(), signal.SIGCONT)  # a keeper that is gone may have left stopped ones
 
 
 def _announce_ready() -> None:
@@ -158,7 +158,7 @@ class Keeper:
             self._engines.pop(fd).close()
 
     def _handle(self, engine: Channel, message: Message) -> bool:
-        """False when the engine is gone, or is none."""
+        """False when the engine is gone, or when the client is no engine."""
         if "heartbeat" in message:
             return try_send(engine, message)
         return "warden" in message and self._provide(engine, message["walled"])

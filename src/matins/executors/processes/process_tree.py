@@ -187,7 +187,7 @@ class ProcessTree:
             self._last_output_at = proc.boot_ms()
 
     def _read_file(self, file: OutputFile) -> None:
-        """Read a part: a command can make its file larger than anybody can read."""
+        """Read a part: a command can make its file too large to read in one turn."""
         for _ in range(_MAX_READS):
             if not (chunk := file.read(CHUNK)):
                 self._has_more = False

@@ -67,8 +67,8 @@ def evidence_in(folder: Path) -> dict[str, Any]:
 
 
 def is_gone(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether the process with the other evidence has ended, and left its runs in the folder of this one. Where the
-    system does not say when a process began, and after a restart of the machine, nobody knows."""
+    """Whether the process with the other evidence has ended, and left its runs in the folder of this one. False if
+    that cannot be known: the system does not say when a process began, or the machine was restarted."""
     same_place = all(own[name] == other.get(name) for name in ("boot", "nonce", "namespace"))
     pid, start = other.get("pid"), other.get("start")
     return same_place and bool(pid) and bool(start) and proc.find(pid, start) is None
@@ -139,15 +139,15 @@ def _kernel_keeps(tree: list[proc.Process]) -> bool:
 
 
 def _wait_gone(processes: Iterable[proc.Process]) -> None:
-    """Wait a moment for killed processes. One that takes longer does nothing more either."""
+    """Wait a moment for killed processes. A process that takes longer runs no more code either."""
     until = proc.boot_ms() + _EXIT_TIMEOUT_MS
     for process in processes:
         proc.wait_gone(process, max(0, until - proc.boot_ms()))
 
 
 def _end_group(records: list[Record]) -> None:
-    """End the group of the command and its warden, where processes are unknown. The warden reaps nobody, so the pid of
-    the command is still its own."""
+    """End the group of the command and its warden, where the system lists no processes. The warden is stopped and reaps
+    no child, so the pid of the command is still its own."""
     pids = [record["pid"][0] for record in records if "pid" in record]
     if not proc.HAS_PROC and pids:
         os.killpg(pids[0], signal.SIGKILL)

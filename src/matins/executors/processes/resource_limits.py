@@ -11,7 +11,7 @@ from typing import Any
 from matins.executors.processes import proc
 
 BUDGET_GRACE_MS = 1_000
-"""A tool that goes on after TERM goes on spending."""
+"""The grace after a budget is spent: a tool that ignores TERM continues to spend."""
 _CPU_GRACE_S = 2
 _QUICK_CHECK_MS = 50
 _FULL_CHECK_MS = 500

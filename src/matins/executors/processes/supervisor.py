@@ -30,7 +30,7 @@ _MAX_STOPS = 3
 _SPARE_S = 10.0
 _PROBE_S = 15.0
 _REST_TURNS = 5
-"""The thread looks so many times more after the last run, so that the next start need not wake it."""
+"""Turns of the thread after the last run, so that the next start need not wake it."""
 _UNKNOWN = Limits()
 """Of a run that another engine started, until its warden tells them."""
 OnEnd = Callable[[ProcessOutcome], None]
@@ -64,7 +64,7 @@ class _Warden:
         self.stops = 0
         """How often it was found stopped in its run. It may answer in between, whenever it is continued."""
         self.was_stopped = False
-        """Whether somebody stopped it. It gets no other run: the keeper counts."""
+        """Whether it was stopped. It gets no other run then: the keeper counts the stops of one run."""
 
     def send_signal(self, number: int) -> None:
         process = proc.find(*self.identity)

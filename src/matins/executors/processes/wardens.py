@@ -88,7 +88,7 @@ class WardenPool:
             if not self._connect():
                 self._start()
         except BlockingIOError:
-            return  # the keeper accepts nobody; it is tried again, and the keeper is watched
+            return  # the keeper accepts no connection now; the next turn tries again, and the keeper is watched
         except OSError as error:
             self._on_failure(f"no keeper could be started or reached: {error}")
 
@@ -132,7 +132,7 @@ class WardenPool:
         return None
 
     def _end_keeper(self, keeper: proc.Process) -> None:
-        """End a keeper, and first what a dead warden left to it: nobody would find that afterwards."""
+        """End a keeper. First end what a dead warden left to it: without the keeper those processes cannot be found."""
         proc.send([keeper], signal.SIGSTOP)
         wardens = {process.pid for process in self._run_folder.wardens()}
         proc.kill_all(lambda: proc.descendants(keeper.pid, sparing=wardens), _MAX_ROUNDS)

@@ -18,7 +18,9 @@ class Watching(NamedTuple):
     take_over: bool = True
     """Whether the engine continues and replaces wardens and keepers that do not answer."""
     turn_ms: int = 1_000
+    """How often the watching thread looks at every supervisor."""
     heartbeat_ms: int = 5_000
+    """How long after an answer the next heartbeat is sent."""
     continue_ms: int = 10_000
     """The silence after which a warden is continued, again each time as long."""
     stopped_ms: int = 30_000
@@ -28,6 +30,7 @@ class Watching(NamedTuple):
     late_ms: int = 3_000
     """How long after its last moment, timeout and grace included, a run is ended from here."""
     keeper_continue_ms: int = 10_000
+    """The silence after which a keeper is continued, again each time as long."""
     keeper_stopped_ms: int = 30_000
     """The silence after which a keeper is replaced: wardens go on without."""
 

@@ -1,4 +1,4 @@
-"""What goose has recorded of a session, as a command tells it that runs inside the walls: an agent can write there."""
+"""What goose has recorded of a session. A script inside the walls reads it, because an agent can write there."""
 
 from __future__ import annotations
 

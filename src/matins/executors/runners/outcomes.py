@@ -193,8 +193,8 @@ def conclude(notes: StreamNotes, program: str, provider: str, exit_code: int | N
 
 
 def _limit(notes: StreamNotes, provider: str, problem: str) -> Limit | None:
-    """The limit that stopped the tool. One that was ended while it tried again was stopped by what it tried to get
-    over, whatever else it wrote meanwhile."""
+    """The limit that stopped the tool. A tool that was ended while it retried was stopped by the refusal that it
+    retried, even if it wrote other problems meanwhile."""
     limit = notes.limit or find_limit(provider, problem)
     if limit is None and not notes.executed and notes.error is None and notes.refusal is not None:
         return find_limit(provider, notes.refusal)

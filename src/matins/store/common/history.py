@@ -6,16 +6,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from matins.model.audit import (
-    BoundRevision,
-    BoundRun,
-    ChainHead,
-    CurrentRevision,
-    EventLink,
-    SealRow,
-    StoredEvent,
-    WriterRow,
-)
+from matins.model import audit
 from matins.model.rows import AttemptRow
 from matins.store.common.statements import Statements
 
@@ -24,43 +15,43 @@ class HistoryQueries(Statements):
     def last_written(self) -> int:
         return self._value("last_written") or 0
 
-    def events_after(self, event_id: int, limit: int) -> list[StoredEvent]:
-        return self._rows(StoredEvent, "events_after", after=event_id, limit=limit)
+    def events_after(self, event_id: int, limit: int) -> list[audit.StoredEvent]:
+        return self._rows(audit.StoredEvent, "events_after", after=event_id, limit=limit)
 
-    def writers(self) -> list[WriterRow]:
-        return self._rows(WriterRow, "all_writers")
+    def writers(self) -> list[audit.WriterRow]:
+        return self._rows(audit.WriterRow, "all_writers")
 
-    def logged(self, after: int, limit: int) -> list[StoredEvent]:
-        return self._rows(StoredEvent, "logged", after=after, limit=limit)
+    def logged(self, after: int, limit: int) -> list[audit.StoredEvent]:
+        return self._rows(audit.StoredEvent, "logged", after=after, limit=limit)
 
-    def last_of_type(self, kind: str) -> StoredEvent | None:
-        return self._row(StoredEvent, "last_of_type", type=kind)
+    def last_of_type(self, kind: str) -> audit.StoredEvent | None:
+        return self._row(audit.StoredEvent, "last_of_type", type=kind)
 
-    def links(self, ids: Iterable[int]) -> list[EventLink]:
-        return self._rows(EventLink, "links", ids=self._integers(ids))
+    def links(self, ids: Iterable[int]) -> list[audit.EventLink]:
+        return self._rows(audit.EventLink, "links", ids=self._integers(ids))
 
-    def seals(self, after: int, limit: int) -> list[SealRow]:
-        return self._rows(SealRow, "seals", after=after, limit=limit)
+    def seals(self, after: int, limit: int) -> list[audit.SealRow]:
+        return self._rows(audit.SealRow, "seals", after=after, limit=limit)
 
-    def newest_seal(self) -> SealRow | None:
-        return self._row(SealRow, "newest_seal")
+    def newest_seal(self) -> audit.SealRow | None:
+        return self._row(audit.SealRow, "newest_seal")
 
-    def bound_runs(self, ids: Iterable[int]) -> list[BoundRun]:
-        return self._rows(BoundRun, "bound_runs", ids=self._integers(ids))
+    def bound_runs(self, ids: Iterable[int]) -> list[audit.BoundRun]:
+        return self._rows(audit.BoundRun, "bound_runs", ids=self._integers(ids))
 
     def bound_attempts(self, ids: Iterable[int]) -> list[AttemptRow]:
         return self._rows(AttemptRow, "bound_attempts", ids=self._integers(ids))
 
-    def bound_revision(self, schedule_id: int, rev: int) -> BoundRevision:
-        row = self._row(BoundRevision, "bound_revision", id=schedule_id, rev=rev)
+    def bound_revision(self, schedule_id: int, rev: int) -> audit.BoundRevision:
+        row = self._row(audit.BoundRevision, "bound_revision", id=schedule_id, rev=rev)
         assert row is not None, (schedule_id, rev)
         return row
 
-    def bound_revisions(self, schedule_ids: Iterable[int]) -> list[BoundRevision]:
-        return self._rows(BoundRevision, "bound_revisions", ids=self._integers(schedule_ids))
+    def bound_revisions(self, schedule_ids: Iterable[int]) -> list[audit.BoundRevision]:
+        return self._rows(audit.BoundRevision, "bound_revisions", ids=self._integers(schedule_ids))
 
-    def current_revisions(self) -> list[CurrentRevision]:
-        return self._rows(CurrentRevision, "current_revisions")
+    def current_revisions(self) -> list[audit.CurrentRevision]:
+        return self._rows(audit.CurrentRevision, "current_revisions")
 
     def count_revisions(self) -> int:
         return self._value("count_revisions")
@@ -85,9 +76,9 @@ class HistoryQueries(Statements):
     def unlogged_votes(self, since: int) -> list[tuple[int, str]]:
         return self._all("unlogged_votes", since=since)
 
-    def prune_seals(self, limit: int) -> SealRow | None:
+    def prune_seals(self, limit: int) -> audit.SealRow | None:
         pruned = {writer.id: writer.pruned_seq for writer in self.writers()}
-        last: SealRow | None = None
+        last: audit.SealRow | None = None
         *some, _ = self.seals(0, limit) or [None]  # the newest one stays: the chain continues from it
         for seal in some:
             if seal is None or any(seq > pruned.get(writer, 0) for writer, seq, *_ in orjson.loads(seal.heads)):
@@ -114,7 +105,7 @@ class HistoryQueries(Statements):
         value = self._value("meta", key="restored_at")
         return None if value is None else int(value)
 
-    def has_event(self, head: ChainHead) -> bool:
+    def has_event(self, head: audit.ChainHead) -> bool:
         found = self._value("link_hash", id=head.event_id)
         if found is not None:
             return bytes(found).hex() == head.hash

@@ -1,4 +1,4 @@
-"""Whose processes agents are, where Matins is root: asked once, and written down."""
+"""The accounts that agents run as, where Matins is root. A person at a terminal is asked for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HINT = (
 
 
 def account_settings(context: CliContext, user: str | None, isolation: str | None) -> dict[str, str]:
-    """The settings of all agents of a new file. Raises InvalidInput where root can be asked no question."""
+    """The settings of all agents of a new file. Raises InvalidInput if root has no terminal to answer at."""
     if user is not None and isolation is not None:
         raise click.UsageError("--user and --isolation cannot be combined.")
     if user is not None:
@@ -32,7 +32,7 @@ def account_settings(context: CliContext, user: str | None, isolation: str | Non
 
 
 def asked_account(context: CliContext, refused: InvalidInput, agent: str, runner: str) -> dict[str, str]:
-    """The account of an agent that was refused. Raises it with both ways where root can be asked no question."""
+    """The account of an agent that was refused. Without a terminal, raises the refusal with the commands that help."""
     if context.is_interactive:
         return ask_account()
     new = f"matins agents set {shlex.quote(agent)} --runner {runner}"

@@ -122,7 +122,7 @@ OPTION_ALIASES = {
     "--tz": "--timezone", "--time-zone": "--timezone", "--zone": "--timezone", "--cwd": "--workdir",
     "--dir": "--workdir", "--message": "--prompt", "--text": "--prompt", "--schedule": "--when", "--cron": "--when",
     "--at": "--when", "--every": "--when", "--retry": "--retries", "--reason": "--note", "--tail": "--follow",
-    "--count": "--limit", "--last": "--limit", "--force": "--yes",
+    "--count": "--limit", "--last": "--limit", "--force": "--yes", "--for": "--until",
 }  # fmt: skip
 """Options of other programs, where the command has the other one."""
 _PAUSING = "A schedule is paused by its name, and matins list has the names. To stop all runs, stop the daemon: Ctrl-C."
@@ -130,6 +130,9 @@ OPTION_ADVICE = {
     "pause --all": _PAUSING,
     "resume --all": "A schedule is resumed by its name: matins list --state paused",
     "rm --all": "A schedule is deleted by its name, and matins list has the names.",
+    **dict.fromkeys(("rm --yes", "rm --force"), "matins rm NAME deletes a schedule without a question."),
+    **dict.fromkeys(("plan --file", "apply --file"), "The daemon chooses the file: matins up --file FILE"),
+    "doctor --fix": "matins doctor prints the command that fixes each problem.",
     "add --cron": 'WHEN is the first argument: matins add "0 9 * * *" …',
     "add --at": 'WHEN is the first argument: matins add "tomorrow at 9am" …',
     "add --every": 'WHEN is the first argument: matins add "every 5 minutes" …',

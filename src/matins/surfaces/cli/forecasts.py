@@ -71,7 +71,7 @@ def _count(text: str, default: int | None = None) -> Callable[[F], F]:
 @click.option("--after", metavar="INSTANT", help="Time with its offset after which WHEN fires. Default: now.")
 @click.option("--name", metavar="NAME", help="Name of the schedule, from which H in a cron expression follows.")
 @_count("Number of fires of WHEN (default: 5) or of schedules (20), up to 1000.")
-@setting_options(_TEXT_SETTINGS, assignments=False)
+@setting_options(_TEXT_SETTINGS, assignments=False, own_zone=True)
 @pass_context
 def next_runs(
     context: CliContext, text: tuple[str, ...], after: str | None, name: str | None, count: int | None, **options: Any

@@ -85,10 +85,10 @@ class Command(click.Command):
             known = {name for parameter in self.params for name in parameter.opts}
             meant = command_index.OPTION_ALIASES.get(error.option_name)
             advice = command_index.OPTION_ADVICE.get(f"{self.name} {error.option_name}")
-            if meant not in known and advice is None:
-                raise
-            text = advice or f"Did you mean {meant}?"
-            raise click.UsageError(f"No such option {error.option_name}. {text}", ctx) from None
+            if advice is None and meant in known:
+                advice = f"Did you mean {meant}?"
+            text = nearest(error.option_name, sorted(known), _ALMOST) if advice is None else f" {advice}"
+            raise click.UsageError(f"No such option {error.option_name}.{text}", ctx) from None
 
 
 def root_command(name: str, kind: type[Command] = Command) -> Callable[[Callable[..., Any]], Command]:

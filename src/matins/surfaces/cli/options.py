@@ -20,9 +20,10 @@ _UNITS_MS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
 
 
 def setting_options(
-    table: Table, *, unset: bool = False, assignments: bool = True, skip: Collection[str] = ()
+    table: Table, *, unset: bool = False, assignments: bool = True, skip: Collection[str] = (), own_zone: bool = False
 ) -> Callable[[F], F]:
-    """An option for each setting, `--set` and, for edits, `--unset`. See `given_settings` for their values."""
+    """An option for each setting, `--set` and, for edits, `--unset`. See `given_settings` for their values.
+    `own_zone`: the time zone is the caller's by default."""
 
     def decorate(function: F) -> F:
         if unset:
@@ -32,16 +33,17 @@ def setting_options(
             text = "Set any setting; repeatable."
             function = click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=text)(function)
         for declared in reversed([declared for name, declared in table.items() if name not in skip]):
-            function = _option(table, declared)(function)
+            function = _option(table, declared, own_zone=own_zone)(function)
         return function
 
     return decorate
 
 
-def _option(table: Table, declared: Declared) -> Callable[[F], F]:
+def _option(table: Table, declared: Declared, *, own_zone: bool) -> Callable[[F], F]:
     short, kind = declared.setting.short, declared.kind
     names = [f"--{declared.name.replace('_', '-')}", *([short] if short else []), PREFIX + declared.name]
-    options: dict[str, Any] = {"help": option_help(declared)}
+    is_own = own_zone and isinstance(kind, kinds.Zone)
+    options: dict[str, Any] = {"help": f"{declared.setting.help} Default: yours." if is_own else option_help(declared)}
     if isinstance(kind, kinds.Flag):
         return click.option(*names, is_flag=True, default=None, **options)
     if isinstance(kind, kinds.Choice):

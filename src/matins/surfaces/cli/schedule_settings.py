@@ -49,7 +49,7 @@ def given_steps(texts: Sequence[str]) -> dict[str, Any]:
 @click.option("--workdir", metavar="DIR", help="Directory of a new agent. Default: the repository, or directory, here.")
 @click.option("--permission", metavar="MODE", help="Permission mode of a new agent, by its tool's name for it.")
 @click.option("--try", "try_now", is_flag=True, help="Run it once now, and show the answer.")
-@setting_options(SCHEDULE, skip=["prompt"])
+@setting_options(SCHEDULE, skip=["prompt"], own_zone=True)
 @click.option("--dry-run", is_flag=True, help="Preview of the schedule only.")
 @pass_context
 def add(

@@ -125,8 +125,8 @@ def create_schedule(calls: PrincipalCalls, given: Document) -> Document:
 
 
 def _planned(calls: PrincipalCalls, wanted: Document) -> Document | Conflict:
-    """What adding it would do, or the conflict with one that has the name. Raises InvalidInput for settings without
-    effect: nobody would read a note about them."""
+    """What adding the schedule would do, or the conflict with one of the same name. Raises InvalidInput for settings
+    without effect, because a model may not read a note about them."""
     try:
         plan = _all_errors(calls, "schedules.preview_new", wanted)
     except Conflict as conflict:
