@@ -5,11 +5,12 @@ PYTHON ?= $(shell for one in python3 /usr/bin/python3; do $$one -c '$(OPEN)' 2> 
 BIN := .venv/bin
 DEMO ?= .matins-demo
 KILLS ?= 300
+N ?= 40
 SECONDS ?= 0
 SEED ?= 1
 SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test test-real record-real check style types torture torture-processes simulate mutants pages pictures bench bench-cron bench-durable bench-processes bench-http clean
+.PHONY: help up test test-real record-real check style types torture torture-processes simulate mutants mutants-seeded pages pictures bench bench-cron bench-durable bench-processes bench-http clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -43,6 +44,9 @@ torture-processes: .venv/test  ## commands: ten thousand runs, a flood of 1 GB, 
 mutants: .venv/test  ## each promise of docs/security.md without its guard: its test must fail; ONLY= chooses
 	PYTHONPATH=tests/security $(BIN)/python tests/security/mutation.py $(ONLY:%=--only "%")
 
+mutants-seeded: .venv/test  ## N= mutants drawn by SEED=, against tests that call them; IDS= an earlier result, to compare
+	PYTHONPATH=tests/security $(BIN)/python tests/security/seeded_mutants.py --seed $(SEED) -n $(N) $(IDS:%=--ids %)
+
 simulate: .venv/test  ## the loops under a virtual clock and SEEDS= seeds of faults
 	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
 
@@ -59,6 +63,7 @@ pages: .venv/test  ## renew the types and pages that are made from declarations
 	$(BIN)/python tests/docs/use_case_page.py
 	$(BIN)/python tests/surfaces/cli/cli_page.py
 	$(BIN)/python -m matins.surfaces.http.openapi > .venv/openapi.json && mv .venv/openapi.json docs/openapi.json
+	PYTHONPATH=tests:tests/surfaces/cli:tests/surfaces/web $(BIN)/python tests/golden/screens.py
 	$(BIN)/python tests/docs/row_coverage.py
 
 test-real: .venv/test  ## real tools through `matins up`, with models on this machine; TOOL= and CASE= choose; npm installs them once
