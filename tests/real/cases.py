@@ -365,8 +365,8 @@ def token_budget(bench: Bench) -> Ran:
 
 @case
 def money_budget(bench: Bench) -> Ran:
-    """The tools report a cost of their own: $0.005 for each turn of opencode, which asks for a title besides. What goose
-    spent is looked up every 5 s, in which it takes several turns."""
+    """The tools report a cost of their own: $0.005 for each turn of opencode, which asks for a title besides. What
+    goose spent is looked up every 5 s, in which it takes several turns."""
     bench.agent("money_budget")
     limits = {"claude": "$0.04", "opencode": "$0.01", "goose": "$0.01"}
     return _spends(bench, "money_budget", max_cost=limits.get(bench.tool.name, "$0.02"))

@@ -127,6 +127,9 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("surfaces/mcp/quotes.py", "Quoted(fenced(what, str(cut(as_data(text), limit))))", "Quoted(str(cut(as_data(text), limit)))", "security/test_words_of_others.py::test_p4_what_others_wrote_stands_between_marks"),
         Mutant("service/runs.py", '(reason, None) if reason in CAUSES else ("cancelled", reason)', "(reason, None)", "security/test_words_of_others.py::test_b7_no_tool_gives_an_agent_words_of_others"),
         Mutant("service/visibility.py", "_CHECKED = _OF_RUN | _OF_THREAD | _OF_SCHEDULE", "_CHECKED = frozenset[str]()", "security/test_words_of_others.py::test_b7_an_agent_tries_no_edit_of_what_is_not_its_own"),
+        Mutant("surfaces/http/stream.py", 'if principal.role == "agent":  # all', "if False:  # all", "security/test_words_over_the_wire.py::test_b7_an_agent_follows_no_events"),
+        Mutant("api/results/events.py", "    last_error: Content[str | None]", "    last_error: str | None", "security/test_words_over_the_wire.py::test_b7_no_surface_gives_an_agent_what_others_made_on_this_machine"),
+        Mutant("service/visibility.py", 'if use_case.name in _OF_RUN and not view.owns_run(values["run_id"]):', "if False:", "security/test_words_over_the_wire.py::test_b7_no_surface_gives_an_agent_what_others_made_on_this_machine"),
     ),
     "Text that people decide by shows every invisible character.": (
         Mutant("model/hidden_characters.py", "(0x3164, 0x3164), ", "", "security/test_hidden_characters.py::test_no_name_has_a_hidden_character"),
