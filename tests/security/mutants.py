@@ -27,7 +27,7 @@ class Mutant(NamedTuple):
 
 # fmt: off
 MUTANTS: dict[str, tuple[Mutant, ...]] = {
-    "Matins follows no link that an agent made, and does not block on a pipe.": (
+    "Matins follows no link that an agent made, and waits for no pipe of its.": (
         Mutant("texts/beneath.py", "_BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)", "_BENEATH)", "texts/test_untrusted_folder.py::test_no_link_is_followed_at_any_level", quick=True),
         Mutant("texts/beneath.py", "os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY", "os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY", "texts/test_untrusted_folder.py::test_a_pipe_is_not_waited_for"),
         Mutant("texts/beneath.py", 'raise Refused(path, "it leads through /proc")', "pass", "runtime/test_named_files.py::test_what_leads_through_proc_is_not_covered"),
@@ -106,7 +106,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/reports.py", 'process.ended_by in (None, "exit_timeout")', 'process.ended_by in (None, "exit_timeout", "supervisor")', "executors/test_reports.py::test_b9_a_run_that_stops_its_supervisor_has_failed"),
         Mutant("executors/conclusions.py", 'process.ended_by not in (None, "supervisor")', "process.ended_by is not None", "executors/test_agents_faults.py::test_b9_a_run_that_stops_its_supervisor_after_its_final_event_has_failed"),
     ),
-    "No text blocks the engine for long.": (
+    "No text keeps the engine busy for more than a moment.": (
         Mutant("engine/prompts.py", 'r"\\{\\{([^{}]*)\\}\\}"', 'r"\\{\\{\\s*([^{}]*?)\\s*\\}\\}"', "test_patterns.py"),
         Mutant("engine/calls.py", "if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:", "if False:", "security/test_long_texts.py"),
         Mutant("surfaces/chat/chat_commands.py", "    if len(message) > MAX_LENGTH:", "    if False:", "security/test_long_texts.py"),
@@ -127,6 +127,9 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("surfaces/mcp/quotes.py", "Quoted(fenced(what, str(cut(as_data(text), limit))))", "Quoted(str(cut(as_data(text), limit)))", "security/test_words_of_others.py::test_p4_what_others_wrote_stands_between_marks"),
         Mutant("service/runs.py", '(reason, None) if reason in CAUSES else ("cancelled", reason)', "(reason, None)", "security/test_words_of_others.py::test_b7_no_tool_gives_an_agent_words_of_others"),
         Mutant("service/visibility.py", "_CHECKED = _OF_RUN | _OF_THREAD | _OF_SCHEDULE", "_CHECKED = frozenset[str]()", "security/test_words_of_others.py::test_b7_an_agent_tries_no_edit_of_what_is_not_its_own"),
+        Mutant("surfaces/http/stream.py", 'if principal.role == "agent":  # all', "if False:  # all", "security/test_words_over_the_wire.py::test_b7_an_agent_follows_no_events"),
+        Mutant("api/results/events.py", "    last_error: Content[str | None]", "    last_error: str | None", "security/test_words_over_the_wire.py::test_b7_no_surface_gives_an_agent_what_others_made_on_this_machine"),
+        Mutant("service/visibility.py", 'if use_case.name in _OF_RUN and not view.owns_run(values["run_id"]):', "if False:", "security/test_words_over_the_wire.py::test_b7_no_surface_gives_an_agent_what_others_made_on_this_machine"),
     ),
     "Text that people decide by shows every invisible character.": (
         Mutant("model/hidden_characters.py", "(0x3164, 0x3164), ", "", "security/test_hidden_characters.py::test_no_name_has_a_hidden_character"),
@@ -161,7 +164,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/owner_commands.py", 'or may_gain_files(folder, self._policies)', "", "executors/test_owner_commands.py::test_b16_an_interpreter_is_found_where_no_agent_can_put_another"),
         Mutant("runtime/command_files.py", "return bool(os.stat(folder).st_mode & _WRITABLE)", "return False", "executors/test_owner_commands.py::test_b16_an_interpreter_is_found_where_no_agent_can_put_another"),
     ),
-    "As root, an agent without an account does not run unless you allow it.": (
+    "As root, an agent without an account does not run unless you say so.": (
         Mutant("records/agents.py", "    isolation.check_account(agent, _ACCOUNT)", "    pass", "security/test_isolation_root.py::test_b16_as_root_an_agent_without_an_account_is_refused", root=True),
         Mutant("executors/isolation.py", "        check_account(agent)\n        refusal", "        refusal", "security/test_isolation_root.py::test_b16_as_root_a_run_without_an_account_is_refused", root=True),
     ),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 import orjson
 from security_cast import ROVER, Watched, at
+from surface_walk import tool_arguments
 
+from matins import Matins
 from matins.api import codec
 from matins.api.arguments import setting_names
 from matins.api.use_case import USE_CASES, UseCase
@@ -151,28 +153,30 @@ def _break(bench: Watched) -> None:
 
 def plausible(bench: Watched, use_case: UseCase) -> Iterator[dict[str, Any]]:
     """Arguments for a use case: about everything that there is, with every choice of its other arguments."""
-    known = _values(bench)
+    known = known_values(bench)
     taken = {*use_case.parameters, *setting_names(use_case)}
     keys = [name for name, parameter in use_case.parameters.items() if parameter.required and name in known]
     for values in itertools.product(*(known[name] for name in keys)):
         given = dict(zip(keys, values, strict=True))
         yield given
-        for name, options in _OPTIONS.items():
+        for name, options in OPTIONS.items():
             if name in taken and name not in given:
                 for option in options:
                     yield {**given, name: option}
 
 
-def _values(bench: Watched) -> dict[str, list[Any]]:
+def known_values(bench: Matins) -> dict[str, list[Any]]:
+    """What there is, by the names of arguments."""
     schedules = [f"{one.agent}/{one.name}" for one in bench.list(limit=1_000)]
     runs = [one.id for one in bench.runs.list(limit=1_000)]
-    steps = [f"{bench.last('private-mission').id}/{number}" for number in (1, 2)]
+    steps = [f"{run}/{step.number}" for run in runs for step in bench.runs.get(run).steps]
     approvals = [
         one.id for state in ("pending", "approved", "used", "denied", "expired", "void")
         for one in bench.approvals.list(state=state)
     ]  # fmt: skip
+    records = (bench.agents, bench.inbound, bench.webhooks, bench.people, bench.work_sources, bench.destinations)
     return {
-        "name": [*schedules, "rover", "prs", "out", "after:run", "acme", "ada"],
+        "name": [*schedules, *(one.name for kind in records for one in kind.list()), "after:run", "acme"],
         "schedule": schedules,
         "agent": ["rover"],
         "run_id": [*runs, *steps],
@@ -190,7 +194,7 @@ def _values(bench: Watched) -> dict[str, list[Any]]:
     }
 
 
-_OPTIONS: Mapping[str, tuple[Any, ...]] = {
+OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "state": ("pending", "approved", "denied", "used", "failed", "skipped", "waiting", "paused", "broken", "discarded"),
     "tab": get_args(ScheduleTab),
     "sort": get_args(ScheduleSort),
@@ -227,9 +231,10 @@ def readable_by_agents() -> list[UseCase]:
 def tool_answers(bench: Watched, principal: Principal) -> Iterator[tuple[str, str]]:
     """What every tool of every toolset answers, about everything that there is."""
     calls = PrincipalCalls(bench, principal, "http://page.test")
+    values = {**known_values(bench), "?at": [at("08:05")]}
     for toolset in (TOOLS, CORTEX, POLPO):
         for tool in toolset.values():
-            for given in _tool_arguments(bench, tool):
+            for given in tool_arguments(tool, values):
                 yield tool.name, tool_answer(calls, tool, given)
 
 
@@ -242,32 +247,12 @@ def tool_answer(calls: PrincipalCalls, tool: Tool, given: dict[str, Any]) -> str
         return error_text(error)
 
 
-def _tool_arguments(bench: Watched, tool: Tool) -> Iterator[dict[str, Any]]:
-    schedules = [f"{one.agent}/{one.name}" for one in bench.list(limit=1_000)]
-    runs = [one.id for one in bench.runs.list(limit=1_000)]
-    plain: dict[str, Any] = {
-        "when": "every day at 9am", "outcome": "done", "approval": "1", "decision": "deny", "digest": "x",
-        "type": "daily", "time": "09:00", "message": "Look", "expression": "0 2 * * *", "prompt": "Look",
-        "dry_run": True,
-    }  # fmt: skip
-    subjects = {"name": schedules, "id": schedules, "missionId": ["rover/private-mission"], "run": runs}
-    keys = [name for name in tool.properties if name in subjects and name in tool.required]
-    given = {name: plain[name] for name in (*tool.required, "time", "prompt", "dry_run")
-             if name in plain and name in tool.properties}  # fmt: skip
-    for values in itertools.product(*(subjects[name] for name in keys)):
-        one = {**given, **dict(zip(keys, values, strict=True))}
-        yield one
-        for extra in ({"state": "denied"}, {"state": "failed"}, {"output": "more"}, {"at": at("08:05")}):
-            if next(iter(extra)) in tool.properties:
-                yield {**one, **extra}
-
-
-def found_in(texts: Iterator[tuple[Any, str]]) -> dict[str, Any]:
+def found_in(texts: Iterator[tuple[Any, str]], words: Sequence[str] = WORDS) -> dict[str, Any]:
     """The planted words that occur, each with what gave it away."""
     found: dict[str, Any] = {}
     for what, text in texts:
         if MARK in text.lower():
-            for planted in WORDS:
+            for planted in words:
                 if planted in text.lower():
                     found.setdefault(planted, what)
     return found
