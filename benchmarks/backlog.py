@@ -132,6 +132,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=100_000, help="the backlog")
     parser.add_argument("--jobs", type=int, default=2_000, help="jobs that fail")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only-lateness", action="store_true", help="fires and the stop, without the cost")
     parser.add_argument("--before", help="the Python that has the earlier commit")
     parser.add_argument("--folder", type=Path, help="where the stores lie; its disk is what is measured")
     parser.add_argument("--do", choices=("fill", "fires", "failures", "backlog"), help=argparse.SUPPRESS)
@@ -139,12 +140,24 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def lateness(given: argparse.Namespace, store: str, new: Any) -> None:
+    """Fires without and with the backlog in turn, so that both meet the same noise; the difference is the backlog's."""
+    found: dict[int, list[dict[str, Any]]] = {0: [], given.events: []}
+    for _ in range(given.rounds):
+        for events, rounds in found.items():
+            url = new()
+            alone(sys.executable, "fill", url, events)
+            rounds.append(alone(sys.executable, "fires", url, 0))
+            print(f"{store:10} {events:>7} events behind: {rounds[-1]}", flush=True)
+    for name in ("p50_ms", "p90_ms", "p99_ms", "max_ms"):
+        without, beside = (median(one[name] for one in rounds) for rounds in found.values())
+        print(f"{store:10} {name}, median of {given.rounds}: {without} without, {beside} with, {beside - without:+.1f}")
+
+
 def measure(given: argparse.Namespace, store: str, new: Any) -> None:
-    for events in (0, given.events):
-        url = new()
-        alone(sys.executable, "fill", url, events)
-        told = alone(sys.executable, "fires", url, 0)
-        print(f"{store:10} {events:>7} events behind: {told}", flush=True)
+    lateness(given, store, new)
+    if given.only_lateness:
+        return
     pythons = {"now": sys.executable} | ({"before": given.before} if given.before else {})
     for do, count in (("failures", given.jobs), ("backlog", given.events // 5)):
         used: dict[str, list[float]] = {name: [] for name in pythons}

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "matins"
 CORE = ("engine", "runtime", "executors", "records", "service", "store", "jobs")
 TYPE = re.compile(
-    r"(schedule|run|step|reputation|message|approval|budget|throttle|policy|limit|subscription|delivery|hook|file|token|session|store|call|history|incident|engine)"
+    r"(schedule|run|step|reputation|message|approval|budget|throttle|policy|limit|subscription|delivery|hook|file|token|session|store|call|history|incident|engine|zone)"
     r"\.[a-z_]+"
 )
 

@@ -125,7 +125,7 @@ def test_the_outbox_rests_after_a_page_that_only_incidents_want(bench: Sandbox) 
     fail(3 * _PAGE)
     bench.outbox.run_once(now, rest=rests.append)
     assert len(rests) >= 3
-    assert all(rest > 0 for rest in rests)
+    assert all(rest >= 0.004 for rest in rests), "four times as long as a page, which took a millisecond at most"
     rests.clear()
     heard: list[Any] = []
     bench.outbox.subscribe(heard.append, ("run.failed",))

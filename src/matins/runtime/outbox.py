@@ -41,6 +41,8 @@ _RETRY_S = 2.0
 _FLUSH_MS, _FLUSH_BACKLOG_MS = 5_000, 1_000
 """At a stop: how long events that are being sent are waited for, and how long others are sent at all."""
 _SWEEP_MS = 3_600_000
+_REST = 4
+"""After a page of events that only incidents want: how many times as long as the page took the outbox rests."""
 
 Send = Callable[[DeliveryQueue, EventDelivery], DeliveryResult]
 Senders = Mapping[SubscriptionKind, Send]
@@ -132,7 +134,7 @@ class Outbox:
         self, now: int, enough: Callable[[], bool] = lambda: False, rest: Callable[[float], object] | None = None
     ) -> int | None:
         """Do all work that is due, or until it is enough, and return the time of the next retry. After a page that only
-        incidents want, `rest` for as long as it took: fires need the store and the interpreter too."""
+        incidents want, `rest` for several times as long: fires need the store and the interpreter too."""
         while True:
             self._done += self._workers.drain()
             began = self._clock.boot_ms()
@@ -144,7 +146,7 @@ class Outbox:
             if not moved or enough():
                 return next_at
             if rest is not None and moved is _Moved.INCIDENTS:
-                rest((self._clock.boot_ms() - began + 1) / 1000)
+                rest(_REST * (self._clock.boot_ms() - began + 1) / 1000)
 
     @property
     def _has_subscribers(self) -> bool:
