@@ -44,8 +44,8 @@ def test_b11_an_imported_command_runs(house: Callable[..., House], tmp_path: Pat
     assert findings(one, "cron-pwd") == [(True, None)]
 
 
-def test_b18_doctor_checks_what_a_run_checks(house: Callable[..., House], tmp_path: Path) -> None:
-    """B18: a folder in which no run starts is no good agent, and the fix works as it is printed"""
+def test_doctor_checks_what_a_run_checks(house: Callable[..., House], tmp_path: Path) -> None:
+    """A folder in which no run starts is no good agent, and the fix works as it is printed"""
     one = in_a_home(house, tmp_path)
     one.shell("pwd", "pwd", workdir="~")
     one.ask("agents.edit", name="pwd", isolation="none")
@@ -60,8 +60,8 @@ def test_b18_doctor_checks_what_a_run_checks(house: Callable[..., House], tmp_pa
     assert one.client.runs.wait(one.client.run("pwd").id, timeout=PATIENCE_S).state == "succeeded"
 
 
-def test_b18_the_fix_of_a_record_of_the_file_is_its_line(house: Callable[..., House], tmp_path: Path) -> None:
-    """B18: the file's records are changed in the file; a command would be refused"""
+def test_the_fix_of_a_record_of_the_file_is_its_line(house: Callable[..., House], tmp_path: Path) -> None:
+    """The file's records are changed in the file; a command would be refused"""
     home = tmp_path / "ada/.local/share/matins"
     home.mkdir(parents=True, mode=0o700)
     text = "agents:\n  pwd:\n    runner: shell\n    command: [pwd]\n    workdir: ~\n    isolation: none\n"

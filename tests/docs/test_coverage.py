@@ -15,5 +15,10 @@ def test_every_row_id_in_a_test_is_a_row() -> None:
     assert set(proofs()) <= row_ids(PAGE.read_text(encoding="utf-8"))
 
 
+def test_a_row_without_its_own_test_has_a_dash() -> None:
+    """Many machines and the work of every day are not built yet: what a test proves beside them is not these rows."""
+    assert {row for row in proofs() if row in ("B18", "B20")} == set()
+
+
 def test_rows_are_there() -> None:
     assert len(row_ids(PAGE.read_text(encoding="utf-8"))) == 10 + 16 + 13 + 13 + 9 + 20

@@ -37,7 +37,7 @@ def problems(runner: str, **settings: Any) -> list[AgentProblem]:
 
 
 @pytest.mark.usefixtures("on_path")
-@pytest.mark.parametrize("runner", ["claude", "codex", "gemini", "goose", "opencode", "demo"])
+@pytest.mark.parametrize("runner", ["claude", "codex", "gemini", "goose", "opencode", "qwen", "demo"])
 def test_b4_nothing_is_wrong(runner: str) -> None:
     """B4"""
     assert problems(runner) == []

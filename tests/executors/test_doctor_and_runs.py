@@ -170,10 +170,10 @@ def said(office: Office, run: Run) -> str:
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_b18_a_run_and_doctor_say_the_same(
+def test_a_run_and_doctor_say_the_same(
     office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    """B18: whatever keeps a run from starting"""
+    """Whatever keeps a run from starting"""
     refusal = REFUSALS[case]
     if case == "not isolated":
         monkeypatch.setattr(isolation.Isolation, "refusal", lambda self, agent: REFUSED.problem)

@@ -155,6 +155,19 @@ def test_a_ping_says_how_each_run_begins_and_ends(inbox):
     bench.close()
 
 
+def test_a_ping_of_success_sends_no_answer_of_the_agent(tmp_path, inbox):
+    """B17: what an agent says stays here; a failure is told with its last lines"""
+    with Matins(f"sqlite:///{tmp_path}/m.db") as m:
+        for name, command in (("good", "echo the answer"), ("bad", "echo the reason; exit 3")):
+            m.agents.set(name, runner="shell", command=["sh", "-c", command])
+            m.add(name, when="0 0 1 1 *", agent=name, prompt="Go.", ping=f"{inbox.url}/{name}")
+            m.runs.wait(m.run(name).id, timeout=60)
+        until(lambda: len(inbox.received) == 4)
+    told = {one.path.partition("?")[0]: one.text for one in inbox.received}
+    assert (told["/good/start"], told["/good"], told["/bad/start"]) == ("", "", "")
+    assert "the reason" in told["/bad/fail"]
+
+
 def test_a_message_has_the_last_lines_of_the_output_without_secrets(tmp_path, inbox, monkeypatch):
     """B17: a real process; what the agent printed of its secret is redacted."""
     monkeypatch.setenv("API_KEY", "sk-very-secret-0123456789")

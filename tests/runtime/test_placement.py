@@ -1,4 +1,4 @@
-"""A run that needs a job or a runner goes only to an engine that has it. Rows C15, B18."""
+"""A run that needs a job or a runner goes only to an engine that has it. Row C15."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def without(bench: Sandbox, name: str) -> None:
     bench.jobs._counted = False
 
 
-def test_b18_a_run_waits_for_an_engine_that_has_its_job(bench: Sandbox) -> None:
-    """B18 C15 B2: it is ready, `why` says what it needs, an event tells after a minute, once; then it runs"""
+def test_c15_a_run_waits_for_an_engine_that_has_its_job(bench: Sandbox) -> None:
+    """C15 B2: it is ready, `why` says what it needs, an event tells after a minute, once; then it runs"""
     bench.job("backup")(lambda run: None)
     bench.add("s", when="0 9 * * *", job="backup")
     bench.settle()
@@ -110,8 +110,8 @@ def told(bench: Sandbox) -> list[dict[str, object]]:
     return [{**data, "since": to_datetime(data["since"])} for data in found]
 
 
-def test_b18_a_run_that_is_planned_by_one_engine_is_claimed_by_the_other(postgres_url: str) -> None:
-    """B18: due slots are planned anywhere; what can start at once starts only where it can be done"""
+def test_c15_a_run_that_is_planned_by_one_engine_is_claimed_by_the_other(postgres_url: str) -> None:
+    """C15: due slots are planned anywhere; what can start at once starts only where it can be done"""
     clock = ManualClock(START)
     with closing(Sandbox(postgres_url, clock=clock)) as one, closing(Sandbox(postgres_url, clock=clock)) as other:
         ran: list[str] = []
@@ -130,7 +130,7 @@ def test_b18_a_run_that_is_planned_by_one_engine_is_claimed_by_the_other(postgre
         assert ran == ["one"] * 3 + ["other"] * 3
 
 
-def test_b18_a_manual_run_goes_to_its_engine_too(postgres_url: str) -> None:
+def test_c15_a_manual_run_goes_to_its_engine_too(postgres_url: str) -> None:
     clock = ManualClock(START)
     with closing(Sandbox(postgres_url, clock=clock)) as one, closing(Sandbox(postgres_url, clock=clock)) as other:
         other.job("there")(lambda run: None)
@@ -143,8 +143,8 @@ def test_b18_a_manual_run_goes_to_its_engine_too(postgres_url: str) -> None:
         assert one.runs.list(schedule="s")[0].state == "succeeded"
 
 
-def test_b18_an_engine_of_many_jobs_serves_all_of_them(bench: Sandbox) -> None:
-    """B18: more places than one statement reads; none is left out"""
+def test_c15_an_engine_of_many_jobs_serves_all_of_them(bench: Sandbox) -> None:
+    """C15: more places than one statement reads; none is left out"""
     count = 3 * MAX_PLACES + 1
     for n in range(count):
         bench.job(f"job{n}")(lambda run: None)
@@ -164,8 +164,8 @@ class OnlyDemo(Sandbox):
         self.executor.offers = lambda: self.jobs.offers | {"runner:demo"}  # type: ignore[method-assign]
 
 
-def test_b18_a_run_moves_with_the_runner_of_its_agent(url: str) -> None:
-    """B18: an edit of the agent moves the runs that have not started"""
+def test_c15_a_run_moves_with_the_runner_of_its_agent(url: str) -> None:
+    """C15: an edit of the agent moves the runs that have not started"""
     with closing(OnlyDemo(url, ManualClock(START))) as bench:
         bench.job("scheduled-task")(lambda run: None)
         bench.agents.set("scout", runner="codex")

@@ -217,7 +217,7 @@ def test_steps_share_the_limit_of_their_run(sandbox: Any) -> None:
 
 
 def test_a_step_is_named_by_its_run_and_number(sandbox: Any) -> None:
-    """B20"""
+    """V13"""
     sandbox.add("m", when="0 9 * * *", steps=[step("A"), step("B", "A")])
     sandbox.run_until("2026-03-27T09:30:00Z")
     run = newest(sandbox)
@@ -309,7 +309,7 @@ def test_steps_without_a_time_wait_to_be_started(sandbox: Any) -> None:
 
 
 def test_an_edit_turns_a_job_into_steps_and_back(sandbox: Any) -> None:
-    """B20"""
+    """V13"""
     sandbox.add("m", when="0 9 * * *", job="work", payload="A")
     made = sandbox.edit("m", steps=[step("B")])
     assert (made.job, [item["title"] for item in made.settings["steps"]]) == ("steps", ["B"])

@@ -146,7 +146,7 @@ def ends(sandbox: Any) -> list[str]:
 
 
 def test_an_edit_gives_a_schedule_more_steps_and_fewer(sandbox: Any) -> None:
-    """B20"""
+    """V13"""
     sandbox.add("m", when="0 9 * * *", steps=[step("A")])
     for titles in (["A", "B", "C"], ["B"]):
         made = sandbox.edit("m", steps=[step(title) for title in titles])

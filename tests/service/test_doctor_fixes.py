@@ -82,8 +82,8 @@ AGENTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", AGENTS)
 @pytest.mark.parametrize("problem", [None, "unshare: Operation not permitted"])
-def test_b18_fixes_of_agents(bench: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str, problem: str | None) -> None:
-    """B18: also of an agent whose name needs quotes"""
+def test_fixes_of_agents(bench: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str, problem: str | None) -> None:
+    """Also of an agent whose name needs quotes"""
     monkeypatch.setattr(isolation.Isolation, "refusal", lambda self, agent: problem)
     bench.agents.set(f"my {name}", **AGENTS[name])
     found = fixes(bench)
@@ -92,8 +92,8 @@ def test_b18_fixes_of_agents(bench: Sandbox, monkeypatch: pytest.MonkeyPatch, na
         check_fix(fix)
 
 
-def test_b18_an_agent_keeps_its_other_variables(bench: Sandbox) -> None:
-    """B18: the fix adds a variable, and shows no value that may be a secret"""
+def test_an_agent_keeps_its_other_variables(bench: Sandbox) -> None:
+    """The fix adds a variable, and shows no value that may be a secret"""
     bench.agents.set("ref", runner="http", url="https://x.test/wake", environment={"A": "env:PATH"})
     bench.agents.set("lit", runner="http", url="https://x.test/wake", environment={"A": "s3cr3t"})
     found = {one.what: str(one.fix) for one in bench.system.doctor() if one.ok is False}
@@ -103,8 +103,8 @@ def test_b18_an_agent_keeps_its_other_variables(bench: Sandbox) -> None:
     assert "s3cr3t" not in str(found)
 
 
-def test_b18_fixes_of_schedules(bench: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B18: commands that changed, jobs that are missing, runs that are held, wakes that cost much"""
+def test_fixes_of_schedules(bench: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that changed, jobs that are missing, runs that are held, wakes that cost much"""
     bench.agents.set("ann", runner="claude")
     (tmp_path / "check.sh").write_text("exit 0\n")
     bench.add("a plan", when="every 1 day", agent="ann", prompt="Go.", pre_check=["sh", f"{tmp_path}/check.sh"])
@@ -130,8 +130,8 @@ def test_b18_fixes_of_schedules(bench: Sandbox, tmp_path: Path, monkeypatch: pyt
         assert part in text, part
 
 
-def test_b18_fixes_of_the_rest(bench: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B18: the store, its disk and permissions, webhooks, the file, and no engine"""
+def test_fixes_of_the_rest(bench: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store, its disk and permissions, webhooks, the file, and no engine"""
     usage = shutil.disk_usage("/")._replace(free=1)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     tmp_path.chmod(0o755)
@@ -160,8 +160,8 @@ def test_b18_fixes_of_the_rest(bench: Sandbox, tmp_path: Path, monkeypatch: pyte
         assert part in text, part
 
 
-def test_b18_fixes_of_runs_that_wait_for_a_person(bench: Sandbox) -> None:
-    """B18: a run that is held, and one whose worker is gone"""
+def test_fixes_of_runs_that_wait_for_a_person(bench: Sandbox) -> None:
+    """A run that is held, and one whose worker is gone"""
     bench.add("a plan", when="every 1h", job="work")
     bench.run("a plan")
     store: Any = bench.store
@@ -174,8 +174,8 @@ def test_b18_fixes_of_runs_that_wait_for_a_person(bench: Sandbox) -> None:
         check_fix(str(finding.fix))
 
 
-def test_b18_no_fix_has_a_word_to_replace() -> None:
-    """B18: in the text of the modules that write them"""
+def test_no_fix_has_a_word_to_replace() -> None:
+    """In the text of the modules that write them"""
     for module in (doctor, agent_checks, isolation):
         source = Path(str(module.__file__)).read_text()
         texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]

@@ -70,7 +70,7 @@ def test_abort_ends_what_waits_for_a_person(bench: Sandbox) -> None:
 
 
 def test_missions_are_paged_by_id(bench: Sandbox) -> None:
-    """B20: other schedules between them do not count"""
+    """Other schedules between them do not count"""
     for number in range(5):
         bench.add(f"s{number}", when="0 9 * * *", job="work")
         bench.missions.make(f"m{number}", steps=STEPS[:1])

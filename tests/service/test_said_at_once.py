@@ -28,8 +28,8 @@ def sentences(bench: Sandbox, name: str) -> list[tuple[bool | None, str, str | N
     return [(one.ok, one.sentence, one.fix) for one in found]
 
 
-def test_b18_seconds_with_a_paid_agent(bench: Sandbox) -> None:
-    """B18: when it is previewed, added and edited, and by doctor, with wakes and cost a day"""
+def test_seconds_with_a_paid_agent(bench: Sandbox) -> None:
+    """When it is previewed, added and edited, and by doctor, with wakes and cost a day"""
     seconds = "It wakes ann up to 17,280 times a day, for at most $1728.00: the first of six fields is the seconds."
     words = {"when": SIX, "agent": "ann", "prompt": "Go.", "max_cost": "$0.10"}
     note = f"{seconds} Less often: --when '*/5 * * * *'"
@@ -41,8 +41,8 @@ def test_b18_seconds_with_a_paid_agent(bench: Sandbox) -> None:
     assert note in bench.edit("s", when=SIX).notes
 
 
-def test_b18_an_unknown_cost_is_said_to_be_unknown(bench: Sandbox) -> None:
-    """B18: also of an interval, and of a step"""
+def test_an_unknown_cost_is_said_to_be_unknown(bench: Sandbox) -> None:
+    """Also of an interval, and of a step"""
     unknown = 'It wakes ann up to 8,640 times a day, at an unknown cost, which "max_cost" limits.'
     assert (
         f"{unknown} Less often: --when 'every 5 minutes'" in bench.add("s", when="10s", agent="ann", prompt="Go.").notes
@@ -52,8 +52,8 @@ def test_b18_an_unknown_cost_is_said_to_be_unknown(bench: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(("when", "agent"), [(SIX, "sh"), ("* * * * *", "ann"), ("0 */5 * * * *", "ann")])
-def test_b18_what_costs_nothing_or_is_seldom_is_not_said(bench: Sandbox, when: str, agent: str) -> None:
-    """B18"""
+def test_what_costs_nothing_or_is_seldom_is_not_said(bench: Sandbox, when: str, agent: str) -> None:
+    """Nothing is said."""
     assert bench.add("s", when=when, agent=agent, prompt="Go.").notes == []
     assert sentences(bench, "s") == []
 

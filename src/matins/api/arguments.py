@@ -12,7 +12,7 @@ from matins.api.runs import ReportedOutcome, RunOutcome
 from matins.api.schema import Schema
 from matins.api.use_case import Parameter, UseCase
 from matins.engine.schedules import SETTINGS
-from matins.engine.validation import check_choice, check_json, invalid, nearest, preview_of
+from matins.engine.validation import check_choice, invalid, nearest, preview_of
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import Example, InstantError, InvalidInput, MatinsError
 from matins.model.run import StepId
@@ -283,16 +283,3 @@ def _choices() -> dict[str, tuple[str, ...]]:
 
 
 _CHOICES = _choices()
-
-
-def check_payloads(arguments: Any) -> None:
-    """Raise InvalidInput for a payload that would be another one after its way as JSON, in arguments of any depth."""
-    if isinstance(arguments, Mapping):
-        for name, value in cast("Mapping[str, Any]", arguments).items():
-            if name == "payload":
-                check_json(name, value)
-            else:
-                check_payloads(value)
-    elif isinstance(arguments, (list, tuple)):
-        for item in cast("Sequence[Any]", arguments):
-            check_payloads(item)

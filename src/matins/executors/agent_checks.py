@@ -51,7 +51,7 @@ def agent_problems(
     else:
         checks.insert(0, lambda: check_own_folder(agent.name, workdir))
     if isolation is not None and not isinstance(runner, EndpointRunner):
-        checks.insert(0, lambda: _check_startable(agent, folder, isolation))
+        checks.insert(0, lambda: _check_startable(agent, folder, isolation, is_made=Path(folder).exists()))
     if agent.user is not None:
         checks.append(lambda: account_of(agent))
     if agent.url is not None:
@@ -132,8 +132,11 @@ def credential_of(agent: Agent, needs: Needs) -> str | None:
     return needs.credential(values, values)
 
 
-def _check_startable(agent: Agent, folder: str, isolation: Isolation) -> None:
+def _check_startable(agent: Agent, folder: str, isolation: Isolation, *, is_made: bool) -> None:
     """Raise InvalidInput, with the command that helps, for a folder in which a run of the agent is refused."""
+    if not is_made and is_own_folder(agent):
+        isolation.check(agent)  # its run makes the folder, and may start there
+        return
     try:
         check_isolation(isolation, agent, folder)
     except InvalidInput as error:

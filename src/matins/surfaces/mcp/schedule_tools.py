@@ -114,6 +114,7 @@ def create_schedule(calls: PrincipalCalls, given: Document) -> Document:
             "needs_approval": plan["needs_approval"],
             "next": [_slot(slot) for slot in forecast["slots"]],
             "cost_per_day": forecast["cost_per_day"],
+            **({"notes": plan["notes"]} if plan["notes"] else {}),
         }
     try:
         item, created = _all_errors(calls, "schedules.add", wanted), True
@@ -161,6 +162,7 @@ def _made(calls: PrincipalCalls, item: Document, *, created: bool) -> Document:
         summary += f" It waits for a person and does not run before. Give the person this link: {approval['url']}"
     answer: Document = {"summary": summary, "created": created, "schedule": brief(item)}
     answer |= {"next": [_slot(slot) for slot in coming["slots"]], "cost_per_day": coming["cost_per_day"]}
+    answer |= {"notes": item["notes"]} if item["notes"] else {}
     return {**answer, "approval": approval} if approval else answer
 
 

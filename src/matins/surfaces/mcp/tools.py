@@ -201,7 +201,8 @@ _TOOLS = (
     Tool("create_schedule",
          "Schedule a prompt for an agent. Each run begins without memory: the prompt must stand alone. What an agent "
          "creates waits for a person; pass the link on.",
-         {"when": WHEN, "prompt": _text("What the agent is asked, complete."),
+         {"when": WHEN,
+          "prompt": _text("What the agent is asked, complete. Required unless settings has job, steps or work_source."),
           "name": _text("Name; default: from the prompt."), "agent": _text("Who is asked; default: you."),
           "timezone": _text("IANA name, or local; default: the person's."),
           "target": _text("fresh, or current-thread."),

@@ -14,8 +14,8 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 import orjson
 
 from matins import errors
-from matins.api.arguments import check_payloads
 from matins.api.paging import encode_cursor
+from matins.api.payloads import check_payloads
 from matins.api.use_case import UseCase
 from matins.errors import Conflict, Example, InvalidInput, MatinsError, NotAllowed, NotFound, StoreUnavailable
 

@@ -21,7 +21,7 @@ import orjson
 
 from matins import errors
 from matins.api import codec
-from matins.api.arguments import check_payloads
+from matins.api.payloads import check_payloads
 from matins.api.use_case import USE_CASES, Caller, UseCase
 from matins.engine.when.triggers import Trigger
 from matins.errors import Example, InvalidInput, MatinsError, NotAllowed, StoreBusy, StoreError, StoreUnavailable
