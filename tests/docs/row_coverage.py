@@ -10,6 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "coverage.md"
 ROW = re.compile(r"\| ([PCHVSB]\d+) \| (.*) \| (.*) \|")
+PARTS = {"B11": "the promotion has none"}
+"""Rows of which the tests prove a part."""
 ID = re.compile(r"\b[PCHVSB]\d+\b")
 
 
@@ -42,15 +44,16 @@ def rendered(page: str) -> str:
     lines = []
     for line in page.splitlines():
         match = ROW.fullmatch(line)
-        lines.append(f"| {match[1]} | {match[2]} | {_column(found.get(match[1], []))} |" if match else line)
+        lines.append(f"| {match[1]} | {match[2]} | {_column(match[1], found.get(match[1], []))} |" if match else line)
     return "\n".join(lines) + "\n"
 
 
-def _column(tests: list[str]) -> str:
+def _column(row: str, tests: list[str]) -> str:
     files: dict[str, int] = defaultdict(int)
     for test in tests:
         files[test.partition("::")[0]] += 1
-    return ", ".join(f"`{file}` ({count})" for file, count in files.items()) or "–"
+    shown = ", ".join(f"`{file}` ({count})" for file, count in files.items()) or "–"
+    return f"{shown}; {PARTS[row]}" if row in PARTS else shown
 
 
 def row_ids(page: str) -> set[str]:
