@@ -25,13 +25,13 @@ from matins.surfaces.mcp.app import McpApp
 
 CEILINGS = {
     "import matins": 2,
-    "import matins.library": 410,
+    "import matins.library": 421,
     "matins --help": 21,
-    "matins list": 46,
-    "matins runs": 48,
-    "matins add 'every day at 9am' --agent scout Hello": 119,
+    "matins list": 47,
+    "matins runs": 49,
+    "matins add 'every day at 9am' --agent scout Hello": 120,
     "matins add --help": 48,
-    "matins mcp": 32,
+    "matins mcp": 33,
 }
 PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}) + "\n"
 _LOADED = """

@@ -70,7 +70,7 @@ def is_root(m: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def not_isolated(m: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shell(m, isolation="required")
-    monkeypatch.setattr(isolation, "_is_root", lambda agent: False)
+    monkeypatch.setattr(isolation, "is_root", lambda agent: False)
 
 
 def in_the_home(m: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,20 +123,20 @@ def test_no_name_holds_a_newline_a_nul_or_half_a_character(memory: Watched, cana
 
 @pytest.mark.parametrize("word", ["pre_check", "before_run", "after_run"])
 def test_commands_come_from_the_owner(bench: Watched, canary: Path, word: str) -> None:
-    """B7 V10: an operator sets none; an agent's is proposed, and not so much as tried before somebody has seen it."""
+    """B7 C13 V10: those of others are proposed, and not tried before the owner has seen them; an operator edits none"""
     bench.add("s", when="5 * * * *", job="work")
     command = f"touch {canary}"
-    with pytest.raises(NotAllowed):
-        bench.acting_as(ADA).add("t", when="5 * * * *", job="work", **{word: command})
     with pytest.raises(NotAllowed):
         bench.acting_as(ADA).edit("s", **{word: command})
     for principal in (ADA, SCOUT):
         with pytest.raises(NotAllowed):
             bench.acting_as(principal).hooks.set("before:schedule:trigger", command=command)
-    bench.acting_as(SCOUT).add("planted", when="5 * * * *", job="work", **{word: command})
+    for name, principal in (("planted", SCOUT), ("asked", ADA)):
+        bench.acting_as(principal).add(name, when="5 * * * *", job="work", **{word: command})
     bench.run_until(at("10:00"))
     assert not canary.exists()
-    bench.approvals.deny(bench.asked("planted").id)
+    for name in ("planted", "asked"):
+        bench.approvals.deny(bench.asked(name).id)
     bench.run_until(at("12:00"))
     assert not canary.exists()
     assert "pre_check" not in bench.get("s").settings

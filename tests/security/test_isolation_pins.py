@@ -247,6 +247,7 @@ def test_b16_the_user_s_folder_of_python_is_frozen_also_where_there_is_none(
     """B16: outside a virtual environment Python imports from it at the next start; an agent would make it"""
     folder = tmp_path / "lib" / "site-packages"
     monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(site, "getusersitepackages", lambda: str(folder))
     places = Places(tmp_path / "runs")
 

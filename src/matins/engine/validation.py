@@ -44,7 +44,7 @@ def check_json(field: str, value: Any) -> bytes:
     kind = cast("type[object]", type(other))
     hint = _AS_JSON.get(kind, "Use text, numbers, true, false, null, lists, and mappings with text as keys.")
     message = f'"{field}" contains {what}, which JSON does not have.'
-    raise InvalidInput(message, value=reprlib.repr(other), field=field, hint=hint)
+    raise InvalidInput(message, value=other, field=field, hint=hint)
 
 
 _AS_JSON: dict[type, str] = {

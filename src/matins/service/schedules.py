@@ -78,7 +78,7 @@ class Schedules:
             notes += problems
             named = addition.named(transaction)
             (schedule_id,) = self.changes.insert(transaction, principal, [named], now, notes=notes)
-            result = schedule_result(transaction, self.core.schedule(transaction, schedule_id), notes)
+            result = schedule_result(transaction, self.core.schedule(transaction, schedule_id), notes, is_new=True)
         self.core.notify()
         return result
 
@@ -93,7 +93,7 @@ class Schedules:
     def get(self, principal: Principal, name: str, *, agent: str | None = None) -> Schedule:
         with self.core.store.reading() as transaction:
             schedule = self.core.find(transaction, name, agent)
-            return schedule_result(transaction, schedule, manual_runs=transaction.manual_runs(schedule.id))
+            return schedule_result(transaction, schedule)
 
     def upcoming(self, principal: Principal, *, limit: int = 20) -> builtins.list[Schedule]:
         with self.core.store.reading() as transaction:
@@ -254,10 +254,11 @@ def _edit_notes(before: ScheduleRecord, after: ScheduleRecord, given: Mapping[st
 
 
 def schedule_result(
-    transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = (), *, manual_runs: int | None = None
+    transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = (), *, is_new: bool = False
 ) -> Schedule:
+    """The result of one schedule, with the number of its manual runs."""
     (result,) = schedule_results(transaction, [schedule], notes)
-    return result if manual_runs is None else structs.replace(result, manual_runs=manual_runs)
+    return structs.replace(result, manual_runs=0 if is_new else transaction.manual_runs(schedule.id))
 
 
 def schedule_results(

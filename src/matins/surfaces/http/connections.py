@@ -18,6 +18,7 @@ from typing import Any
 
 from matins.records.http_server import HttpServer
 
+_MAX_LEAVING = 16
 ARRIVED = "matins.arrived"
 """Set in the scope of a request that has arrived completely."""
 _PROBLEM = (
@@ -63,6 +64,13 @@ class Connections:
         self._unfinished: Counter[str] = Counter()
         self._waiting: dict[Connection, None] = {}
         """Those without a request that is being answered, in the order in which they began to wait."""
+        self._leaving: set[Connection] = set()
+        """Those that made room, and still have a descriptor."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether connections that made room should be closed before another one is accepted."""
+        return len(self._leaving) >= _MAX_LEAVING
 
     def admit(self, address: str, disconnect: Callable[[], None] = lambda: None) -> Connection | None:
         """Count a new connection, which owes a request. None when it is above a limit, and none can make room."""
@@ -73,6 +81,7 @@ class Connections:
                 if oldest is None:
                     return None
                 self._discount(oldest)
+                self._leaving.add(oldest)
                 oldest.disconnect()
             self._count += 1
             self._open[key] += 1
@@ -115,6 +124,7 @@ class Connections:
     def close(self, connection: Connection) -> None:
         with self._lock:
             self._discount(connection)
+            self._leaving.discard(connection)
 
     def _discount(self, connection: Connection) -> None:
         if not connection.closed:
@@ -138,6 +148,8 @@ class LimitedListener(socket.socket):
     """By descriptor, until their protocols take them."""
 
     def accept(self) -> tuple[socket.socket, Any]:
+        if self.connections.is_crowded:
+            raise BlockingIOError  # asyncio goes on with its other work, which closes them, and accepts again
         connection, address = super().accept()
         if (counted := self.connections.admit(address[0], partial(_disconnect, connection))) is not None:
             self.accepted[connection.fileno()] = counted

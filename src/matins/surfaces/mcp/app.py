@@ -74,7 +74,7 @@ class _Endpoint:
         if answer is None:
             return Response(status_code=202)
         forms = request.method == "initialize" and json_rpc.shows_forms(request.params.get("capabilities"))
-        return _json(answer, 200, {HEADER: self._sessions.open(calls.principal)} if forms else None)
+        return _json(answer, 200, {HEADER: self._sessions.begin(calls.principal)} if forms else None)
 
     def _stream(self, session: Session, message: Json, request: Request, calls: PrincipalCalls) -> Response:
         async def answer(ask: Ask) -> Json:

@@ -78,7 +78,7 @@ class Sessions:
     def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}
 
-    def open(self, principal: Principal) -> str:
+    def begin(self, principal: Principal) -> str:
         while len(self._sessions) >= _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         name = secrets.token_urlsafe(24)
