@@ -18,6 +18,9 @@ from typing import Any
 
 from matins.records.http_server import HttpServer
 
+_MAX_IN_TURN = 16
+"""Connections that one turn of the loop accepts. The first is read from three turns later, so that a request which was
+sent at once is read before many others are accepted and displace it."""
 ARRIVED = "matins.arrived"
 """Set in the scope of a request that has arrived completely."""
 _PROBLEM = (
@@ -99,6 +102,9 @@ class Connections:
             if not connection.closed and not connection.unfinished:
                 connection.unfinished = True
                 self._unfinished[connection.key] += 1
+                if connection in self._waiting:  # it rested; from now on it waits for the rest of this request
+                    del self._waiting[connection]
+                    self._waiting[connection] = None
 
     def complete(self, connection: Connection) -> None:
         """Its request has arrived, and is being answered."""
@@ -136,15 +142,26 @@ class LimitedListener(socket.socket):
     connections: Connections
     accepted: dict[int, Connection]
     """By descriptor, until their protocols take them."""
+    in_turn: int
+    """Connections that this turn of the loop has accepted."""
 
     def accept(self) -> tuple[socket.socket, Any]:
-        connection, address = super().accept()
+        if self.in_turn == _MAX_IN_TURN:
+            self.in_turn = 0
+            raise BlockingIOError  # asyncio reads from those that it has, and accepts again
+        try:
+            connection, address = super().accept()
+        except OSError:  # there is none
+            self.in_turn = 0
+            raise
+        self.in_turn += 1
         if (counted := self.connections.admit(address[0], partial(_disconnect, connection))) is not None:
             self.accepted[connection.fileno()] = counted
             return connection, address
         with connection, suppress(OSError):
             connection.setblocking(False)
             connection.send(REFUSAL)
+        self.in_turn = 0
         raise ConnectionAbortedError  # asyncio goes on with its other work, and accepts again
 
 
@@ -156,7 +173,7 @@ def _disconnect(connection: socket.socket) -> None:
 def limited(listening: socket.socket, connections: Connections) -> LimitedListener:
     """The same socket, with limits."""
     made = LimitedListener(listening.family, listening.type, listening.proto, fileno=listening.detach())
-    made.connections, made.accepted = connections, {}
+    made.connections, made.accepted, made.in_turn = connections, {}, 0
     return made
 
 
