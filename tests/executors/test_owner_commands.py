@@ -45,7 +45,8 @@ def owners(tmp_path: Path, reach: Path) -> Owners:
     (home / "link.sh").symlink_to(reach / "check.sh")
     isolation = Isolation(lambda: Places(home / "runs", home), lambda: Probe(True))
     agent = Agent("a", "shell", user=OTHER if os.geteuid() == 0 else None)
-    policies = Policies(agents={"a": agent}, out_of_reach=(str(home),))
+    without_walls = Agent("b", "shell", isolation="none")  # as root, everything is in its reach
+    policies = Policies(agents={"a": agent, "b": without_walls}, out_of_reach=(str(home),))
 
     def is_owners(command: str | list[str], path: str = "/usr/bin:/bin") -> bool:
         given = tuple(command) if isinstance(command, list) else command
@@ -68,7 +69,9 @@ def owners(tmp_path: Path, reach: Path) -> Owners:
         "test -f ready && ./check.sh | ./check.sh",
         "./check.sh >/dev/null 2>&1",
         "./check.sh > /dev/null && echo 'it may'",
-        "if ! ./check.sh; then echo no; fi",
+        "if ! ./check.sh 'x'; then echo no; fi",
+        "'./check.sh' && sh \"check.sh\"",
+        "exec test -f ready",
         "exec sh check.sh\n./check.sh",
     ],
 )
@@ -116,6 +119,16 @@ def test_b16_a_command_of_scripts_in_the_home_is_the_owner_s(owners: Owners, com
         "./check.sh # {reach}",
         "test -f x \x0b ./check.sh",
         "./che*",
+        "exec if ./check.sh",
+        "command exec ./check.sh",
+        "'if' ./check.sh",
+        "test -f x; 'fi'",
+        "w'hile' ./check.sh",
+        "exec fi",
+        "zsh check.sh",
+        "ruby check.sh",
+        ["{reach}/../home/check.sh"],
+        ["sh", "{reach}/../home/check.sh"],
         "$HOME/check.sh",
         "echo 'x",
     ],
@@ -132,3 +145,44 @@ def test_b16_an_interpreter_is_found_where_no_agent_can_put_another(owners: Owne
     for path in (f"{reach}", f"{reach}/missing:/usr/bin", f"{reach}:/usr/bin", "/tmp:/usr/bin", ".:/usr/bin", ""):
         assert not owners("sh check.sh", path), path
     assert owners("sh check.sh", f"/usr/bin:{reach}")
+    assert owners("test -f ready && echo yes", f"{reach}")
+    assert not owners("exec test -f ready", f"{reach}:/usr/bin")  # the shell's own word is not meant
+    assert not owners("command echo", f"{reach}:/usr/bin")
+
+
+@pytest.mark.parametrize(
+    ("first", "is_safe"),
+    [
+        ("#!/bin/sh", True),
+        ("#! /bin/sh -e", True),
+        ("#!/usr/bin/env sh", True),
+        ("#!/usr/bin/env -S sh -e", True),
+        ("no script", True),
+        ("#!{reach}/sh", False),
+        ("#!/usr/bin/env {reach}/sh", False),
+        ("#!{reach}/env sh", False),
+        ("#!/usr/bin/env", False),
+        ("#!/usr/bin/env -i sh", False),
+        ("#!/usr/bin/zsh", False),
+        ("#!/usr/bin/git", False),
+        ("#!", False),
+    ],
+)
+def test_b16_the_first_line_of_a_script_starts_what_no_agent_can_replace(
+    owners: Owners, tmp_path: Path, reach: Path, first: str, is_safe: bool
+) -> None:
+    """B16"""
+    (reach / "env").symlink_to("/usr/bin/env")
+    (tmp_path / "home/check.sh").write_text(f"{first.format(reach=reach)}\n")
+    assert owners("./check.sh") is is_safe
+    assert owners(["./check.sh"]) is is_safe
+    if "env sh" in first:
+        assert not owners("./check.sh", f"{reach}:/usr/bin")
+
+
+def test_b16_a_list_is_not_read_by_a_shell(owners: Owners, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B16: there, a tilde is a folder of this name, which an agent may have made"""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert owners("sh ~/home/check.sh")
+    assert owners(["~/home/check.sh"])
+    assert not owners(["sh", "~/home/check.sh"])

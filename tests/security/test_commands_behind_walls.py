@@ -182,6 +182,34 @@ def test_b16_a_script_in_the_home_runs_outside(attacked: Attacked, setting: str,
     script.unlink()
 
 
+def test_b16_python_outside_runs_no_file_of_the_user_s(attacked: Attacked) -> None:
+    """B16: an agent of the same user can write what Python runs first, which would read the owner's token"""
+    home, python = attacked.house.home, "/usr/bin/python3"
+    if not Path(python).exists():
+        pytest.skip("no Python of the system here")
+    where = "import site; print(site.getusersitepackages())"
+    environment = {"HOME": attacked.house.environment["HOME"]}
+    site = Path(subprocess.check_output([python, "-c", where], env=environment, text=True).strip())
+    if not site.is_relative_to(attacked.account.home):
+        pytest.skip("the folder of the user that the tests run as, which they leave alone")
+    site.mkdir(parents=True, exist_ok=True)
+    steal = f"import os; os.environ['STOLEN'] = open('{home}/token').read().strip()"
+    (site / "thief.pth").write_text(steal + "\n")
+    script = home / f"{attacked.folder.name}.py"
+    tell = "os.environ['MATINS_SCHEDULE'], os.environ.get('STOLEN', 'nothing')"
+    script.write_text(f"#!{python}\nimport os\nprint({tell}, file=open('{attacked.told.path}', 'w'))\n")
+    script.chmod(0o755)
+    os.chown(script, home.stat().st_uid, -1)
+    for agent in attacked.house.ask("agents.list"):
+        attacked.house.ask("agents.edit", name=agent["name"], isolation="none")
+    attacked.fire("pre_check", [str(script)], isolation="none")
+    assert attacked.line == attacked.token
+    attacked.fire("pre_check", [str(script)], isolation="required", **attacked.walled)
+    assert attacked.line == "nothing"
+    (site / "thief.pth").unlink()
+    script.unlink()
+
+
 def test_b16_a_script_in_the_folder_of_an_agent_is_not_the_owner_s(attacked: Attacked) -> None:
     """B16: though the folder is in the home"""
     run = attacked.fire("pre_check", "true", wait=False, isolation="required", **attacked.walled)
@@ -215,7 +243,8 @@ def test_b16_a_command_that_would_not_see_a_file_says_so(attacked: Attacked, com
     assert run.state == "skipped"
     assert attacked.reason(run) == (
         "the command could not be started: it names hold, which is out of sight behind the walls of the agent. "
-        "Only a command that starts nothing but scripts in the home of Matins runs outside"
+        "Only a command that starts nothing but scripts in the home of Matins runs outside, with interpreters "
+        "that no agent can replace"
     )
     run = attacked.fire("pre_check", "test -f hold", wait=False, isolation="required", **attacked.walled)
     assert run.state == "succeeded"  # the shell starts nothing for it

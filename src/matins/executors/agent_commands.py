@@ -13,7 +13,7 @@ from matins.errors import InvalidInput
 from matins.executors.command_checks import from_home
 from matins.executors.commands import CommandResult, Commands
 from matins.executors.isolation import Isolation, account_of, account_variables, is_at, is_below
-from matins.executors.owner_commands import OwnerCommands
+from matins.executors.owner_commands import OUTSIDE, OwnerCommands
 from matins.executors.processes.launch import Account, EndedBy
 from matins.executors.processes.walls import Layout
 from matins.executors.secrets import inherited
@@ -70,13 +70,14 @@ class CommandsOfRun:
         """Run it behind the walls of the agent, as its account; outside, if it is the owner's own or the agent is not
         isolated."""
         try:
-            view = _View() if self._is_owners(command) else self._view
+            view = self._owners_view if self._is_owners(command) else self._view
         except InvalidInput as error:  # the agent does not run either
             return _not_started(str(error))
         if view.layout is not None and (path := _hidden_word(command, self._workdir, view.layout)) is not None:
             return _not_started(
                 f"it names {path}, which is out of sight behind the walls of the agent. "
-                "Only a command that starts nothing but scripts in the home of Matins runs outside"
+                "Only a command that starts nothing but scripts in the home of Matins runs outside, with interpreters "
+                "that no agent can replace"
             )
         return self._commands.run(
             command, context=context, variables={**variables, **view.variables}, workdir=self._workdir,
@@ -87,6 +88,15 @@ class CommandsOfRun:
         path = inherited().get("PATH", os.defpath)
         return command in OwnerCommands(self._workdir, path, self._isolation.is_owners, self._policies)
 
+    @property
+    def _alone(self) -> bool:
+        """Whether no agent is isolated, so that walls around commands would protect nothing."""
+        return all(agent.isolation == "none" for agent in self._policies.agents.values())
+
+    @property
+    def _owners_view(self) -> _View:
+        return _View() if self._alone else _View(variables=OUTSIDE)
+
     @cached_property
     def _view(self) -> _View:
         agents = self._policies.agents
@@ -95,8 +105,7 @@ class CommandsOfRun:
             own = str(Path(self._workdir, own_folder(agent.name)))
             layout = self._isolation.layout(agent, folder_of(agent, self._workdir), own)
             return _View() if layout is None else _View(layout, account_of(agent), account_variables(agent))
-        alone = all(other.isolation == "none" for other in agents.values())
-        if alone or self._isolation.refusal(_NO_AGENT) is not None:
+        if self._alone or self._isolation.refusal(_NO_AGENT) is not None:
             return _View()
         return _View(self._isolation.layout(_NO_AGENT, "/", "/"))
 

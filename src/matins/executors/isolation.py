@@ -120,9 +120,9 @@ class Isolation:
 
     def is_owners(self, path: str) -> bool:
         """Whether it is a file in the home, by no link there, and not in a folder of an agent: no isolated agent can
-        change or replace it."""
+        change or replace it. With `..` the way there may lead through a folder that becomes a link."""
         home = self._places.home
-        if home is None or not _is_written_below(path, home):
+        if home is None or ".." in Path(path).parts or not _is_written_below(path, home):
             return False
         return not is_at(_real(Path(path)), f"{_real(home)}/{AGENTS}") and Path(path).is_file()
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 from http_server import YEARLY, HttpServer
@@ -15,6 +19,7 @@ from http_server import YEARLY, HttpServer
 from matins.records.http_server import HttpServer as HttpSettings
 from matins.surfaces.http.connections import Connections
 
+GO = threading.Event()
 KEY = {"Idempotency-Key": "one"}
 WEBHOOK = {"name": "w", "url": "https://example.com/services/KEY"}
 
@@ -261,6 +266,77 @@ def test_what_is_being_answered_makes_no_room(make_server: Callable[..., HttpSer
     assert all(each.sock.recv(65536) for each in streams)  # the first event, not the end
     for each in streams:
         each.close()
+
+
+@pytest.fixture
+def hold(monkeypatch: pytest.MonkeyPatch) -> Callable[[HttpServer, bytes], socket.socket]:
+    """Sends a request to a server that accepts nothing until GO is set, so that others can line up behind it."""
+
+    def send(server: HttpServer, text: bytes) -> socket.socket:
+        held, admit = threading.Event(), server.connections.admit
+        GO.clear()
+
+        def admit_later(*arguments: Any) -> Any:
+            held.set()
+            assert GO.wait(90)
+            return admit(*arguments)
+
+        monkeypatch.setattr(server.connections, "admit", admit_later)
+        first = socket.create_connection(("127.0.0.1", server.port), timeout=90)
+        assert held.wait(90)
+        first.sendall(text)
+        return first
+
+    return send
+
+
+def test_a_request_whose_connection_made_room_changes_nothing(
+    make_server: Callable[..., HttpServer], hold: Callable[[HttpServer, bytes], socket.socket]
+) -> None:
+    """It had arrived, but was not read yet. Its client gets no answer, so it must be able to send it again."""
+    server = make_server(settings=HttpSettings(max_unfinished_per_address=3))
+    schedule = {"name": "a", "when": YEARLY, "job": "work"}
+    body = json.dumps(schedule).encode()
+    lines = ["Content-Type: application/json", f"Content-Length: {len(body)}", f"Authorization: Bearer {server.token}"]
+    with closing(hold(server, head(server, *lines, "") + body)) as first:
+        others = begun(server, 5)
+        GO.set()
+        with suppress(ConnectionError):
+            assert first.recv(65536) == b""
+    for _ in range(10):
+        assert server.ask("GET", "/livez").status == 200
+    assert server.ask("POST", "/v1/schedules", schedule).status == 201
+    for each in others:
+        each.close()
+
+
+def test_b16_a_request_is_read_before_many_later_connections_displace_it(
+    make_server: Callable[..., HttpServer], hold: Callable[[HttpServer, bytes], socket.socket]
+) -> None:
+    """B16: a program that connects again and again would have the owner's requests closed unread"""
+    server = make_server(settings=HttpSettings(max_unfinished_per_address=80))
+    with closing(hold(server, f"GET /livez HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())) as first:
+        others = begun(server, 120)
+        GO.set()
+        assert b"200" in first.recv(65536)
+    for each in others:
+        each.close()
+
+
+def test_a_connection_that_rested_does_not_make_room_first_when_it_sends_again() -> None:
+    """It waits from then on, like those that have just begun."""
+    closed: list[str] = []
+    counted = Connections(HttpSettings(max_connections_per_address=3))
+    found = {name: counted.admit("10.1.1.1", partial(closed.append, name)) for name in ("first", "second", "third")}
+    for each in found.values():
+        assert each is not None
+        counted.complete(each)
+        counted.rest(each)
+    assert found["first"] is not None
+    counted.begin(found["first"])
+    counted.admit("10.1.1.1")
+    counted.admit("10.1.1.1")
+    assert closed == ["second", "third"]
 
 
 def admitted(counted: Connections, address: str) -> bool:

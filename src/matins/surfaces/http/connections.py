@@ -18,7 +18,9 @@ from typing import Any
 
 from matins.records.http_server import HttpServer
 
-_MAX_LEAVING = 16
+_MAX_IN_TURN = 16
+"""Connections that one turn of the loop accepts. The first is read from three turns later, so that a request which was
+sent at once is read before many others are accepted and displace it."""
 ARRIVED = "matins.arrived"
 """Set in the scope of a request that has arrived completely."""
 _PROBLEM = (
@@ -64,13 +66,6 @@ class Connections:
         self._unfinished: Counter[str] = Counter()
         self._waiting: dict[Connection, None] = {}
         """Those without a request that is being answered, in the order in which they began to wait."""
-        self._leaving: set[Connection] = set()
-        """Those that made room, and still have a descriptor."""
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether connections that made room should be closed before another one is accepted."""
-        return len(self._leaving) >= _MAX_LEAVING
 
     def admit(self, address: str, disconnect: Callable[[], None] = lambda: None) -> Connection | None:
         """Count a new connection, which owes a request. None when it is above a limit, and none can make room."""
@@ -81,7 +76,6 @@ class Connections:
                 if oldest is None:
                     return None
                 self._discount(oldest)
-                self._leaving.add(oldest)
                 oldest.disconnect()
             self._count += 1
             self._open[key] += 1
@@ -108,6 +102,9 @@ class Connections:
             if not connection.closed and not connection.unfinished:
                 connection.unfinished = True
                 self._unfinished[connection.key] += 1
+                if connection in self._waiting:  # it rested; from now on it waits for the rest of this request
+                    del self._waiting[connection]
+                    self._waiting[connection] = None
 
     def complete(self, connection: Connection) -> None:
         """Its request has arrived, and is being answered."""
@@ -124,7 +121,6 @@ class Connections:
     def close(self, connection: Connection) -> None:
         with self._lock:
             self._discount(connection)
-            self._leaving.discard(connection)
 
     def _discount(self, connection: Connection) -> None:
         if not connection.closed:
@@ -146,17 +142,26 @@ class LimitedListener(socket.socket):
     connections: Connections
     accepted: dict[int, Connection]
     """By descriptor, until their protocols take them."""
+    in_turn: int
+    """Connections that this turn of the loop has accepted."""
 
     def accept(self) -> tuple[socket.socket, Any]:
-        if self.connections.is_crowded:
-            raise BlockingIOError  # asyncio goes on with its other work, which closes them, and accepts again
-        connection, address = super().accept()
+        if self.in_turn == _MAX_IN_TURN:
+            self.in_turn = 0
+            raise BlockingIOError  # asyncio reads from those that it has, and accepts again
+        try:
+            connection, address = super().accept()
+        except OSError:  # there is none
+            self.in_turn = 0
+            raise
+        self.in_turn += 1
         if (counted := self.connections.admit(address[0], partial(_disconnect, connection))) is not None:
             self.accepted[connection.fileno()] = counted
             return connection, address
         with connection, suppress(OSError):
             connection.setblocking(False)
             connection.send(REFUSAL)
+        self.in_turn = 0
         raise ConnectionAbortedError  # asyncio goes on with its other work, and accepts again
 
 
@@ -168,7 +173,7 @@ def _disconnect(connection: socket.socket) -> None:
 def limited(listening: socket.socket, connections: Connections) -> LimitedListener:
     """The same socket, with limits."""
     made = LimitedListener(listening.family, listening.type, listening.proto, fileno=listening.detach())
-    made.connections, made.accepted = connections, {}
+    made.connections, made.accepted, made.in_turn = connections, {}, 0
     return made
 
 

@@ -19,7 +19,7 @@ from matins.records.http_server import HttpServer
 from matins.surfaces.http.connections import ARRIVED, Connections, LimitedListener, limited
 
 _BACKLOG = 128
-"""Connections that wait to be accepted, and that one turn of the loop accepts."""
+"""Connections that wait to be accepted."""
 _LEAVE_S = 5
 _MAX_HEAD_BYTES = 1 << 16
 _LINGER_S = 5.0
@@ -145,7 +145,7 @@ class _Protocol(HttpToolsProtocol):
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:
+        if self._refused or self._connection.closed:  # it made room: a change would be made without an answer
             return
         if self._head is not None:
             self._head += len(data)
