@@ -87,6 +87,7 @@ _WORDS = {"string": "a string", "integer": "an integer", "boolean": "true or fal
 
 DIGITS = "^[0-9]{1,18}$"
 """The pattern of an id that is given as text."""
+_DIGITS = re.compile(DIGITS)
 
 
 def _problem(declared: Mapping[str, Any], value: Any) -> str | None:
@@ -96,7 +97,7 @@ def _problem(declared: Mapping[str, Any], value: Any) -> str | None:
     kinds: list[str] = [declared["type"]] if isinstance(declared.get("type"), str) else list(declared.get("type", ()))
     if kinds and not any(_is(kind, value) for kind in kinds):
         return " or ".join(_WORDS.get(kind, kind) for kind in kinds)
-    if isinstance(value, str) and "pattern" in declared and not re.fullmatch(declared["pattern"], value):
+    if isinstance(value, str) and declared.get("pattern") == DIGITS and not _DIGITS.fullmatch(value):
         return "a number"
     low, high = declared.get("minimum"), declared.get("maximum")
     if isinstance(value, int) and ((low is not None and value < low) or (high is not None and value > high)):
