@@ -167,7 +167,7 @@ def test_arguments_are_written_as_json(scripted: Callable[..., Scripted]) -> Non
     at = datetime(2026, 11, 16, 9, tzinfo=timezone(timedelta(hours=1)))
     with Client(server.url) as client:
         client.document("schedules.edit", name="a", if_rev=3, retries=None, approvers={"ada"}, ends_at=at)
-        client.document("schedules.add", when=matins.parse_trigger("0 9 * * *"), job="work", payload=(1, None))
+        client.document("schedules.add", when=matins.parse_trigger("0 9 * * *"), job="work", payload=[1, None])
         client.document("system.backup", path=Path("/tmp/x"))
         client.events.list(types=("a", "b"), after=7)
     first, second, third, fourth = server.asked
@@ -184,7 +184,8 @@ def test_wrong_arguments_are_refused_before_anything_is_sent() -> None:
     calls: tuple[tuple[Callable[[], Any], str], ...] = (
         (lambda: client.document("schedules.get"), '"name" is missing'),
         (lambda: client.document("fly"), 'no use case "fly"'),
-        (lambda: client.add("a", when="5m", payload=object()), "cannot be written as JSON"),
+        (lambda: client.add("a", when="5m", payload=object()), "which JSON does not have"),
+        (lambda: client.document("schedules.edit", name="a", labels=object()), "cannot be written as JSON"),
         (lambda: client.get("\ud800"), "not valid Unicode"),
     )
     for call, match in calls:

@@ -287,7 +287,8 @@ def problems(command: Typed, result: Result, *, as_json: bool, columns: int | No
     if not as_json and columns and not command.free:
         lines = result.stdout.splitlines()
         for line in lines if len(lines) > 1 else ():  # one sentence is broken by the terminal
-            if len(line) > columns and not line.endswith(LONG):  # what others wrote is printed as they wrote it
+            as_written = line.endswith(LONG) or line.lstrip().startswith("fix: ")  # words of others, and lines to copy
+            if len(line) > columns and not as_written:
                 yield f"{len(line)} columns: {line}\n  of matins {command.words}"
 
 
