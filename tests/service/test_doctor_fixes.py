@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
 import shutil
@@ -16,6 +17,8 @@ import pytest
 
 from matins.api.results import Finding
 from matins.executors import agent_checks, isolation
+from matins.executors.isolation import Places
+from matins.executors.processes.walls import Probe
 from matins.model.run import RunState
 from matins.service import doctor
 from matins.surfaces.cli.main import cli
@@ -56,6 +59,8 @@ def bench(tmp_path: Path) -> Iterator[Sandbox]:
     tmp_path.chmod(0o700)
     with closing(Sandbox(f"sqlite:///{tmp_path}/matins.db", clock=ManualClock(START))) as made:
         made.job("work")(lambda run: None)
+        places = Places(tmp_path / "runs", tmp_path)
+        made._service.local.isolation = isolation.Isolation(lambda: places, lambda: Probe(True))
         yield made
 
 
@@ -172,6 +177,56 @@ def test_fixes_of_runs_that_wait_for_a_person(bench: Sandbox) -> None:
     assert len(found) == 2
     for finding in found:
         check_fix(str(finding.fix))
+
+
+FILE = """\
+agents:
+  paid: {runner: claude, isolation: none}
+  plain: {runner: shell, command: ["true"]}
+schedules:
+  many: {when: "*/5 * * * * *", agent: paid, prompt: Go.}
+  checked: {when: 1d, agent: paid, prompt: Go., pre_check: sh /check.sh}
+hooks:
+  "before:schedule:trigger": {command: sh /hook.sh}
+"""
+
+
+def test_the_fix_of_a_record_of_the_file_is_its_line(
+    bench: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that edits it is refused. The lines are written as they are printed, and nothing is left to fix."""
+    path = tmp_path / "matins.yaml"
+    path.write_text(FILE)
+    bench.watch_file(path).check()
+    monkeypatch.setattr(doctor, "changed_of", lambda commands, known, policies: ["/check.sh"])
+    text = "\n".join(fixes(bench))
+    assert f"in {path}, line 2, write isolation: auto" in text
+    assert f"in {path}, line 5, write when: '*/5 * * * *'" in text
+    assert "matins agents edit paid" not in text
+    assert "matins edit" not in text
+    assert "hooks set" not in text
+    lines = FILE.splitlines()
+    lines[1] = lines[1].replace("isolation: none", "isolation: auto")
+    lines[4] = lines[4].replace('when: "*/5 * * * * *"', "when: '*/5 * * * *'")
+    path.write_text("\n".join(lines) + "\n")
+    bench.file.apply()
+    assert bench.get("many").trigger_text == "every 5 minutes on the clock"
+    text = "\n".join(fixes(bench))
+    assert "isolation: auto" not in text
+    assert "write when" not in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root needs an account for its agents")
+@pytest.mark.usefixtures("accounts_needed")
+def test_root_needs_an_account_to_isolate_an_agent_again(bench: Sandbox, tmp_path: Path) -> None:
+    """Without one, the edit would be refused; also in the file"""
+    bench.agents.set("a b", runner="shell", command=["true"], isolation="none")
+    path = tmp_path / "matins.yaml"
+    path.write_text(FILE.replace('["true"]', '["true"], isolation: none'))
+    bench.watch_file(path).check()
+    found = fixes(bench)
+    assert "useradd -m robin && matins agents edit 'a b' --user robin --isolation auto" in found
+    assert f"useradd -m robin, then in {path}, line 2, write user: robin and write isolation: auto" in found
 
 
 def test_no_fix_has_a_word_to_replace() -> None:

@@ -185,6 +185,7 @@ def test_wrong_arguments_are_refused_before_anything_is_sent() -> None:
         (lambda: client.document("schedules.get"), '"name" is missing'),
         (lambda: client.document("fly"), 'no use case "fly"'),
         (lambda: client.add("a", when="5m", payload=object()), "which JSON does not have"),
+        (lambda: client.document("schedules.edit", name="a", labels=object()), "cannot be written as JSON"),
         (lambda: client.get("\ud800"), "not valid Unicode"),
     )
     for call, match in calls:

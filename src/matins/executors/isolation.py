@@ -11,6 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
@@ -170,6 +171,13 @@ def check_account(agent: Agent, ways: str | None = None) -> None:
 def new_account(agent: Agent) -> str:
     """The commands that give the agent an account."""
     return f"useradd -m robin && matins agents edit {shlex.quote(agent.name)} --user robin"
+
+
+def isolated_again(agent: Agent) -> str:
+    """The commands that isolate an agent whose owner turned it off. Root's agent needs an account then."""
+    again = replace(agent, isolation="auto")
+    edit = new_account(agent) if needs_account(again) else f"matins agents edit {shlex.quote(agent.name)}"
+    return f"{edit} --isolation auto"
 
 
 def needs_account(agent: Agent) -> bool:

@@ -26,7 +26,7 @@ from matins.engine.when.triggers import compile_trigger
 from matins.errors import Example, InvalidFile, MatinsError, StoreCorrupt
 from matins.executors.agent_checks import agent_doubts, agent_problems, raised_by
 from matins.executors.command_checks import check_program
-from matins.executors.isolation import NOT_ISOLATED, Isolation, fix_of
+from matins.executors.isolation import NOT_ISOLATED, Isolation, fix_of, isolated_again
 from matins.executors.processes.namespaces import SIGNAL_VERSION
 from matins.executors.registry import runners
 from matins.executors.schedule_checks import Surroundings, schedule_problems
@@ -56,10 +56,12 @@ _NEWEST_RUNS = 1_000
 _RECENT_MS = 7 * DAY_MS
 _YEAR_MS = 31_557_600_000
 _CORRECT_FILE = "Correct that line, then run: matins plan"
+_CHANGE = re.compile(r" --([\w-]++) ('[^']*'|[^\s;]++)")
 _EDIT = re.compile(
-    r"matins agents edit (?P<agent>'[^']*'|[^\s']++) "
-    r"--(?:unset (?P<unset>\w++)|(?P<name>[\w-]++) (?P<value>'[^']*'|[^\s;]++))"
+    rf"(?P<after> && )?matins (?P<noun>agents )?edit (?P<name>'[^']*'|[^\s']++)(?P<changes>(?:{_CHANGE.pattern})++)"
 )
+Lines = Mapping[tuple[str, str], str]
+"""Where the file has each record, by its kind and name."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -85,9 +87,7 @@ class Doctor:
             moved = list(_moved(transaction, now))
             stuck = list(_stuck(transaction))
             lines = {
-                entry.name: f"{entry.path}, line {entry.line}"
-                for entry in transaction.file_entries()
-                if entry.kind == "agent"
+                (entry.kind, entry.name): f"{entry.path}, line {entry.line}" for entry in transaction.file_entries()
             }
             schedules = self.core.all_schedules(transaction)
             missing = self.core.jobs.missing(schedules, engines, policies)
@@ -96,7 +96,10 @@ class Doctor:
                 for one in missing_agents(transaction, policies)
             ]
             frequent = list(_frequent(transaction, schedules, policies, now))
-            commands = [*_hook_files(policies), *self._command_files(transaction, schedules, policies)]
+            commands = [
+                *_hook_files(policies, lines),
+                *self._command_files(transaction, schedules, policies, lines),
+            ]
         workdir = self.core.workdir or str(Path.cwd())
         found = [
             *clock,
@@ -132,7 +135,7 @@ class Doctor:
         return [_of_file(finding, lines) for finding in found]
 
     def _command_files(
-        self, transaction: Transaction, schedules: Sequence[ScheduleRecord], policies: Policies
+        self, transaction: Transaction, schedules: Sequence[ScheduleRecord], policies: Policies, lines: Lines
     ) -> Iterator[Finding]:
         """Scripts of pre-checks and hooks that an agent may have changed."""
         for schedule in schedules:
@@ -148,8 +151,9 @@ class Doctor:
                 words = [
                     f"--{name.replace('_', '-')} {_command_text(commands[name])}" for name in changed if changed[name]
                 ]
-                again = f"matins edit {_addressed(schedule)} {' '.join(words)}"
-                fix = f"Look at it, then approve the run: matins approvals; or set the command again: {again}"
+                fix = "Look at it, then approve the run: matins approvals"
+                if ("schedule", _address(schedule)) not in lines:  # the file has the command already
+                    fix += f"; or set the command again: matins edit {_addressed(schedule)} {' '.join(words)}"
                 sentence = f"{changed_text(files)} It does not run, and runs wait"
                 yield Finding(f"schedule {schedule.name}", None, sentence, fix)
 
@@ -181,19 +185,26 @@ class Doctor:
             yield Finding("file", True, f"{path} is applied")
 
 
-def _of_file(finding: Finding, lines: Mapping[str, str]) -> Finding:
+def _of_file(finding: Finding, lines: Lines) -> Finding:
     """The finding with the line to change in place of a command, which a record of the file would refuse."""
 
     def written(found: re.Match[str]) -> str:
-        line = lines.get("".join(shlex.split(found["agent"])))
+        line = lines.get(("agent" if found["noun"] else "schedule", "".join(shlex.split(found["name"]))))
         if line is None:
             return found[0]
-        if found["unset"]:
-            return f"in {line}, remove {found['unset']}"
-        return f"in {line}, write {found['name'].replace('-', '_')}: {found['value'].strip(chr(39))}"
+        changes = [
+            f"remove {value}" if name == "unset" else f"write {name.replace('-', '_')}: {_yaml_text(value)}"
+            for name, value in _CHANGE.findall(found["changes"])
+        ]
+        return f"{', then ' if found['after'] else ''}in {line}, {' and '.join(changes)}"
 
     fix = finding.fix and _EDIT.sub(written, finding.fix)
     return finding if fix == finding.fix else structs.replace(finding, fix=fix)
+
+
+def _yaml_text(word: str) -> str:
+    """A word of a command as a value of the file: JSON needs no quotes, and other quotes mean the same there."""
+    return word[1:-1] if word.startswith(("'{", "'[")) else word
 
 
 def _clock(transaction: HistoryRows, now: int) -> Iterator[Finding]:
@@ -407,7 +418,11 @@ def _fix(error: MatinsError, schedule: ScheduleRecord) -> str:
 
 def _addressed(schedule: ScheduleRecord) -> str:
     """The name of the schedule in a command, with its agent: another one may have the same name."""
-    return shlex.quote(f"{schedule.agent}/{schedule.name}" if schedule.agent else schedule.name)
+    return shlex.quote(_address(schedule))
+
+
+def _address(schedule: ScheduleRecord) -> str:
+    return f"{schedule.agent}/{schedule.name}" if schedule.agent else schedule.name
 
 
 def _command_text(command: CommandLine) -> str:
@@ -425,12 +440,13 @@ def _hook_programs(policies: Policies, workdir: str) -> Iterator[Finding]:
             yield Finding(f"hook {event}", False, error.message, error.hint)
 
 
-def _hook_files(policies: Policies) -> Iterator[Finding]:
+def _hook_files(policies: Policies, lines: Lines) -> Iterator[Finding]:
     for event, hook in policies.hooks.items():
         known = {path: (content,) for path, content in policies.hook_files.get(event, {}).items()}
         if changed := changed_of([hook.command], known, policies):
-            again = f"matins hooks set {event} --command {_command_text(hook.command)}"
-            fix = f"Look at it, then approve a run that waits: matins approvals; or set it again: {again}"
+            fix = "Look at it, then approve a run that waits: matins approvals"
+            if ("hook", event) not in lines:
+                fix += f"; or set it again: matins hooks set {event} --command {_command_text(hook.command)}"
             yield Finding(f"hook {event}", None, f"{changed_text(changed)} It does not run, and runs wait", fix)
 
 
@@ -442,9 +458,8 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
     for agent in policies.agents.values():
         refused = raised_by(lambda agent=agent: isolation.check(agent)) is not None  # said above: it does not run
         if not refused and (refusal := isolation.refusal(agent)) is not None:
-            fix = f"matins agents edit {shlex.quote(agent.name)} --isolation auto"
-            sentence = f"The agent {agent.name} is {NOT_ISOLATED}: {refusal}"
-            yield Finding("isolation", None, sentence, fix if agent.isolation == "none" else fix_of(probe, agent))
+            fix = isolated_again(agent) if agent.isolation == "none" else fix_of(probe, agent)
+            yield Finding("isolation", None, f"The agent {agent.name} is {NOT_ISOLATED}: {refusal}", fix)
     if probe.works and probe.landlock < SIGNAL_VERSION:
         sentence = "Agents can send signals to Matins: this kernel has no Landlock 6"
         yield Finding("isolation", None, sentence, "Use Linux 6.12 or later")

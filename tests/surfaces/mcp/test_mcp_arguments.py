@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from http_server import HttpServer
@@ -63,21 +66,69 @@ def test_c13_an_operators_pre_check_is_a_proposal(server: HttpServer) -> None:
         server.matins.delete(name)
 
 
-@pytest.mark.parametrize("since", ["yesterday", "today", "2h ago", "2h", "2020-01-01T00:00", "2020-01-01T00:00:00Z"])
-def test_times_of_the_past_are_understood(server: HttpServer, run_id: str, since: str) -> None:
-    """B2: as people say them; the answer says which instant it is, with its offset"""
-    answer = ask(server, "list_runs", schedule="daily", since=since)
+@pytest.fixture
+def in_berlin(server: HttpServer) -> Iterator[tuple[str, str]]:
+    """A person whose zone is neither the schedule's nor the machine's."""
+    server.matins.people.set("ida", role="operator", timezone="Europe/Berlin")
+    yield ("operator", "ida")
+    server.matins.people.delete("ida")
+
+
+@pytest.mark.parametrize(
+    "since",
+    ["yesterday", "today", "2h ago", "2h", "90 minutes ago", "2 weeks ago", "2020-01-01T00:00", "2020-01-01T00:00:00Z"],
+)
+def test_times_of_the_past_are_understood(
+    server: HttpServer, run_id: str, in_berlin: tuple[str, str], since: str
+) -> None:
+    """B2: as people say them, in the person's zone; the answer says which instant it is, with its offset"""
+    answer = ask(server, "list_runs", *in_berlin, schedule="daily", since=since)
     assert [run["run"] for run in answer.found["runs"]] == [run_id]
-    assert "+09:00" in answer.found["summary"] or since.endswith("Z")
+    summer = datetime.now(ZoneInfo("Europe/Berlin")).dst() and not since.startswith("2020")
+    offset = "+00:00" if since.endswith("Z") else "+02:00" if summer else "+01:00"
+    assert answer.found["summary"].endswith(f"{offset}.")
 
 
+def test_times_are_in_the_zone_of_the_person_and_the_answer_says_so(
+    server: HttpServer, run_id: str, in_berlin: tuple[str, str]
+) -> None:
+    """B2: also where the schedule has another zone"""
+    paused = ask(server, "update_schedule", *in_berlin, name="daily", paused=True, until="2099-01-01T09:00")
+    assert "(Asia/Tokyo), paused until 2099-01-01T09:00:00+01:00." in paused.found["summary"]
+    until = server.matins.get("daily").paused_until
+    assert until is not None
+    assert until.isoformat() == "2099-01-01T08:00:00+00:00"
+    why = ask(server, "why", *in_berlin, name="daily", at="2020-01-01T09:00")
+    assert why.found["asked_for"] == "2020-01-01T09:00:00+01:00"
+    given = {"when": "2099-01-01T09:00", "prompt": "Look", "agent": "scout", "name": "once"}
+    for words in (given | {"dry_run": True}, given):
+        assert "(Europe/Berlin)" in ask(server, "create_schedule", *in_berlin, **words).found["summary"]
+    following = server.matins.get("once").next_run_at
+    assert following is not None
+    assert following.isoformat() == "2099-01-01T08:00:00+00:00"
+    server.matins.delete("once")
+    server.matins.resume("daily")
+
+
+def test_the_end_of_a_pause_is_counted_from_now_on(server: HttpServer, run_id: str) -> None:
+    for until in ("2h", "in 2h"):
+        assert not ask(server, "update_schedule", name="daily", paused=True, until=until).failed
+        ends = server.matins.get("daily").paused_until
+        assert ends is not None
+        assert timedelta(minutes=110) < ends - datetime.now(UTC) < timedelta(minutes=121)
+    past = ask(server, "update_schedule", name="daily", paused=True, until="2h ago")
+    assert '"until" is in the past' in past.text
+    server.matins.resume("daily")
+
+
+@pytest.mark.parametrize("text", ["the other day", "2 months ago", "999999 weeks ago", "in 2h ago", "3 mondays ago"])
 @pytest.mark.parametrize("tool", ["list_runs", "why"])
-def test_what_is_no_time_is_a_clear_error(server: HttpServer, run_id: str, tool: str) -> None:
-    """B2: never an internal one"""
-    named = {"since": "the other day"} if tool == "list_runs" else {"name": "daily", "at": "the other day"}
+def test_what_is_no_time_is_a_clear_error(server: HttpServer, run_id: str, tool: str, text: str) -> None:
+    """B2: never an internal one, and never another time: months are no minutes"""
+    named = {"since": text} if tool == "list_runs" else {"name": "daily", "at": text}
     answer = ask(server, tool, **named)
     assert answer.failed
-    assert "is not an instant: 'the other day'" in answer.text
+    assert f"is not an instant: {text!r}" in answer.text
     assert "[internal]" not in answer.text
 
 
@@ -89,6 +140,8 @@ def test_nothing_newer_than_now(server: HttpServer, run_id: str) -> None:
 def test_ids_are_numbers_or_text(server: HttpServer, run_id: str) -> None:
     for one in (run_id, int(run_id)):
         assert ask(server, "get_run", run=one, output="none").found["run"]["run"] == run_id
+    answer = ask(server, "get_run", run="daily")
+    assert '"run" must be a number' in answer.text
 
 
 @pytest.mark.parametrize(
@@ -122,6 +175,22 @@ def test_settings_that_count_are_taken(server: HttpServer) -> None:
     assert server.matins.get("taken").timezone == "Asia/Tokyo"
 
 
+def test_of_two_of_a_name_the_agent_decides_which_is_changed(server: HttpServer) -> None:
+    server.matins.agents.set("rover", runner="demo")
+    for agent in ("scout", "rover"):
+        server.matins.add("twin", when="every day at 9am", agent=agent, prompt="Old")
+    assert "Several schedules" in ask(server, "update_schedule", name="twin", prompt="New").text
+    ask(server, "update_schedule", name="twin", agent="rover", prompt="New", paused=True)
+    found = {agent: server.matins.get(f"{agent}/twin") for agent in ("scout", "rover")}
+    assert {agent: (one.prompt, one.state) for agent, one in found.items()} == {
+        "scout": ("Old", "active"),
+        "rover": ("New", "paused"),
+    }
+    for agent in found:
+        server.matins.delete(f"{agent}/twin")
+    server.matins.agents.delete("rover")
+
+
 def test_it_never_suggests_what_was_asked_for(server: HttpServer, run_id: str) -> None:
     """The name is right, and the agent is another."""
     answer = ask(server, "get_schedule", name="rover/daily")
@@ -140,7 +209,7 @@ def test_hints_belong_to_their_errors(
 ) -> None:
     answer = ask(server, tool, **given)
     assert answer.failed
-    assert hint in answer.text
+    assert f". Call {hint}." in answer.text
     assert others not in answer.text
 
 

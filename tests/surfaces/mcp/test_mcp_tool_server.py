@@ -99,7 +99,7 @@ def test_errors_are_results_that_name_every_wrong_argument_and_the_next_step(ser
         several = await use(client, "create_schedule", when="whenever", prompt="x", settings={"retries": "x"})
         assert several.text.endswith("[invalid_input, when, retries]")
         unknown = await use(client, "get_schedule", name="nowhere")
-        assert unknown.text.endswith("Or call list_schedules. [not_found, name]")
+        assert unknown.text.endswith("Call list_schedules. [not_found, name]")
         missing = await use(client, "no_such_tool")
         assert "There is no tool" in missing.text
         assert server.matins.approvals.list() == []

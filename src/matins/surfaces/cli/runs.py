@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import click
@@ -206,11 +207,21 @@ def _shown(context: CliContext, found: Document) -> list[str]:
         ("ended", found["ended_at"] and context.when(found["ended_at"])),
         ("duration", None if found["duration_ms"] is None else duration_text(found["duration_ms"])),
         ("continues", context.when(found["not_before"]) if found["live"] and found["not_before"] else None),
-        *((state_text(name), plain(_readable(value))) for name, value in evidence.items() if name != "who"),
+        *((state_text(name), _evidence(context, name, value)) for name, value in evidence.items() if name != "who"),
     )
     if found["steps"]:
         lines += ["", *step_tree(context, found["steps"])]
     return [*lines, *_outcome(context, found["outcome"] or {}, costs_of(found["steps"]))]
+
+
+_INSTANTS = frozenset(["until", "ends_at", "resets_at", "again", "first", "last"])
+"""What is an instant, in milliseconds, in the evidence of a run."""
+
+
+def _evidence(context: CliContext, name: str, value: Any) -> str:
+    if name in _INSTANTS and isinstance(value, int):
+        return context.when(datetime.fromtimestamp(value / 1000, UTC).isoformat())
+    return plain(_readable(value))
 
 
 def _readable(value: Any) -> Any:

@@ -68,7 +68,7 @@ def error_text(error: MatinsError) -> str:
         parts.append(str(error.hint) if str(error.hint).endswith((".", "?", ")")) else f"{error.hint}.")
     field = getattr(error, "field", None)
     if step := _NEXT.get(error.code, {}).get(field, _NEXT.get(error.code, {}).get(None)):
-        parts.append(step)
+        parts.append(step if error.hint else step.removeprefix("Or ").capitalize())
     return f"{readable(' '.join(parts))} [{error.code}{f', {readable(str(field))}' if field else ''}]"
 
 

@@ -9,37 +9,42 @@ from zoneinfo import ZoneInfo
 from matins.errors import InvalidInput
 from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
 
-_AHEAD = re.compile(r"in (\d{1,6})\s{0,3}([smhdw])\w{0,8}", re.IGNORECASE)
-_AGO = re.compile(r"(\d{1,6})\s{0,3}([smhdw])\w{0,8}(?: ago)?", re.IGNORECASE)
+_LENGTH = re.compile(
+    r"(in )?(\d{1,6})\s{0,3}"
+    r"(?:(s)(?:ecs?|econds?)?|(m)(?:ins?|inutes?)?|(h)(?:rs?|ours?)?|(d)(?:ays?)?|(w)(?:eeks?)?)( ago)?",
+    re.IGNORECASE,
+)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_HINT = "For example: 2026-11-17T08:00:00Z, 2026-11-17T08:00, yesterday, 2h ago."
+_DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
+_HINTS = {
+    False: "For example: 2026-11-17T08:00:00Z, 2026-11-17T08:00, yesterday, 2h ago.",
+    True: "For example: 2026-11-17T08:00:00Z, 2026-11-17T08:00, tomorrow, in 2h.",
+}
 
 
-def instant_of(calls: PrincipalCalls, given: Document, name: str, schedule: str | None = None) -> datetime | None:
+def instant_of(calls: PrincipalCalls, given: Document, name: str, *, future: bool = False) -> datetime | None:
     """The instant of an argument, with its zone; None if it is not given. Without an offset, it is in the zone of the
-    schedule, or of the person."""
+    person. `future`: whether a length of time is counted from now on, and not back."""
     text = given.get(name)
     if text is None:
         return None
-    named = schedule or given.get("schedule")
-    zone = ZoneInfo(calls.call("schedules.get", name=named)["timezone"] if named else calls.zone)
-    found = _read(str(text).strip(), zone, calls.now().astimezone(zone))
-    if found is None:
-        raise InvalidInput(f'"{name}" is not an instant: {text!r:.60}.', value=str(text), field=name, hint=_HINT)
-    return found
-
-
-def _read(text: str, zone: ZoneInfo, now: datetime) -> datetime | None:
-    days = {"now": None, "today": 0, "yesterday": 1, "tomorrow": -1}
-    if text.lower() in days:
-        back = days[text.lower()]
-        return now if back is None else datetime.combine(now.date() - timedelta(days=back), time(), zone)
-    if (ago := _AGO.fullmatch(text)) is not None:
-        return now - timedelta(**{_UNITS[ago[2].lower()]: int(ago[1])})
-    if (ahead := _AHEAD.fullmatch(text)) is not None:
-        return now + timedelta(**{_UNITS[ahead[2].lower()]: int(ahead[1])})
+    zone = ZoneInfo(calls.zone)
     try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=zone)
+        return _read(str(text).strip(), zone, calls.now().astimezone(zone), future)
+    except (ValueError, OverflowError):
+        message = f'"{name}" is not an instant: {text!r:.60}.'
+        raise InvalidInput(message, value=str(text), field=name, hint=_HINTS[future]) from None
+
+
+def _read(text: str, zone: ZoneInfo, now: datetime, future: bool) -> datetime:
+    """The instant. Raises ValueError or OverflowError for what is none."""
+    if text.lower() == "now":
+        return now
+    if (days := _DAYS.get(text.lower())) is not None:
+        return datetime.combine(now.date() + timedelta(days=days), time(), zone)
+    if (found := _LENGTH.fullmatch(text)) is not None and not (found[1] and found[8]):
+        unit = next(filter(None, found.groups()[2:7])).lower()
+        length = timedelta(**{_UNITS[unit]: int(found[2])})
+        return now + length if found[1] or (future and not found[8]) else now - length
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo is not None else at.replace(tzinfo=zone)

@@ -107,7 +107,8 @@ def create_schedule(calls: PrincipalCalls, given: Document) -> Document:
     if not isinstance(plan, Conflict) and given.get("dry_run"):
         forecast = plan["forecast"]
         asks = " A person would have to approve it." if plan["needs_approval"] else ""
-        summary = f"Dry run, nothing was written: {forecast['schedule']}, {forecast['trigger_text']}.{asks}"
+        when = f"{forecast['trigger_text']} ({forecast['timezone']})"
+        summary = f"Dry run, nothing was written: {forecast['schedule']}, {when}.{asks}"
         return {
             "summary": summary,
             "created": False,
@@ -222,17 +223,21 @@ def _change(change: Document) -> Document:
 def _set_paused(calls: PrincipalCalls, given: Document, before: Document) -> Document:
     """Pause or resume the schedule. Returns the change."""
     if given["paused"]:
-        until = instant_of(calls, given, "until", given["name"])
+        until = instant_of(calls, given, "until", future=True)
         calls.call("schedules.pause", name=given["name"], until=until, note=given.get("note"))
     else:
+        until = None
         calls.call("schedules.resume", name=given["name"])
-    return {"setting": "paused", "before": before["state"] == "paused", "after": given["paused"]}
+    change = {"setting": "paused", "before": before["state"] == "paused", "after": given["paused"]}
+    return change if until is None else {**change, "until": until.isoformat(timespec="seconds")}
 
 
 def _updated(item: Document, changes: list[Document]) -> str:
     names = ", ".join(change["setting"] for change in changes) or "nothing"
     waits = " The change waits for a person." if item["state"] == "pending" else ""
-    return f"Changed {names} of {item['name']}: {item['trigger_text']}, {item['state']}.{waits}"
+    until = next((f" until {change['until']}" for change in changes if "until" in change), "")
+    when = f"{item['trigger_text']} ({item['timezone']})"
+    return f"Changed {names} of {item['name']}: {when}, {item['state']}{until}.{waits}"
 
 
 def delete_schedule(calls: PrincipalCalls, given: Document) -> Document:

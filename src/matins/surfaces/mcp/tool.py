@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -84,6 +85,11 @@ _TYPES: Mapping[str, tuple[type[Any], ...]] = {
 _WORDS = {"string": "a string", "integer": "an integer", "boolean": "true or false", "object": "an object"}
 
 
+DIGITS = "^[0-9]{1,18}$"
+"""The pattern of an id that is given as text."""
+_DIGITS = re.compile(DIGITS)
+
+
 def _problem(declared: Mapping[str, Any], value: Any) -> str | None:
     """What a value must be; None when it is that."""
     if "enum" in declared:
@@ -91,6 +97,8 @@ def _problem(declared: Mapping[str, Any], value: Any) -> str | None:
     kinds: list[str] = [declared["type"]] if isinstance(declared.get("type"), str) else list(declared.get("type", ()))
     if kinds and not any(_is(kind, value) for kind in kinds):
         return " or ".join(_WORDS.get(kind, kind) for kind in kinds)
+    if isinstance(value, str) and declared.get("pattern") == DIGITS and not _DIGITS.fullmatch(value):
+        return "a number"
     low, high = declared.get("minimum"), declared.get("maximum")
     if isinstance(value, int) and ((low is not None and value < low) or (high is not None and value > high)):
         return f"an integer from {low} to {high}"

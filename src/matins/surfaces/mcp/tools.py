@@ -25,7 +25,7 @@ from matins.surfaces.mcp.schedule_tools import (
     list_schedules,
     update_schedule,
 )
-from matins.surfaces.mcp.tool import Tool
+from matins.surfaces.mcp.tool import DIGITS, Tool
 from matins.surfaces.transcript_text import TranscriptText
 
 MAX_WAIT_S = 50
@@ -50,7 +50,7 @@ def _flag(description: str) -> dict[str, Any]:
 
 def _number(description: str) -> dict[str, Any]:
     """An id, as a number or as text: models write both."""
-    return {"type": ["string", "integer"], "description": description}
+    return {"type": ["string", "integer"], "pattern": DIGITS, "description": description}
 
 
 NAME = _text("Name of the schedule, or agent/name.")
@@ -90,12 +90,14 @@ def shown_run(run: Document) -> Document:
 
 
 def _why(calls: PrincipalCalls, given: Document) -> Document:
-    found = calls.call("schedules.why", name=given["name"], at=instant_of(calls, given, "at", given["name"]))
+    at = instant_of(calls, given, "at")
+    found = calls.call("schedules.why", name=given["name"], at=at)
     zone, detail = found["timezone"], found["run"]
     answer: Document = {
         "summary": found["summary"],
         **quote_of(found),
         "status": found["status"],
+        "asked_for": None if at is None else at.isoformat(timespec="seconds"),
         "timezone": zone,
         "run": run_brief(detail["run"], zone) if detail else None,
         "gates": _gates(detail["gates"]) if detail else [],
@@ -116,7 +118,8 @@ def _list_runs(calls: PrincipalCalls, given: Document) -> Document:
         "runs.list", schedule=given.get("schedule"), state=given.get("state"), before=cursor_of(given), limit=limit,
         since=since,
     )  # fmt: skip
-    summary = f"{count(len(runs), 'run')}{'' if since is None else f' since {since.isoformat()}'}."
+    begun = "" if since is None else f" since {since.isoformat(timespec='seconds')}"
+    summary = f"{count(len(runs), 'run')}{begun}."
     answer = fit({"summary": summary, "runs": [run_brief(run) for run in runs]}, "runs")
     shown = len(answer["runs"])
     if shown and (shown < len(runs) or len(runs) == limit):
@@ -213,7 +216,7 @@ _TOOLS = (
          {"name": NAME, "when": WHEN, "prompt": _text("The new prompt."),
           "agent": _text("Whose it is, if several have the name."),
           "timezone": _text("IANA name."), "paused": _flag("true pauses, false resumes."),
-          "until": _text("When a pause ends, as an ISO instant."), "note": _text("Why it is paused."),
+          "until": _text("When a pause ends: ISO instant, tomorrow or in 2h."), "note": _text("Why it is paused."),
           "settings": SETTINGS,
           "if_rev": {"type": "integer", "description": "Only if it still has this revision."}, "dry_run": DRY_RUN},
          update_schedule, "change", ("name",), destroys=True, idempotent=True, in_run=True),
