@@ -118,7 +118,6 @@ REASONS = {
         "TokenFile.read": HOME, "TokenFile.write": HOME, "Home.running": HOME, "Home.make": HOME, "Home.lock": HOME,
         "Home.unlock": HOME,
     },
-    "surfaces/mcp/app.py": {"_Endpoint._answer": NO_FILE},
     "surfaces/mcp/install.py": {"_keep": KEYBOARD, "_write": KEYBOARD, "_create": KEYBOARD},
     "surfaces/mcp/texts.py": {"read_resource": PACKAGE},
     "surfaces/transports/socket.py": {"OwnerSocketServer.__init__": HOME, "OwnerSocketServer.close": HOME},
