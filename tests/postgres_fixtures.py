@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -38,6 +40,7 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
         connection.execute(f"CREATE SCHEMA {schema}")
         yield f"{postgres_server}&options=-csearch_path%3D{schema}&application_name={schema}"
         connection.execute("SET client_min_messages = warning")
+        end_sessions(connection, schema)
         connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
@@ -64,3 +67,12 @@ def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgresql":
         return request.getfixturevalue("postgres_url")
     return "sqlite://" if request.param == "sqlite_memory" else f"sqlite:///{tmp_path}/matins.db"
+
+
+def end_sessions(connection: psycopg.Connection[Any], name: str) -> None:
+    """End what a test left on the server, and wait until it is gone: it may hold locks of tables."""
+    theirs = "FROM pg_stat_activity WHERE application_name = %s"
+    deadline = time.monotonic() + 60
+    while connection.execute(f"SELECT count(pg_terminate_backend(pid)) {theirs}", [name]).fetchone() != (0,):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
