@@ -174,7 +174,7 @@ def test_b16_a_script_in_the_home_runs_outside(attacked: Attacked, setting: str,
     os.chown(script, home.stat().st_uid, -1)
     command = {
         "program": [str(script), "x"],
-        "text": f"test -d . && {script} x 2>/dev/null",
+        "text": f"{script} x $HOME",
         "relative": f"./{script.name}",
     }
     attacked.fire(setting, command[way], isolation="required", **attacked.walled)
@@ -233,7 +233,9 @@ def test_b16_a_link_is_no_script_in_the_home(attacked: Attacked, where: str) -> 
     assert (run.state, attacked.told.is_empty()) == ("skipped", True)
 
 
-@pytest.mark.parametrize("command", ["test -f {} && git --version", ["git", "hash-object", "{}"], "cat <{}"])
+@pytest.mark.parametrize(
+    "command", ["test ! -f {}", "test -f {} && git --version", ["git", "hash-object", "{}"], "cat <{}"]
+)
 def test_b16_a_command_that_would_not_see_a_file_says_so(attacked: Attacked, command: str | list[str]) -> None:
     """B16: it would take it for missing, and let a run start that the owner holds"""
     hold = attacked.house.home / "hold"
@@ -243,14 +245,9 @@ def test_b16_a_command_that_would_not_see_a_file_says_so(attacked: Attacked, com
     assert run.state == "skipped"
     assert attacked.reason(run) == (
         "the command could not be started: it names hold, which is out of sight behind the walls of the agent. "
-        "Only a command that starts nothing but scripts in the home of Matins runs outside, with interpreters "
-        "that no agent can replace"
+        "Only a script in the home of Matins, with plain arguments, runs outside"
     )
-    run = attacked.fire("pre_check", "test -f hold", wait=False, isolation="required", **attacked.walled)
-    assert run.state == "succeeded"  # the shell starts nothing for it
     hold.unlink()
-    run = attacked.fire("pre_check", "test -f hold", wait=False, isolation="required", **attacked.walled)
-    assert run.state == "skipped"
 
 
 def test_b16_notifications_and_git_work_behind_the_walls(attacked: Attacked) -> None:

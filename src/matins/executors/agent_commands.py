@@ -76,8 +76,7 @@ class CommandsOfRun:
         if view.layout is not None and (path := _hidden_word(command, self._workdir, view.layout)) is not None:
             return _not_started(
                 f"it names {path}, which is out of sight behind the walls of the agent. "
-                "Only a command that starts nothing but scripts in the home of Matins runs outside, with interpreters "
-                "that no agent can replace"
+                "Only a script in the home of Matins, with plain arguments, runs outside"
             )
         return self._commands.run(
             command, context=context, variables={**variables, **view.variables}, workdir=self._workdir,

@@ -1,4 +1,4 @@
-"""Recognises commands that start nothing but what the owner keeps in the home of Matins."""
+"""Recognises commands that are a script in the home of Matins, which no agent can write, with its arguments."""
 
 from __future__ import annotations
 
@@ -11,18 +11,11 @@ from pathlib import Path
 from matins.engine.policies import Policies
 from matins.executors.command_checks import from_home
 from matins.model.schedule import CommandLine
-from matins.runtime.command_files import in_reach, may_gain_files, program_at, simple_commands
+from matins.runtime.command_files import in_reach, may_gain_files
 from matins.texts.beneath import open_named
 
-_PLAIN_TEXT = re.compile(r"(?:[\w \t\n./~+=:,@%!&|;\[\]'\"*?-]|\$[A-Za-z_])*", re.ASCII)
-"""Texts that the shell takes apart as we do: no substitutions, brackets, redirections or escapes."""
-_SILENCED = re.compile(r"(?<!\S)[12]?> ?(?:/dev/null|&[12])(?!\S)")
-_PLAIN_PROGRAM = re.compile(r"~?[\w./+-]+", re.ASCII)
-_START_NOTHING = frozenset([":", "[", "done", "echo", "exit", "false", "fi", "printf", "test", "true"])
-"""Words of the shell itself; as programs, they start nothing either."""
-_QUOTED = re.compile("'[^']*'|\"[^\"]*\"")
-_PREFIXES = frozenset(["command", "exec"])
-"""What follows them is a program, whatever it is called."""
+_PLAIN_TEXT = re.compile(r"~?[\w./+-]+(?: +(?:[\w./~+=:,@%-]|\$[A-Za-z_])+)*", re.ASCII)
+"""A script with plain words and variables: nothing of it makes a shell start anything else."""
 _INTERPRETERS = frozenset(["ash", "bash", "dash", "ksh", "lua", "mksh", "node", "perl", "php", "python", "sh"])
 """Those that run no file of the user's before the script, with OUTSIDE. zsh reads ~/.zshenv, and ruby loads gems."""
 _VERSION = "0123456789."
@@ -33,7 +26,7 @@ OUTSIDE = {"PYTHONNOUSERSITE": "1"}
 
 
 class OwnerCommands:
-    """Those whose every program is a file of the owner's, or an interpreter of such a file."""
+    """Those that are one script of the owner's, with its arguments."""
 
     def __init__(self, folder: str, path: str, is_own: Callable[[str], bool], policies: Policies) -> None:
         self._folder = folder
@@ -46,37 +39,11 @@ class OwnerCommands:
         """Those of agents with walls. The others reach the home itself."""
 
     def __contains__(self, command: CommandLine) -> bool:
-        """What cannot be read with certainty is not the owner's."""
-        if not isinstance(command, str):
-            return self._starts_own(list(command), read=str)
-        text = _SILENCED.sub(" ", command)
-        if not _PLAIN_TEXT.fullmatch(text) or ("~" in text and ("'" in text or '"' in text)):
+        if isinstance(command, str) and not _PLAIN_TEXT.fullmatch(command):
             return False
-        found, masked = simple_commands(text), simple_commands(_QUOTED.sub("%", text))
-        if not found or len(found) != len(masked):  # an operator in quotes
-            return False
-        return all(self._has_own(simple.words, plain.words) for simple, plain in zip(found, masked, strict=True))
-
-    def _has_own(self, words: list[str], masked: list[str]) -> bool:
-        """The same for a command in a text for the shell. In quotes, which are masked, a word is no keyword."""
-        at = program_at(words)
-        before = words[:at]
-        if at == len(words) or at != program_at(masked) or any("=" in word or word == "time" for word in before):
-            return False  # variables, or a program
-        if _PREFIXES.isdisjoint(before):
-            return (words[at] == masked[at] and words[at] in _START_NOTHING) or self._starts_own(words[at:])
-        return _PREFIXES.isdisjoint(before[:-1]) and self._starts_own(words[at:])
-
-    def _starts_own(self, words: list[str], read: Callable[[str], str] = from_home) -> bool:
-        """`read`: what the shell makes of the first argument."""
-        program, first = words[0], words[1:2]
-        if not _PLAIN_PROGRAM.fullmatch(program):
-            return False
-        path = self._path_of(program)
-        if "/" in program and self._is_own(path):
-            return self._has_safe_interpreter(path)
-        reads_own = _is_interpreter(program) and bool(first) and self._is_own(str(Path(self._folder, read(first[0]))))
-        return (reads_own or Path(program).name in _START_NOTHING) and self._is_safe(program)
+        program = command.split()[0] if isinstance(command, str) else command[0]
+        script = self._path_of(program)
+        return "/" in program and self._is_own(script) and self._has_safe_interpreter(script)
 
     def _has_safe_interpreter(self, script: str) -> bool:
         """Whether no agent can replace what the script's first line starts. A program has no such line."""
