@@ -59,6 +59,14 @@ def nobody_stays() -> Iterator[None]:
     assert [thread.name for thread in left if thread.is_alive()] == []
 
 
+@pytest.fixture(autouse=True)
+def the_same_as_root(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents of an ordinary user have no walls in the tests that are not about them, as those of root have none: their
+    stand-ins write beside the store."""
+    if os.geteuid() != 0 and "security" not in request.path.parts:
+        monkeypatch.setattr(isolation.Isolation, "refusal", lambda self, agent: "these tests are not about walls")
+
+
 @pytest.fixture
 def accounts_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule that holds outside the tests: as root, an agent needs an account, or `isolation: none`."""

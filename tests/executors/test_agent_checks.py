@@ -20,6 +20,9 @@ from matins.model.settings import settings_of
 from matins.testing import Sandbox
 from standin_path import standin_path
 
+HERE = str(Path(__file__).parent)
+"""A folder that this user can write; nothing is written."""
+
 
 @pytest.fixture
 def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +36,7 @@ def ann(runner: str, **settings: Any) -> Agent:
 
 
 def problems(runner: str, **settings: Any) -> list[AgentProblem]:
-    return agent_problems(ann(runner, **settings), runners(), workdir="/")
+    return agent_problems(ann(runner, **settings), runners(), workdir=HERE)
 
 
 @pytest.mark.usefixtures("on_path")
@@ -95,8 +98,8 @@ def test_b4_a_limit_of_money_that_cannot_hold(runner: str, model: str | None, wh
     words = {"model": model} if model else {"command": ["cat"]} if runner == "shell" else {}
     agent = ann(runner, **words)
     limited = replace(agent, max_cost=2_000_000)
-    assert agent_problems(agent, runners(), workdir="/", prices=NO_POLICIES.prices) == []
-    found = agent_problems(limited, runners(), workdir="/", prices=NO_POLICIES.prices)
+    assert agent_problems(agent, runners(), workdir=HERE, prices=NO_POLICIES.prices) == []
+    found = agent_problems(limited, runners(), workdir=HERE, prices=NO_POLICIES.prices)
     assert [finding.message for finding in found] == (
         [] if what is None else [f'"max_cost" cannot be enforced: {what}.']
     )
@@ -106,8 +109,8 @@ def test_b4_a_limit_of_money_that_cannot_hold(runner: str, model: str | None, wh
 def test_an_owners_own_hosts_are_allowed() -> None:
     """B4"""
     agent = ann("demo", url="http://127.0.0.1:9000/")
-    assert len(agent_problems(agent, runners(), workdir="/")) == 1
-    assert agent_problems(agent, runners(), workdir="/", allowed_hosts=["127.0.0.1:9000"]) == []
+    assert len(agent_problems(agent, runners(), workdir=HERE)) == 1
+    assert agent_problems(agent, runners(), workdir=HERE, allowed_hosts=["127.0.0.1:9000"]) == []
 
 
 @pytest.mark.usefixtures("on_path")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from matins.engine.prices import Price, price_of
@@ -45,13 +45,14 @@ def agent_problems(
     except InvalidInput as error:
         return [agent_problem(error, agent)]
     folder = folder_of(agent, workdir)
+    is_made = os.path.exists(folder)  # noqa: PTH110 - also where it cannot be looked for
     checks = list(_references(agent))
-    if not is_own_folder(agent) or Path(folder).exists():
+    if not is_own_folder(agent) or is_made:
         checks.insert(0, lambda: check_workdir(folder))
     else:
         checks.insert(0, lambda: check_own_folder(agent.name, workdir))
     if isolation is not None and not isinstance(runner, EndpointRunner):
-        checks.insert(0, lambda: _check_startable(agent, folder, isolation, is_made=Path(folder).exists()))
+        checks.insert(0, lambda: _check_startable(agent, folder, isolation, is_made=is_made))
     if agent.user is not None:
         checks.append(lambda: account_of(agent))
     if agent.url is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import resource
 import socket
 import threading
 import time
@@ -241,6 +242,8 @@ def test_connections_are_counted_in_all_and_by_address(make_server: Callable[...
 
 def test_b16_the_owner_s_commands_work_among_thousands_of_connections(make_server: Callable[..., HttpServer]) -> None:
     """B16: from many addresses of this machine, without a word or with half a request"""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # both ends of each are here
     server = make_server()
     found = [
         socket.create_connection(("127.0.0.1", server.port), 90, (f"127.0.0.{2 + number % 8}", 0))
@@ -253,6 +256,7 @@ def test_b16_the_owner_s_commands_work_among_thousands_of_connections(make_serve
     assert not is_refused(found[-1])
     for each in found:
         each.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_what_is_being_answered_makes_no_room(make_server: Callable[..., HttpServer]) -> None:
