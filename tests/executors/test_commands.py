@@ -44,7 +44,7 @@ def test_c6_it_gets_the_last_run_and_none_of_our_secrets(monkeypatch: pytest.Mon
     assert names["PATH"] == os.environ["PATH"]
     assert names["LC_TIME"] == "C"
     assert "hush" not in given
-    allowed = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL", "PWD", "OLDPWD", "SHLVL", "_"}
+    allowed = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_"}
     ours = {"PRECHECK_LAST_RUN", "MATINS_SCHEDULE", "MATINS_WARDEN"}
     assert {name for name in names if not name.startswith("LC_")} <= allowed | ours
 

@@ -71,9 +71,8 @@ def test_a_read_only_disk_is_told(tmp_path: Path, code: str, said: str) -> None:
     if subprocess.run([*MOUNTING, "true"], capture_output=True).returncode:
         pytest.skip("no namespaces: no disk can be mounted here")
     made = f"{sys.executable} -c \"from matins import Matins; Matins('sqlite:///{tmp_path}/m.db').close()\""
-    script = (
-        f'mount -t tmpfs -o mode=700 none {tmp_path} && {made} && mount -o remount,ro {tmp_path} && exec "$0" -c "$1"'
-    )
+    mounted = f"mount -t tmpfs -o mode=700 none {tmp_path} && {made} && mount -o remount,bind,ro {tmp_path}"
+    script = f'{mounted} && exec "$0" -c "$1"'
     program = f"folder = {str(tmp_path)!r}\n{code}"
     done = subprocess.run([*MOUNTING, "sh", "-c", script, sys.executable, program], capture_output=True, text=True)
     assert done.returncode != 0
