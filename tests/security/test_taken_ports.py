@@ -89,7 +89,9 @@ def test_b16_a_command_that_follows_events_tells_no_token(house: House) -> None:
         for name in ("first", "second", "third"):  # the last one comes by the stream
             house.ask("tokens.create", name=name, role="agent")
             assert any(f"name={name}" in line for line in following.stdout)
+        following.send_signal(signal.SIGSTOP)  # it looks again when the port is taken, and not before
         with taken(house) as taker:
+            following.send_signal(signal.SIGCONT)
             said = following.stdout.read()
     assert "has stopped" in said
     assert taker.heard
