@@ -116,7 +116,7 @@ class _Page:
         return self._told[key]
 
     def apply(self, step: Step) -> None:
-        """Note the change, with its event and those who are told."""
+        """Note the change, its event and its recipients."""
         incident = step.incident
         to = self._tell(step.action, incident) if step.tell else None
         if to is not None:

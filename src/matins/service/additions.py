@@ -50,8 +50,8 @@ class Additions:
         return Addition(draft, made, subject)
 
     def notes(self, principal: Principal, addition: Addition, now: int) -> list[str]:
-        """What would make its runs fail as things are, and wakes that cost much. An agent is told nothing of folders of
-        this machine."""
+        """What would make its runs fail now, and wakes that cost much. Agents do not read about folders of this
+        machine."""
         core, draft = self.proposals.core, addition.draft
         with core.store.reading() as transaction:
             policies = core.catalog.policies(transaction)

@@ -18,7 +18,7 @@ from matins.surfaces.cli.times import local
 _POLL_S = 0.5
 _TYPE_WIDTH = 22
 _OF_PROGRAMS = ("who", "fingerprint")
-"""What people do not read: a name stands beside the first, and `audit verify` compares the second."""
+"""Fields for programs: `by` has the name for people, and `audit verify` compares the fingerprint."""
 _INSTANTS = ("slot", "until", "not_before")
 
 

@@ -225,7 +225,7 @@ def _evidence(context: CliContext, name: str, value: Any) -> str:
 
 
 def _readable(value: Any) -> Any:
-    """A principal without its kind and id, which are for programs: the name stands beside them."""
+    """The name of a principal. Its kind and id are for programs."""
     if not isinstance(value, dict):
         return value
     return {name: one for name, one in cast("Document", value).items() if name != "who"}
