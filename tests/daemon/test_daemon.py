@@ -125,12 +125,19 @@ def test_killed_it_leaves_nothing_that_is_in_the_way(house: Start) -> None:
     assert two.ask("audit.verify")["problems"] == []
 
 
+def agent_that_waits(one: House) -> Path:
+    """In a folder of its own: behind walls it sees nothing else of ours. What is returned lets it go on."""
+    workdir = one.home.parent / "work"
+    workdir.mkdir()
+    os.mkfifo(workdir / "go")
+    one.shell("wait", "echo begun; read go < go; echo done", workdir=str(workdir))
+    return workdir / "go"
+
+
 def test_an_agent_that_runs_when_it_is_killed_is_taken_up(house: Start) -> None:
     """B9: the run goes on, and the next daemon hears how it ended."""
     one = house().up()
-    fifo = one.home / "fifo"
-    os.mkfifo(fifo)
-    one.shell("wait", f"echo begun; read go < {fifo}; echo done")
+    fifo = agent_that_waits(one)
     run = one.ask("schedules.run", name="wait")
     assert one.logged("run.started wait")
     one.kill()
@@ -144,9 +151,7 @@ def test_an_agent_that_runs_when_it_is_killed_is_taken_up(house: Start) -> None:
 def test_a_second_signal_ends_it_at_once(house: Start) -> None:
     """What runs is left to the next start."""
     one = house().up()
-    fifo = one.home / "fifo"
-    os.mkfifo(fifo)
-    one.shell("wait", f"read go < {fifo}; echo done")
+    fifo = agent_that_waits(one)
     one.ask("schedules.run", name="wait")
     assert one.logged("run.started wait")
     one.signal(signal.SIGTERM)

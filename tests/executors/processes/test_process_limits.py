@@ -319,9 +319,10 @@ def test_cpu_time_is_limited(harness: Harness) -> None:
     assert 500 <= outcome.user_ms + outcome.system_ms < 4_000
 
 
-def test_b16_the_size_of_a_file_is_limited(harness: Harness) -> None:
+def test_b16_the_size_of_a_file_is_limited(harness: Harness, tmp_path: Path) -> None:
     """B16: the end says which limit it was"""
-    outcome = harness.run("sh", "-c", "exec head -c 2000000 /dev/zero > file", limits=Limits(file_bytes=1_000_000))
+    script = f"exec head -c 2000000 /dev/zero > {tmp_path / 'file'}"
+    outcome = harness.run("sh", "-c", script, limits=Limits(file_bytes=1_000_000))
     assert (outcome.signal, outcome.ended_by) == (signal.SIGXFSZ, "file_size")
 
 
