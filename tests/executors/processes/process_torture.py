@@ -70,7 +70,12 @@ def _hire(harness: Harness, count: int) -> None:
 
 
 def _open_files(pid: int) -> int:
-    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    """How many there are. Keepers and wardens are closed to an ordinary account: the room of their tables, which a file
+    that stays open after each run would have doubled."""
+    try:
+        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    except PermissionError:
+        return int(Path(f"/proc/{pid}/status").read_text().split("FDSize:")[1].split()[0])
 
 
 def _below(*pids: int) -> Iterator[Process]:
