@@ -54,6 +54,17 @@ def test_b2_doctor_names_the_job_and_who_wants_it(without_backup: Sandbox) -> No
     assert "matins pause a" in (found.fix or "")
 
 
+def test_b2_the_schedule_is_named_with_its_agent(in_memory: Sandbox) -> None:
+    """B2: another agent may have one of the same name, and the command would be refused"""
+    in_memory.job("backup")(lambda run: None)
+    for agent in ("ann", "bob"):
+        in_memory.add("nightly", when="every day at 9am", job="backup", agent=agent)
+    in_memory.settle()
+    forget(in_memory, "backup")
+    (found,) = about_jobs(in_memory)
+    assert (found.fix or "").endswith("Until then: matins pause ann/nightly")
+
+
 def test_many_that_want_it_are_counted(in_memory: Sandbox) -> None:
     in_memory.job("backup")(lambda run: None)
     for number in range(8):

@@ -342,13 +342,14 @@ def _jobs(missing: Mapping[str, Sequence[ScheduleRecord]]) -> Iterator[Finding]:
     """Report jobs and runners that no running engine has."""
     for need, schedules in missing.items():
         kind, _, name = need.partition(":")
-        failing = [one.name for one in schedules if fails_without(one, [need])]
-        waiting = [one.name for one in schedules if not fails_without(one, [need])]
-        names = [*waiting, *failing]
-        ends = [f"runs of {_listed(some)} {verb}" for some, verb in ((waiting, "wait"), (failing, "fail")) if some]
+        failing = [one for one in schedules if fails_without(one, [need])]
+        waiting = [one for one in schedules if not fails_without(one, [need])]
+        first = _addressed([*waiting, *failing][0])
+        groups = ((waiting, "wait"), (failing, "fail"))
+        ends = [f"runs of {_listed([one.name for one in some])} {verb}" for some, verb in groups if some]
         sentence = f"No running engine has it, so {' and '.join(ends)}"
         fix = f"Install {name} where an engine runs" if kind == "runner" else "Start the program that registers it"
-        yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {shlex.quote(names[0])}")
+        yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {first}")
 
 
 def _notify_addresses(schedules: Iterable[ScheduleRecord], policies: Policies) -> Iterator[Finding]:
