@@ -60,7 +60,9 @@ def no_program(m: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def no_account(m: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shell(m, user="no-such-user")
+    with monkeypatch.context() as before:  # it was deleted since then
+        before.setattr("matins.service.records.entry_of", lambda user: None)
+        shell(m, user="no-such-user")
 
 
 def is_root(m: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +140,7 @@ REFUSALS = {
     "no own folder": Refusal(no_own_folder, "agents/ann cannot be created: Not a directory."),
     "no secret": Refusal(no_secret, "KEY refers to env:NOT_SET_HERE, but the environment has no NOT_SET_HERE."),
     "no program": Refusal(no_program, '"no-such-tool" is not on PATH.'),
-    "no account": Refusal(no_account, 'There is no user "no-such-user".'),
+    "no account": Refusal(no_account, 'There is no user "no-such-user" on '),
     "root": Refusal(is_root, ROOT),
     "not isolated": Refusal(not_isolated, "It cannot be isolated: unshare: Operation not permitted."),
     "in the home": Refusal(in_the_home, "the home of Matins."),

@@ -90,6 +90,7 @@ AGENTS: dict[str, dict[str, Any]] = {
 def test_fixes_of_agents(bench: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str, problem: str | None) -> None:
     """Also of an agent whose name needs quotes"""
     monkeypatch.setattr(isolation.Isolation, "refusal", lambda self, agent: problem)
+    monkeypatch.setattr("matins.service.records.entry_of", lambda user: None)  # an account that is deleted later
     bench.agents.set(f"my {name}", **AGENTS[name])
     found = fixes(bench)
     assert found

@@ -6,6 +6,7 @@ import os
 import pwd
 import shlex
 import site
+import socket
 import stat
 import sys
 import sysconfig
@@ -150,7 +151,7 @@ def account_of(agent: Agent) -> Account | None:
     """The account that the agent runs as; None for Matins' own."""
     if agent.user is None:
         return None
-    found = _entry_of(agent.user)
+    found = entry_of(agent.user)
     if found.pw_uid == os.getuid():
         return None
     if os.getuid() != 0:
@@ -204,16 +205,17 @@ def account_variables(agent: Agent) -> dict[str, str]:
     """The variables that belong to the account."""
     if agent.user is None:
         return {}
-    found = _entry_of(agent.user)
+    found = entry_of(agent.user)
     return {"HOME": found.pw_dir, "USER": agent.user, "LOGNAME": agent.user, "SHELL": found.pw_shell}
 
 
-def _entry_of(user: str) -> pwd.struct_passwd:
+def entry_of(user: str) -> pwd.struct_passwd:
+    """The account of that name. Raises InvalidInput if this machine has none."""
     try:
         return pwd.getpwnam(user)
     except KeyError:
-        message = f'There is no user "{user}".'
-        raise InvalidInput(message, value=user, field="user", hint=f"useradd -m {user}") from None
+        message = f'There is no user "{user}" on {socket.gethostname()}.'
+        raise InvalidInput(message, value=user, field="user", hint=f"useradd -m {shlex.quote(user)}") from None
 
 
 # -- folders

@@ -12,6 +12,7 @@ import msgspec
 from matins.api import _results
 from matins.engine.validation import nearest, referred_names
 from matins.errors import Conflict, InvalidInput, NotFound
+from matins.executors.isolation import entry_of
 from matins.model.access import Principal
 from matins.ports import Transaction
 from matins.records import record_kinds
@@ -43,6 +44,7 @@ class Records:
     def set(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **settings: Any) -> Any:
         key, settings = _key_of(kind, key, settings)
         value = kind.parse(key, settings, self.context())
+        self._check_user(kind, value, settings)
         return self._set(kind, principal, key, lambda transaction: value, Replaced(settings, value))
 
     def edit(self, kind: RecordKind[Any], principal: Principal, key: str = "", /, **settings: Any) -> Any:
@@ -53,6 +55,7 @@ class Records:
             with self.core.store.reading() as transaction:
                 before = self._found(kind, transaction, key)
             value = kind.edit(before, settings, context)
+            self._check_user(kind, value, settings)
 
             def unmoved(transaction: Transaction) -> Any:
                 if self._found(kind, transaction, key) != before:
@@ -143,6 +146,11 @@ class Records:
             for name in (name for name in names if name not in known):
                 hint = nearest(name, sorted(known)) if known else f"Create one: {other.example}"
                 raise InvalidInput(f'There is no {other.one} "{name}".', value=name, field=setting, hint=hint)
+
+    def _check_user(self, kind: RecordKind[Any], new: Any, given: Mapping[str, Any]) -> None:
+        """Raise for an agent's account that is not there. Engines on a server may run on machines that have it."""
+        if kind.noun == "agents" and given.get("user") is not None and not self.core.store.shared:
+            entry_of(new.user)
 
     def _check_limit_of_file(self, transaction: Transaction, kind: RecordKind[Any], key: str, new: Any) -> None:
         """Raise if a change of an agent would change a limit that the file defines."""
