@@ -95,10 +95,16 @@ def fault_of(made: Callable[[int], Callable[[], object]], length: int = LENGTH) 
         if took > MAX_MS:
             return f"{size} characters take {took:.1f} ms"
     if took_long(made, length):  # again, with more tries: a machine that is busy is no fault
-        whole, half = milliseconds(made(length), 9), milliseconds(made(length // 2), 9)
+        whole, half = by_turns(made(length), made(length // 2), 9)
         if whole > FLOOR_MS and whole > MAX_GROWTH * half:
             return f"{length // 2} characters take {half:.2f} ms, {length} take {whole:.2f} ms"
     return None
+
+
+def by_turns(whole: Callable[[], object], half: Callable[[], object], tries: int) -> tuple[float, float]:
+    """The quickest of some tries of each: what slows the machine for a while slows both."""
+    took = [(milliseconds(whole), milliseconds(half)) for _ in range(tries)]
+    return min(one for one, _ in took), min(one for _, one in took)
 
 
 def took_long(made: Callable[[int], Callable[[], object]], length: int) -> bool:
@@ -155,7 +161,10 @@ def test_redaction_stays_quick(secret: bytes) -> None:
         redactor.finish()
 
     for data in (*PIECES, secret[:-1], *(secret[:-1] + piece for piece in PIECES)):
-        whole, half = (milliseconds(partial(redact, (data * size)[:size]), 2) for size in (8_000, 4_000))
+        calls = [partial(redact, (data * size)[:size]) for size in (8_000, 4_000)]
+        whole, half = by_turns(*calls, tries=2)
+        if whole > 200 or (whole >= MAX_MS and whole > MAX_GROWTH * half):  # a machine that is busy is no fault
+            whole, half = by_turns(*calls, tries=9)
         assert whole <= 200, (data, whole)
         assert whole < MAX_MS or whole <= MAX_GROWTH * half, (data, half, whole)
 

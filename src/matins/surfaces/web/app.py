@@ -49,7 +49,7 @@ _POLICY = (
 _HEADERS = {"Content-Security-Policy": _POLICY, "Vary": "Cookie, HX-Request"}
 _BOUNCED = "b"
 _TITLES = {404: "Not found", 500: "Something failed", 503: "Not available at the moment"}
-_RELATIVE = re.compile(r"(<time [^>]*data-rel>)[^<]*")
+_RELATIVE = re.compile(r"(<time [^<>]*data-rel>)[^<]*")
 """The text of a relative time changes by itself, and is no reason to send a page again."""
 
 
