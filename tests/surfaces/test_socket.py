@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -359,13 +360,19 @@ def test_b16_a_second_account_is_refused_on_both_sides(beside: Beside) -> None:
             assert listener.stdout.readline() == "b''\n"
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder in which a socket has room for its path, whatever the test and its account are called."""
+    with tempfile.TemporaryDirectory(prefix="matins-") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("wrong", ["open to others", "a link", "another user's"])
 def test_the_folder_of_sockets_in_the_temporary_folder_must_be_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+    short_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
     """Where the path beside the store is too long. Who else made it could listen, or put a link in the way."""
-    shared = tmp_path / "tmp"
-    shared.mkdir()
+    shared = short_path
     monkeypatch.setattr("tempfile.tempdir", str(shared))
     folder = shared / f"matins-{os.getuid()}"
     long = tmp_path / ("long" * 25)
