@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
@@ -22,18 +23,22 @@ from standin_path import standin_path
 
 @pytest.fixture
 def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Farm]:
-    """Words that real processes, files and deliveries brought."""
-    monkeypatch.setenv("PATH", f"{tmp_path}:{standin_path()}")
+    """Words that real processes, files and deliveries brought. An agent behind walls does not see the folder of the
+    store, so its tool and its files lie in another."""
+    folder, store = tmp_path / "farm", tmp_path / "store"
+    folder.mkdir()
+    store.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{standin_path()}")
     monkeypatch.setenv("PRS", "delivered")
-    office = Office(f"sqlite:///{tmp_path}/matins.db")
-    with office.matins:
-        surfaces = Surfaces(office.matins)
-        made = Farm(office, surfaces, tmp_path)
+    office = Office(f"sqlite:///{store}/matins.db")
+    with (
+        closing(office.matins),
+        office.matins,
+        closing(Surfaces(office.matins)) as surfaces,
+        closing(Farm(office, surfaces, folder)) as made,
+    ):
         made.plant()
         yield made
-        made.close()
-        surfaces.close()
-    office.matins.close()
 
 
 def values_of(matins: Matins) -> Values:
