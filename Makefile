@@ -62,7 +62,6 @@ pages: .venv/test  ## renew the types and pages that are made from declarations
 	$(BIN)/python tests/docs/gate_table.py
 	$(BIN)/python tests/docs/use_case_page.py
 	$(BIN)/python tests/surfaces/cli/cli_page.py
-	$(BIN)/python -m matins.surfaces.http.openapi > .venv/openapi.json && mv .venv/openapi.json docs/openapi.json
 	PYTHONPATH=tests:tests/surfaces/cli:tests/surfaces/web $(BIN)/python tests/golden/screens.py
 	$(BIN)/python tests/docs/row_coverage.py
 

@@ -110,7 +110,6 @@ REASONS = {
         "check_filesystem": SYSTEM,
     },
     "store/sqlite/store.py": {"SqliteStore._connect": STORE},
-    "surfaces/cli/file.py": {"schema": PACKAGE},
     "surfaces/cli/inbound.py": {"_json": KEYBOARD},
     "surfaces/cli/mcp.py": {"_token": KEYBOARD},
     "surfaces/cli/schedule_settings.py": {"read_prompt": KEYBOARD},
