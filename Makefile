@@ -54,15 +54,14 @@ pictures: .venv/browser  ## pictures of the page in docs/pictures, from the demo
 	PYTHONPATH=tests:tests/surfaces/web $(BIN)/python tests/surfaces/web/pictures.py
 
 pages: .venv/test  ## renew the types and pages that are made from declarations
-	$(BIN)/python -m matins.api.generate
-	$(BIN)/python -m matins.api.generate_awaitable
+	$(BIN)/python tools/generate_types.py
+	$(BIN)/python tools/generate_awaitable.py
 	$(BIN)/ruff format --quiet src/matins/api/_types.py src/matins/api/_results.py src/matins/api/_nouns.py src/matins/api/_awaitable.pyi
 	$(BIN)/python tests/config/file_settings_page.py
 	$(BIN)/python tests/docs/event_names.py
 	$(BIN)/python tests/docs/gate_table.py
 	$(BIN)/python tests/docs/use_case_page.py
 	$(BIN)/python tests/surfaces/cli/cli_page.py
-	$(BIN)/python -m matins.surfaces.http.openapi > .venv/openapi.json && mv .venv/openapi.json docs/openapi.json
 	PYTHONPATH=tests:tests/surfaces/cli:tests/surfaces/web $(BIN)/python tests/golden/screens.py
 	$(BIN)/python tests/docs/row_coverage.py
 

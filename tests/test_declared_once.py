@@ -13,6 +13,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "matins"
 TESTS = Path(__file__).parent
+TOOLS = TESTS.parent / "tools"
 SETTING = """    mood: Annotated[str | None, Setting(Text(), "Mood of the agent.", "calm")] = None
 """
 RECORD = '''
@@ -130,8 +131,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _insert(package / "api" / "system.py", '    @use_case("read", "GET /v1/whoami"', USE_CASE)
     (package / "records" / "moods.py").write_text(RECORD.lstrip(), encoding="utf-8")
     (package / "engine" / "gates" / "moon.py").write_text(GATE.lstrip(), encoding="utf-8")
-    _run(root, "-m", "matins.api.generate")
-    _run(root, "-m", "matins.api.generate_awaitable")
+    _run(root, str(TOOLS / "generate_types.py"))
+    _run(root, str(TOOLS / "generate_awaitable.py"))
     return root
 
 

@@ -178,6 +178,14 @@ class App:
             kept.write(made["token"])
         return kept.read() or ""
 
+    def file_schema(self) -> str:
+        """The JSON Schema of the configuration file."""
+        import orjson
+
+        from matins.config.schema import schema
+
+        return orjson.dumps(schema(), option=orjson.OPT_INDENT_2).decode()
+
     def systemd_unit(
         self, store: str | None = None, file: str | Path | None = None, home: str | Path | None = None
     ) -> str:

@@ -1,4 +1,4 @@
-"""The tables in docs/file.md and the schema that is shipped, from the declarations. Run it to renew both."""
+"""The tables in docs/file.md, from the declarations. Run it to renew them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-import matins.config
 from matins.config.presets import PRESETS
-from matins.config.schema import schema
 from matins.config.sections import DEFAULTS, DEFAULTS_HELP, SCHEDULE, SCHEDULES, SCHEDULES_HELP, TOP, sections, singles
 from matins.engine.settings import format_setting
 from matins.model.settings import Choice, Declared
 from matins.records.kind import RecordKind
 
 PAGE = Path(__file__).parents[2] / "docs" / "file.md"
-SCHEMA = Path(matins.config.__file__).with_name("matins.schema.json")
 _MARK = re.compile(r"<!-- settings: (\w+) -->\n.*?<!-- end -->\n", re.DOTALL)
 _HEAD = "| setting | what it is | example |\n| --- | --- | --- |\n"
 Row = tuple[str, str, object]
@@ -100,10 +95,5 @@ def _presets() -> str:
     return "\n".join(lines) + "\n"
 
 
-def schema_text() -> str:
-    return orjson.dumps(schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
-
-
 if __name__ == "__main__":
     PAGE.write_text(rendered(), encoding="utf-8")
-    SCHEMA.write_text(schema_text(), encoding="utf-8")

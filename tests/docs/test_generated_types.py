@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import matins.api
-from matins.api.generate import nouns_text, results_text, types_text
-from matins.api.generate_awaitable import awaitable_text
+from generate_awaitable import awaitable_text
+from generate_types import nouns_text, results_text, types_text
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(matins.api.__file__).parent

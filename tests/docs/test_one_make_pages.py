@@ -36,11 +36,11 @@ def generated(folder: Path) -> dict[str, str]:
     """The types after the commands of `make pages` that write them, in their order."""
     recipe = re.search(r"^pages:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert recipe is not None
-    commands = [line.strip() for line in recipe[1].splitlines() if "-m matins.api." in line]
+    commands = [line.strip() for line in recipe[1].splitlines() if re.search(r"generate_(types|awaitable)", line)]
     assert commands
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     for command in commands:
-        words = command.replace("$(BIN)/python", sys.executable).split()
+        words = command.replace("$(BIN)/python", sys.executable).replace(" tools/", f" {ROOT}/tools/").split()
         subprocess.run(words, cwd=folder, env=environment, check=True, timeout=120)
     return {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / "matins/api").glob("_*.py*"))}
 
@@ -53,3 +53,6 @@ def test_a_new_kind_of_record_needs_one_make_pages(tmp_path: Path) -> None:
         "lamp" in text.lower() for name, text in once.items() if name != "__init__.py" and name != "_awaitable.py"
     ), list(once)
     assert generated(tmp_path) == once
+    for name in ("_types.py", "_results.py", "_nouns.py", "_awaitable.pyi"):
+        (tmp_path / "matins/api" / name).unlink()
+    assert generated(tmp_path) == once, "nothing was generated before"

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from record_steps import NOW, RATES
 
-from matins.api import generate, schema
+import generate_types
+from matins.api import schema
 from matins.config import nodes
 from matins.config.sections import SCHEDULE, TOP
 from matins.engine import settings as engine
@@ -42,8 +43,8 @@ TABLES: Mapping[str, Mapping[type[Kind], Any]] = {
     "config.nodes.READ": nodes.READ,
     "api.schema.FILE_SCHEMA": schema.FILE_SCHEMA,
     "api.schema.BODY_SCHEMA": schema.BODY_SCHEMA,
-    "api.generate.TYPE": generate.TYPE,
-    "api.generate.RESULT": generate.RESULT,
+    "generate_types.TYPE": generate_types.TYPE,
+    "generate_types.RESULT": generate_types.RESULT,
     "surfaces.text_values.FROM_TEXT": text_values.FROM_TEXT,
     "surfaces.text_values.METAVAR": text_values.METAVAR,
 }

@@ -38,8 +38,6 @@ HOME, RUNS, STORE = "in the home of Matins", "in the run folder", "in the folder
 KEYBOARD, NO_FILE = "a command that the owner gives at a keyboard", "no file: a method of the same name"
 INSIDE = "a script that runs inside the walls, with the rights of the run"
 REASONS = {
-    "api/generate.py": {"main": PACKAGE},
-    "api/generate_awaitable.py": {"main": PACKAGE, "names_in": NO_FILE},
     "config/watcher.py": {"_steps": "where the links of the configuration lead; nothing is read"},
     "daemon/daemon.py": {"Daemon._make_home": HOME},
     "daemon/demonstration.py": {"demo_file": PACKAGE},
@@ -110,7 +108,6 @@ REASONS = {
         "check_filesystem": SYSTEM,
     },
     "store/sqlite/store.py": {"SqliteStore._connect": STORE},
-    "surfaces/cli/file.py": {"schema": PACKAGE},
     "surfaces/cli/inbound.py": {"_json": KEYBOARD},
     "surfaces/cli/mcp.py": {"_token": KEYBOARD},
     "surfaces/cli/schedule_settings.py": {"read_prompt": KEYBOARD},

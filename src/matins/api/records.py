@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class RecordNoun(Noun):
-    """Its subclasses are generated from the kinds of records, with types; see `generate`."""
+    """Its subclasses are generated from the kinds of records, with types; see `tools/generate_types.py`."""
 
 
 def set_record(noun: str, key: str, *, path: bool = False, right: Right = "govern") -> Callable[[F], F]:

@@ -48,6 +48,9 @@ class OwnApp:
     ) -> tuple[str, list[str]]:
         return App().init(home, folder, account, examples=examples)
 
+    def file_schema(self) -> str:
+        return App().file_schema()
+
     def systemd_unit(self, **options: Any) -> str:
         self.asked.append(options)
         return "[Unit]\nDescription=Matins\n"

@@ -11,7 +11,7 @@ from http_server import YEARLY, HttpServer
 
 from matins import AsyncClient, Conflict, InvalidInput, NotFound, StoreUnavailable
 from matins.errors import NotAllowed
-from matins.surfaces.transports.async_http import MAX_CONNECTIONS
+from matins.surfaces.awaitable import MAX_CONNECTIONS
 
 PATIENCE = 60
 
@@ -70,7 +70,7 @@ def test_b19_many_calls_at_once(server: HttpServer) -> None:
         assert [schedule.name for schedule in added] == names
         found = await asyncio.gather(*(m.get(name) for name in names))
         assert [schedule.name for schedule in found] == names
-        assert 1 <= len(m._http._idle) <= MAX_CONNECTIONS
+        assert 1 <= len(m._calls._idle) <= MAX_CONNECTIONS
 
     with_client(server, use)
 

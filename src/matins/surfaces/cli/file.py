@@ -64,10 +64,7 @@ def _changed(setting: Document, *, new: bool) -> str:
 @pass_context
 def schema(context: CliContext) -> None:
     """Editors use it to complete and check the file."""
-    from importlib.resources import files  # takes long to load
-
-    text = files("matins").joinpath("config/matins.schema.json").read_text(encoding="utf-8")
-    context.out(text.rstrip())
+    context.out(context.app.file_schema())
 
 
 @cache

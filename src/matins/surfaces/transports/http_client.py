@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -36,6 +37,10 @@ from matins.surfaces.transports.http_messages import (
 )
 
 
+class AbortedError(Exception):
+    """The call was given up by another thread."""
+
+
 class Http:
     """Keeps its connection, and repeats a request that was cut off. Each POST has a key, so it is executed once."""
 
@@ -56,6 +61,9 @@ class Http:
         self._timeout = timeout
         self._connection: http.client.HTTPConnection | None = None
         self._lock = threading.Lock()
+        self._newest: socket.socket | None = None
+        """The socket that was connected last."""
+        self.aborted = False
 
     def call(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         from matins.api import codec  # commands print documents, and load neither types nor codec
@@ -140,16 +148,33 @@ class Http:
         with self._lock:
             self._hang_up()
 
+    def abort(self) -> None:
+        """Give up the call or stream of another thread, and make no other. This does not wait for that thread."""
+        self.aborted = True
+        if self._newest is not None:
+            with suppress(OSError):  # closed already
+                socket.socket.shutdown(self._newest, socket.SHUT_RDWR)  # not that of TLS, which the other thread uses
+        if self._lock.acquire(blocking=False):  # otherwise the other thread hangs up
+            self._hang_up()
+            self._lock.release()
+
     def _send(self, request: Request) -> Response:
-        with self._lock:
-            for tries_left in reversed(range(TRIES)):
-                kept = self._connection is not None
-                try:
-                    return self._exchange(request)
-                except CUT_OFF as error:
-                    self._hang_up()
-                    if not tries_left or not request.may_repeat(error, kept=kept):
-                        raise self._daemon.unreachable(error) from error
+        try:
+            with self._lock:
+                return self._send_repeatedly(request)
+        finally:
+            if self.aborted:
+                self.close()
+
+    def _send_repeatedly(self, request: Request) -> Response:
+        for tries_left in reversed(range(TRIES)):
+            kept = self._connection is not None
+            try:
+                return self._exchange(request)
+            except CUT_OFF as error:
+                self._hang_up()
+                if not tries_left or not request.may_repeat(error, kept=kept):
+                    raise self._daemon.unreachable(error) from error
         raise AssertionError("the last try raises")
 
     def _exchange(self, request: Request) -> Response:
@@ -166,9 +191,16 @@ class Http:
 
     def _connect(self, connection: http.client.HTTPConnection) -> None:
         """Connect, then check: a daemon that lives now has had its port when the connection was made."""
+        self._check_aborted()
         connection.connect()
+        self._newest = connection.sock
         connection.auto_open = 0  # otherwise it would connect again without the check
+        self._check_aborted()  # again: it may have been aborted before there was a socket
         self.check()
+
+    def _check_aborted(self) -> None:
+        if self.aborted:
+            raise AbortedError
 
     def _new(self, timeout: float) -> http.client.HTTPConnection:
         parts = self._daemon.parts

@@ -1,5 +1,4 @@
-"""Generates `_awaitable.pyi`: the signatures of all use cases, to be awaited. `python -m matins.api.generate_awaitable`
-writes it."""
+"""Writes `matins/api/_awaitable.pyi`: the signatures of all use cases, to be awaited. `make pages` runs it."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import matins.api
 from matins.api.schedules import Api
 from matins.api.use_case import NOUNS, USE_CASES, UseCase
 
@@ -109,7 +109,7 @@ def _parameter(parameter: inspect.Parameter, module: str, imports: _Imports) -> 
 
 
 def main() -> None:
-    Path(__file__).with_name("_awaitable.pyi").write_text(awaitable_text(), encoding="utf-8")
+    Path(matins.api.__file__).with_name("_awaitable.pyi").write_text(awaitable_text(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Generates types from the declarations: `python -m matins.api.generate` writes them.
+"""Writes types from the declarations of settings and records into `matins.api`; `make pages` runs it.
 
 `_types.py` has the settings as TypedDicts and a noun for every kind of record. `_results.py` has the results of those.
-`_nouns.py` has only the nouns, and loads quickly. `generate_awaitable.py` reads what is written here: it
-comes after it, in a process of its own.
+`_nouns.py` has only the nouns, and loads quickly. This script loads none of them, so that it does not matter what was
+generated before. `generate_awaitable.py` reads them: it comes after it, in a process of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+import matins.api
 from matins.engine.schedules import SETTINGS
 from matins.model import settings as kinds
 from matins.model.settings import Declared, Kind, Table, settings_of
@@ -233,7 +234,7 @@ def _has_calls(kind: RecordKind[Any]) -> bool:
 
 
 def main() -> None:
-    folder = Path(__file__).parent
+    folder = Path(matins.api.__file__).parent
     (folder / "_types.py").write_text(types_text(), encoding="utf-8")
     (folder / "_results.py").write_text(results_text(), encoding="utf-8")
     (folder / "_nouns.py").write_text(nouns_text(), encoding="utf-8")
