@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 
 import matins.api
+from generate_rows import SOURCE, rows_texts
 from matins.api.generate import nouns_text, results_text, types_text
 from matins.api.generate_awaitable import awaitable_text
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from generate_rows import SOURCE, rows_texts
-
 FOLDER = Path(matins.api.__file__).parent
 RUFF = Path(sys.executable).with_name("ruff")
 

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
 from generate_rows import HeaderError, rows_texts
 
+ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "matins"
 INCIDENT = "-- incident(incident_id: int) -> IncidentRow | None: one incident\n"
 OPEN = "-- open_incidents(schedule_ids: Iterable[int]) -> list[IncidentRow]: "
