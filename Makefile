@@ -54,6 +54,8 @@ pictures: .venv/browser  ## pictures of the page in docs/pictures, from the demo
 	PYTHONPATH=tests:tests/surfaces/web $(BIN)/python tests/surfaces/web/pictures.py
 
 pages: .venv/test  ## renew the types and pages that are made from declarations
+	$(BIN)/python tools/generate_rows.py
+	$(BIN)/ruff format --quiet src/matins/store/_rows.py src/matins/surfaces/chat/_rows.py
 	$(BIN)/python tools/generate_types.py
 	$(BIN)/python tools/generate_awaitable.py
 	$(BIN)/ruff format --quiet src/matins/api/_types.py src/matins/api/_results.py src/matins/api/_nouns.py src/matins/api/_awaitable.pyi

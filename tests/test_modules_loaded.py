@@ -25,11 +25,11 @@ from matins.surfaces.mcp.app import McpApp
 
 CEILINGS = {
     "import matins": 2,
-    "import matins.library": 421,
+    "import matins.library": 410,
     "matins --help": 21,
     "matins list": 47,
     "matins runs": 49,
-    "matins add 'every day at 9am' --agent scout Hello": 120,
+    "matins add 'every day at 9am' --agent scout Hello": 95,
     "matins add --help": 48,
     "matins mcp": 33,
 }

@@ -59,11 +59,11 @@ class Walk(NamedTuple):
 
 
 CEILINGS = {
-    "a plain fire": Walk(55, 532),
-    "a default interval": Walk(60, 578),
-    "an agent": Walk(114, 1435),  # its threads may meet at the store, where one waits
-    "an idle turn": Walk(42, 145),
-    "GET of a schedule": Walk(35, 166),
+    "a plain fire": Walk(52, 532),
+    "a default interval": Walk(57, 578),
+    "an agent": Walk(108, 1435),  # its threads may meet at the store, where one waits
+    "an idle turn": Walk(41, 145),
+    "GET of a schedule": Walk(34, 166),
     "a call of an MCP tool": Walk(47, 313),
     "matins add": Walk(20, 128),
 }

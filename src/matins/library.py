@@ -33,8 +33,8 @@ from matins.executors.python import Job
 from matins.executors.registry import JobRegistry, as_job, help_of
 from matins.executors.tool_versions import ToolVersions
 from matins.model.access import Principal
+from matins.model.clock import Clock
 from matins.model.job import JobType
-from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
 from matins.runtime.engine import Engine, EngineOptions
@@ -49,7 +49,7 @@ from matins.runtime.subscribers import Callback
 from matins.service import Service
 from matins.service.file.reload import Reloader
 from matins.service.output import Outputs, state_folder
-from matins.store.opening import open_store
+from matins.store import Store, open_store
 from matins.surfaces.in_transaction import TransactionApi
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocketServer, answers, call_owner

@@ -10,6 +10,7 @@ import pytest
 
 import matins.api
 from generate_awaitable import awaitable_text
+from generate_rows import SOURCE, rows_texts
 from generate_types import nouns_text, results_text, types_text
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +30,14 @@ RUFF = Path(sys.executable).with_name("ruff")
 def test_generated_types_are_up_to_date(name: str, made: object) -> None:
     assert callable(made)
     path = FOLDER / name
+    assert path.read_text(encoding="utf-8") == _formatted(path, made()), "run make pages"
+
+
+def test_generated_rows_are_up_to_date() -> None:
+    for path, text in rows_texts(SOURCE).items():
+        assert path.read_text(encoding="utf-8") == _formatted(path, text), "run make pages"
+
+
+def _formatted(path: Path, text: str) -> str:
     command = [RUFF, "format", "--stdin-filename", path, "-"]
-    done = subprocess.run(command, input=made(), capture_output=True, text=True, cwd=ROOT, check=True)
-    assert path.read_text(encoding="utf-8") == done.stdout, "run make pages"
+    return subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, check=True).stdout

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from matins.errors import InvalidInput
-from matins.store.common.runs import RunQueries
+from matins.store.transaction import Transaction
 from matins.testing import Sandbox
 
 AT = "2026-03-27T08:05:00Z"
@@ -214,14 +214,14 @@ def test_a_limit_on_one_agent_costs_the_runs_of_others_nothing(
 ) -> None:
     """H10: only runs that may have a permit release one, by however they end"""
     released: list[int] = []
-    release = RunQueries.release_permits
+    release = Transaction.release_permits
 
-    def releasing(rows: RunQueries, run_ids: Iterable[int]) -> None:
+    def releasing(rows: Transaction, run_ids: Iterable[int]) -> None:
         ids = list(run_ids)
         released.extend(ids)
         release(rows, ids)
 
-    monkeypatch.setattr(RunQueries, "release_permits", releasing)
+    monkeypatch.setattr(Transaction, "release_permits", releasing)
     bench.limits.set("agent:x", size=1)
     for name, agent in (("mine", "x"), *((f"other-{number}", "y") for number in range(5)), ("plain", "")):
         bench.add(name, when="*/5 * * * *", job=job, agent=agent)
@@ -237,22 +237,22 @@ def test_what_has_no_permit_releases_none(bench: Sandbox, monkeypatch: pytest.Mo
     """H10: a limit on everything costs a drain one permit per run, and nothing for those that wait"""
     taken: list[int] = []
     released: list[int] = []
-    take, release = RunQueries.take_permit, RunQueries.release_permits
+    take, release = Transaction.take_permit, Transaction.release_permits
     refuse = [True]  # once, another worker takes the last one first
 
-    def taking(rows: RunQueries, scope: str, run_id: int) -> bool:
+    def taking(rows: Transaction, scope: str, run_id: int) -> bool:
         if len(taken) == 10 and refuse:
             return not refuse.pop()
         taken.append(run_id)
         return take(rows, scope, run_id)
 
-    def releasing(rows: RunQueries, run_ids: Iterable[int]) -> None:
+    def releasing(rows: Transaction, run_ids: Iterable[int]) -> None:
         ids = list(run_ids)
         released.extend(ids)
         release(rows, ids)
 
-    monkeypatch.setattr(RunQueries, "take_permit", taking)
-    monkeypatch.setattr(RunQueries, "release_permits", releasing)
+    monkeypatch.setattr(Transaction, "take_permit", taking)
+    monkeypatch.setattr(Transaction, "release_permits", releasing)
     bench.limits.set("global", size=4)
     add(bench, "x", 40)
     bench.run_until(AT)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from matins.errors import StoreUnavailable
-from matins.ports import Transaction
 from matins.runtime.heartbeat import Heartbeat
+from matins.store.transaction import Transaction
 from matins.testing import Sandbox
 
 LEASE = 15_000

@@ -11,7 +11,7 @@ from outbox_recorder import deliver
 
 import postgres_fixtures
 from matins.model.rows import NewEvent
-from matins.store.common.incidents import IncidentQueries
+from matins.store._rows import IncidentRows
 from matins.testing import ManualClock, Sandbox
 
 Said = tuple[str, str | None]
@@ -37,13 +37,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """The calls of the store's incidents, each of which is one statement."""
     counts: Counter[str] = Counter()
     for name in ("open_incidents", "opened_since", "insert_incident", "update_incident", "sent_since"):
-        real = getattr(IncidentQueries, name)
+        real = getattr(IncidentRows, name)
 
         def counted(self: Any, *values: Any, real: Any = real, name: str = name) -> Any:
             counts[name] += 1
             return real(self, *values)
 
-        monkeypatch.setattr(IncidentQueries, name, counted)
+        monkeypatch.setattr(IncidentRows, name, counted)
     return counts
 
 

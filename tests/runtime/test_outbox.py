@@ -13,7 +13,7 @@ import pytest
 from outbox_recorder import HOUR, Recorder, Told, deliver, let_pass, types
 
 from matins.errors import Conflict, InvalidInput, StoreUnavailable
-from matins.ports import Transaction
+from matins.store.transaction import Transaction
 from matins.testing import ManualClock, Sandbox
 
 START = "2026-03-27T08:00:00Z"

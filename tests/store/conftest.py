@@ -10,7 +10,7 @@ import pytest
 from store_records import NOW
 
 import postgres_fixtures
-from matins.ports import Store
+from matins.store import Store
 from matins.store.postgres.store import PostgresStore
 from matins.store.sqlite.store import SqliteStore
 

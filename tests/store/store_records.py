@@ -7,7 +7,8 @@ from typing import Any
 from matins.model.audit import StoredEvent
 from matins.model.rows import NewEvent, NewRun, NewSchedule, StateChange
 from matins.model.run import RunState
-from matins.ports import Store, Transaction
+from matins.store import Store
+from matins.store.transaction import Transaction
 from whole_log import WholeLog, chain_problems
 
 NOW = 1_800_000_000_000

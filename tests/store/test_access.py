@@ -5,9 +5,10 @@ from __future__ import annotations
 from store_records import NOW
 
 from matins.model.access import Token
-from matins.model.chat import ChatPost, DraftRow
 from matins.model.file import FileEntry
-from matins.ports import Store
+from matins.store import Store
+from matins.surfaces.chat._rows import ChatRows
+from matins.surfaces.chat.rows import ChatPost, DraftRow
 
 
 def test_tokens(store: Store) -> None:
@@ -65,29 +66,31 @@ def test_drafts_posts_and_places_of_chat(store: Store) -> None:
     """C14: a draft, a card and the place of a thread outlive the process that wrote them."""
     draft, post = DraftRow("slack:T/C/1", "ada", "{}", NOW + 9), ChatPost("approval:1", "C", "1.5", "d1", None, NOW)
     with store.transaction(NOW) as transaction:
-        transaction.upsert_draft(draft._replace(draft="1"))
-        transaction.upsert_draft(draft)
-        transaction.upsert_draft(draft._replace(person="ben", expires_at=NOW - 1))
-        transaction.delete_drafts(NOW)
-        transaction.insert_post(post)
-        transaction.insert_post(post._replace(digest="again"))
-        transaction.insert_post(post._replace(subject="run:1", at=NOW - 9))
+        chat = ChatRows(transaction)
+        chat.upsert_draft(draft._replace(draft="1"))
+        chat.upsert_draft(draft)
+        chat.upsert_draft(draft._replace(person="ben", expires_at=NOW - 1))
+        chat.delete_drafts(NOW)
+        chat.insert_post(post)
+        chat.insert_post(post._replace(digest="again"))
+        chat.insert_post(post._replace(subject="run:1", at=NOW - 9))
         threads = [transaction.insert_thread("scout", "C", None, None, NOW) for _ in range(2)]
         for thread in threads:
-            transaction.set_place(thread, "slack:T/C/0")
-            transaction.set_place(thread, "slack:T/C/1")
+            chat.set_place(thread, "slack:T/C/0")
+            chat.set_place(thread, "slack:T/C/1")
         transaction.assign_thread(7, threads[0], "fresh")
         transaction.assign_thread(8, threads[0], "thread")
     with store.transaction(NOW) as transaction:
-        assert transaction.draft("slack:T/C/1", "ada") == draft
-        assert transaction.draft("slack:T/C/1", "ben") is None
-        assert transaction.posts("approval:1") == [post]
-        transaction.set_post(post._replace(digest="d2", via="ada"))
-        transaction.delete_posts(NOW)
-        assert transaction.posts("run:1") == []
-        assert transaction.posts("approval:1") == [post._replace(digest="d2", via="ada")]
-        assert transaction.place_of(threads[1]) == "slack:T/C/1"
-        assert (transaction.thread_at("slack:T/C/1"), transaction.thread_at("slack:T/C/0")) == (threads[1], None)
+        chat = ChatRows(transaction)
+        assert chat.draft("slack:T/C/1", "ada") == draft
+        assert chat.draft("slack:T/C/1", "ben") is None
+        assert chat.posts("approval:1") == [post]
+        chat.set_post(post._replace(digest="d2", via="ada"))
+        chat.delete_posts(NOW)
+        assert chat.posts("run:1") == []
+        assert chat.posts("approval:1") == [post._replace(digest="d2", via="ada")]
+        assert chat.place_of(threads[1]) == "slack:T/C/1"
+        assert (chat.thread_at("slack:T/C/1"), chat.thread_at("slack:T/C/0")) == (threads[1], None)
         assert (transaction.last_run_in(threads[0]), transaction.last_run_in(threads[1])) == (8, None)
-        assert transaction.delete_draft("slack:T/C/1", "ada")
-        assert not transaction.delete_draft("slack:T/C/1", "ada")
+        assert chat.delete_draft("slack:T/C/1", "ada")
+        assert not chat.delete_draft("slack:T/C/1", "ada")

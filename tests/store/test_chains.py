@@ -12,7 +12,7 @@ import pytest
 from store_records import NOW, S, add_run, add_schedules, found_faults, new_run, page_of_events, say, whole_log
 
 from matins.model.rows import AttemptRow, Cursor, Due, NewEvent
-from matins.ports import Store
+from matins.store import Store
 
 Sql = Callable[[str], list[tuple[Any, ...]]]
 DAY = 86_400_000

@@ -23,7 +23,7 @@ from store_records import (
 )
 
 from matins.model.rows import AttemptRow, Claim, Cursor, DefinitionRow, Due, NewSchedule, NextSlot, Release
-from matins.ports import Store
+from matins.store import Store
 
 TAKEN = (apsw.ConstraintError, psycopg.errors.UniqueViolation)
 

@@ -10,7 +10,8 @@ import pytest
 
 from matins.errors import StoreUnavailable
 from matins.executors.python import JobContext
-from matins.ports import Store, Transaction
+from matins.store import Store
+from matins.store.transaction import Transaction
 from matins.testing import ManualClock, Sandbox, iso
 
 START = "2026-03-27T08:00:00Z"

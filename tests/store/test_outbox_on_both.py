@@ -12,10 +12,10 @@ from store_records import NOW
 
 from matins.model.rows import NewEvent
 from matins.model.subscription import Subscription
-from matins.ports import Store
 from matins.runtime.catalog import Catalog
 from matins.runtime.outbox import Outbox
 from matins.runtime.subscribers import LEASE_MS, DeliveryQueue, DeliveryResult, EventDelivery
+from matins.store import Store
 from matins.store.postgres.store import PostgresStore
 from matins.testing import ManualClock, Sandbox
 

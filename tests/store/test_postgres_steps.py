@@ -15,7 +15,6 @@ from test_postgres_races import wait_for_lock
 
 from matins.api.results import Run
 from matins.model.run import Outcome
-from matins.ports import Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.capacity import Capacity
@@ -27,6 +26,7 @@ from matins.store.postgres.arrays import integers
 from matins.store.postgres.session import SQL
 from matins.store.postgres.store import PostgresStore
 from matins.store.postgres.transaction import PostgresTransaction
+from matins.store.transaction import Transaction
 from matins.testing import ManualClock, Sandbox
 
 ENGINES = 4

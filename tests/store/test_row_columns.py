@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from inspect import signature
+from inspect import getmembers, signature
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -11,9 +11,11 @@ from store_records import NOW
 
 from matins.model import audit, rows
 from matins.model.listing import RunFilter, ScheduleFilter
-from matins.ports import Store, Transaction
+from matins.store import Store
 from matins.store.postgres.store import PostgresStore
 from matins.store.sqlite.store import SqliteStore
+from matins.store.transaction import Transaction
+from matins.surfaces.chat._rows import ChatRows
 
 Columns = list[tuple[str, ...]]
 
@@ -43,9 +45,9 @@ PARTS = {
 """Methods whose rows are more or less than their statement's, and why."""
 
 
-def _row_types(method: str) -> Iterator[type[Any]]:
+def _row_types(method: Callable[..., Any]) -> Iterator[type[Any]]:
     """The named tuples among what a method returns."""
-    pending = [get_type_hints(getattr(Transaction, method))["return"]]
+    pending = [get_type_hints(method)["return"]]
     while pending:
         kind = pending.pop()
         pending += get_args(kind)
@@ -53,15 +55,15 @@ def _row_types(method: str) -> Iterator[type[Any]]:
             yield kind
 
 
-METHODS = [
-    name
-    for name in sorted(dir(Transaction))
+METHODS: dict[str, Callable[..., Any]] = {
+    name: method
+    for kind in (Transaction, ChatRows)
+    for name, method in getmembers(kind, callable)
     if not name.startswith("_")
-    and callable(getattr(Transaction, name))
     and name not in ("upsert_throttle", "audit")
-    and len({*_row_types(name)}) == 1
+    and len({*_row_types(method)}) == 1
     and name not in PARTS
-]
+}
 
 
 def _recorded(store: Store, monkeypatch: pytest.MonkeyPatch) -> Columns:
@@ -90,7 +92,7 @@ def _recorded(store: Store, monkeypatch: pytest.MonkeyPatch) -> Columns:
 
 
 def _arguments(method: str) -> dict[str, Any]:
-    parameters = signature(getattr(Transaction, method)).parameters
+    parameters = signature(METHODS[method]).parameters
     return {name: ARGUMENTS[parameter.annotation] for name, parameter in parameters.items() if name != "self"}
 
 
@@ -99,13 +101,14 @@ def test_columns_are_the_fields(store: Store, monkeypatch: pytest.MonkeyPatch) -
     with store.transaction(NOW) as transaction:
         found = _recorded(store, monkeypatch)
         for method in METHODS:
-            getattr(transaction, method)(**_arguments(method))
+            rows_of = transaction if hasattr(Transaction, method) else ChatRows(transaction)
+            getattr(rows_of, method)(**_arguments(method))
             columns[method] = found[-1]
     assert columns == {method: _fields(method) for method in METHODS}
 
 
 def _fields(method: str) -> tuple[str, ...]:
-    (row,) = {*_row_types(method)}
+    (row,) = {*_row_types(METHODS[method])}
     return tuple(
         field
         for field in row._fields
@@ -115,7 +118,7 @@ def _fields(method: str) -> tuple[str, ...]:
 
 def test_rows_of_all_kinds_are_compared() -> None:
     """What a store gives is among the methods above; what it takes has no columns."""
-    compared = {row for method in METHODS for row in _row_types(method)}
+    compared = {row for method in METHODS.values() for row in _row_types(method)}
     taken = {rows.Cursor, rows.NextSlot, rows.NewRun, rows.Claim, rows.Release, rows.StateChange, rows.NewEvent}
     taken |= {audit.ChainHead, rows.NewSchedule, rows.NewStep}
     kinds = {kind for module in (rows, audit) for kind in vars(module).values() if hasattr(kind, "_fields")}

@@ -27,9 +27,9 @@ from matins.executors.spending_watch import SpendingWatch
 from matins.executors.start_checks import NoFolder, has_program
 from matins.executors.stored_output import read_result
 from matins.executors.work_items import ItemChanged
+from matins.model.clock import Clock
 from matins.model.run import Outcome
 from matins.net.outbound import HttpClient, Resolve
-from matins.ports import Clock
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
 from matins.runtime.placement import NO_FOLDER
 from matins.runtime.run_context import ContextLoader

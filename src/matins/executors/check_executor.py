@@ -18,7 +18,7 @@ from matins.executors.agent_commands import AgentCommands, CommandsOfRun
 from matins.executors.commands import CommandResult, hook_reply, storable_reason
 from matins.executors.registry import JobRegistry
 from matins.executors.work_items import give_back, named_source, source_of
-from matins.ports import Clock
+from matins.model.clock import Clock
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult, ItemClaim
 from matins.runtime.command_files import files_run_by
 from matins.runtime.thread_queue import drained

@@ -22,8 +22,8 @@ from matins.executors.start_checks import NoAgent
 from matins.executors.stored_output import stderr_tail
 from matins.executors.work_items import NoWork
 from matins.model.agent import Agent
+from matins.model.clock import Clock
 from matins.model.run import Outcome, ProviderLimit, Usage
-from matins.ports import Clock
 from matins.runtime.attempt import Attempt
 from matins.runtime.recorder import will_retry
 

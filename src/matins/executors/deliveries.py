@@ -19,17 +19,18 @@ from matins.executors.notices import Notices, Pings, Tail, no_output, no_url
 from matins.executors.registry import JobRegistry
 from matins.executors.secrets import resolve
 from matins.executors.work_items import named_source, source_of
+from matins.model.clock import Clock
 from matins.model.run import RunRecord
 from matins.model.schedule import CommandLine
 from matins.net.outbound import AddressRefused, HttpClient, Resolve, Unreachable
 from matins.net.signing import sign
-from matins.ports import Clock, Store
 from matins.runtime.approval_requests import UnusedItem
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.command_files import changed_of
 from matins.runtime.outbox import Senders
 from matins.runtime.pipelines import Pipelines
 from matins.runtime.subscribers import DeliveryQueue, DeliveryResult, EventDelivery, HookResult
+from matins.store import Store
 
 _ARRIVED = DeliveryResult()
 _GONE = 410

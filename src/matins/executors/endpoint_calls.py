@@ -14,9 +14,9 @@ from matins.executors.processes.launch import EndedBy, Limits, ProcessOutcome
 from matins.executors.processes.output import Output
 from matins.executors.result_secrets import redacted, redacted_text, without_secrets
 from matins.executors.runners.protocol import Call, EndpointRunner, RunnerResult
+from matins.model.clock import Clock
 from matins.model.run import Usage
 from matins.net.outbound import HttpClient, StreamedResponse
-from matins.ports import Clock
 from matins.runtime.attempt import Mark
 from matins.runtime.spending import SpendingLimit
 

@@ -17,7 +17,7 @@ from matins.executors.processes.shared import SharedSupervisor
 from matins.executors.python import PythonExecutor
 from matins.executors.registry import JobRegistry, runners
 from matins.executors.routing import ExecutorRouter
-from matins.ports import Clock
+from matins.model.clock import Clock
 from matins.runtime.run_context import ContextLoader
 
 C = TypeVar("C", bound=CheckExecutor)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from matins.executors.processes.recovery import machine_error
-from matins.ports import Clock
+from matins.model.clock import Clock
 from matins.runtime.placement import TROUBLE
 
 log = logging.getLogger("matins")

@@ -17,13 +17,14 @@ from matins.engine.policies import Policies
 from matins.errors import MatinsError
 from matins.executors.destinations.protocol import Address, NotDelivered
 from matins.executors.registry import destination_kinds
+from matins.model.clock import Clock
 from matins.model.destination import Destination
 from matins.model.sentence import joined
 from matins.model.subscription import destination_of
 from matins.net.outbound import AddressRefused, HttpClient, Unreachable
-from matins.ports import Clock, Store
 from matins.runtime.incidents import DIGEST, subject_of
 from matins.runtime.subscribers import DeliveryQueue, DeliveryResult, EventDelivery
+from matins.store import Store
 
 _PING_TIMEOUT_S = 10
 _MAX_PING_BYTES = 10_000

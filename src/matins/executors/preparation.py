@@ -48,9 +48,9 @@ from matins.executors.start_checks import (
 from matins.executors.tool_settings import setup_command, setup_variables
 from matins.executors.work_items import HeldWorkItem, ItemChanged, NoWork, claim_item, find_held, source_of
 from matins.model.agent import Agent
+from matins.model.clock import Clock
 from matins.model.job import Brief, Errand, ErrandPlace, JobType
 from matins.model.run import Outcome
-from matins.ports import Clock
 from matins.runtime.agent_folders import folder_of, is_own_folder, make_own_folder, own_folder
 from matins.runtime.approval_requests import shown_item
 from matins.runtime.attempt import Attempt

@@ -21,10 +21,10 @@ from matins.executors.job_loop import GONE, JobLoop
 from matins.executors.registry import JobRegistry
 from matins.executors.usage_meter import UsageMeter
 from matins.executors.work_items import NoWork
+from matins.model.clock import Clock
 from matins.model.rows import from_tuple
 from matins.model.run import DONE, Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
-from matins.ports import Clock
 from matins.runtime.agent_folders import folder_of
 from matins.runtime.attempt import MAX_LEAD_MS, Attempt, AttemptEnd, Mark
 from matins.runtime.clock import seconds_left

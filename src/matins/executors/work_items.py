@@ -12,9 +12,9 @@ from matins.engine.prompts import WorkItem
 from matins.engine.setting_values import ParseContext
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.registry import JobRegistry
+from matins.model.clock import Clock
 from matins.model.run import Outcome
 from matins.model.schedule import ScheduleDefinition
-from matins.ports import Clock
 from matins.runtime.agent_folders import folder_of
 from matins.work.sources import WorkSource, open_source
 

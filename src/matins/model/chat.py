@@ -1,7 +1,7 @@
-"""Chat: the app of a service, and what Matins remembers of its dialogues. Annotations are settings, see `settings`."""
+"""Chat: the app of a service. Annotations are settings, see `settings`."""
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from matins.model.settings import Labels, Secret, Setting, Text, Url
 
@@ -29,27 +29,3 @@ class ChatApp:
 
     def agent_in(self, channel: str) -> str | None:
         return (self.channels or {}).get(channel)
-
-
-class DraftRow(NamedTuple):
-    """A dialogue of a person that asks for what is missing."""
-
-    place: str
-    person: str
-    draft: str
-    """JSON."""
-    expires_at: int
-
-
-class ChatPost(NamedTuple):
-    """A message that Matins posted."""
-
-    subject: str
-    """`approval:31`, `run:841`."""
-    channel: str
-    ts: str
-    digest: str | None
-    """The digest of the request that a card shows."""
-    via: str | None
-    """The person who answered a card there."""
-    at: int

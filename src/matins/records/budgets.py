@@ -15,7 +15,7 @@ from matins.records.kind import Column, Document, RecordChange, RecordContext, R
 from matins.records.storage import POLICIES
 
 if TYPE_CHECKING:
-    from matins.ports import Transaction
+    from matins.store.transaction import Transaction
 
 _MONTH_MS = 32 * DAY_MS
 

@@ -11,7 +11,7 @@ from matins.records.storage import DestinationStorage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from matins.ports import Transaction
+    from matins.store.transaction import Transaction
 
 _REFERENCES = ("env:", "file:")
 

@@ -10,7 +10,7 @@ from matins.records.storage import POLICIES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from matins.ports import Transaction
+    from matins.store.transaction import Transaction
 
 _OF_HMAC = ("header", "prefix", "encoding", "algorithm", "signed", "timestamp")
 

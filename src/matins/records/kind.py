@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # help is printed from kinds, without loading the engine
     from matins.engine.setting_values import ParseContext
     from matins.model.access import Principal, Right
     from matins.model.job import JobTypes
-    from matins.ports import Transaction
+    from matins.store.transaction import Transaction
 
 V = TypeVar("V")
 Document = dict[str, Any]

@@ -12,7 +12,7 @@ from matins.records.storage import LimitStorage
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from matins.ports import Transaction
+    from matins.store.transaction import Transaction
 
 _AGENT = "agent:"
 

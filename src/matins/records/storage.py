@@ -15,7 +15,7 @@ from matins.records.kind import RecordChange, RecordKind
 
 if TYPE_CHECKING:
     from matins.engine.policies import Policies
-    from matins.ports import Transaction
+    from matins.store.transaction import Transaction
 
 
 class PolicyStorage:

@@ -13,7 +13,7 @@ from matins.records.storage import WebhookStorage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from matins.ports import Transaction
+    from matins.store.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)

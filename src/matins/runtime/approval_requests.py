@@ -28,12 +28,12 @@ from matins.model.agent import Agent
 from matins.model.approval import Approval, ApprovalKind
 from matins.model.rows import NewEvent, RunRow
 from matins.model.settings import settings_of
-from matins.ports import ApprovalRows, Transaction
 from matins.runtime.call_contexts import call_context
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.command_files import commands_of, files_run_by, in_reach
 from matins.runtime.named_files import named_files, not_covered
 from matins.runtime.run_keys import stored_run_key
+from matins.store.transaction import Transaction
 
 BUDGET_TIMEOUT_MS = 7 * DAY_MS
 _MAX_RELEASED = 1_000
@@ -251,7 +251,7 @@ def command_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, s
 
 
 def changed_files(
-    transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run: dict[str, str] | None = None
+    transaction: Transaction, compiled: CompiledSchedule, policies: Policies, run: dict[str, str] | None = None
 ) -> list[str]:
     """The files that differ from what a person set or approved; `run`: the digests of those that commands run."""
     run = command_files(compiled, policies) if run is None else run
@@ -262,7 +262,7 @@ def changed_files(
 
 
 def changed_commands(
-    transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run: Mapping[str, str]
+    transaction: Transaction, compiled: CompiledSchedule, policies: Policies, run: Mapping[str, str]
 ) -> list[str]:
     """Of files that commands run, those that agents can write and that differ from what a person set or approved."""
     known = known_files(compiled, policies)
@@ -286,7 +286,7 @@ def _by_path(known: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
     return found
 
 
-def _changed_since_approval(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies) -> list[str]:
+def _changed_since_approval(transaction: Transaction, compiled: CompiledSchedule, policies: Policies) -> list[str]:
     """The files of an agent's schedule that differ from what a person approved: with the proposal, or with one of its
     last runs. Only the owner can name other files afterwards."""
     there, known = _files_of(compiled, policies), known_files(compiled, policies)
@@ -304,7 +304,7 @@ def _changed_since_approval(transaction: ApprovalRows, compiled: CompiledSchedul
 
 
 def allowed_files(
-    transaction: ApprovalRows, compiled: CompiledSchedule | None, policies: Policies
+    transaction: Transaction, compiled: CompiledSchedule | None, policies: Policies
 ) -> dict[str, set[str]]:
     """By path, the digests that a person set or approved, for commands after the run."""
     if compiled is None:
@@ -313,7 +313,7 @@ def allowed_files(
     return _by_path([dict(compiled.definition.files), *policies.hook_files.values(), *approved])
 
 
-def _granted(transaction: ApprovalRows, compiled: CompiledSchedule) -> list[Approval]:
+def _granted(transaction: Transaction, compiled: CompiledSchedule) -> list[Approval]:
     return transaction.granted_approvals(compiled.schedule_id, _GRANTED)
 
 
@@ -330,14 +330,14 @@ def about_agent(compiled: CompiledSchedule, policies: Policies, *, itemless: boo
     return about
 
 
-def needs_none(transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies) -> bool:
+def needs_none(transaction: Transaction, compiled: CompiledSchedule, policies: Policies) -> bool:
     """Whether a run may start without an approval."""
     unchanged = not changed_files(transaction, compiled, policies, {})  # commands are checked where they run
     return not needs_approval(compiled.definition) and unchanged
 
 
 def used_approval(
-    transaction: ApprovalRows, compiled: CompiledSchedule, policies: Policies, run_id: int
+    transaction: Transaction, compiled: CompiledSchedule, policies: Policies, run_id: int
 ) -> Approval | None:
     """The approval that a run was claimed with, if it is for the agent's present settings and files."""
     used = [a for a in transaction.approvals_of_run(run_id) if a.state == "used" and a.kind == "run"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matins.model.access import signed
 from matins.model.rows import NewEvent
-from matins.ports import Transaction
+from matins.store.transaction import Transaction
 
 
 def end_sessions(

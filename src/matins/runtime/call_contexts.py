@@ -8,7 +8,7 @@ import orjson
 
 from matins.engine.prompts import CallContext
 from matins.model.call import CallRow
-from matins.ports import Transaction
+from matins.store.transaction import Transaction
 
 
 def call_context(transaction: Transaction, run_id: int) -> CallContext | None:

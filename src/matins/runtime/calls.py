@@ -14,12 +14,12 @@ from matins.model.call import ANY_CHANNEL, Call, CallOutcome
 from matins.model.rows import NewEvent
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
-from matins.ports import Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.planner import live_runs
 from matins.runtime.requested_runs import insert_requested_run
 from matins.runtime.rows import schedule_record
+from matins.store.transaction import Transaction
 
 DEBOUNCING = "debouncing"
 MAX_DEBOUNCED = 10

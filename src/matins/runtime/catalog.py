@@ -18,7 +18,7 @@ from matins.model.rows import CompiledKey
 from matins.model.schedule import ScheduleDefinition
 from matins.model.step import Step
 from matins.model.trigger import Once
-from matins.ports import PolicyRows, ScheduleRows, Transaction
+from matins.store.transaction import Transaction
 
 log = logging.getLogger("matins")
 _MAX_CACHED, _MAX_WORDS = 200_000, 4_096
@@ -182,7 +182,7 @@ class Catalog:
         """Clear the cache after a rollback."""
         self._cache, self._policies = {}, replace(NO_POLICIES, workdir=self._workdir)
 
-    def policies(self, transaction: PolicyRows) -> Policies:
+    def policies(self, transaction: Transaction) -> Policies:
         """The present policies, read again only after a change."""
         rev = transaction.policy_rev()
         if rev != self._policies.rev:
@@ -215,7 +215,7 @@ class Catalog:
         return found
 
     def _load(
-        self, transaction: ScheduleRows, keys: list[CompiledKey]
+        self, transaction: Transaction, keys: list[CompiledKey]
     ) -> dict[CompiledKey, CompiledSchedule | Exception]:
         loaded: dict[CompiledKey, CompiledSchedule | Exception] = {}
         rows = {(row.schedule_id, row.rev): row for row in transaction.definitions({key[:2] for key in keys})}

@@ -25,7 +25,6 @@ from matins.model.approval import Approval
 from matins.model.rows import CheckRow, NewEvent, ReadyRun
 from matins.model.run import GatesPassed
 from matins.model.trigger import Once
-from matins.ports import Transaction
 from matins.runtime import approval_requests, spending
 from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult, ItemClaim
@@ -35,6 +34,7 @@ from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply
 from matins.runtime.run_keys import stored_run_key
 from matins.runtime.thread_assignment import assign_target
+from matins.store.transaction import Transaction
 
 _MARGIN_MS, _SOON_MS = 20_000, 1_000
 _RETRY_MS, _MAX_RETRY_MS = 60_000, 900_000

@@ -8,7 +8,7 @@ import zoneinfo
 from functools import cache
 from pathlib import Path
 
-from matins.ports import Clock
+from matins.model.clock import Clock
 
 _SAME_AS_UTC = ("Etc/UTC", "Etc/UCT", "Etc/Zulu", "Etc/Universal", "UCT", "Zulu", "Universal")
 _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

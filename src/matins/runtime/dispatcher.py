@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 from matins.engine.transitions import CANCEL_WAITING, CLAIM, RELEASE
 from matins.model.rows import AttemptRow, Claim, CompiledKey, NewEvent, ReadyRun, Release
-from matins.ports import RunRows, Transaction, WorkerRows
 from matins.runtime import spending
 from matins.runtime.attempt import Attempt
 from matins.runtime.capacity import Capacity
@@ -18,6 +17,7 @@ from matins.runtime.run_change import RunChange, event_type
 from matins.runtime.run_changes import apply, hold_with_schedule
 from matins.runtime.run_keys import key_at_claim
 from matins.runtime.step_changes import unfold
+from matins.store.transaction import Transaction
 
 _MAX_READ = 500
 """How many runs to read when there is capacity for only one kind."""
@@ -134,7 +134,7 @@ def release(transaction: Transaction, attempts: list[Attempt], now: int) -> None
     hold_with_schedule(transaction, again, now, ("pending", "paused", "broken"))
 
 
-def _permitted(transaction: WorkerRows, row: ReadyRun, item: CompiledSchedule, capacity: Capacity) -> bool:
+def _permitted(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, capacity: Capacity) -> bool:
     """Take a permit of each limited scope, all or none, always in the same order."""
     scopes = sorted(capacity.limited & item.scopes)
     if any(capacity.permits_left(scope) <= 0 for scope in scopes):
@@ -150,7 +150,7 @@ def _permitted(transaction: WorkerRows, row: ReadyRun, item: CompiledSchedule, c
     return True
 
 
-def _attempt(transaction: RunRows, row: ReadyRun, item: CompiledSchedule, now: int) -> Attempt:
+def _attempt(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> Attempt:
     slot = transaction.nominal_slot(row.id) if item.step else row.slot
     key = key_at_claim(transaction, item, row.id, row.slot)
     return Attempt(row.id, row.epoch + 1, row.attempt + 1, slot, row.slots, row.first_slot, now, item, key)

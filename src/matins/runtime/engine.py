@@ -15,9 +15,9 @@ from typing import Any, TypedDict
 import orjson
 
 from matins.errors import StoreError
+from matins.model.clock import Clock
 from matins.model.rows import NewEvent, ScopeRow
 from matins.model.run import RunState
-from matins.ports import Clock, RunRows, Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor
 from matins.runtime.capacity import Capacity
@@ -36,6 +36,8 @@ from matins.runtime.reaper import IsGone, Reaper
 from matins.runtime.replan import replan
 from matins.runtime.timers import Timers
 from matins.runtime.zone_changes import compare_zones
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 log = logging.getLogger("matins")
 BATCH = 500
@@ -346,7 +348,7 @@ class Engine:
         self._uncertain = []
         self.executor.submit(start)
 
-    def _still_ours(self, transaction: RunRows, claimed: list[Attempt]) -> list[Attempt]:
+    def _still_ours(self, transaction: Transaction, claimed: list[Attempt]) -> list[Attempt]:
         if not claimed:
             return []
         rows = transaction.started(self.worker, mine=True)

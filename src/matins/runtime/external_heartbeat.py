@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 from matins.engine.policies import NO_POLICIES, Policies
 from matins.errors import MatinsError, StoreError
+from matins.model.clock import Clock
 from matins.net.outbound import HttpClient, check_url
-from matins.ports import Clock, Store
 from matins.runtime.engine import EngineOptions
+from matins.store import Store
 
 log = logging.getLogger("matins")
 MAX_TURN_AGE_MS = 30_000

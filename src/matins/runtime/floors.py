@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from matins.engine.policies import Policies
 from matins.model.access import name_of
-from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
+from matins.store.transaction import Transaction
 
 _TOLERANCE_MS = 1_000
 """A start may be late by this much without delaying the next one."""

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable
 
 from matins.errors import MatinsError
+from matins.model.clock import Clock
 from matins.model.rows import StartedRun
-from matins.ports import Clock, Store
+from matins.store import Store
 
 log = logging.getLogger("matins")
 

@@ -18,9 +18,9 @@ from matins.model.audit import StoredEvent
 from matins.model.incident import NO_SCHEDULE, IncidentRow
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
-from matins.ports import Transaction
 from matins.runtime.rows import schedule_record
 from matins.runtime.subscribers import DeliveryQueue, QueueResults, StoredSubscriber, Turn
+from matins.store.transaction import Transaction
 
 _PAGE, _WINDOW = 50, 500
 """Events that one transaction takes up, and among which it looks for them: fires wait for it."""

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from matins.model.audit import ChainHead
 from matins.model.rows import NewEvent
-from matins.ports import HistoryRows, Store
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 log = logging.getLogger("matins")
 _EVERY_MS = 1_000
@@ -92,7 +93,7 @@ class Lineage:
         changed, store.incarnation = current != store.incarnation, current
         return changed
 
-    def _reason(self, transaction: HistoryRows, current: str) -> str | None:
+    def _reason(self, transaction: Transaction, current: str) -> str | None:
         """Why the store is older than what was seen of it; None if it is not."""
         if transaction.copy_of() is not None:
             return "backup"

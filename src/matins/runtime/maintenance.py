@@ -8,8 +8,9 @@ from matins.engine.audit_runs import RUNS_PRUNED, id_ranges
 from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
 from matins.model.rows import NewEvent
-from matins.ports import Store, Transaction
 from matins.runtime.calls import SIGNED_MS
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 _SEAL_MS = 1_000
 _PRUNE_MS = 3_600_000

@@ -12,12 +12,12 @@ from matins.engine.steps import answer_field, answer_text
 from matins.errors import InvalidInput
 from matins.model.rows import NewEvent
 from matins.model.run import AgentTurn, Outcome, RunState
-from matins.ports import Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.call_contexts import call_context
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.run_context import previous_state, step_results
+from matins.store.transaction import Transaction
 
 
 def emit(transaction: Transaction, attempts: Sequence[Attempt], policies: Policies, now: int) -> list[Attempt]:

@@ -8,11 +8,11 @@ from matins.engine.jobs import JOB_NEED
 from matins.engine.transitions import FAIL_UNSTARTED
 from matins.model.rows import NewEvent, StartedRun
 from matins.model.run import RunState
-from matins.ports import Store
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.placement import Needs, Placement, unserved
 from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply
+from matins.store import Store
 
 _REPORT_AFTER_MS, _LOOK_MS = 60_000, 10_000
 _PAGE = 500

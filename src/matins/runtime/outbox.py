@@ -16,8 +16,8 @@ from queue import SimpleQueue
 from typing import NamedTuple, Protocol
 
 from matins.errors import StoreError
+from matins.model.clock import Clock
 from matins.model.subscription import Subscription, SubscriptionKind
-from matins.ports import Clock, Store
 from matins.runtime.catalog import Catalog
 from matins.runtime.incidents import IncidentSubscriber
 from matins.runtime.subscribers import (
@@ -32,6 +32,7 @@ from matins.runtime.subscribers import (
     storable_text,
 )
 from matins.runtime.thread_queue import drained
+from matins.store import Store
 
 log = logging.getLogger("matins")
 MAX_QUEUES = 32

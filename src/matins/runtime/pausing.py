@@ -8,10 +8,10 @@ from matins.engine.when.triggers import Trigger
 from matins.model.access import signed
 from matins.model.rows import NewEvent, ScheduleRow
 from matins.model.schedule import HELD_STATES, ScheduleRecord
-from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.new_runs import new_run, planned_event
 from matins.runtime.uncovered_slots import next_uncovered_slot, recorded_due
+from matins.store.transaction import Transaction
 
 _AUTOMATIC = (BY_FAILURES, BY_BUDGET)
 

@@ -10,11 +10,12 @@ import orjson
 from matins.engine.call_filter import mapping_of
 from matins.engine.when.definitions import instant_text
 from matins.model.call import Call
+from matins.model.clock import Clock
 from matins.model.run import RunRecord
-from matins.ports import Clock, Store
 from matins.runtime.calls import fire
 from matins.runtime.catalog import Catalog
 from matins.runtime.subscribers import DeliveryQueue, DeliveryResult, EventDelivery
+from matins.store import Store
 
 _MAX_TEXT_LENGTH = 64_000
 

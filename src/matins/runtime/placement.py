@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from matins.engine.jobs import job_needs, wakes_agent
 from matins.engine.policies import Policies
 from matins.model.schedule import ScheduleDefinition
-from matins.ports import RunRows
 from matins.runtime.catalog import CompiledSchedule
+from matins.store.transaction import Transaction
 
 ANYWHERE = 0
 TROUBLE = "trouble:"
@@ -58,7 +58,7 @@ class Placement:
         """Forget the places after a rollback."""
         self._needs, self._numbers = {}, {}
 
-    def renew(self, transaction: RunRows, offers: Needs) -> None:
+    def renew(self, transaction: Transaction, offers: Needs) -> None:
         """Read the places if there are new ones. Those that this engine can do are no longer reported as missing."""
         if transaction.count_places() == len(self._needs) and offers == self._offers:
             return
@@ -69,7 +69,7 @@ class Placement:
         self.mine = frozenset([ANYWHERE, *served])
         transaction.clear_reports(served)
 
-    def place(self, transaction: RunRows, item: CompiledSchedule, policies: Policies) -> int:
+    def place(self, transaction: Transaction, item: CompiledSchedule, policies: Policies) -> int:
         """The place of a new run. A new set of needs gets a number."""
         if item.steps:  # each step has a place of its own
             return ANYWHERE
@@ -84,7 +84,7 @@ class Placement:
                 self.mine |= {found}
         return found
 
-    def batch(self, transaction: RunRows) -> list[int]:
+    def batch(self, transaction: Transaction) -> list[int]:
         """The places to read now: all of this engine's, or some of those in which a run is ready, in turn."""
         if len(self.mine) <= MAX_PLACES:
             return sorted(self.mine)

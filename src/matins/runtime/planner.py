@@ -12,7 +12,6 @@ from matins.engine.gates.budget import BUDGET
 from matins.engine.planning import Plan, PlannedRun
 from matins.model.rows import AttemptRow, CompiledKey, Cursor, Due, NewEvent, NewRun, from_tuple
 from matins.model.run import RunState
-from matins.ports import RunRows, Transaction
 from matins.runtime import spending
 from matins.runtime.attempt import Attempt
 from matins.runtime.capacity import Capacity
@@ -22,6 +21,7 @@ from matins.runtime.new_runs import covered, new_run, planned_event
 from matins.runtime.placement import Placement
 from matins.runtime.run_changes import end_runs
 from matins.runtime.uncovered_slots import recorded_due
+from matins.store.transaction import Transaction
 
 MAX_RUNS_PER_TRANSACTION = 5_000
 """Maximum number of records in one transaction; further slots wait for the next."""
@@ -297,7 +297,7 @@ def _expire(transaction: Transaction, item: CompiledSchedule, now: int) -> None:
     transaction.events.append(NewEvent(now, "schedule.expired", item.schedule_id, None, data))
 
 
-def live_runs(transaction: RunRows, schedule_ids: list[int]) -> dict[int, list[tuple[int, int]]]:
+def live_runs(transaction: Transaction, schedule_ids: list[int]) -> dict[int, list[tuple[int, int]]]:
     live: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for run in transaction.live(schedule_ids):
         live[run.schedule_id].append((run.id, run.state))

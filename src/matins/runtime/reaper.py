@@ -10,7 +10,6 @@ import orjson
 
 from matins.model.rows import NewEvent, StartedRun, WorkerRow
 from matins.model.run import RunState
-from matins.ports import Store, Transaction
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, Executor, Mark
 from matins.runtime.catalog import Catalog, CompiledSchedule
@@ -18,6 +17,8 @@ from matins.runtime.placement import trouble_of
 from matins.runtime.run_change import event_type
 from matins.runtime.run_changes import end_unreadable
 from matins.runtime.run_keys import key_at_claim
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 IsGone = Callable[[Mapping[str, Any]], bool]
 """Whether the process of a worker with this identity has ended, and left its runs to the folder of this process."""

@@ -20,11 +20,11 @@ from matins.engine.transitions import (
 from matins.engine.when.durations import DAY_MS
 from matins.model.rows import StartedRun
 from matins.model.run import DONE, Outcome, ProviderLimit, RunState
-from matins.ports import Transaction
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply, succeed_plainly
+from matins.store.transaction import Transaction
 
 _MIN_LIMIT_MS = 60_000
 """The shortest throttle without a reset time. It doubles each time that the provider refuses the run again."""

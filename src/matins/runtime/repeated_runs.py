@@ -8,9 +8,9 @@ from typing import Any
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 from matins.model.trigger import Once
-from matins.ports import Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.requested_runs import insert_requested_run
+from matins.store.transaction import Transaction
 
 
 def repeat_one_shot(

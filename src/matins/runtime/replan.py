@@ -10,10 +10,11 @@ from matins.engine.audit_runs import SHORTENED, WITHDRAWN
 from matins.engine.when.triggers import Trigger
 from matins.model.rows import Due, NewEvent, RunAhead
 from matins.model.run import RunState
-from matins.ports import Store, Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.run_changes import continue_schedule, end_runs
 from matins.runtime.uncovered_slots import next_uncovered_slot
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 _PAGE = 500
 _COUNTED = (*(state for state in RunState if state.live), RunState.CANCELLED)

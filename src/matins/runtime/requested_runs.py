@@ -9,11 +9,11 @@ from matins.engine.planning import PlannedRun
 from matins.engine.transitions import INITIAL_STATES
 from matins.model.rows import NewEvent
 from matins.model.run import RunState
-from matins.ports import Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.new_runs import end_data, new_run
 from matins.runtime.placement import Placement
 from matins.runtime.run_changes import end_runs
+from matins.store.transaction import Transaction
 
 
 def insert_requested_run(

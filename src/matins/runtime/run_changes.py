@@ -38,7 +38,6 @@ from matins.model.rows import NewEvent, NextSlot, StartedRun, StateChange, from_
 from matins.model.run import RunState
 from matins.model.thread import ThreadAssignment
 from matins.model.throttle import Throttle
-from matins.ports import Transaction
 from matins.runtime import approval_requests, spending
 from matins.runtime.attempt import Attempt
 from matins.runtime.catalog import Catalog, CompiledSchedule
@@ -47,6 +46,7 @@ from matins.runtime.rows import schedule_record
 from matins.runtime.run_change import RunChange, event_type, step_event
 from matins.runtime.step_changes import next_changes
 from matins.runtime.uncovered_slots import next_uncovered_slot
+from matins.store.transaction import Transaction
 
 _MAX_REPR_LENGTH = 8_000
 _NOT_STOPPED = ("active", "completed", "paused")

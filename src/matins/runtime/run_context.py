@@ -18,10 +18,10 @@ from matins.engine.schedules import decode
 from matins.errors import InvalidInput
 from matins.model.agent import Agent
 from matins.model.approval import Approval
+from matins.model.clock import Clock
 from matins.model.rows import NewEvent
 from matins.model.run import RunState, Usage
 from matins.model.thread import Message, ThreadAssignment
-from matins.ports import Clock, RunRows, Store, Transaction
 from matins.runtime.approval_requests import needs_none, used_approval, void_run
 from matins.runtime.attempt import Attempt
 from matins.runtime.call_contexts import call_context
@@ -29,6 +29,8 @@ from matins.runtime.catalog import Catalog
 from matins.runtime.rows import run_record
 from matins.runtime.run_tokens import run_token
 from matins.runtime.spending import SpendingLimit, spending_limits
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 _MAX_EARLIER_MESSAGES = 100
 
@@ -166,6 +168,6 @@ def step_results(transaction: Transaction, attempt: Attempt) -> dict[str, Any]:
     return {title: outcome.get("result") if outcome else None for title, outcome in outcomes.items()}
 
 
-def previous_state(transaction: RunRows, attempt: Attempt) -> RunState | None:
+def previous_state(transaction: Transaction, attempt: Attempt) -> RunState | None:
     state = transaction.previous_state(attempt.compiled.schedule_id, attempt.run_id)
     return None if state is None else RunState(state)

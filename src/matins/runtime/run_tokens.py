@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from matins.model.access import Principal
 from matins.model.run import RunState
-from matins.ports import Store
+from matins.store import Store
 
 PREFIX = "mtr_"
 _TOKEN = re.compile(r"mtr_([1-9][0-9]{0,18})_([1-9][0-9]{0,18})_[a-z2-7]{32}")

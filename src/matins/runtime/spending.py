@@ -15,11 +15,11 @@ from matins.model.approval import Approval
 from matins.model.budget import BudgetUsage
 from matins.model.rows import NewEvent
 from matins.model.run import Usage
-from matins.ports import ApprovalRows, PolicyRows, RunRows, SpendingRows, Transaction
 from matins.runtime import approval_requests
 from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
 from matins.runtime.pausing import pause
 from matins.runtime.rows import schedule_record
+from matins.store.transaction import Transaction
 
 _NOTHING = Usage()
 _MAX_APPROVALS = 1 << 31
@@ -67,7 +67,7 @@ def spending_limits(
     return [bound for bound in found if bound.money is not None or bound.tokens is not None]
 
 
-def _budget_limit(transaction: SpendingRows, charge: Charge, held: BudgetUsage | None) -> SpendingLimit:
+def _budget_limit(transaction: Transaction, charge: Charge, held: BudgetUsage | None) -> SpendingLimit:
     budget, period = charge.budget, held.period if held else charge.period
     budget_usage = transaction.budget_usage(budget.name, charge.subject, period)
     money, tokens = budget_usage.money + budget_usage.money_reserved, budget_usage.tokens + budget_usage.tokens_reserved
@@ -81,7 +81,7 @@ def _less(limit: int | None, taken: int) -> int | None:
     return None if limit is None else limit - taken
 
 
-def estimate(transaction: SpendingRows, policies: Policies, compiled: CompiledSchedule) -> Usage:
+def estimate(transaction: Transaction, policies: Policies, compiled: CompiledSchedule) -> Usage:
     """The amount to reserve for a run: its own limit, or an estimate from past runs, or the default."""
     if compiled.steps:
         return _estimate_of_steps(transaction, policies, compiled)
@@ -92,7 +92,7 @@ def estimate(transaction: SpendingRows, policies: Policies, compiled: CompiledSc
     return Usage(*reservation(cap, past, Spent(DEFAULT_RESERVATION.money, DEFAULT_RESERVATION.tokens)))
 
 
-def _estimate_of_steps(transaction: SpendingRows, policies: Policies, compiled: CompiledSchedule) -> Usage:
+def _estimate_of_steps(transaction: Transaction, policies: Policies, compiled: CompiledSchedule) -> Usage:
     """The amount for all steps together, within the limits of the run."""
     steps = [estimate(transaction, policies, compiled.step_of(number)) for number in range(1, len(compiled.steps) + 1)]
     money, tokens = sum(usage.money for usage in steps), sum(usage.tokens for usage in steps)
@@ -194,7 +194,7 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
             return
 
 
-def _over_run_limit(transaction: SpendingRows, policies: Policies, spender: Spender) -> bool:
+def _over_run_limit(transaction: Transaction, policies: Policies, spender: Spender) -> bool:
     """Whether the attempts of the run together exceed the limit of one run."""
     money, tokens = _run_limits(policies, spender.compiled)
     if money is None and tokens is None:
@@ -263,7 +263,7 @@ def _agents(transaction: Transaction, schedule_id: int, agent: str) -> set[str]:
     return {step.agent or agent for step in steps} or {agent}
 
 
-def _is_requested(transaction: ApprovalRows, schedule_id: int, place: dict[str, str]) -> bool:
+def _is_requested(transaction: Transaction, schedule_id: int, place: dict[str, str]) -> bool:
     """Whether there is already a request about this budget: a second approval would grant the amount twice."""
     questions = (
         transaction.approvals_in("pending", 0, _MAX_APPROVALS) if place else transaction.open_approvals(schedule_id)
@@ -272,7 +272,7 @@ def _is_requested(transaction: ApprovalRows, schedule_id: int, place: dict[str, 
 
 
 def _charges(
-    transaction: RunRows, policies: Policies, compiled: CompiledSchedule, now: int, run_id: int | None = None
+    transaction: Transaction, policies: Policies, compiled: CompiledSchedule, now: int, run_id: int | None = None
 ) -> list[Charge]:
     """The budgets that a run draws on. The limits of a run with steps are one of them, which its steps share."""
     agent = policies.agents.get(compiled.agent) if compiled.wakes_agent else None
@@ -292,5 +292,5 @@ def _run_budget(run_id: int, money: int | None, tokens: int | None) -> Budget:
     return Budget(f"run {run_id}", max_cost=money, max_tokens=tokens, timezone="UTC")
 
 
-def _policies(transaction: PolicyRows) -> Policies:
+def _policies(transaction: Transaction) -> Policies:
     return read_policies(0, transaction.policies(), transaction.throttles())

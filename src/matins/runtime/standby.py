@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from matins.errors import StoreBusy, StoreError
-from matins.ports import Store
+from matins.store import Store
 
 log = logging.getLogger("matins")
 _POLL_S = 0.5

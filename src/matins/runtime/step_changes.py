@@ -25,10 +25,10 @@ from matins.engine.transitions import (
 from matins.model.rows import NewEvent, NewStep, ReadyRun, RunRow, StartedRun
 from matins.model.run import RunState
 from matins.model.step import Step
-from matins.ports import Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.pausing import is_held
 from matins.runtime.run_change import RunChange, step_event
+from matins.store.transaction import Transaction
 
 CARRIED_OVER = "carried_over"
 _REASONS = {

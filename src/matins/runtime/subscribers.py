@@ -13,10 +13,10 @@ from matins.model.audit import StoredEvent
 from matins.model.rows import CheckRow, NewEvent
 from matins.model.run import RunRecord
 from matins.model.subscription import Subscription, SubscriptionKind, destination_of
-from matins.ports import Transaction
 from matins.runtime.approval_requests import UnusedItem, allowed_files, unused_items
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.rows import run_record
+from matins.store.transaction import Transaction
 
 Callback = Callable[[dict[str, Any]], Any]
 """Called with an event as a CloudEvent; the event is delivered when the function returns."""

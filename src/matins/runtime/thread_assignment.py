@@ -7,10 +7,10 @@ from matins.engine.transitions import DEFER, SKIP
 from matins.model.agent import Target
 from matins.model.rows import NewEvent, ReadyRun
 from matins.model.thread import Thread, ThreadAssignment
-from matins.ports import ThreadRows, Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.run_change import RunChange, event_type
 from matins.runtime.run_changes import apply
+from matins.store.transaction import Transaction
 
 _BUSY_MS, _GONE_MS, _MAX_GONE_MS = 2_000, 30_000, 900_000
 
@@ -63,7 +63,7 @@ def _target_state(
     return TargetState(thread, busy)
 
 
-def _thread(transaction: ThreadRows, agent: str, target: Target, already: ThreadAssignment | None) -> Thread | None:
+def _thread(transaction: Transaction, agent: str, target: Target, already: ThreadAssignment | None) -> Thread | None:
     if already is not None:  # a further attempt continues in the same thread
         return transaction.lock_thread(already.thread.id)
     if target.kind == "channel" and target.channel is not None:
@@ -87,7 +87,7 @@ def _assign(
     transaction.events.append(NewEvent(now, event_type(item, "run.thread_assigned"), item.schedule_id, run_id, data))
 
 
-def _open(transaction: ThreadRows, item: CompiledSchedule, target: Target, how: str, now: int) -> int:
+def _open(transaction: Transaction, item: CompiledSchedule, target: Target, how: str, now: int) -> int:
     """A new thread; in a channel it continues the channel's session."""
     session, name = None, None
     if target.kind == "channel" and target.channel is not None:

@@ -9,7 +9,6 @@ from matins.engine.transitions import AFTER_VERDICT, EXPIRE, MARK_READY, SUSPEND
 from matins.model.approval import Approval
 from matins.model.rows import NewEvent, StateChange, WaitingRun
 from matins.model.run import GatesPassed, RunState
-from matins.ports import Transaction, WaitingRows
 from matins.runtime import spending
 from matins.runtime.calls import DEBOUNCING
 from matins.runtime.catalog import Catalog, CompiledSchedule
@@ -19,6 +18,7 @@ from matins.runtime.repeated_runs import repeat_one_shot
 from matins.runtime.rows import schedule_record
 from matins.runtime.run_change import RunChange
 from matins.runtime.run_changes import apply, end_runs, end_unreadable
+from matins.store.transaction import Transaction
 
 _BATCH = 200
 
@@ -42,7 +42,7 @@ class Timers:
         for row in transaction.waiting_due(now, _BATCH):
             self.wake(transaction, row, now)
 
-    def next_due(self, transaction: WaitingRows) -> int | None:
+    def next_due(self, transaction: Transaction) -> int | None:
         self.next_at = transaction.next_timer()
         return self.next_at
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from matins.engine.when.triggers import Trigger
 from matins.model.trigger import Interval
-from matins.ports import RunRows, Transaction
 from matins.runtime.catalog import CompiledSchedule
+from matins.store.transaction import Transaction
 
 
-def next_uncovered_slot(transaction: RunRows, schedule_id: int, trigger: Trigger, now: int) -> int | None:
+def next_uncovered_slot(transaction: Transaction, schedule_id: int, trigger: Trigger, now: int) -> int | None:
     """The first slot after now that no run covers: the clock may have been ahead. That the others have their records is
     noted, so that nobody plans them again."""
     when = trigger.definition.when
@@ -21,7 +21,7 @@ def next_uncovered_slot(transaction: RunRows, schedule_id: int, trigger: Trigger
     return slot
 
 
-def skip_covered(transaction: RunRows, schedule_id: int, trigger: Trigger, slot: int | None) -> int | None:
+def skip_covered(transaction: Transaction, schedule_id: int, trigger: Trigger, slot: int | None) -> int | None:
     """The slot, or the first after it that no run covers."""
     for first, last in () if slot is None else transaction.covered(schedule_id, slot):
         if slot is not None and first <= slot <= last:
@@ -37,7 +37,7 @@ def first_uncovered_slot(transaction: Transaction, schedule_id: int, trigger: Tr
     return first if free else next_uncovered_slot(transaction, schedule_id, trigger, now)
 
 
-def recorded_due(transaction: RunRows, item: CompiledSchedule, slot: int, now: int) -> tuple[int, int] | None:
+def recorded_due(transaction: Transaction, item: CompiledSchedule, slot: int, now: int) -> tuple[int, int] | None:
     """The first and last of the due slots from `slot` on that have a record: it started while the clock was ahead."""
     taken = transaction.next_recorded(item.schedule_id, slot)
     if taken is None or taken[0] > now or (item.timetable.elapsed and taken[0] > slot):

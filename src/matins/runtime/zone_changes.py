@@ -16,16 +16,17 @@ from matins.engine.when.zones import Zone, load_zone
 from matins.engine.zone_changes import moved_slot
 from matins.errors import MatinsError, TimezoneError
 from matins.model.rows import CompiledKey, NewEvent, ScheduleRow
-from matins.ports import Store, Transaction, ZoneRows
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.uncovered_slots import skip_covered
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 log = logging.getLogger("matins")
 _PAGE = 500
 _NEVER_CHANGES = "UTC"
 
 
-def note_zones(transaction: ZoneRows, triggers: Iterable[Trigger]) -> None:
+def note_zones(transaction: Transaction, triggers: Iterable[Trigger]) -> None:
     """Note the data from which the slots of new or edited schedules are computed."""
     zones = {one.zone.name: one.zone for one in triggers if one.has_wall_times}
     for name in sorted(zones.keys() - {_NEVER_CHANGES}):

@@ -11,11 +11,11 @@ from matins.executors.registry import runners
 from matins.executors.schedule_checks import Surroundings, job_problems
 from matins.model.access import Principal
 from matins.model.agent import Agent
-from matins.ports import ScheduleRows, Transaction
 from matins.service.drafts import Draft, free_name, name_from_text, subject_of
 from matins.service.frequent_wakes import frequent_wakes
 from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
+from matins.store.transaction import Transaction
 
 
 class Addition(NamedTuple):
@@ -25,7 +25,7 @@ class Addition(NamedTuple):
     subject: str | None
     """The text from which it gets a name; None when it has one."""
 
-    def named(self, transaction: ScheduleRows) -> Draft:
+    def named(self, transaction: Transaction) -> Draft:
         """The draft, with a name that is free unless one was given."""
         if self.subject is None:
             return self.draft

@@ -27,7 +27,6 @@ from matins.model.job import JobTypes
 from matins.model.rows import NewEvent, ScheduleRow
 from matins.model.run import RunState, StepId
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
-from matins.ports import Transaction
 from matins.runtime import approval_requests
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.pausing import resume
@@ -41,6 +40,7 @@ from matins.service.edits import Edit, until_unmoved
 from matins.service.listening import listen
 from matins.service.proposals import Proposals
 from matins.service.run_results import whole_result
+from matins.store.transaction import Transaction
 
 EDITED_SINCE = "The schedule was {} since. This request is for the run as it was planned, with what is shown here."
 

@@ -15,9 +15,9 @@ from matins.model.access import Principal, name_of
 from matins.model.approval import Approval
 from matins.model.audit import StoredEvent, WriterRow
 from matins.model.rows import AttemptRow
-from matins.ports import Transaction
 from matins.service.core import Core
 from matins.store.chain import ChainCheck, SealCheck, name_of_seal
+from matins.store.transaction import Transaction
 
 _SEAL = re.compile(r"[0-9]{1,19}:[0-9a-f]{64}")
 _PAGE = 2_000

@@ -17,10 +17,10 @@ from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model import call as model
 from matins.model.access import Principal
 from matins.model.run import RunState
-from matins.ports import Transaction
 from matins.runtime.calls import fire
 from matins.service.core import MAX_ID, Core
 from matins.service.permissions import rights_of
+from matins.store.transaction import Transaction
 
 MAX_BODY_BYTES = 8 << 20
 _MAX_KEY_LENGTH = 150

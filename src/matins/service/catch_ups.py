@@ -22,12 +22,12 @@ from matins.model.rows import ScheduleRow
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 from matins.model.sentence import Sentence
-from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.planner import live_runs
 from matins.runtime.rows import schedule_record
 from matins.service.core import Core
 from matins.service.gate_reports import present_facts, state_report
+from matins.store.transaction import Transaction
 
 _MAX_SCHEDULES = 1_000
 _SHOWN_RECORDS = 5

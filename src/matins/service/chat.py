@@ -14,13 +14,17 @@ from matins.errors import InvalidInput
 from matins.executors.secrets import resolve
 from matins.model.access import Principal
 from matins.model.call import ANY_CHANNEL
-from matins.model.chat import ChatApp, ChatPost, DraftRow
-from matins.ports import Clock, Store, Transaction
+from matins.model.chat import ChatApp
+from matins.model.clock import Clock
 from matins.records.chat import CHAT
 from matins.runtime.catalog import Catalog
 from matins.runtime.rows import run_record, schedule_record
 from matins.service.idempotency import RETENTION_MS
 from matins.service.people import person_in_chat, principal_of
+from matins.store import Store
+from matins.store.transaction import Transaction
+from matins.surfaces.chat._rows import ChatRows
+from matins.surfaces.chat.rows import ChatPost, DraftRow
 
 _POSTS_KEPT_MS = 90 * DAY_MS
 _SWEEP_MS = 3_600_000
@@ -124,57 +128,61 @@ class ChatRecords:
     def draft(self, place: str, person: str) -> dict[str, Any] | None:
         now = self.clock.now_ms()
         with self._store.reading() as transaction:
-            row = transaction.draft(place, person)
+            row = ChatRows(transaction).draft(place, person)
         return None if row is None or row.expires_at <= now else orjson.loads(row.draft)
 
     def save_draft(self, place: str, person: str, draft: dict[str, Any], lifetime_ms: int) -> None:
         now = self.clock.now_ms()
         with self._store.transaction(now) as transaction:
-            transaction.delete_drafts(now)
-            transaction.upsert_draft(DraftRow(place, person, orjson.dumps(draft).decode(), now + lifetime_ms))
+            rows = ChatRows(transaction)
+            rows.delete_drafts(now)
+            rows.upsert_draft(DraftRow(place, person, orjson.dumps(draft).decode(), now + lifetime_ms))
 
     def delete_draft(self, place: str, person: str) -> bool:
         """Whether there was one: of two clicks at once, one finds it."""
         now = self.clock.now_ms()
         with self._store.transaction(now) as transaction:
-            row = transaction.draft(place, person)
-            return transaction.delete_draft(place, person) and row is not None and row.expires_at > now
+            rows = ChatRows(transaction)
+            row = rows.draft(place, person)
+            return rows.delete_draft(place, person) and row is not None and row.expires_at > now
 
     def posts(self, subject: str) -> list[ChatPost]:
         with self._store.reading() as transaction:
-            return transaction.posts(subject)
+            return ChatRows(transaction).posts(subject)
 
     def add_post(self, subject: str, channel: str, ts: str, digest: str | None = None) -> None:
         now = self.clock.now_ms()
         with self._store.transaction(now) as transaction:
-            transaction.delete_posts(now - _POSTS_KEPT_MS)
-            transaction.insert_post(ChatPost(subject, channel, ts, digest, None, now))
+            rows = ChatRows(transaction)
+            rows.delete_posts(now - _POSTS_KEPT_MS)
+            rows.insert_post(ChatPost(subject, channel, ts, digest, None, now))
 
     def set_post(self, post: ChatPost) -> None:
         with self._store.transaction(self.clock.now_ms()) as transaction:
-            transaction.set_post(post)
+            ChatRows(transaction).set_post(post)
 
     # -- threads
 
     def thread_at(self, place: str) -> int | None:
         with self._store.reading() as transaction:
-            return transaction.thread_at(place)
+            return ChatRows(transaction).thread_at(place)
 
     def thread_for(self, place: str, channel: str, agent: str) -> int:
         """The agent's thread at a place, opened when there is none."""
         now = self.clock.now_ms()
         with self._store.transaction(now) as transaction:
-            known = transaction.thread_at(place)
+            rows = ChatRows(transaction)
+            known = rows.thread_at(place)
             thread = None if known is None else transaction.thread(known)
             if thread is not None and thread.agent == agent and thread.state != "closed":
                 return thread.id
             number = transaction.insert_thread(agent, channel, None, None, now)
-            transaction.set_place(number, place)
+            rows.set_place(number, place)
             return number
 
     def set_place(self, thread_id: int, place: str) -> None:
         with self._store.transaction(self.clock.now_ms()) as transaction:
-            transaction.set_place(thread_id, place)
+            ChatRows(transaction).set_place(thread_id, place)
 
     def answer(self, run_id: int) -> Answer | None:
         """What to say of an ended run; None when the run is deleted, or is a step of another."""
@@ -185,7 +193,7 @@ class ChatRecords:
             run, assignment = run_record(row), transaction.thread_assignment(run_id)
             target, zone = _target_and_zone(transaction, run.schedule_id)
             thread = None if assignment is None else assignment.thread
-            place = None if thread is None else transaction.place_of(thread.id)
+            place = None if thread is None else ChatRows(transaction).place_of(thread.id)
             place = place or self._calling_place(transaction, run_id)
             text = None if thread is None else _last_answer(transaction, thread.id, run_id)
         return Answer(

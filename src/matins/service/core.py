@@ -14,14 +14,16 @@ from matins.errors import Conflict, NotFound
 from matins.executors.isolation import Isolation
 from matins.executors.tool_versions import ToolVersions
 from matins.model.access import Principal
+from matins.model.clock import Clock
 from matins.model.run import RunRecord, StepId
 from matins.model.schedule import ScheduleRecord
-from matins.ports import Clock, RunRows, ScheduleRows, Store, Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.engine import EngineOptions
 from matins.runtime.rows import run_record, schedule_record
 from matins.service.jobs import KnownJobs
 from matins.service.permissions import check_not_stopped, check_own
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 MAX_ID = 1 << 62
 LEASE_MS = EngineOptions().lease_ms
@@ -112,18 +114,18 @@ class Core:
         hint = f"Use one of: {', '.join(f'{row.agent}/{row.name}' for row in rows)}."
         raise Conflict(f'Several schedules have the name "{name}".', value=name, field="name", hint=hint)
 
-    def schedule(self, transaction: ScheduleRows, schedule_id: int) -> ScheduleRecord:
+    def schedule(self, transaction: Transaction, schedule_id: int) -> ScheduleRecord:
         row = transaction.schedule(schedule_id)
         assert row is not None, schedule_id
         return schedule_record(row)
 
-    def schedules(self, transaction: ScheduleRows, schedule_ids: Iterable[int]) -> dict[int, ScheduleRecord]:
+    def schedules(self, transaction: Transaction, schedule_ids: Iterable[int]) -> dict[int, ScheduleRecord]:
         """Schedules by id, in the order of the ids."""
         ids = list(schedule_ids)
         found = {row.id: schedule_record(row) for row in transaction.schedules_with(ids)} if ids else {}
         return {number: found[number] for number in ids}
 
-    def all_schedules(self, transaction: ScheduleRows) -> list[ScheduleRecord]:
+    def all_schedules(self, transaction: Transaction) -> list[ScheduleRecord]:
         found: list[ScheduleRecord] = []
         after = 0
         while page := transaction.schedules(after, None, _PAGE):
@@ -141,7 +143,7 @@ class Core:
             raise Conflict(message, value=schedule.name, hint="Edit the schedule, then resume it.") from compiled
         return compiled
 
-    def run(self, transaction: RunRows, run_id: int | StepId) -> RunRecord:
+    def run(self, transaction: Transaction, run_id: int | StepId) -> RunRecord:
         if isinstance(run_id, StepId):
             return self._step(transaction, run_id)
         row = transaction.run(run_id)
@@ -149,7 +151,7 @@ class Core:
             raise NotFound(f"There is no run {run_id}.", value=run_id, field="run")
         return run_record(row)
 
-    def _step(self, transaction: RunRows, step_id: StepId) -> RunRecord:
+    def _step(self, transaction: Transaction, step_id: StepId) -> RunRecord:
         whole = self.run(transaction, step_id.run)
         for row in transaction.steps_of(whole.id):
             if row.step == step_id.step:
@@ -163,7 +165,7 @@ class Core:
         )
 
 
-def _nearest(transaction: ScheduleRows, name: str) -> str | None:
+def _nearest(transaction: Transaction, name: str) -> str | None:
     """The closest name, with its agent if it is the same name: then only the agent is another."""
     found = [schedule_record(row) for row in transaction.schedules(0, None, _PAGE)]
     same = [f"{one.agent}/{one.name}" if one.agent else one.name for one in found if one.name == name]

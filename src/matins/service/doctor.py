@@ -34,7 +34,6 @@ from matins.model.access import Principal
 from matins.model.rows import WorkerRow
 from matins.model.run import RunState
 from matins.model.schedule import CommandLine, ScheduleRecord
-from matins.ports import HistoryRows, Store, SubscriptionRows, Transaction
 from matins.runtime.approval_requests import allowed_files
 from matins.runtime.clock import SystemClock
 from matins.runtime.command_files import COMMANDS, changed_of
@@ -47,6 +46,8 @@ from matins.service.file.plan import defined_by
 from matins.service.frequent_wakes import frequent_wakes
 from matins.service.host import clock_is_synchronized, zone_data
 from matins.service.jobs import fails_without, troubles_of
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 _MIN_FREE_BYTES = 500 << 20
 _MAX_STEP_BACK_MS = 1_000
@@ -207,7 +208,7 @@ def _yaml_text(word: str) -> str:
     return word[1:-1] if word.startswith(("'{", "'[")) else word
 
 
-def _clock(transaction: HistoryRows, now: int) -> Iterator[Finding]:
+def _clock(transaction: Transaction, now: int) -> Iterator[Finding]:
     if clock_is_synchronized():
         yield Finding("clock", True, "The clock is synchronized")
     else:  # the host may synchronize the clock of a virtual machine
@@ -297,7 +298,7 @@ def _store(store: Store) -> Iterator[Finding]:
         )
 
 
-def _restored(transaction: HistoryRows, now: int) -> Iterator[Finding]:
+def _restored(transaction: Transaction, now: int) -> Iterator[Finding]:
     at = transaction.restored_at()
     if at is not None and now - at < _RECENT_MS:
         sentence = f"On {rfc3339(at)} the store was found to be an older copy: slots since that copy may run again"
@@ -473,7 +474,7 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
         yield Finding("isolation", None, f"Agents see {path}, because it is among other files", fix)
 
 
-def _webhooks(transaction: SubscriptionRows) -> Iterator[Finding]:
+def _webhooks(transaction: Transaction) -> Iterator[Finding]:
     given_up = {delivery.subscription: delivery for delivery in transaction.given_up()}
     for hook in transaction.subscriptions():
         what = f"{hook.kind} {hook.name}"

@@ -35,7 +35,8 @@ from matins.model.job import JobTypes
 from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import TriggerDefinition
-from matins.ports import ScheduleRows, Store
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 MAX_NOTE_LENGTH = 2_000
 _MAX_NAME_FROM_TEXT, _NAME_WORDS, _MAX_NUMBER = 40, 6, 1_000
@@ -108,7 +109,7 @@ def subject_of(settings: Mapping[str, Any]) -> str:
     return str(settings.get("prompt") or settings.get("job") or settings.get("work_source") or " ".join(titles))
 
 
-def free_name(transaction: ScheduleRows, agent: str, text: str) -> str:
+def free_name(transaction: Transaction, agent: str, text: str) -> str:
     """The name for a text, with a number if the name is in use."""
     name = name_from_text(text)
     for number in range(1, _MAX_NUMBER):
@@ -135,7 +136,7 @@ def check_duplicates(rows: Sequence[NewSchedule]) -> None:
         seen.add((row.agent, row.name))
 
 
-def check_available(transaction: ScheduleRows, rows: Sequence[NewSchedule]) -> None:
+def check_available(transaction: Transaction, rows: Sequence[NewSchedule]) -> None:
     for name in transaction.taken_names([(row.agent, row.name) for row in rows]):
         hint = "Edit it, delete it, or use another name."
         raise Conflict(f'There is a schedule "{name}" already.', value=name, field="name", hint=hint)

@@ -14,8 +14,9 @@ from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
 from matins.model.audit import StoredEvent
 from matins.model.rows import ScheduleRow
-from matins.ports import Store, Transaction
 from matins.service.core import Core
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 _PAGE = 2_000
 

@@ -18,7 +18,6 @@ from matins.model.run import RunRecord, RunState
 from matins.model.schedule import HELD_STATES, ScheduleRecord
 from matins.model.sentence import Sentence
 from matins.model.trigger import Interval
-from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.placement import needs_sentence
 from matins.runtime.rows import run_record
@@ -31,6 +30,7 @@ from matins.service.gate_reports import gate_reports, state_report
 from matins.service.jobs import fails_without, troubles_of
 from matins.service.run_results import check_results, whole_result
 from matins.service.unstarted_runs import LATE_MS, why_unstarted
+from matins.store.transaction import Transaction
 
 Status = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"]
 _NEVER_DUE = "The schedule never fires by time, and nothing has started it yet."

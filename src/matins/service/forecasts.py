@@ -24,11 +24,11 @@ from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.sentence import Sentence
-from matins.ports import RunRows, SpendingRows, Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.uncovered_slots import next_uncovered_slot
 from matins.service.gate_reports import gate_report, state_report
+from matins.store.transaction import Transaction
 
 _HORIZON_DAYS = 28
 _UNKNOWN = "unknown"
@@ -180,7 +180,7 @@ def _is_past_end(timetable: Timetable, slot: int) -> bool:
     return timetable.definition.ends_at is not None and slot > timetable.definition.ends_at
 
 
-def _waiting(transaction: RunRows, schedule_id: int) -> Waiting:
+def _waiting(transaction: Transaction, schedule_id: int) -> Waiting:
     """The runs of a schedule that wait for a known time."""
     waiting = tuple((run.id, run.state) for run in transaction.live([schedule_id]) if run.state <= RunState.QUEUED)
     rows = [transaction.run(run_id) for run_id, state in waiting if state == RunState.WAITING]
@@ -201,7 +201,7 @@ def _runs_per_day(timetable: Timetable, start: ForecastStart) -> float:
 
 
 def _past_costs(
-    transaction: SpendingRows, schedule_id: int, definition: ScheduleDefinition, per_day: float
+    transaction: Transaction, schedule_id: int, definition: ScheduleDefinition, per_day: float
 ) -> list[tuple[int, int] | None]:
     """The money and tokens of a day by the past runs, or by those of each step; None while there are none."""
     found: list[tuple[int, int] | None] = []
@@ -212,7 +212,7 @@ def _past_costs(
 
 
 def cost_of_day(
-    transaction: SpendingRows, schedule_id: int, definition: ScheduleDefinition, per_day: float
+    transaction: Transaction, schedule_id: int, definition: ScheduleDefinition, per_day: float
 ) -> str | None:
     """The cost of a day with so many runs, by the past runs or by the limit of each; None if neither is known."""
     past = [spent for spent in _past_costs(transaction, schedule_id, definition, per_day) if spent]

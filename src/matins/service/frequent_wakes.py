@@ -14,8 +14,8 @@ from matins.executors.agent_tools import is_paid
 from matins.executors.registry import runners
 from matins.model.agent import Agent
 from matins.model.trigger import Cron, Interval
-from matins.ports import SpendingRows
 from matins.service.forecasts import cost_of_day
+from matins.store.transaction import Transaction
 
 _OFTEN = 24 * 60
 _FIELDS_WITH_SECONDS = 6
@@ -32,7 +32,7 @@ class FrequentWakes(NamedTuple):
 
 
 def frequent_wakes(
-    transaction: SpendingRows, schedule_id: int, agent: str, timetable: Timetable, agents: Mapping[str, Agent], now: int
+    transaction: Transaction, schedule_id: int, agent: str, timetable: Timetable, agents: Mapping[str, Agent], now: int
 ) -> FrequentWakes | None:
     """What a schedule costs a day, if it wakes a paid agent more than once a minute. 0 for a schedule without an id."""
     definition = timetable.definition

@@ -17,11 +17,11 @@ from matins.engine.reasons import NOW, Tense, sentence
 from matins.model.run import Usage
 from matins.model.schedule import ScheduleRecord
 from matins.model.sentence import Sentence
-from matins.ports import Transaction
 from matins.runtime import spending
 from matins.runtime.capacity import Capacity
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.planner import live_runs
+from matins.store.transaction import Transaction
 
 
 def gate_reports(

@@ -9,7 +9,9 @@ from typing import NamedTuple, TypeVar
 
 from matins.errors import Conflict, InvalidInput
 from matins.model.access import Principal
-from matins.ports import Clock, Store, Transaction
+from matins.model.clock import Clock
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 RETENTION_MS = 24 * 3_600_000
 _SWEEP_MS = 600_000

@@ -24,14 +24,16 @@ from matins.errors import InvalidInput, NotFound
 from matins.executors.secrets import resolve
 from matins.model import call as model
 from matins.model.access import Principal
+from matins.model.clock import Clock
 from matins.model.inbound import InboundEndpoint
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleRecord
 from matins.net.inbound import SCHEMES, Delivery, Headers, delivery_type, verify
-from matins.ports import Clock, Store, Transaction
 from matins.runtime.catalog import Catalog
 from matins.service.calls import Calls
 from matins.service.core import Core
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 log = logging.getLogger("matins")
 MAX_DEPTH = 64

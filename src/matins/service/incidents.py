@@ -15,9 +15,9 @@ from matins.executors.notices import address_of, deliver, trial_message
 from matins.model.access import Principal
 from matins.model.incident import IncidentRow
 from matins.model.rows import NewEvent, ScheduleRow
-from matins.ports import Transaction
 from matins.runtime.incidents import incident_event_data
 from matins.service.core import MAX_ID, Core
+from matins.store.transaction import Transaction
 
 
 @dataclass(frozen=True)

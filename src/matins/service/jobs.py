@@ -19,8 +19,8 @@ from matins.model.job import JobType
 from matins.model.rows import WorkerRow
 from matins.model.schedule import ScheduleRecord
 from matins.model.settings import Declared
-from matins.ports import Store
 from matins.runtime.placement import needs_of, trouble_of, unserved
+from matins.store import Store
 
 
 class JobNames(NamedTuple):

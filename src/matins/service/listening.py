@@ -9,8 +9,8 @@ from matins.engine.calls import listening
 from matins.errors import Conflict, MatinsError
 from matins.model.call import CallTrigger, Listener, OnSchedule
 from matins.model.schedule import ScheduleRecord
-from matins.ports import Transaction
 from matins.service.core import Core
+from matins.store.transaction import Transaction
 
 
 def listen(core: Core, transaction: Transaction, schedule_ids: Sequence[int]) -> None:

@@ -16,13 +16,13 @@ from matins.model.listing import RunFilter, ScheduleFilter, ScheduleSort, Schedu
 from matins.model.overview import RecentRecord
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord, ScheduleState
-from matins.ports import Transaction
 from matins.runtime.rows import run_record, schedule_record
 from matins.service.core import MAX_ID, Core
 from matins.service.run_facts import by_schedule
 from matins.service.run_results import run_result
 from matins.service.schedules import schedule_results
 from matins.service.timeline import state_name
+from matins.store.transaction import Transaction
 
 _MAX_BARS = 100
 _MAX_QUERY_LENGTH = 200

@@ -16,13 +16,13 @@ from matins.errors import Example, InvalidInput, NotFound
 from matins.model.access import Principal
 from matins.model.run import RunRecord, RunState
 from matins.model.schedule import MissionStatus, ScheduleRecord
-from matins.ports import Transaction
 from matins.runtime.planner import live_runs
 from matins.runtime.rows import run_record, schedule_record
 from matins.runtime.run_changes import end_runs
 from matins.service.core import Core
 from matins.service.run_results import run_result, whole_result
 from matins.service.schedules import Schedules, file_places
+from matins.store.transaction import Transaction
 
 _PAGE = 100
 _OF_THE_TIME = ("when", "ends_at", "max_executions")

@@ -22,13 +22,13 @@ from matins.executors.registry import runners
 from matins.model.access import Principal
 from matins.model.agent import Agent
 from matins.model.settings import Records
-from matins.ports import Transaction
 from matins.records.agents import AGENTS
 from matins.records.kind import RecordContext
 from matins.runtime.agent_folders import is_own_folder, own_folder
 from matins.service.core import Core
 from matins.service.permissions import check_granted
 from matins.service.record_changes import RecordChanges
+from matins.store.transaction import Transaction
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from matins.executors.processes.output import ERR, OUT
 from matins.executors.processes.output_chunks import OutputChunk, last_output_ms, read_output
 from matins.model.access import Principal
 from matins.model.run import RunRecord, StepId
-from matins.ports import Store
 from matins.service.core import Core
+from matins.store import Store
 
 MAX_BYTES = 1 << 20
 _MAX_OFFSET = 1 << 62

@@ -17,10 +17,10 @@ from matins.errors import InvalidInput
 from matins.model.access import Principal
 from matins.model.overview import DaySpend, EngineSpan, NamedSpend
 from matins.model.run import RunState
-from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.timeline import state_name
+from matins.store.transaction import Transaction
 
 _EPOCH = date(1970, 1, 1)
 _MAX_DAYS = 400

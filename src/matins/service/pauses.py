@@ -15,11 +15,11 @@ from matins.errors import Conflict, InvalidInput, NotFound
 from matins.model.access import Principal, name_of
 from matins.model.overview import PausedSchedule
 from matins.model.schedule import ScheduleRecord
-from matins.ports import Transaction
 from matins.runtime.pausing import pause
 from matins.service.core import Core
 from matins.service.drafts import check_note
 from matins.service.schedule_changes import ScheduleChanges
+from matins.store.transaction import Transaction
 
 T = TypeVar("T")
 _BATCH = 100

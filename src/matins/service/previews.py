@@ -26,13 +26,13 @@ from matins.model.access import OWNER, Principal
 from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord, ScheduleState
 from matins.model.trigger import DstGap, DstOverlap
-from matins.ports import Transaction
 from matins.runtime.uncovered_slots import first_uncovered_slot
 from matins.service.additions import Additions
 from matins.service.core import Core
 from matins.service.drafts import Draft, changes_trigger, check_available
 from matins.service.forecasts import budget_shortage, forecast_result
 from matins.service.proposals import Proposals
+from matins.store.transaction import Transaction
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ from matins.model.job import JobType, JobTypes
 from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.settings import Command
-from matins.ports import Transaction
 from matins.records import record_kinds
 from matins.runtime import approval_requests
 from matins.runtime.command_files import commands_of, with_files
@@ -42,6 +41,7 @@ from matins.service.core import Core
 from matins.service.drafts import Cache, Draft, apply_edit, make_draft, resolve_target_setting
 from matins.service.edits import Edit
 from matins.service.permissions import check_owner_only, proposed_settings
+from matins.store.transaction import Transaction
 
 COMMANDS = tuple(name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command))
 

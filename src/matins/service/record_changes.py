@@ -12,12 +12,12 @@ from matins.engine.steps import of_step
 from matins.engine.validation import referred_names
 from matins.model.access import Principal
 from matins.model.schedule import ScheduleRecord
-from matins.ports import Transaction
 from matins.records import record_kinds
 from matins.records.hooks import HOOKS
 from matins.records.kind import RecordChange, RecordKind
 from matins.runtime.approval_requests import release_unchanged
 from matins.service.core import Core
+from matins.store.transaction import Transaction
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from matins.engine.validation import nearest, referred_names
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.executors.isolation import entry_of
 from matins.model.access import Principal
-from matins.ports import Transaction
 from matins.records import record_kinds
 from matins.records.kind import Document, RecordContext, RecordKind
 from matins.records.limits import scope_of
@@ -23,6 +22,7 @@ from matins.service.edits import Moved, until_unmoved
 from matins.service.file.write_back import Deleted, FileWriter, Replaced, managed_by_file
 from matins.service.permissions import governs
 from matins.service.record_changes import RecordChanges, users_of
+from matins.store.transaction import Transaction
 
 
 @dataclass(frozen=True)

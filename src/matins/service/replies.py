@@ -14,9 +14,9 @@ from matins.model.access import Principal
 from matins.model.agent import Target
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.thread import Thread
-from matins.ports import Transaction
 from matins.service.core import Core
 from matins.service.runs import Runs
+from matins.store.transaction import Transaction
 
 _FIELD = re.compile(r"\{(?=\{)")
 

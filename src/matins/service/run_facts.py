@@ -18,12 +18,12 @@ from matins.model.overview import RecentRecord, RunCost
 from matins.model.run import RunRecord, RunState, StepId
 from matins.model.schedule import ScheduleRecord
 from matins.model.subscription import Subscription
-from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.rows import run_record
 from matins.runtime.run_change import step_event
 from matins.service.core import Core
 from matins.service.run_results import run_result, whole_result
+from matins.store.transaction import Transaction
 
 USUAL_RUNS = 100
 """How many of the last records tell what is usual."""

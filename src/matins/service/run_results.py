@@ -6,9 +6,9 @@ from matins.api.results import Check, Run, RunStep
 from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunRecord
 from matins.model.step import Step
-from matins.ports import RunRows, Transaction
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.rows import run_record
+from matins.store.transaction import Transaction
 
 _NOT_STARTED = "waiting"
 
@@ -76,7 +76,7 @@ def _duration(run: RunRecord) -> int | None:
     return run.ended_at - run.started_at if run.ended_at and run.started_at else None
 
 
-def check_results(transaction: RunRows, run_id: int) -> list[Check]:
+def check_results(transaction: Transaction, run_id: int) -> list[Check]:
     return [
         Check(
             row.epoch,

@@ -22,7 +22,6 @@ from matins.model.access import Principal
 from matins.model.rows import NewEvent
 from matins.model.run import RunRecord, RunState, StepId
 from matins.model.schedule import ScheduleRecord
-from matins.ports import Transaction
 from matins.runtime import spending
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.floors import Floors
@@ -35,6 +34,7 @@ from matins.service.core import LEASE_MS, Core
 from matins.service.permissions import check_own
 from matins.service.run_results import check_results, whole_result
 from matins.service.threads import thread_result
+from matins.store.transaction import Transaction
 from matins.work.sources import open_source
 
 _OUTCOMES = {"succeeded": SUCCEED, "failed": FAIL, "unknown": MARK_UNKNOWN, "retry": RETRY}

@@ -14,7 +14,6 @@ from matins.engine.when.triggers import Trigger
 from matins.model.access import Principal
 from matins.model.rows import NewEvent, NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
-from matins.ports import Transaction
 from matins.runtime import approval_requests
 from matins.runtime.capacity import Capacity
 from matins.runtime.pausing import resume
@@ -27,6 +26,7 @@ from matins.service.core import Core
 from matins.service.drafts import Draft, changes_trigger, check_available, check_duplicates
 from matins.service.listening import listen
 from matins.service.proposals import Proposals
+from matins.store.transaction import Transaction
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from matins.model.listing import ScheduleFilter
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import Once
-from matins.ports import Transaction
 from matins.runtime.pausing import pause
 from matins.runtime.rows import run_record, schedule_record
 from matins.service.additions import Additions
@@ -34,6 +33,7 @@ from matins.service.frequent_wakes import frequent_wakes
 from matins.service.proposals import Proposals
 from matins.service.run_results import run_result
 from matins.service.schedule_changes import ScheduleChanges
+from matins.store.transaction import Transaction
 
 _UNCHANGED = ("active", "paused", "pending", "completed")
 """States in which an edit that changes nothing has no effect. In the others it revives the schedule."""

@@ -10,7 +10,7 @@ from matins.api.use_case import UseCase
 from matins.errors import InvalidFile
 from matins.executors.registry import JobRegistry
 from matins.model.access import Principal
-from matins.ports import Clock, Store
+from matins.model.clock import Clock
 from matins.service.additions import Additions
 from matins.service.approvals import Approvals
 from matins.service.attention import Attention
@@ -52,6 +52,7 @@ from matins.service.timeline import Timelines
 from matins.service.tokens import Tokens
 from matins.service.transcripts import Transcripts
 from matins.service.visibility import Visibility
+from matins.store import Store
 
 _OF_CORE: Mapping[str, tuple[Callable[[Core], Any], ...]] = {
     "schedules": (Explanations, Timelines, Facts, ScheduleLists, Calendars, CatchUps),

@@ -12,12 +12,14 @@ from matins.api.results import NewSession
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, NotAllowed, NotFound
 from matins.model.access import BrowserSession, Principal
+from matins.model.clock import Clock
 from matins.model.rows import NewEvent
-from matins.ports import Clock, Store, Transaction
 from matins.runtime.browser_sessions import end_sessions
 from matins.service.core import Core
 from matins.service.people import find_person
 from matins.service.tokens import hash_of, new_id
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 LINK_MS = 10 * 60_000
 IDLE_MS = 12 * 3_600_000

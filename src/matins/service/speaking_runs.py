@@ -15,12 +15,12 @@ from matins.errors import Conflict
 from matins.model.access import Principal
 from matins.model.rows import NewEvent
 from matins.model.run import RunRecord, RunState
-from matins.ports import Transaction
 from matins.runtime.run_change import event_type
 from matins.runtime.spending import SpendingLimit, spending_limits
 from matins.service.core import Core
 from matins.service.drafts import check_note
 from matins.service.file.plan import applied_text
+from matins.store.transaction import Transaction
 
 
 @dataclass(frozen=True)

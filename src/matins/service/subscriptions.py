@@ -26,13 +26,13 @@ from matins.model.subscription import (
     is_reserved,
 )
 from matins.net.signing import new_secret, sign
-from matins.ports import HistoryRows, SubscriptionRows, Transaction
 from matins.records.kind import RecordChange
 from matins.records.storage import find_subscription, note_subscription
 from matins.records.webhooks import WEBHOOKS, Webhook
 from matins.service.core import Core
 from matins.service.drafts import check_note
 from matins.service.records import Records
+from matins.store.transaction import Transaction
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Subscriptions:
             transaction.events.append(NewEvent(now, "delivery.requested", event.schedule_id, event.run_id, data))
         self.core.notify()
 
-    def _event(self, transaction: HistoryRows, event_id: str) -> StoredEvent:
+    def _event(self, transaction: Transaction, event_id: str) -> StoredEvent:
         event = transaction.event(self._number(event_id))
         if event is None:
             hint = "It may be older than the history that is kept."
@@ -194,7 +194,7 @@ def _change(core: Core, transaction: Transaction, principal: Principal, now: int
     return RecordChange(transaction, principal, core.catalog.policies(transaction), now)
 
 
-def _found(transaction: SubscriptionRows, name: str, kind: SubscriptionKind | None = None) -> Subscription:
+def _found(transaction: Transaction, name: str, kind: SubscriptionKind | None = None) -> Subscription:
     among = {found.name: found for found in transaction.subscriptions() if kind in (None, found.kind)}
     if name not in among:
         hint = nearest(name, among) if among else f"Create one: {WEBHOOKS.example}"

@@ -26,9 +26,9 @@ from matins.model.overview import ComingCursor, RecordCount, RecordSpan
 from matins.model.rows import CompiledKey
 from matins.model.run import RunState
 from matins.model.sentence import Sentence
-from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.service.core import MAX_ID, Core
+from matins.store.transaction import Transaction
 
 T = TypeVar("T")
 MAX_MARKS = 200

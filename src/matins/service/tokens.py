@@ -19,13 +19,14 @@ from matins.engine.validation import check_name, check_strings
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, NotAllowed, StoreError
 from matins.model.access import Principal, Role, Token, name_of
+from matins.model.clock import Clock
 from matins.model.rows import NewEvent
-from matins.ports import Clock, Store
 from matins.records.names import check_token_name
 from matins.runtime import run_tokens
 from matins.runtime.browser_sessions import end_sessions
 from matins.service.core import Core
 from matins.service.permissions import GRANTS, rights_of
+from matins.store import Store
 
 log = logging.getLogger("matins")
 _TOKEN = re.compile(r"mtn_([a-z2-7]{8})_[a-z2-7]{32}")

@@ -9,12 +9,12 @@ from matins.engine.policies import Policies
 from matins.model.rows import WorkerRow
 from matins.model.run import RunRecord, RunState
 from matins.model.sentence import Sentence
-from matins.ports import Transaction
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.placement import needs_of, needs_sentence, unserved
 from matins.runtime.rows import run_record
 from matins.service.core import Core
 from matins.service.gate_reports import full_limits
+from matins.store.transaction import Transaction
 
 LATE_MS = 5_000
 """How long an engine may take to start what is due."""

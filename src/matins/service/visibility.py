@@ -21,9 +21,9 @@ from matins.engine.schedules import PRIVATE_SETTINGS, without_keys
 from matins.errors import InvalidFile, NotAllowed
 from matins.model.access import Principal
 from matins.model.run import StepId
-from matins.ports import Transaction
 from matins.service.core import Core
 from matins.service.permissions import governs
+from matins.store.transaction import Transaction
 
 _OF_RUN = frozenset(["runs.output", "runs.transcript", "runs.snapshot", "runs.checks", "runs.thread"])
 _OF_THREAD = frozenset(["threads.messages"])

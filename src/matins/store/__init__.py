@@ -1,1 +1,131 @@
-"""The store: SQLite or PostgreSQL behind one port. It persists transitions and knows no policy."""
+"""The store: SQLite or PostgreSQL behind one protocol. It persists transitions and knows no policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from matins.errors import InvalidInput, StoreError
+from matins.model.audit import ChainHead
+from matins.model.clock import Clock
+from matins.model.rows import WorkerRow
+
+if TYPE_CHECKING:
+    from matins.store.transaction import Transaction
+
+
+class Store(Protocol):
+    kind: str
+    path: Path | None
+    """The file of the store; None if it has none."""
+    shared: bool
+    """Whether several engines may run on the store."""
+    reads_wait: bool
+    """Whether a read waits for another machine."""
+    store_id: str
+    incarnation: str
+    """Random. The engine renews it when the store was set back to an older copy: ids that were given since then are
+    given again."""
+    last_head: ChainHead | None
+    """The last event that this process committed."""
+    run_key: str
+    """The secret key of run tokens, created with the store."""
+
+    def transaction(self, now: int) -> AbstractContextManager[Transaction]:
+        """A transaction: all or nothing, durable when it returns."""
+        ...
+
+    def join(self, begun: Callable[[Transaction], None]) -> AbstractContextManager[None]:
+        """Make the transactions of this thread one, which begins with the first of them and is committed at the end of
+        the context. `begun` is called in it first."""
+        ...
+
+    def within(self, connection: Any, now: int) -> AbstractContextManager[None]:
+        """Make the transactions of this thread parts of a caller's, on the caller's connection. The caller commits."""
+        ...
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Call it when what this thread has written is committed: now, unless transactions are joined."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A read-only transaction on one snapshot."""
+        ...
+
+    def acquire(self, *, wait: bool = False) -> bool:
+        """Become the owner of the store. False when another process owns a store that can have only one owner.
+        `wait`: wait for processes that own it briefly."""
+        ...
+
+    def release(self) -> None: ...
+    def announce(self, socket: Path) -> None:
+        """Publish the socket of this store's engine to other processes."""
+        ...
+
+    def owner_socket(self) -> Path | None:
+        """The socket of the engine that owns this store; None when it is unknown."""
+        ...
+
+    def owner_pid(self) -> int | None:
+        """The process id of the engine that owns this store; None when it is unknown."""
+        ...
+
+    def socket_path(self) -> Path | None:
+        """The socket for an engine on this store; None if other processes do not need one."""
+        ...
+
+    def engines(self, lease_ms: int) -> list[WorkerRow]:
+        """The running engines. A killed engine counts until its lock is released or its lease expires."""
+        ...
+
+    def clock(self, host: Clock) -> Clock:
+        """The clock to use: the server's if there is one, otherwise the host's."""
+        ...
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when another process has made a change that concerns the loops."""
+        ...
+
+    def notify(self) -> None:
+        """Notify other processes of a change."""
+        ...
+
+    def checkpoint(self) -> None: ...
+    def backup(self, path: Path) -> None:
+        """Write a consistent copy to a new file, while engines run."""
+        ...
+
+    def version_text(self) -> str:
+        """The kind of store and its version."""
+        ...
+
+    def integrity_problems(self) -> list[str]:
+        """The problems of the store; empty when there are none, or when the server checks itself."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_store(url: str, clock: Clock) -> Store:
+    if url.startswith("sqlite://"):
+        from matins.store.sqlite.store import SqliteStore
+
+        name = url.removeprefix("sqlite://").removeprefix("/")
+        return SqliteStore(Path(name) if name else None, clock.now_ms())
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            from matins.store.postgres.store import PostgresStore
+        except ModuleNotFoundError as error:
+            raise StoreError(
+                f"PostgreSQL needs the package {error.name}, which is not installed.",
+                hint='pip install "matins[postgres]"',
+            ) from error
+        return PostgresStore(url, clock.now_ms())
+    raise InvalidInput(
+        f'"{url}" is not the URL of a store.',
+        value=url,
+        field="url",
+        hint="Use sqlite:///file.db, sqlite:// or postgresql://user@host/db.",
+    )

@@ -1,18 +1,27 @@
-"""Named SQL: `.sql` files in which each statement follows a line `-- name: purpose`.
+"""Named SQL, and how methods run it.
 
-States of runs are written by name: `state = {ready}`, `state {live}`. A part that several statements share has a name
-like them, and stands in them as `{{name}}`.
+Each statement of a `.sql` file follows a header, `-- name(argument: type) -> result: purpose`; the purpose goes on in
+lines that begin with `--   `. `make pages` writes a method of that signature, see `tools/generate_rows.py`. A header
+without parentheses, `-- name: purpose`, belongs to a statement of methods that are written by hand, or to a part that
+stands in several statements as `{{name}}`. States of runs are written by name: `state = {ready}`, `state {live}`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from matins.model.rows import Row, from_tuple
 from matins.model.run import RunState
 
-_NAMED = re.compile(r"^-- (\w+): .*\n", re.MULTILINE)
+if TYPE_CHECKING:
+    from matins.store.transaction import Transaction
+
+_HEADER = re.compile(r"^-- (\w+)((?:\(|: ).*\n(?:--   .*\n)*)", re.MULTILINE)
 _PART = re.compile(r"\{\{(\w+)\}\}")
 _STATE = re.compile(r"\{(\w+)\}")
 _STATES = {state.label: str(int(state)) for state in RunState} | {
@@ -21,18 +30,30 @@ _STATES = {state.label: str(int(state)) for state in RunState} | {
 }
 
 
-def load_queries(*packages: str) -> dict[str, str]:
-    """The statements of the packages' `.sql` files, by name, with the numbers of the states."""
-    files = [file for package in packages for file in resources.files(package).iterdir() if file.name.endswith(".sql")]
+class Statement(NamedTuple):
+    name: str
+    header: str
+    """What follows the name, in one line."""
+    sql: str
+
+
+def statements_of(text: str) -> Iterator[Statement]:
+    """The statements of a `.sql` file, as they are written."""
+    _, *pieces = _HEADER.split(text)
+    for name, header, sql in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+        yield Statement(name, header.strip().replace("\n--  ", ""), sql.strip().rstrip(";"))
+
+
+def load_queries(*folders: Traversable) -> dict[str, str]:
+    """The statements of these folders' `.sql` files, by name, with the numbers of the states."""
     found: dict[str, str] = {}
     places: dict[str, str] = {}
-    for file in files:
-        _, *pieces = _NAMED.split(file.read_text(encoding="utf-8"))
-        for name, body in zip(pieces[::2], pieces[1::2], strict=True):
+    for file in (file for folder in folders for file in folder.iterdir() if file.name.endswith(".sql")):
+        for name, _, sql in statements_of(file.read_text(encoding="utf-8")):
             if name in found:
                 raise ValueError(f"{file}: the name {name} occurs twice.")
-            found[name], places[name] = body.strip().rstrip(";"), f"{file}: {name}"
-    return {name: _with_states(places[name], _with_parts(places[name], body, found)) for name, body in found.items()}
+            found[name], places[name] = sql, f"{file}: {name}"
+    return {name: _with_states(places[name], _with_parts(places[name], sql, found)) for name, sql in found.items()}
 
 
 def _with_parts(where: str, sql: str, parts: Mapping[str, str]) -> str:
@@ -47,3 +68,57 @@ def _with_states(where: str, sql: str) -> str:
     if unknown:
         raise ValueError(f'{where} names a state "{min(unknown)}" that runs do not have.')
     return _STATE.sub(lambda found: _STATES[found[1]], sql)
+
+
+class Statements(ABC):
+    """Runs named statements and reads their rows."""
+
+    @abstractmethod
+    def _all(self, query: str, /, **values: Any) -> list[Any]:
+        """The rows of a statement; none when it returns nothing. It takes those of the values that it names."""
+
+    @abstractmethod
+    def _integers(self, values: Iterable[int]) -> Any:
+        """A list as one value of a statement."""
+
+    @abstractmethod
+    def _texts(self, values: Iterable[str]) -> Any:
+        """A list as one value of a statement."""
+
+    def _rows(self, row: type[Row], query: str, /, **values: Any) -> list[Row]:
+        return list(map(from_tuple(row), self._all(query, **values)))
+
+    def _row(self, row: type[Row], query: str, /, **values: Any) -> Row | None:
+        rows = self._all(query, **values)
+        return row(*rows[0]) if rows else None
+
+    def _column(self, query: str, /, **values: Any) -> list[Any]:
+        """The first column."""
+        return [row[0] for row in self._all(query, **values)]
+
+    def _value(self, query: str, /, **values: Any) -> Any:
+        """The first column of the first row; None when there is no row."""
+        rows = self._all(query, **values)
+        return rows[0][0] if rows else None
+
+
+class SliceStatements(Statements):
+    """Statements of a feature that is no part of the core, on a transaction of the store. The `.sql` files are beside
+    the class, and their text serves both stores."""
+
+    _queries: ClassVar[Mapping[str, str]]
+
+    def __init_subclass__(cls) -> None:
+        cls._queries = load_queries(resources.files(cls.__module__.rpartition(".")[0]))
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    def _all(self, query: str, /, **values: Any) -> list[Any]:
+        return self._transaction.execute(self._queries[query], values)
+
+    def _integers(self, values: Iterable[int]) -> Any:
+        return self._transaction._integers(values)
+
+    def _texts(self, values: Iterable[str]) -> Any:
+        return self._transaction._texts(values)

@@ -8,7 +8,7 @@ import threading
 from typing import Any, NamedTuple
 
 from matins import JobContext, Matins
-from matins.ports import Clock
+from matins.model.clock import Clock
 from matins.records.http_server import HttpServer as HttpSettings
 from matins.service.idempotency import IdempotencyStore
 from matins.service.inbound import InboundReceiver

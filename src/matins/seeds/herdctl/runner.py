@@ -13,8 +13,8 @@ from matins.errors import Conflict
 from matins.executors.check_executor import awaited
 from matins.executors.job_context import JobContext
 from matins.executors.work_items import HeldWorkItem, NoWork, claim_item
+from matins.model.clock import Clock
 from matins.model.run import Outcome
-from matins.ports import Clock
 from matins.seeds.herdctl.types import (
     RunScheduleOptions,
     ScheduleEntry,

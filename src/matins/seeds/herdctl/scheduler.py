@@ -16,7 +16,7 @@ from matins.errors import MatinsError, NotFound, ScheduleTriggerError
 from matins.executors.check_executor import awaited
 from matins.executors.job_context import JobContext, NotBegun
 from matins.executors.work_items import NoWork
-from matins.ports import Clock
+from matins.model.clock import Clock
 from matins.seeds.herdctl.fleet import JOB, Fleet, max_concurrent
 from matins.seeds.herdctl.runner import ConsoleLogger, Trigger, current, not_running, running
 from matins.seeds.herdctl.states import STORE, get_schedule_state

@@ -24,7 +24,6 @@ from matins.model.file import FileEntry
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleRecord
 from matins.model.trigger import Once
-from matins.ports import Transaction
 from matins.records import kinds_by_name, record_kinds
 from matins.records.kind import RecordContext
 from matins.runtime.command_files import with_files
@@ -45,6 +44,7 @@ from matins.service.file.plan import (
 from matins.service.permissions import governs
 from matins.service.record_changes import RecordChanges, users_of
 from matins.service.schedule_changes import ScheduleChanges
+from matins.store.transaction import Transaction
 
 _MAX_NAMED = 100
 

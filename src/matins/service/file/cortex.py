@@ -10,16 +10,18 @@ from matins.config.cortex import Profiles, active_profile, write_computed
 from matins.config.file import ConfigFile, Content
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.policies import Policies
+from matins.model.clock import Clock
 from matins.model.file import FileEntry
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 from matins.model.throttle import Throttle
 from matins.model.trigger import Once
-from matins.ports import Clock, FileRows, RunRows, Store
 from matins.records.kind import RecordContext
 from matins.runtime.catalog import Catalog
 from matins.runtime.rows import run_record
 from matins.service.file.plan import APPLIED, applied_text, find_schedule
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 SKIPPED_BY = ("pre_check", "target_gone")
 """The reasons of skipped runs that Cortex records as `lastSkipped`."""
@@ -46,7 +48,7 @@ def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
     return True
 
 
-def profiles_of(transaction: FileRows, policies: Policies) -> Profiles:
+def profiles_of(transaction: Transaction, policies: Policies) -> Profiles:
     """The agents of tasks without a profile: a task keeps the agent that it has, and a new one has the active one."""
     applied = [entry.name.partition("/") for entry in transaction.file_entries() if entry.kind == "schedule"]
     return Profiles(active_profile(list(policies.agents)), {name: agent for agent, _, name in applied})
@@ -65,7 +67,7 @@ def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> Non
         transaction.upsert_policy(*APPLIED, orjson.dumps(content.text).decode(), now, file.path.name)
 
 
-def _computed(transaction: RunRows, schedule: ScheduleRecord, policies: Policies, now: int) -> dict[str, Any]:
+def _computed(transaction: Transaction, schedule: ScheduleRecord, policies: Policies, now: int) -> dict[str, Any]:
     runs = [run_record(row) for row in transaction.runs_of(schedule.id, _MAX_ID, _RUNS)]
     ran = next((run.started_at for run in runs if run.state is RunState.SUCCEEDED), None)
     skipped = next((r.ended_at for r in runs if r.state is RunState.SKIPPED and r.reason in SKIPPED_BY), None)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from matins.engine.jobs import wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.steps import parts_of
-from matins.ports import Transaction
 from matins.service.file.plan import find_schedule
+from matins.store.transaction import Transaction
 
 _NAMED = 5
 

@@ -19,9 +19,9 @@ from matins.engine.settings import is_private, origin
 from matins.model.access import name_of
 from matins.model.file import FileEntry
 from matins.model.schedule import ScheduleRecord
-from matins.ports import FileRows, PolicyRows, ScheduleRows, Transaction
 from matins.records import kinds_by_name
 from matins.runtime.rows import schedule_record
+from matins.store.transaction import Transaction
 
 Action = Literal["added", "changed", "removed", "same", "past"]
 APPLIED = ("file", "applied")
@@ -98,7 +98,7 @@ def _private(kind: str, setting: str) -> bool:
     return declared is not None and is_private(declared)
 
 
-def defined_by(transaction: FileRows, path: Path) -> bool:
+def defined_by(transaction: Transaction, path: Path) -> bool:
     """Whether a file at this path was applied. Records of another daemon's file do not count."""
     return any(entry.path == str(path) for entry in transaction.file_entries())
 
@@ -157,14 +157,14 @@ def _waits(
     return None
 
 
-def applied_text(transaction: PolicyRows) -> str | None:
+def applied_text(transaction: Transaction) -> str | None:
     for row in transaction.policies():
         if (row.kind, row.name) == APPLIED:
             return orjson.loads(row.definition)
     return None
 
 
-def find_schedule(transaction: ScheduleRows, name: str) -> ScheduleRecord | None:
+def find_schedule(transaction: Transaction, name: str) -> ScheduleRecord | None:
     """The schedule with this agent/name."""
     agent, _, own = name.partition("/")
     ids = transaction.schedules_named(own, agent)

@@ -10,11 +10,12 @@ from matins.config.file import ConfigFile, FileState
 from matins.config.watcher import FileWatch
 from matins.errors import InvalidFile, MatinsError, Stale, StoreError
 from matins.model.access import Principal
-from matins.ports import Clock, Store
+from matins.model.clock import Clock
 from matins.runtime.catalog import Catalog
 from matins.service.file.cortex import refresh
 from matins.service.file.missing_agents import missing_agents
 from matins.service.file.plan import defined_by
+from matins.store import Store
 
 log = logging.getLogger("matins")
 _REFRESH_S = 5

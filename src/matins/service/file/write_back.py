@@ -24,10 +24,10 @@ from matins.model.access import Principal
 from matins.model.file import FileEntry
 from matins.model.schedule import ScheduleDefinition
 from matins.model.settings import Instant
-from matins.ports import Transaction
 from matins.records import kinds_by_name
 from matins.service.core import Core
 from matins.service.file.apply import File
+from matins.store.transaction import Transaction
 
 _EDIT = 'Edit the file, or set "edits: write_back" in it.'
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from matins.errors import StoreError
-from matins.ports import Clock
+from matins.model.clock import Clock
 
 _EVERY_MS = 1_000
 _AWAY_MS = 5_000

@@ -7,6 +7,8 @@ import threading
 from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import resources
 from typing import Any
 
 import psycopg
@@ -24,14 +26,16 @@ from matins.store.queries import load_queries
 _LOCKS = {"/* lock */": "FOR UPDATE", "/* lock free */": "FOR UPDATE SKIP LOCKED"}
 
 
-def _in_dialect(text: str) -> bytes:
+@cache
+def in_dialect(text: str) -> bytes:
     """A statement of both stores in the dialect of PostgreSQL and psycopg. PostgreSQL's own ones do not change."""
     for comment, lock in _LOCKS.items():
         text = text.replace(comment, lock)
     return re.sub(r"(?<!:):(\w+)", r"%(\1)s", text).encode()
 
 
-SQL = {name: _in_dialect(text) for name, text in load_queries("matins.store.common", "matins.store.postgres").items()}
+_STORE = resources.files("matins.store")
+SQL = {name: in_dialect(text) for name, text in load_queries(_STORE / "sql", _STORE / "postgres" / "sql").items()}
 MAX_CONNECTIONS = 12
 _WAIT_S = 4.5
 _SETTINGS: dict[str, Any] = {
@@ -104,7 +108,7 @@ class SessionPool:
                 check_sessions(connection, self._connect, self.name)
                 self._checked = True
             register(connection)
-            connection.execute(SQL["session"])
+            connection.execute(SQL["session_settings"])
             if self._search_path is not None:
                 connection.execute(SQL["search_path"], {"path": self._search_path})
         return connection

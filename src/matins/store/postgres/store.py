@@ -12,8 +12,8 @@ from typing import Any
 
 from matins.errors import Conflict, StoreError, StoreUnavailable, StoreVersionError
 from matins.model.audit import ChainHead
+from matins.model.clock import Clock
 from matins.model.rows import WorkerRow
-from matins.ports import Clock
 from matins.store.joining import JoiningStore
 from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.postgres.callers import CallersTransaction, callers_session

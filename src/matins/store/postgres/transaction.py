@@ -7,7 +7,7 @@ that holds more than a cursor takes another one only if it is free.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from matins.model.audit import StoredEvent
@@ -25,9 +25,9 @@ from matins.model.rows import (
     StateChange,
 )
 from matins.store.chain import GENESIS, Chain, heads_text, seal_hash
-from matins.store.common.transaction import CommonTransaction
 from matins.store.postgres.arrays import Integers, Texts, integers, texts
-from matins.store.postgres.session import SQL, Session
+from matins.store.postgres.session import SQL, Session, in_dialect
+from matins.store.transaction import Transaction
 
 _RUN = ("int8", "int8", "int8", "int8", "text", "int2", "int2", "text", "int8", "int8", "int8", "int8", "int8", "int8",
         "int8", "int8", "int8", "text", "text", "int4")  # fmt: skip
@@ -41,7 +41,7 @@ _TEXTS = frozenset(
 """The text fields of rows. The other fields are integers."""
 
 
-class PostgresTransaction(CommonTransaction):
+class PostgresTransaction(Transaction):
     """The operations of a transaction. Events are linked to their chain when it commits."""
 
     def __init__(self, session: Session) -> None:
@@ -52,8 +52,9 @@ class PostgresTransaction(CommonTransaction):
         self.events: list[NewEvent] = []
         self.last_event_id = 0
 
-    def _execute(self, statement: str) -> None:
-        self._cursor.execute(statement.encode())
+    def execute(self, statement: str, values: Mapping[str, Any] | None = None) -> list[Any]:
+        cursor = self._cursor.execute(in_dialect(statement), values)
+        return cursor.fetchall() if cursor.description else []
 
     # -- the loops
 

@@ -14,8 +14,8 @@ import apsw
 
 from matins.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreError, StoreUnavailable, unwritable
 from matins.model.audit import ChainHead
+from matins.model.clock import Clock
 from matins.model.rows import WorkerRow
-from matins.ports import Clock
 from matins.store.chain import Chain
 from matins.store.forking import after_fork, keep_forever
 from matins.store.joining import JoiningStore

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 import apsw
@@ -23,14 +24,15 @@ from matins.model.rows import (
     StateChange,
 )
 from matins.store.chain import GENESIS, Chain, heads_text, seal_hash
-from matins.store.common.transaction import CommonTransaction
 from matins.store.queries import load_queries
+from matins.store.transaction import Transaction
 
-SQL = load_queries("matins.store.common", "matins.store.sqlite")
+_STORE = resources.files("matins.store")
+SQL = load_queries(_STORE / "sql", _STORE / "sqlite" / "sql")
 _RUN_ID_BLOCK = 20  # small, because people read the ids: a stopped process loses the rest of its block
 
 
-class SqliteTransaction(CommonTransaction):
+class SqliteTransaction(Transaction):
     """The operations of a transaction. Events are linked to their chain when it commits."""
 
     def __init__(self, connection: apsw.Connection, chain: Chain, spare_run_ids: range) -> None:
@@ -40,8 +42,8 @@ class SqliteTransaction(CommonTransaction):
         self.events: list[NewEvent] = []
         self.last_event_id = 0
 
-    def _execute(self, statement: str) -> None:
-        self._connection.execute(statement)
+    def execute(self, statement: str, values: Mapping[str, Any] | None = None) -> list[Any]:
+        return self._connection.execute(statement, values).fetchall()
 
     # -- the loops
 

@@ -10,7 +10,7 @@ from matins.api.results import Stats
 from matins.api.use_case import USE_CASES, Caller
 from matins.errors import MatinsError
 from matins.model.access import OWNER
-from matins.ports import Clock
+from matins.model.clock import Clock
 
 MAX_LAG_MS = 30_000
 _PAGE = 1_000

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from matins.errors import MatinsError
 from matins.model.access import Principal
-from matins.ports import Clock
+from matins.model.clock import Clock
 from matins.surfaces.http.authentication import header
 from matins.surfaces.http.endpoint import EndpointContext
 from matins.surfaces.http.etags import is_unchanged

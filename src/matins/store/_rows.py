@@ -1,0 +1,1106 @@
+"""Methods made from the headers of the `.sql` files by `make pages`. Do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from matins.model.access import IdempotentRequest
+from matins.model.approval import Vote
+from matins.model.audit import BoundRevision, BoundRun, CurrentRevision, EventLink, SealRow, StoredEvent, WriterRow
+from matins.model.budget import BudgetUsage, SpendingRow
+from matins.model.call import CalledRun, CallOutcome, CallRow
+from matins.model.file import FileEntry
+from matins.model.incident import IncidentRow
+from matins.model.listing import TabCounts
+from matins.model.overview import (
+    ComingCursor,
+    DayCount,
+    DaySpend,
+    EngineSpan,
+    NamedSpend,
+    PausedSchedule,
+    PlannedRun,
+    RecentRecord,
+    RecordCount,
+    RecordSpan,
+    RunCost,
+    RunPlace,
+    SlotState,
+)
+from matins.model.rows import (
+    AttemptRow,
+    ChainStart,
+    CheckRow,
+    Due,
+    Figures,
+    LiveRun,
+    PlaceRow,
+    PolicyRow,
+    ReadyPlace,
+    RunAhead,
+    RunRow,
+    ScheduleRow,
+    ScopeRow,
+    StartedRun,
+    WaitingRun,
+    WorkerRow,
+    ZoneVersion,
+)
+from matins.model.run import Usage
+from matins.model.subscription import Delivery, DeliveryState
+from matins.model.thread import Message
+from matins.store.queries import Statements
+
+
+class AccessRows(Statements):
+    """Tokens, sessions of browsers, and responses to requests with an idempotency key."""
+
+    def revoke_token(self, token_id: str, now: int) -> bool:
+        """Revoke a token once."""
+        return bool(self._all("revoke_token", token_id=token_id, now=now))
+
+    def touch_token(self, token_id: str, now: int) -> None:
+        """Set when a token was last used."""
+        self._all("touch_token", token_id=token_id, now=now)
+
+    def open_session(self, session_id: str, code_hash: str, secret_hash: str, now: int, until: int) -> bool:
+        """Make a link a session. False when it was opened or ended."""
+        return bool(
+            self._all(
+                "open_session",
+                session_id=session_id,
+                code_hash=code_hash,
+                secret_hash=secret_hash,
+                now=now,
+                until=until,
+            )
+        )
+
+    def touch_session(self, session_id: str, now: int, until: int) -> None:
+        """Set when a session was last used, and when it ends."""
+        self._all("touch_session", session_id=session_id, now=now, until=until)
+
+    def end_sessions(self, session_id: str | None, token: str | None, person: str | None, now: int) -> list[str]:
+        """End the session, those that came from the token, or those of the person. Returns the ids that ended."""
+        return self._column("end_sessions", session_id=session_id, token=token, person=person, now=now)
+
+    def delete_sessions(self, before: int) -> None:
+        """Delete sessions that expired before an instant."""
+        self._all("delete_sessions", before=before)
+
+    def idempotent_request(self, principal: str, key: str) -> IdempotentRequest | None:
+        """A request with a key, and its response."""
+        return self._row(IdempotentRequest, "idempotent_request", principal=principal, key=key)
+
+    def begin_request(self, principal: str, key: str, digest: str, now: int) -> bool:
+        """Add a request that is being processed. False when the request is being processed, or has a response."""
+        return bool(self._all("begin_request", principal=principal, key=key, digest=digest, now=now))
+
+    def store_response(self, principal: str, key: str, status: int, answer: str) -> None:
+        """Set the response of a request."""
+        self._all("store_response", principal=principal, key=key, status=status, answer=answer)
+
+    def delete_request(self, principal: str, key: str) -> None:
+        """Delete a request without a response, so that it can be repeated."""
+        self._all("delete_request", principal=principal, key=key)
+
+    def delete_requests(self, before: int) -> None:
+        """Delete old requests."""
+        self._all("delete_requests", before=before)
+
+
+class ApprovalRows(Statements):
+    """Requests for approval, and votes."""
+
+    def set_approval_state(self, approval_id: int, was: str, state: str, now: int) -> bool:
+        """Change the state once; the use of an approval keeps the time of the decision. False when it is no longer
+        `was`."""
+        return bool(self._all("set_approval_state", approval_id=approval_id, was=was, state=state, now=now))
+
+    def upsert_vote(self, approval_id: int, vote: Vote) -> None:
+        """Add or replace a vote."""
+        self._all(
+            "upsert_vote",
+            approval_id=approval_id,
+            voter=vote.voter,
+            vote=vote.vote,
+            at=vote.at,
+            note=vote.note,
+            digest=vote.digest,
+        )
+
+
+class AttemptRows(Statements):
+    """Attempts and checks of runs."""
+
+    def attempts(self, run_id: int) -> list[AttemptRow]:
+        """The attempts of a run."""
+        return self._rows(AttemptRow, "attempts", run_id=run_id)
+
+    def worker_of(self, run_id: int, epoch: int) -> str | None:
+        """The identity of the worker that started an attempt."""
+        return self._value("worker_of", run_id=run_id, epoch=epoch)
+
+    def report_outcome(self, run_id: int, epoch: int, reported: str) -> None:
+        """Set the outcome that an agent reports while its attempt runs."""
+        self._all("report_outcome", run_id=run_id, epoch=epoch, reported=reported)
+
+    def reported_outcome(self, run_id: int, epoch: int) -> str | None:
+        """The outcome that the agent reported while its attempt ran, as JSON."""
+        return self._value("reported_outcome", run_id=run_id, epoch=epoch)
+
+    def end_attempt(self, run_id: int, epoch: int, now: int) -> None:
+        """Set when an attempt ended after which its run goes on."""
+        self._all("end_attempt", run_id=run_id, epoch=epoch, now=now)
+
+    def uncount_attempt(self, run_id: int) -> None:
+        """Do not count an attempt that the provider refused."""
+        self._all("uncount_attempt", run_id=run_id)
+
+    def insert_check(self, check: CheckRow) -> None:
+        """Add the verdict of a guard, a pre-check or a hook."""
+        self._all(
+            "insert_check",
+            run_id=check.run_id,
+            epoch=check.epoch,
+            kind=check.kind,
+            at=check.at,
+            duration_ms=check.duration_ms,
+            exit_code=check.exit_code,
+            verdict=check.verdict,
+            reason=check.reason,
+            output=check.output,
+        )
+
+    def checks(self, run_id: int) -> list[CheckRow]:
+        """The checks of a run."""
+        return self._rows(CheckRow, "checks", run_id=run_id)
+
+
+class AuditRows(Statements):
+    """What the log must agree with."""
+
+    def bound_revision(self, schedule_id: int, rev: int) -> BoundRevision:
+        """One revision, for its digest."""
+        return self._rows(BoundRevision, "bound_revision", schedule_id=schedule_id, rev=rev)[0]
+
+    def current_revisions(self) -> list[CurrentRevision]:
+        """Schedules that were revised, and the revisions that they and their cursors have."""
+        return self._rows(CurrentRevision, "current_revisions")
+
+    def count_revisions(self) -> int:
+        """The number of revisions of all schedules."""
+        return self._value("count_revisions")
+
+    def revisions(self) -> list[tuple[int, int, str, str]]:
+        """Schedule, revision, agent and name of all revisions."""
+        return self._all("revisions")
+
+    def bound_runs(self, ids: Iterable[int]) -> list[BoundRun]:
+        """What the log knows of runs."""
+        return self._rows(BoundRun, "bound_runs", ids=self._integers(ids))
+
+    def bound_revisions(self, schedule_ids: Iterable[int]) -> list[BoundRevision]:
+        """All revisions of these schedules."""
+        return self._rows(BoundRevision, "bound_revisions", schedule_ids=self._integers(schedule_ids))
+
+    def bound_attempts(self, ids: Iterable[int]) -> list[AttemptRow]:
+        """All attempts of these runs."""
+        return self._rows(AttemptRow, "bound_attempts", ids=self._integers(ids))
+
+    def unlogged_attempts(self, since: int, types: Iterable[str]) -> list[tuple[int, int]]:
+        """Run and epoch of attempts that started since an instant without an event of these types; a few of them."""
+        return self._all("unlogged_attempts", since=since, types=self._texts(types))
+
+    def unlogged_approvals(self, since: int) -> list[int]:
+        """Requests that are not in the log."""
+        return self._column("unlogged_approvals", since=since)
+
+    def unlogged_votes(self, since: int) -> list[tuple[int, str]]:
+        """Votes that are not in the log."""
+        return self._all("unlogged_votes", since=since)
+
+
+class CallRows(Statements):
+    """Calls, the runs that they started, and the schedules that listen to them."""
+
+    def set_call_outcome(self, call_id: int, outcome: CallOutcome, reason: str | None) -> None:
+        """Set the outcome of a call."""
+        self._all("set_call_outcome", call_id=call_id, outcome=outcome, reason=reason)
+
+    def call(self, call_id: int) -> CallRow | None:
+        """One call."""
+        return self._row(CallRow, "call", call_id=call_id)
+
+    def call_by_key(self, source: str, name: str, key: str) -> CallRow | None:
+        """The call with this key."""
+        return self._row(CallRow, "call_by_key", source=source, name=name, key=key)
+
+    def calls(self, before: int, limit: int, source: str, name: str) -> list[CallRow]:
+        """A page of calls, the newest first. An empty source or name stands for all."""
+        return self._rows(CallRow, "calls", before=before, limit=limit, source=source, name=name)
+
+    def calls_of_run(self, run_id: int, limit: int) -> list[CallRow]:
+        """The calls that a run, or the run whose step it is, stands for, the newest first."""
+        return self._rows(CallRow, "calls_of_run", run_id=run_id, limit=limit)
+
+    def is_called(self, run_id: int) -> bool:
+        """Whether a call started the run."""
+        return bool(self._all("is_called", run_id=run_id))
+
+    def link_call(self, call_id: int, run_id: int, grouped: str | None) -> None:
+        """Let a run stand for a call."""
+        self._all("link_call", call_id=call_id, run_id=run_id, grouped=grouped)
+
+    def debouncing_run(self, schedule_id: int, grouped: str) -> int | None:
+        """The run of the schedule that waits for further calls of this group."""
+        return self._value("debouncing_run", schedule_id=schedule_id, grouped=grouped)
+
+    def debounce_run(self, run_id: int, until: int, most: int) -> bool:
+        """Add a call to a run that waits. It waits again until it stands for `most` calls. False when it waits no
+        longer."""
+        return bool(self._all("debounce_run", run_id=run_id, until=until, most=most))
+
+    def listeners(self, source: str, name: str, agent: str) -> list[int]:
+        """The schedules that listen to a source, by id: the order in which cursors are locked."""
+        return self._column("listeners", source=source, name=name, agent=agent)
+
+    def pipelines(self) -> list[tuple[int, int]]:
+        """(schedule, schedule that follows it)."""
+        return self._all("pipelines")
+
+    def runs_of_calls(self, call_ids: Iterable[int]) -> list[CalledRun]:
+        """The runs of calls."""
+        return self._rows(CalledRun, "runs_of_calls", call_ids=self._integers(call_ids))
+
+
+class CursorRows(Statements):
+    """The cursors of schedules, from which planning continues."""
+
+    def next_due(self) -> int | None:
+        """The instant of the next due schedule."""
+        return self._value("next_due")
+
+    def cursors(self, after: int, limit: int) -> list[Due]:
+        """A page of cursors that have a slot, by schedule id, locked."""
+        return self._rows(Due, "cursors", after=after, limit=limit)
+
+    def replace_cursor(
+        self,
+        schedule_id: int,
+        next_slot: int | None,
+        due_at: int | None,
+        rev: int,
+        *,
+        paused: bool = False,
+        waiting: bool = False,
+    ) -> None:
+        """Set the next slot of a schedule after an edit, a pause or a clock change. `waiting`: for a completion."""
+        self._all(
+            "replace_cursor",
+            schedule_id=schedule_id,
+            next_slot=next_slot,
+            due_at=due_at,
+            rev=rev,
+            paused=paused,
+            waiting=waiting,
+        )
+
+    def upcoming(self, limit: int) -> list[int]:
+        """The schedules that fire next, the soonest first."""
+        return self._column("upcoming", limit=limit)
+
+    def failures(self, schedule_id: int) -> int:
+        """The consecutive failures of a schedule."""
+        return self._value("failures", schedule_id=schedule_id)
+
+    def reset_failures(self, schedule_id: int) -> None:
+        """Set the failures of a schedule to 0."""
+        self._all("reset_failures", schedule_id=schedule_id)
+
+    def uncount_execution(self, schedule_id: int, run_id: int) -> None:
+        """Do not count a run as an execution, because no attempt of it ran."""
+        self._all("uncount_execution", schedule_id=schedule_id, run_id=run_id)
+
+    def count_execution(self, schedule_id: int) -> None:
+        """Count a run that a call started."""
+        self._all("count_execution", schedule_id=schedule_id)
+
+    def window_used(self, schedule_id: int) -> int:
+        """The used catch-up runs of a missed window."""
+        return self._value("window_used", schedule_id=schedule_id)
+
+    def lock_due(self, schedule_ids: Iterable[int]) -> list[Due]:
+        """The cursors of these schedules, locked; `slot` may be None."""
+        return self._rows(Due, "lock_due", schedule_ids=self._integers(schedule_ids))
+
+
+class DeliveryRows(Statements):
+    """Events on their way to subscribers."""
+
+    def due_queues(self, name: str, now: int, limit: int) -> list[int]:
+        """Schedules whose next event may be delivered now, the longest waiting first."""
+        return self._column("due_queues", name=name, now=now, limit=limit)
+
+    def next_delivery(self, name: str, now: int) -> int | None:
+        """The instant of the next delivery."""
+        return self._value("next_delivery", name=name, now=now)
+
+    def delete_delivery(self, name: str, event_id: int) -> None:
+        """Delete a delivery that succeeded."""
+        self._all("delete_delivery", name=name, event_id=event_id)
+
+    def unblock_queue(self, name: str, schedule_id: int, now: int) -> None:
+        """Release the next event of a schedule after the one before it is done."""
+        self._all("unblock_queue", name=name, schedule_id=schedule_id, now=now)
+
+    def deliveries(self, name: str, state: DeliveryState, after: int, limit: int) -> list[Delivery]:
+        """The deliveries of a subscription, the oldest first."""
+        return self._rows(Delivery, "deliveries", name=name, state=state, after=after, limit=limit)
+
+    def given_up(self) -> list[Delivery]:
+        """The first delivery that each subscription has given up."""
+        return self._rows(Delivery, "given_up")
+
+    def delete_lost_deliveries(self) -> None:
+        """Delete deliveries of deleted events."""
+        self._all("delete_lost_deliveries")
+
+    def undelivered(self, subscription: str, schedule_id: int, run_id: int, event: str) -> DeliveryState | None:
+        """Whether an event of the run is being retried or was discarded for a subscription; None if neither."""
+        return self._value(
+            "undelivered", subscription=subscription, schedule_id=schedule_id, run_id=run_id, event=event
+        )
+
+    def is_event_after(self, cursor: int, run_id: int, event: str) -> bool:
+        """Whether a subscription with this cursor has still to take up an event of the run."""
+        return bool(self._all("is_event_after", cursor=cursor, run_id=run_id, event=event))
+
+
+class EventRows(Statements):
+    """The log of events, its chains and its seals."""
+
+    def last_written(self) -> int:
+        """The latest instant of the newest events; 0 when there are none."""
+        return self._value("last_written")
+
+    def logged(self, after: int, limit: int) -> list[StoredEvent]:
+        """A page of all events by id, also of those that subscribers do not see yet."""
+        return self._rows(StoredEvent, "logged", after=after, limit=limit)
+
+    def last_of_type(self, kind: str) -> StoredEvent | None:
+        """The newest event of a type."""
+        return self._row(StoredEvent, "last_of_type", kind=kind)
+
+    def events_before(self, event_id: int, limit: int) -> list[StoredEvent]:
+        """A page of events, the newest first."""
+        return self._rows(StoredEvent, "events_before", event_id=event_id, limit=limit)
+
+    def event_horizon(self) -> int:
+        """The last event id up to which all events are visible."""
+        return self._value("event_horizon")
+
+    def event(self, event_id: int) -> StoredEvent | None:
+        """One event."""
+        return self._row(StoredEvent, "event", event_id=event_id)
+
+    def writers(self) -> list[WriterRow]:
+        """Writers, for verification."""
+        return self._rows(WriterRow, "writers")
+
+    def seals(self, after: int, limit: int) -> list[SealRow]:
+        """A page of seals, for verification."""
+        return self._rows(SealRow, "seals", after=after, limit=limit)
+
+    def newest_seal(self) -> SealRow | None:
+        """The last seal."""
+        return self._row(SealRow, "newest_seal")
+
+    def links(self, ids: Iterable[int]) -> list[EventLink]:
+        """Where events are in their chains."""
+        return self._rows(EventLink, "links", ids=self._integers(ids))
+
+    def events_after(self, event_id: int, limit: int) -> list[StoredEvent]:
+        """A page of events."""
+        return self._rows(StoredEvent, "events_after", event_id=event_id, limit=limit)
+
+
+class FileRows(Statements):
+    """Records that the file defines."""
+
+    def file_entries(self) -> list[FileEntry]:
+        """The records that the file defines."""
+        return self._rows(FileEntry, "file_entries")
+
+    def file_entries_named(self, kind: str, names: Iterable[str]) -> list[FileEntry]:
+        """The file's records of a kind, by name."""
+        return self._rows(FileEntry, "file_entries_named", kind=kind, names=self._texts(names))
+
+
+class IncidentRows(Statements):
+    """Incidents, and the messages about them."""
+
+    def incident_window(self, after: int, upto: int, count: int) -> int:
+        """The id up to which there are at most `count` events. Ids have gaps, in PostgreSQL wide ones."""
+        return self._value("incident_window", after=after, upto=upto, count=count)
+
+    def incident(self, incident_id: int) -> IncidentRow | None:
+        """One incident."""
+        return self._row(IncidentRow, "incident", incident_id=incident_id)
+
+    def unresolved_incidents(self, schedule_id: int | None, before: int, limit: int) -> list[IncidentRow]:
+        """A page of incidents that are not resolved, the newest first; of all schedules, or of one."""
+        return self._rows(IncidentRow, "unresolved_incidents", schedule_id=schedule_id, before=before, limit=limit)
+
+    def incidents(self, schedule_id: int | None, before: int, limit: int) -> list[IncidentRow]:
+        """A page of all incidents, the newest first."""
+        return self._rows(IncidentRow, "incidents", schedule_id=schedule_id, before=before, limit=limit)
+
+    def due_incidents(self, now: int, limit: int) -> list[IncidentRow]:
+        """Incidents that are looked at again now."""
+        return self._rows(IncidentRow, "due_incidents", now=now, limit=limit)
+
+    def opened_since(self, schedule_id: int, kind: str, since: int) -> int:
+        """The number of incidents of a schedule that were opened since an instant, and told."""
+        return self._value("opened_since", schedule_id=schedule_id, kind=kind, since=since)
+
+    def insert_incident(self, incident: IncidentRow) -> int:
+        """Add an incident."""
+        return self._value(
+            "insert_incident",
+            schedule_id=incident.schedule_id,
+            kind=incident.kind,
+            signature=incident.signature,
+            summary=incident.summary,
+            quote=incident.quote,
+            error=incident.error,
+            run_id=incident.run_id,
+            times=incident.times,
+            details=incident.details,
+            opened_at=incident.opened_at,
+            last_at=incident.last_at,
+            told=incident.told,
+            told_times=incident.told_times,
+            next_at=incident.next_at,
+            acknowledged_at=incident.acknowledged_at,
+            acknowledged_by=incident.acknowledged_by,
+            resolved_at=incident.resolved_at,
+            resolution=incident.resolution,
+        )
+
+    def update_incident(self, incident: IncidentRow) -> None:
+        """Replace what changes in an incident."""
+        self._all(
+            "update_incident",
+            id=incident.id,
+            summary=incident.summary,
+            quote=incident.quote,
+            error=incident.error,
+            run_id=incident.run_id,
+            times=incident.times,
+            details=incident.details,
+            last_at=incident.last_at,
+            told=incident.told,
+            told_times=incident.told_times,
+            next_at=incident.next_at,
+            acknowledged_at=incident.acknowledged_at,
+            acknowledged_by=incident.acknowledged_by,
+            resolved_at=incident.resolved_at,
+            resolution=incident.resolution,
+        )
+
+    def insert_notice(self, destination: str, at: int, title: str, held_until: int | None) -> None:
+        """Note a message that is sent now, or held for the digest of an instant."""
+        self._all("insert_notice", destination=destination, at=at, title=title, held_until=held_until)
+
+    def sent_since(self, destination: str, since: int) -> int:
+        """The number of messages that were sent to a destination since an instant."""
+        return self._value("sent_since", destination=destination, since=since)
+
+    def open_incidents(self, schedule_ids: Iterable[int]) -> list[IncidentRow]:
+        """Incidents of these schedules that are not resolved, the oldest first."""
+        return self._rows(IncidentRow, "open_incidents", schedule_ids=self._integers(schedule_ids))
+
+    def incident_events(self, after: int, upto: int, types: Iterable[str], limit: int) -> list[StoredEvent]:
+        """Events of these types, and the successes of schedules that have an incident, in order."""
+        return self._rows(StoredEvent, "incident_events", after=after, upto=upto, types=self._texts(types), limit=limit)
+
+
+class ListingRows(Statements):
+    """Pages of schedules and runs that match a filter."""
+
+    def schedules_called(self, name: str, agent: str | None) -> list[ScheduleRow]:
+        """The schedules of this name that are not deleted, of one agent or of any."""
+        return self._rows(ScheduleRow, "schedules_called", name=name, agent=agent)
+
+    def tab_counts(self, agent: str | None, query: str | None, reader: str | None = None) -> TabCounts:
+        """The number of schedules in each tab of the list."""
+        return self._rows(TabCounts, "tab_counts", agent=agent, query=query, reader=reader)[0]
+
+
+class OverviewRows(Statements):
+    """What screens show of many schedules and runs at once: a statement each. Whole runs only: steps belong to
+    theirs."""
+
+    def first_planned(self, since: int) -> int | None:
+        """The first run that was planned at or after an instant, by bisection: ids ascend with time. None where there
+        are no runs."""
+        return self._value("first_planned", since=since)
+
+    def run_beyond(self, low: int, high: int, count: int) -> PlannedRun | None:
+        """The run from `low` to before `high` that has this many newer ones; None where there are not so many."""
+        return self._row(PlannedRun, "run_beyond", low=low, high=high, count=count)
+
+    def record_counts(self, low: int, high: int, since: int, until: int) -> list[RecordCount]:
+        """The records from run `low` to before run `high` that lie in a window, counted by schedule and state."""
+        return self._rows(RecordCount, "record_counts", low=low, high=high, since=since, until=until)
+
+    def live_records(self, limit: int) -> list[RecordSpan]:
+        """Whole runs that have not ended, the newest first."""
+        return self._rows(RecordSpan, "live_records", limit=limit)
+
+    def live_whole_runs(self, limit: int) -> list[RunRow]:
+        """The same as runs."""
+        return self._rows(RunRow, "live_whole_runs", limit=limit)
+
+    def coming(self, until: int, limit: int) -> list[ComingCursor]:
+        """Active schedules whose next slot is due before an instant, the soonest first."""
+        return self._rows(ComingCursor, "coming", until=until, limit=limit)
+
+    def coming_after_runs(self, limit: int) -> list[ComingCursor]:
+        """Schedules whose next slot is decided by the end of a live run."""
+        return self._rows(ComingCursor, "coming_after_runs", limit=limit)
+
+    def count_coming(self, until: int) -> int:
+        """The number of schedules whose next slot is due before an instant."""
+        return self._value("count_coming", until=until)
+
+    def run_costs(self, schedule_id: int, limit: int) -> list[RunCost]:
+        """What the last runs of a schedule spent, each with its steps, the newest first."""
+        return self._rows(RunCost, "run_costs", schedule_id=schedule_id, limit=limit)
+
+    def last_success(self, schedule_id: int, slot: int) -> int | None:
+        """The last run of the schedule before a slot that succeeded."""
+        return self._value("last_success", schedule_id=schedule_id, slot=slot)
+
+    def day_counts(self, schedule_id: int, since: int, until: int, offset: int) -> list[DayCount]:
+        """The slots of a schedule by day and state. `offset`: of the wall clock, in milliseconds."""
+        return self._rows(DayCount, "day_counts", schedule_id=schedule_id, since=since, until=until, offset=offset)
+
+    def spend_by_day(self, since: int, until: int, offset: int) -> list[DaySpend]:
+        """What was spent, by day of a wall clock."""
+        return self._rows(DaySpend, "spend_by_day", since=since, until=until, offset=offset)
+
+    def spend_by_agent(self, since: int, until: int, limit: int) -> list[NamedSpend]:
+        """What was spent, by agent, the most first."""
+        return self._rows(NamedSpend, "spend_by_agent", since=since, until=until, limit=limit)
+
+    def spend_by_schedule(self, since: int, until: int, limit: int) -> list[NamedSpend]:
+        """What was spent, by schedule, the most first."""
+        return self._rows(NamedSpend, "spend_by_schedule", since=since, until=until, limit=limit)
+
+    def overdue_schedules(self, everything: bool, now: int, limit: int) -> list[ScheduleRow]:
+        """Active schedules whose slot is due, or all active ones."""
+        return self._rows(ScheduleRow, "overdue_schedules", everything=everything, now=now, limit=limit)
+
+    def engine_spans(self, limit: int) -> list[EngineSpan]:
+        """When engines started and stopped, the newest first."""
+        return self._rows(EngineSpan, "engine_spans", limit=limit)
+
+    def planned_before(self, run_id: int) -> int | None:
+        """When the last run before this one was planned."""
+        return self._value("planned_before", run_id=run_id)
+
+    def slot_states(self, low: int, high: int, since: int, until: int) -> list[SlotState]:
+        """The slots of a stretch of time by the states of their records, among runs of a range of ids."""
+        return self._rows(SlotState, "slot_states", low=low, high=high, since=since, until=until)
+
+    def counts(self) -> Figures:
+        """Counts of schedules, runs and approvals, and the next instants, for statistics."""
+        return self._rows(Figures, "counts")[0]
+
+    def recent_failures(self, since: int) -> int:
+        """Runs that failed since an instant, among the newest events."""
+        return self._value("recent_failures", since=since)
+
+    def records_of(self, schedule_ids: Iterable[int], low: int, high: int, since: int, until: int) -> list[RecordSpan]:
+        """The records of these schedules in a range of ids that lie in a window, the newest first."""
+        return self._rows(
+            RecordSpan,
+            "records_of",
+            schedule_ids=self._integers(schedule_ids),
+            low=low,
+            high=high,
+            since=since,
+            until=until,
+        )
+
+    def last_records(self, schedule_ids: Iterable[int], limit: int) -> list[RecentRecord]:
+        """The last records of each schedule, the newest first."""
+        return self._rows(RecentRecord, "last_records", schedule_ids=self._integers(schedule_ids), limit=limit)
+
+    def spent_by(self, run_ids: Iterable[int]) -> list[RunCost]:
+        """What these runs have spent so far, each with its steps."""
+        return self._rows(RunCost, "spent_by", run_ids=self._integers(run_ids))
+
+    def run_places(self, run_ids: Iterable[int]) -> list[RunPlace]:
+        """The agents of runs, the processes that run them, and those that started their present attempts."""
+        return self._rows(RunPlace, "run_places", run_ids=self._integers(run_ids))
+
+
+class PermitRows(Statements):
+    """The units of limited scopes."""
+
+    def limits(self) -> list[ScopeRow]:
+        """Limited scopes, their size and the units in use."""
+        return self._rows(ScopeRow, "limits")
+
+    def held_permits(self) -> list[tuple[str, int]]:
+        """(scope, run id) of the permits that held runs keep."""
+        return self._all("held_permits")
+
+    def take_permit(self, scope: str, run_id: int) -> bool:
+        """Take one free unit of a scope."""
+        return bool(self._all("take_permit", scope=scope, run_id=run_id))
+
+
+class PlaceRows(Statements):
+    """Sets of needs of runs, by number."""
+
+    def count_places(self) -> int:
+        """The number of sets of needs, which engines compare."""
+        return self._value("count_places")
+
+    def places(self) -> list[PlaceRow]:
+        """All sets of needs."""
+        return self._rows(PlaceRow, "places")
+
+    def ready_places(self) -> list[ReadyPlace]:
+        """The places in which runs are ready, with the first time at which one may start; a walk from key to key, not
+        over the rows."""
+        return self._rows(ReadyPlace, "ready_places")
+
+    def ready_in(self, place: int, since: int, after: int, limit: int) -> list[int]:
+        """Runs of a place that might have started since an instant, by id."""
+        return self._column("ready_in", place=place, since=since, after=after, limit=limit)
+
+    def move_runs(self, scope: str, before: int, after: int) -> None:
+        """Move the runs of a scope that have not started to another place."""
+        self._all("move_runs", scope=scope, before=before, after=after)
+
+    def report_place(self, place: int, now: int) -> bool:
+        """Note that no engine can do the runs of a place. False if that is noted already."""
+        return bool(self._all("report_place", place=place, now=now))
+
+
+class PolicyRows(Statements):
+    """Policies and throttles."""
+
+    def policy_rev(self) -> int:
+        """The revision of the policies, which engines compare."""
+        return self._value("policy_rev")
+
+    def lock_policies(self) -> None:
+        """Lock policies, throttles and budget usage, before any of them is changed."""
+        self._all("lock_policies")
+
+    def policies(self) -> list[PolicyRow]:
+        """All policies."""
+        return self._rows(PolicyRow, "policies")
+
+    def last_one_shot(self, agent: str) -> int | None:
+        """When the rules approved the last one-shot that the agent made outside a run."""
+        return self._value("last_one_shot", agent=agent)
+
+    def set_last_one_shot(self, agent: str, now: int) -> None:
+        """Note that the rules approved such a one-shot."""
+        self._all("set_last_one_shot", agent=agent, now=now)
+
+
+class RunRows(Statements):
+    """Runs, from creation to end."""
+
+    def started(self, worker: int, *, mine: bool) -> list[StartedRun]:
+        """Started runs of one worker, or of all others."""
+        return self._rows(StartedRun, "started", worker=worker, mine=mine)
+
+    def manual_runs(self, schedule_id: int) -> int:
+        """How many runs a person or a program started, among those that are kept."""
+        return self._value("manual_runs", schedule_id=schedule_id)
+
+    def orphans(self) -> list[StartedRun]:
+        """Starting and running runs whose worker has stopped or is unknown; a run that has no worker is not one."""
+        return self._rows(StartedRun, "orphans")
+
+    def owner_of(self, run_id: int) -> WorkerRow | None:
+        """The worker of a started run; None if it has stopped or is unknown."""
+        return self._row(WorkerRow, "owner_of", run_id=run_id)
+
+    def run_by_request(self, schedule_id: int, key: str) -> int | None:
+        """The run of a request key."""
+        return self._value("run_by_request", schedule_id=schedule_id, key=key)
+
+    def run(self, run_id: int) -> RunRow | None:
+        """One run."""
+        return self._row(RunRow, "run", run_id=run_id)
+
+    def covered(self, schedule_id: int, since: int) -> list[tuple[int, int]]:
+        """The first and last slot of each run that covers slots at or after an instant, in order."""
+        return self._all("covered", schedule_id=schedule_id, since=since)
+
+    def next_recorded(self, schedule_id: int, since: int) -> tuple[int, int] | None:
+        """The first and last slot of the next run that covers slots at or after an instant."""
+        return next(iter(self._all("next_recorded", schedule_id=schedule_id, since=since)), None)
+
+    def runs_ahead(self, now: int, after: int, limit: int) -> list[RunAhead]:
+        """Runs of slots that are still to come, by id."""
+        return self._rows(RunAhead, "runs_ahead", now=now, after=after, limit=limit)
+
+    def set_range(self, run_id: int, first: int | None, slot: int, slots: int) -> None:
+        """Change what a run covers."""
+        self._all("set_range", run_id=run_id, first=first, slot=slot, slots=slots)
+
+    def runs_in_hand(self, limit: int) -> list[RunRow]:
+        """Runs that a worker has, or that need a person, without steps; the oldest first."""
+        return self._rows(RunRow, "runs_in_hand", limit=limit)
+
+    def recent_runs(self, before: int, limit: int, agent: str | None) -> list[RunRow]:
+        """Runs of all schedules, or of one agent's, the newest first."""
+        return self._rows(RunRow, "recent_runs", before=before, limit=limit, agent=agent)
+
+    def run_at(self, schedule_id: int, at: int) -> int | None:
+        """The run that covers a slot."""
+        return self._value("run_at", schedule_id=schedule_id, at=at)
+
+    def run_before(self, schedule_id: int, at: int) -> int | None:
+        """The last run of a schedule at or before an instant."""
+        return self._value("run_before", schedule_id=schedule_id, at=at)
+
+    def last_started(self, schedule_id: int, run_id: int) -> int | None:
+        """The start of the schedule's last successful run before this one."""
+        return self._value("last_started", schedule_id=schedule_id, run_id=run_id)
+
+    def last_planned(self, schedule_id: int, since: int) -> int | None:
+        """When the newest run of a schedule since an instant that was not skipped was created."""
+        return self._value("last_planned", schedule_id=schedule_id, since=since)
+
+    def last_chain_start(self, schedule_id: int, since: int, now: int) -> ChainStart:
+        """The last start, from one instant to now, of what agents made in the chain of this schedule: all that descends
+        from the same root. A start that is to come is of a clock that was ahead."""
+        return self._rows(ChainStart, "last_chain_start", schedule_id=schedule_id, since=since, now=now)[0]
+
+    def set_run_revision(self, run_id: int, rev: int) -> None:
+        """Give a run that has not started another revision. The run must pass its gates again."""
+        self._all("set_run_revision", run_id=run_id, rev=rev)
+
+    def adopt(self, run_id: int, epoch: int, owner: int) -> bool:
+        """Give a started run another owner, at the same epoch."""
+        return bool(self._all("adopt", run_id=run_id, epoch=epoch, owner=owner))
+
+    def live(self, schedule_ids: Iterable[int]) -> list[LiveRun]:
+        """The live runs of these schedules, without their steps."""
+        return self._rows(LiveRun, "live", schedule_ids=self._integers(schedule_ids))
+
+    def runs_of(self, schedule_id: int, before: int, limit: int) -> list[RunRow]:
+        """A schedule's runs, the newest first; the index alone finds the page, before rows are read."""
+        return self._rows(RunRow, "runs_of", schedule_id=schedule_id, before=before, limit=limit)
+
+    def previous_state(self, schedule_id: int, run_id: int) -> int | None:
+        """The outcome of the run before this one."""
+        return self._value("previous_state", schedule_id=schedule_id, run_id=run_id)
+
+    def newest_runs(self, schedule_ids: Iterable[int]) -> list[RunRow]:
+        """The last run of each schedule that has any; the index on slots finds it, and manual runs have no slot."""
+        return self._rows(RunRow, "newest_runs", schedule_ids=self._integers(schedule_ids))
+
+    def started_runs(self, schedule_ids: Iterable[int]) -> list[RunRow]:
+        """The last run of each schedule that has started; later ones may have been skipped."""
+        return self._rows(RunRow, "started_runs", schedule_ids=self._integers(schedule_ids))
+
+    def prunable(self, ended_before: int, now: int, limit: int) -> list[int]:
+        """Runs that ended before an instant. A run stays while its slot is to come, or the cursor is not past it: its
+        slot must not run again."""
+        return self._column("prunable", ended_before=ended_before, now=now, limit=limit)
+
+    def prunable_beyond(self, newest: int, now: int, limit: int) -> list[int]:
+        """Ended runs beyond the newest ones of their schedule, likewise."""
+        return self._column("prunable_beyond", newest=newest, now=now, limit=limit)
+
+
+class ScheduleRows(Statements):
+    """Schedules and their revisions."""
+
+    def schedules_named(self, name: str, agent: str | None) -> list[int]:
+        """Schedules with this name that are not deleted."""
+        return self._column("schedules_named", name=name, agent=agent)
+
+    def schedule(self, schedule_id: int) -> ScheduleRow | None:
+        """One schedule."""
+        return self._row(ScheduleRow, "schedule", schedule_id=schedule_id)
+
+    def schedules(self, after: int, agent: str | None, limit: int) -> list[ScheduleRow]:
+        """A page of schedules by id."""
+        return self._rows(ScheduleRow, "schedules", after=after, agent=agent, limit=limit)
+
+    def stopped_schedules(self, limit: int) -> list[int]:
+        """Schedules that failures, a budget or their own settings stopped."""
+        return self._column("stopped_schedules", limit=limit)
+
+    def ended_pauses(self, now: int, limit: int) -> list[int]:
+        """Schedules whose pause has ended."""
+        return self._column("ended_pauses", now=now, limit=limit)
+
+    def paused_by(self, by: str) -> list[tuple[int, str, str]]:
+        """(id, agent, name) of the schedules that `by` has paused."""
+        return self._all("paused_by", by=by)
+
+    def set_paused_until(self, schedule_id: int, until: int | None) -> None:
+        """Set the end of a pause."""
+        self._all("set_paused_until", schedule_id=schedule_id, until=until)
+
+    def count_agent_schedules(self, name: str) -> int:
+        """The number of schedules that an agent created and that can still run."""
+        return self._value("count_agent_schedules", name=name)
+
+    def purged_slot(self, schedule_id: int) -> int | None:
+        """The last slot of a schedule whose run is deleted."""
+        return self._value("purged_slot", schedule_id=schedule_id)
+
+    def set_pause(self, schedule_id: int, pause: str) -> None:
+        """Set the pause of several schedules that a schedule belongs to."""
+        self._all("set_pause", schedule_id=schedule_id, pause=pause)
+
+    def paused_in(self, pause: str | None) -> list[PausedSchedule]:
+        """The schedules of a pause, or of all pauses of several schedules."""
+        return self._rows(PausedSchedule, "paused_in", pause=pause)
+
+    def last_revision(self, schedule_id: int) -> int:
+        """The highest revision of a schedule."""
+        return self._value("last_revision", schedule_id=schedule_id)
+
+    def set_author(self, schedule_id: int, rev: int, author: str, role: str) -> None:
+        """Set the author of a revision."""
+        self._all("set_author", schedule_id=schedule_id, rev=rev, author=author, role=role)
+
+    def authors(self, schedule_id: int, rev: int) -> list[tuple[str, str]]:
+        """The authors of the changes up to a revision, the last first; empty for the first revision. The owner answers
+        for everything before the owner's revision."""
+        return self._all("authors", schedule_id=schedule_id, rev=rev)
+
+    def insert_run_revision(self, schedule_id: int, rev: int, definition: str) -> None:
+        """Store settings for one run. The schedule itself does not change."""
+        self._all("insert_run_revision", schedule_id=schedule_id, rev=rev, definition=definition)
+
+    def schedules_with(self, schedule_ids: Iterable[int]) -> list[ScheduleRow]:
+        """Schedules by their ids."""
+        return self._rows(ScheduleRow, "schedules_with", schedule_ids=self._integers(schedule_ids))
+
+
+class SpendingRows(Statements):
+    """Reservations and spending of runs, and the usage of budgets."""
+
+    def budget_usages(self, since: str) -> list[BudgetUsage]:
+        """All usage from a period on."""
+        return self._rows(BudgetUsage, "budget_usages", since=since)
+
+    def any_reservation(self) -> bool:
+        """Whether any reservation exists."""
+        return bool(self._all("any_reservation"))
+
+    def reserve(self, run_id: int, schedule_id: int, agent: str, now: int, usage: Usage) -> None:
+        """Set what a run may spend."""
+        self._all(
+            "reserve",
+            run_id=run_id,
+            schedule_id=schedule_id,
+            agent=agent,
+            now=now,
+            money=usage.money,
+            tokens=usage.tokens,
+        )
+
+    def spend_since(self, since: int) -> list[SpendingRow]:
+        """The spending since an instant, by schedule."""
+        return self._rows(SpendingRow, "spend_since", since=since)
+
+
+class StepRows(Statements):
+    """Runs that are steps of another."""
+
+    def unfold(self, run_id: int, epoch: int, now: int) -> int | None:
+        """Start a ready run of steps, and return the number of its round. No worker owns it, and its attempts count the
+        rounds. None when another worker was faster."""
+        return self._value("unfold", run_id=run_id, epoch=epoch, now=now)
+
+    def steps_of(self, run_id: int) -> list[RunRow]:
+        """The steps of a run in its last round, by number."""
+        return self._rows(RunRow, "steps_of", run_id=run_id)
+
+    def set_retry(self, run_id: int, retry_of: int, retry_from: int | None) -> None:
+        """Set the run whose successful steps a new run carries over."""
+        self._all("set_retry", run_id=run_id, retry_of=retry_of, retry_from=retry_from)
+
+    def retry_of(self, run_id: int) -> tuple[int | None, int | None]:
+        """The run whose successful steps a run carries over, and the step from which everything runs again."""
+        return self._all("retry_of", run_id=run_id)[0]
+
+    def nominal_slot(self, run_id: int) -> int | None:
+        """The slot of the run that this is a step of."""
+        return self._value("nominal_slot", run_id=run_id)
+
+    def live_steps(self, run_ids: Iterable[int]) -> list[int]:
+        """The live steps of these runs."""
+        return self._column("live_steps", run_ids=self._integers(run_ids))
+
+    def parents_of(self, run_ids: Iterable[int]) -> list[int]:
+        """The runs that these are steps of."""
+        return self._column("parents_of", run_ids=self._integers(run_ids))
+
+
+class SubscriptionRows(Statements):
+    """Subscriptions to events."""
+
+    def release_leases(self, owner: str) -> None:
+        """Release the leases of a process."""
+        self._all("release_leases", owner=owner)
+
+    def move_subscription(self, name: str, cursor: int) -> None:
+        """Move the cursor of a subscription."""
+        self._all("move_subscription", name=name, cursor=cursor)
+
+
+class ThreadRows(Statements):
+    """Threads, their messages and their runs."""
+
+    def insert_thread(
+        self, agent: str, channel: str | None, session: str | None, session_name: str | None, now: int
+    ) -> int:
+        """Add a thread."""
+        return self._value(
+            "insert_thread", agent=agent, channel=channel, session=session, session_name=session_name, now=now
+        )
+
+    def assign_thread(self, run_id: int, thread_id: int, how: str) -> None:
+        """Set the thread of a run."""
+        self._all("assign_thread", run_id=run_id, thread_id=thread_id, how=how)
+
+    def unassign_thread(self, run_id: int) -> None:
+        """Delete the thread assignment of a run."""
+        self._all("unassign_thread", run_id=run_id)
+
+    def clear_session(self, thread_id: int, state: str) -> None:
+        """Clear a session that the tool no longer knows."""
+        self._all("clear_session", thread_id=thread_id, state=state)
+
+    def run_in_thread(self, thread_id: int, run_id: int) -> int | None:
+        """Another run that is active in the thread."""
+        return self._value("run_in_thread", thread_id=thread_id, run_id=run_id)
+
+    def insert_message(self, thread_id: int, run_id: int | None, role: str, text: str, at: int) -> None:
+        """Add a message."""
+        self._all("insert_message", thread_id=thread_id, run_id=run_id, role=role, text=text, at=at)
+
+    def messages(self, thread_id: int, after: int, limit: int) -> list[Message]:
+        """The messages of a thread after one."""
+        return self._rows(Message, "messages", thread_id=thread_id, after=after, limit=limit)
+
+    def last_messages(self, thread_id: int, limit: int) -> list[Message]:
+        """The newest messages, oldest first."""
+        return self._rows(Message, "last_messages", thread_id=thread_id, limit=limit)
+
+    def last_run_in(self, thread_id: int) -> int | None:
+        """The newest run in a thread."""
+        return self._value("last_run_in", thread_id=thread_id)
+
+
+class WaitingRows(Statements):
+    """Runs that wait for a time, a check or a person."""
+
+    def next_timer(self) -> int | None:
+        """The next instant at which a waiting record must be checked."""
+        return self._value("next_timer")
+
+    def waiting_due(self, now: int, limit: int) -> list[WaitingRun]:
+        """Waiting runs whose time has come."""
+        return self._rows(WaitingRun, "waiting_due", now=now, limit=limit)
+
+    def waiting_for(self, reason: str) -> list[WaitingRun]:
+        """Runs that wait for a reason, at any time."""
+        return self._rows(WaitingRun, "waiting_for", reason=reason)
+
+    def defer_run(self, run_id: int, epoch: int, until: int) -> None:
+        """Defer a ready run."""
+        self._all("defer_run", run_id=run_id, epoch=epoch, until=until)
+
+    def wake_run(self, run_id: int, reason: str, now: int) -> None:
+        """Let a run that waits for a reason continue."""
+        self._all("wake_run", run_id=run_id, reason=reason, now=now)
+
+    def suspend_runs(self, schedule_id: int) -> list[int]:
+        """Hold the queued and ready runs of a paused schedule."""
+        return self._column("suspend_runs", schedule_id=schedule_id)
+
+    def undefer_runs(self, now: int) -> None:
+        """Let deferred runs start, after the clock was set back."""
+        self._all("undefer_runs", now=now)
+
+    def resume_runs(self, schedule_id: int, now: int) -> None:
+        """Queue the held runs of a resumed schedule again."""
+        self._all("resume_runs", schedule_id=schedule_id, now=now)
+
+
+class WorkerRows(Statements):
+    """The processes that run the loops."""
+
+    def workers(self) -> list[WorkerRow]:
+        """Workers that have not stopped."""
+        return self._rows(WorkerRow, "workers")
+
+    def set_offers(self, worker: int, offers: str) -> None:
+        """What a worker has for runs that need it."""
+        self._all("set_offers", worker=worker, offers=offers)
+
+    def offers(self) -> list[str]:
+        """What workers offer and have offered, also those that stopped; each list once."""
+        return self._column("offers")
+
+    def stop_worker(self, worker: int, now: int) -> bool:
+        """Mark a worker as stopped or dead."""
+        return bool(self._all("stop_worker", worker=worker, now=now))
+
+    def insert_worker(self, identity: str, now: int, offers: str = "[]") -> int:
+        """Add a process that runs the loops."""
+        return self._value("insert_worker", identity=identity, now=now, offers=offers)
+
+    def heartbeat(self, worker: int) -> int | None:
+        """Record a heartbeat. None when another worker has declared this one dead."""
+        return self._value("heartbeat", worker=worker)
+
+
+class ZoneRows(Statements):
+    """The data of time zones from which the slots of cursors were computed."""
+
+    def zone_versions(self) -> list[ZoneVersion]:
+        """The data of time zones from which slots were computed, those of the last start first."""
+        return self._rows(ZoneVersion, "zone_versions")
+
+    def lock_zone(self, name: str) -> list[ZoneVersion]:
+        """The known data of a zone, those of the last start first, locked."""
+        return self._rows(ZoneVersion, "lock_zone", name=name)
+
+    def note_zone(self, name: str, digest: str, data: bytes) -> None:
+        """Note that slots are computed from these data, unless that is known."""
+        self._all("note_zone", name=name, digest=digest, data=data)
+
+    def use_zone(self, name: str, digest: str, data: bytes, now: int) -> None:
+        """Note that an engine starts with these data."""
+        self._all("use_zone", name=name, digest=digest, data=data, now=now)
+
+    def note_moves(self, name: str, digest: str, count: int, now: int) -> None:
+        """Note that the next slots of schedules moved to those of these data."""
+        self._all("note_moves", name=name, digest=digest, count=count, now=now)
+
+    def forget_zone(self, name: str, digest: str, worker: int) -> None:
+        """Delete the other data of a zone, unless a worker that started before they were last used may still use
+        them."""
+        self._all("forget_zone", name=name, digest=digest, worker=worker)

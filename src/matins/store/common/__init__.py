@@ -1,1 +1,0 @@
-"""SQL that both stores share: everything outside the hot path."""

@@ -1,0 +1,8 @@
+-- copy_attempts: add attempts, durable before the start
+COPY attempts (run_id, epoch, owner, started_at) FROM STDIN (FORMAT binary);
+
+-- delete_attempts: delete their attempts
+DELETE FROM attempts WHERE run_id = ANY(%(ids)b);
+
+-- delete_checks: delete their checks
+DELETE FROM checks WHERE run_id = ANY(%(ids)b);

@@ -1,0 +1,2 @@
+-- file_entries_named(kind: str, names: Iterable[str]) -> list[FileEntry]: the file's records of a kind, by name
+SELECT kind, name, path, line, digest FROM file_entries WHERE kind = %(kind)s AND name = ANY(%(names)b);

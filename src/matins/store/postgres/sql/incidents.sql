@@ -1,0 +1,13 @@
+-- open_incidents(schedule_ids: Iterable[int]) -> list[IncidentRow]: incidents of these schedules that are not resolved, the
+--   oldest first
+SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
+  next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
+FROM incidents WHERE schedule_id = ANY(%(schedule_ids)b) AND resolved_at IS NULL ORDER BY id;
+
+-- incident_events(after: int, upto: int, types: Iterable[str], limit: int) -> list[StoredEvent]: events of these types, and
+--   the successes of schedules that have an incident, in order
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > %(after)b AND id <= %(upto)b AND (
+  type = ANY(%(types)b) OR (type = 'run.succeeded' AND schedule_id IN (
+    SELECT schedule_id FROM incidents WHERE resolved_at IS NULL
+    UNION ALL SELECT schedule_id FROM events WHERE id > %(after)b AND id <= %(upto)b AND type = ANY(%(types)b))))
+ORDER BY id LIMIT %(limit)b;

@@ -1,0 +1,64 @@
+-- Tokens, sessions of browsers, and responses to requests with an idempotency key.
+
+-- insert_token: add a token
+INSERT INTO tokens (id, hash, name, role, rights, created_at, created_by, expires_at)
+VALUES (:id, :hash, :name, :role, :rights, :created_at, :created_by, :expires_at);
+
+-- token: one token
+SELECT id, hash, name, role, rights, created_at, created_by, expires_at, revoked_at, used_at FROM tokens WHERE id = :id;
+
+-- tokens: all tokens, the oldest first
+SELECT id, hash, name, role, rights, created_at, created_by, expires_at, revoked_at, used_at FROM tokens
+ORDER BY created_at, id;
+
+-- revoke_token(token_id: str, now: int) -> bool: revoke a token once
+UPDATE tokens SET revoked_at = :now WHERE id = :token_id AND revoked_at IS NULL RETURNING id;
+
+-- touch_token(token_id: str, now: int) -> None: set when a token was last used
+UPDATE tokens SET used_at = :now WHERE id = :token_id;
+
+-- insert_session: add a link that opens a browser session
+INSERT INTO sessions (id, hash, role, name, rights, token, person, created_at, expires_at)
+VALUES (:id, :hash, :role, :name, :rights, :token, :person, :created_at, :expires_at);
+
+-- browser_session: a browser session, or the link that opens it, by the hash of its secret
+SELECT id, hash, role, name, rights, token, person, created_at, expires_at, opened_at, used_at, ended_at
+FROM sessions WHERE hash = :hash;
+
+-- sessions: all browser sessions, the oldest first
+SELECT id, hash, role, name, rights, token, person, created_at, expires_at, opened_at, used_at, ended_at
+FROM sessions ORDER BY created_at, id;
+
+-- open_session(session_id: str, code_hash: str, secret_hash: str, now: int, until: int) -> bool: make a link a session.
+--   False when it was opened or ended
+UPDATE sessions SET hash = :secret_hash, opened_at = :now, expires_at = :until
+WHERE id = :session_id AND hash = :code_hash AND opened_at IS NULL AND ended_at IS NULL RETURNING id;
+
+-- touch_session(session_id: str, now: int, until: int) -> None: set when a session was last used, and when it ends
+UPDATE sessions SET used_at = :now, expires_at = :until WHERE id = :session_id AND ended_at IS NULL;
+
+-- end_sessions(session_id: str | None, token: str | None, person: str | None, now: int) -> list[str]: end the session, those
+--   that came from the token, or those of the person. Returns the ids that ended
+UPDATE sessions SET ended_at = :now
+WHERE ended_at IS NULL AND expires_at > :now
+  AND (id = CAST(:session_id AS text) OR token = CAST(:token AS text) OR person = CAST(:person AS text)) RETURNING id;
+
+-- delete_sessions(before: int) -> None: delete sessions that expired before an instant
+DELETE FROM sessions WHERE expires_at < :before;
+
+-- idempotent_request(principal: str, key: str) -> IdempotentRequest | None: a request with a key, and its response
+SELECT digest, status, answer AS response, at FROM requests WHERE principal = :principal AND key = :key;
+
+-- begin_request(principal: str, key: str, digest: str, now: int) -> bool: add a request that is being processed. False when
+--   the request is being processed, or has a response
+INSERT INTO requests (principal, key, digest, at) VALUES (:principal, :key, :digest, :now)
+ON CONFLICT DO NOTHING RETURNING key;
+
+-- store_response(principal: str, key: str, status: int, answer: str) -> None: set the response of a request
+UPDATE requests SET status = :status, answer = :answer WHERE principal = :principal AND key = :key;
+
+-- delete_request(principal: str, key: str) -> None: delete a request without a response, so that it can be repeated
+DELETE FROM requests WHERE principal = :principal AND key = :key;
+
+-- delete_requests(before: int) -> None: delete old requests
+DELETE FROM requests WHERE at < :before;

@@ -1,0 +1,16 @@
+-- The units of limited scopes.
+
+-- shrink_limit: delete free surplus units
+DELETE FROM permits WHERE scope = :scope AND n > :size AND run_id IS NULL;
+
+-- keep_surplus_permits: give surplus units in use a number below 0; they are deleted when they are released
+UPDATE permits SET n = -n WHERE scope = :scope AND n > :size;
+
+-- restore_permits: restore surplus units when the limit is raised
+UPDATE permits SET n = -n WHERE scope = :scope AND n < 0 AND n >= -:size;
+
+-- limits() -> list[ScopeRow]: limited scopes, their size and the units in use
+SELECT scope, count(*) FILTER (WHERE n > 0) AS size, count(run_id) AS in_use FROM permits GROUP BY scope;
+
+-- held_permits() -> list[tuple[str, int]]: (scope, run id) of the permits that held runs keep
+SELECT p.scope, p.run_id FROM permits p JOIN runs r ON r.id = p.run_id WHERE r.state = {held};

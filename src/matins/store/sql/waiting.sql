@@ -1,0 +1,29 @@
+-- Runs that wait for a time, a check or a person.
+
+-- next_timer() -> int | None: the next instant at which a waiting record must be checked
+SELECT min(at) FROM (
+  SELECT min(not_before) AS at FROM runs WHERE state = {waiting} AND reason <> 'paused'
+  UNION ALL SELECT min(expires_at) FROM approvals WHERE state = 'pending'
+  UNION ALL SELECT min(paused_until) FROM schedules WHERE paused_until IS NOT NULL
+  UNION ALL SELECT min(resets_at) FROM throttles) timers;
+
+-- waiting_due(now: int, limit: int) -> list[WaitingRun]: waiting runs whose time has come
+SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at, step FROM runs
+WHERE state = {waiting} AND reason <> 'paused' AND not_before <= :now ORDER BY not_before LIMIT :limit;
+
+-- waiting_for(reason: str) -> list[WaitingRun]: runs that wait for a reason, at any time
+SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at, step FROM runs
+WHERE state = {waiting} AND reason <> 'paused' AND reason = :reason ORDER BY id;
+
+-- defer_run(run_id: int, epoch: int, until: int) -> None: defer a ready run
+UPDATE runs SET not_before = :until WHERE id = :run_id AND epoch = :epoch AND state = {ready};
+
+-- wake_run(run_id: int, reason: str, now: int) -> None: let a run that waits for a reason continue
+UPDATE runs SET not_before = :now, reason = 'woken' WHERE id = :run_id AND state = {waiting} AND reason = :reason;
+
+-- suspend_runs(schedule_id: int) -> list[int]: hold the queued and ready runs of a paused schedule
+UPDATE runs SET state = {waiting}, reason = 'paused'
+WHERE schedule_id = :schedule_id AND state {live} AND state IN ({queued}, {ready}) RETURNING id;
+
+-- undefer_runs(now: int) -> None: let deferred runs start, after the clock was set back
+UPDATE runs SET not_before = :now WHERE state {live} AND state <= {ready} AND not_before > :now;

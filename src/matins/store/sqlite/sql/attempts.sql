@@ -1,0 +1,8 @@
+-- insert_attempt: add an attempt, durable before the start
+INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (?, ?, ?, ?);
+
+-- delete_attempts: delete their attempts
+DELETE FROM attempts WHERE run_id IN (SELECT value FROM json_each(:ids));
+
+-- delete_checks: delete their checks
+DELETE FROM checks WHERE run_id IN (SELECT value FROM json_each(:ids));
