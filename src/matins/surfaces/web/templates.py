@@ -102,7 +102,7 @@ def shown(text: Any) -> Markup:
 
 
 def _marked(character: str) -> str:
-    return f'<span class="ctl">{_written(character)}</span>'
+    return f'<span class="hidden-character">{_written(character)}</span>'
 
 
 def plain(value: Any) -> Any:

@@ -166,7 +166,7 @@ def _band(band: TimelineBand, agent: str, scale: _Scale) -> Band:
     x = scale.x(band.start)
     width = max(round(scale.x(band.end) - x, 1), _NARROWEST)
     worst = next((state for state in ("failed", "missed", "skipped") if band.states.get(state)), "succeeded")
-    icon = states.RUNS[worst].icon if band.kind == "records" else "plan"
+    icon = states.RUNS[worst].icon if band.kind == "records" else "planned"
     counts = ", ".join(f"{count} {states.words(state).lower()}" for state, count in band.states.items())
     what = band.schedule or counted(band.schedules, "schedule")
     text = (

@@ -48,7 +48,7 @@ function show(event) {
   hide();
   if (!target || !target.dataset.tip) return;
   tip = document.createElement('div');
-  tip.className = 'tip';
+  tip.className = 'tooltip';
   tip.textContent = target.dataset.tip;
   document.body.append(tip);
   const at = target.getBoundingClientRect(), size = tip.getBoundingClientRect();

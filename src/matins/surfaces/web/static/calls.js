@@ -90,24 +90,24 @@ export function arm(button) {
   button.focus();
 }
 let digests = new Map();
-const read = () => new Map($$('.ap').map((card) => [card.id, card.dataset.digest]));
+const read = () => new Map($$('.approval').map((card) => [card.id, card.dataset.digest]));
 on('htmx:after:swap', () => {
   const now = read();
   for (const [id, digest] of digests) if (now.get(id) !== digest) { disarm(); if (now.has(id)) toast('The request has changed. Read it again.'); }
   digests = now;
-  if (!$('.ap.cur')) current($('.ap'));
+  if (!$('.approval.current')) current($('.approval'));
 });
 digests = read();
 on('click', (event) => {
   const button = event.target.closest('[data-arm]');
   if (button) return arm(button);
-  const head = event.target.closest('.ap>header');
+  const head = event.target.closest('.approval>header');
   if (head) current(head.parentElement);
   return undefined;
 });
 on('keydown', (event) => { if (event.key === 'Escape') disarm(); });
 export function current(card) {
   if (!card) return;
-  $$('.ap').forEach((each) => { each.classList.toggle('cur', each === card); $('h2 button', each).setAttribute('aria-expanded', each === card); });
+  $$('.approval').forEach((each) => { each.classList.toggle('current', each === card); $('h2 button', each).setAttribute('aria-expanded', each === card); });
   card.scrollIntoView({ block: 'nearest' });
 }

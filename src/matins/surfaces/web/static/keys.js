@@ -7,7 +7,7 @@ const GO = { n: '/', s: '/schedules', r: '/runs', a: '/approvals', m: '/missions
 let going = 0;
 
 function approvals(key) {
-  const cards = $$('.ap'), card = $('.ap.cur');
+  const cards = $$('.approval'), card = $('.approval.current');
   if (!cards.length) return false;
   if (key === 'j') current(cards[cards.indexOf(card) + 1]);
   else if (key === 'k') current(cards[cards.indexOf(card) - 1]);
@@ -26,7 +26,7 @@ function press(key) {
   if (key === 'j' || key === 'k') { move(key === 'j' ? 1 : -1); return true; }
   const one = row();
   if (one && key === 'x' && $('input[type=checkbox]', one)) { $('input[type=checkbox]', one).click(); return true; }
-  const button = (one && $(`[data-key="${key}"]`, one)) ?? $(`.head [data-key="${key}"]`);
+  const button = (one && $(`[data-key="${key}"]`, one)) ?? $(`.page-head [data-key="${key}"]`);
   if (button) { button.click(); return true; }
   if (key === 'c') { location.href = '/schedules/new'; return true; }
   return false;
@@ -56,12 +56,12 @@ function move(step) {
   chosen.scrollIntoView({ block: 'nearest' });
   $('a', chosen)?.focus({ preventScroll: true });
 }
-function mark() { const one = row(); rows().forEach((each) => each.classList.toggle('cur', each === one)); }
+function mark() { const one = row(); rows().forEach((each) => each.classList.toggle('current', each === one)); }
 on('htmx:after:swap', () => { mark(); selected(); });
 
 function selected() {
-  const bulk = $('.bulk'), names = chosenNames();
-  $$('tbody[data-nav] tr').forEach((each) => each.classList.toggle('sel', Boolean($('input:checked', each))));
+  const bulk = $('.bulk-bar'), names = chosenNames();
+  $$('tbody[data-nav] tr').forEach((each) => each.classList.toggle('selected', Boolean($('input:checked', each))));
   if (!bulk) return;
   bulk.hidden = !names.length;
   $('#chosen').textContent = names.length;

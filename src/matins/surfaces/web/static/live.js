@@ -72,7 +72,7 @@ on('htmx:after:swap', () => { const live = $('#live'); if (live && pending) live
 // What a person opened stays open when the page is renewed.
 window.htmx?.registerExtension('matins', {
   htmx_before_morph_attr: (element, detail) => !(detail.attrName === 'open' || detail.attrName === 'data-tag'
-    || (element.matches('.ap') && detail.attrName === 'class') || (element.matches('.ap h2 button, [data-arm]') && ['aria-expanded', 'class'].includes(detail.attrName))),
+    || (element.matches('.approval') && detail.attrName === 'class') || (element.matches('.approval h2 button, [data-arm]') && ['aria-expanded', 'class'].includes(detail.attrName))),
 });
 
 // Relative times tick here; the server says the same.

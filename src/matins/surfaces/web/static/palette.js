@@ -34,4 +34,4 @@ on('keydown', (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (step && options.length) { event.preventDefault(); choose(options[(index + step + options.length) % options.length]); }
 }, dialog);
-$$('.find').forEach((button) => on('click', toggle, button));
+$$('.search-button').forEach((button) => on('click', toggle, button));

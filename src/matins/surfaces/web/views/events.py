@@ -11,10 +11,10 @@ from matins.surfaces.web.visit import Page, Visit
 
 _PAGE = 100
 _ICONS = {
-    "succeeded": "ok", "failed": "fail", "skipped": "skip", "missed": "miss", "started": "run", "planned": "plan",
-    "requested": "wait", "waiting": "defer", "deferred": "defer", "paused": "pause", "deleted": "deny",
-    "denied": "deny", "cancelled": "deny", "approved": "ok", "resumed": "play", "created": "new",
-    "updated": "edit", "applied": "ok",
+    **{state: state for state in ("succeeded", "failed", "skipped", "missed", "planned", "deferred", "denied")},
+    "started": "running", "requested": "waiting", "waiting": "deferred", "paused": "pause", "deleted": "denied",
+    "cancelled": "denied", "approved": "succeeded", "resumed": "play", "created": "new",
+    "updated": "edit", "applied": "succeeded",
 }  # fmt: skip
 _FILTERS = ("group", "schedule", "run")
 _GROUPS = ("run", "schedule", "approval", "throttle", "incident", "policy", "session", "token")
@@ -50,4 +50,4 @@ def _group(query: Mapping[str, str]) -> str | None:
 
 
 def _icon(kind: str) -> str:
-    return _ICONS.get(kind.rpartition(".")[2], "plan")
+    return _ICONS.get(kind.rpartition(".")[2], "planned")

@@ -21,7 +21,7 @@ class Entry(NamedTuple):
 
 _GO = [
     Entry("Go to", "now", "Now", "/", "G N"),
-    Entry("Go to", "sched", "Schedules", "/schedules", "G S"),
+    Entry("Go to", "schedules", "Schedules", "/schedules", "G S"),
     Entry("Go to", "play", "Runs", "/runs", "G R"),
     Entry("Go to", "inbox", "Approvals", "/approvals", "G A"),
     Entry("Go to", "graph", "Missions", "/missions", "G M"),
@@ -32,17 +32,17 @@ _GO = [
     Entry("Go to", "back", "Catch-up", "/catch-up"),
     Entry("Go to", "gear", "Settings", "/settings"),
     Entry("Actions", "new", "New schedule…", "/schedules/new", "C"),
-    Entry("Go to", "ok", "Getting started", "/welcome"),
+    Entry("Go to", "succeeded", "Getting started", "/welcome"),
 ]
 _SHOWN = 8
-_FOUND = {"schedule": ("Schedules", "sched"), "run": ("Runs", "play"), "agent": ("Agents", "agent")}
+_FOUND = {"schedule": ("Schedules", "schedules"), "run": ("Runs", "play"), "agent": ("Agents", "agent")}
 
 
 def palette(visit: Visit) -> Page:
     text = visit.query.get("q", "").strip()
     found = [_entry(each) for each in visit.api.search(text, limit=_SHOWN)] if text else []
     whys = [
-        Entry("Why?", "unk", f"Why did {entry.text} run, or not?", f"{entry.path}#why")
+        Entry("Why?", "unknown", f"Why did {entry.text} run, or not?", f"{entry.path}#why")
         for entry in found
         if entry.group == "Schedules"
     ]
