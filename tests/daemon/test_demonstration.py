@@ -24,7 +24,7 @@ from house import House
 ROOT = Path(__file__).parents[2]
 _TEMPLATES = ROOT / "src/matins/surfaces/web/templates"
 _EMPTY = re.compile(
-    r'<p class="padded muted(?: small-text)?">((?:No|Nothing|None|There is no|It has not|An engine)[^<{]*)'
+    r'<p class="padded muted(?: small-text)?">\s*((?:No|Nothing|None|There is no|It has not|An engine)[^<{]*)'
 )
 _ADDRESS = re.compile(r"`([/…][^`]*)`")
 

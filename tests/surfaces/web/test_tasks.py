@@ -109,7 +109,7 @@ _SHOWS = """(picture, mark) => {
     [
         ("/", ".timeline-scroll", ".now-line"),
         ("/schedules/demo/quiet", ".year-scroll", ".year rect.hit-area:last-of-type"),
-        ("/missions/release", ".graph-scroll", ".nd rect"),
+        ("/missions/release", ".graph-scroll", ".node rect"),
     ],
 )
 def test_b12_on_a_phone_a_picture_that_scrolls_begins_at_now(page: Page, path: str, picture: str, mark: str) -> None:

@@ -60,8 +60,8 @@ class HostCheck:
         self._is_secure = is_secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # An encoded slash belongs to a name: routes match the raw path, and decode its parts.
-        scope["path"] = scope["raw_path"].decode("latin-1")
+        # An encoded slash belongs to a name: routes match the raw path below the root, and decode its parts.
+        scope["path"] = scope["raw_path"].decode("latin-1").removeprefix(scope["root_path"]) or "/"
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -14,6 +15,10 @@ from matins.surfaces.http.problem_json import HttpError, problem
 
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _FOREVER = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
+
+
+_UNREAD = re.compile(rb"/\*.*?\*/|\n\s*")
+"""What the style sheet has for its readers: comments, lines and indents, a tenth of its packed size."""
 
 
 class _File(NamedTuple):
@@ -28,6 +33,7 @@ class StaticFiles:
     def __init__(self) -> None:
         folder = resources.files("matins.surfaces.web") / "static"
         found = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _TYPES}
+        found |= {name: _UNREAD.sub(b"", content) for name, content in found.items() if name.endswith(".css")}
         self._files = {
             name: _File(_TYPES[name.rpartition(".")[2]], content, gzip.compress(content, mtime=0))
             for name, content in found.items()

@@ -70,7 +70,7 @@ if (form) {
   on('click', (event) => {
     const chip = event.target.closest('[data-fill]');
     if (!chip) return;
-    when.value = chip.textContent;
+    when.value = chip.textContent.trim();
     when.dispatchEvent(new Event('input', { bubbles: true }));
     when.focus();
   });

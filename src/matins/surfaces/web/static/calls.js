@@ -25,7 +25,7 @@ export async function call(element, body) {
   const headers = { 'X-Matins-CSRF': '1' };
   if (method !== 'DELETE') headers['Content-Type'] = 'application/json';
   if (element.dataset.match) headers['If-Match'] = `"${element.dataset.match}"`;
-  if (method === 'POST' && path.startsWith('/v1/')) headers['Idempotency-Key'] = crypto.randomUUID?.() ?? String(Math.random());
+  if (method === 'POST') headers['Idempotency-Key'] = crypto.randomUUID?.() ?? String(Math.random());
   const response = await fetch(path, { method, headers, body: method === 'DELETE' ? undefined : JSON.stringify(body) });
   const text = await response.text();
   const result = text && response.headers.get('content-type')?.includes('json') ? JSON.parse(text) : null;

@@ -1,5 +1,5 @@
 // Keys, printed on what they press, and off while typing. "?" lists them.
-import { $, $$, on, toast } from './dom.js';
+import { $, $$, address, on, toast } from './dom.js';
 import { arm, call, chosen as chosenNames, current } from './calls.js';
 import { toggle } from './palette.js';
 
@@ -28,7 +28,7 @@ function press(key) {
   if (one && key === 'x' && $('input[type=checkbox]', one)) { $('input[type=checkbox]', one).click(); return true; }
   const button = (one && $(`[data-key="${key}"]`, one)) ?? $(`.page-head [data-key="${key}"]`);
   if (button) { button.click(); return true; }
-  if (key === 'c') { location.href = '/schedules/new'; return true; }
+  if (key === 'c') { location.href = address('/schedules/new'); return true; }
   return false;
 }
 
@@ -38,7 +38,7 @@ on('keydown', (event) => {
   if (held && key === 'enter' && $('#form')) { $('#form').requestSubmit(); return; }
   if (event.key === 'Escape' && event.target.id === 'q') event.target.blur();
   if (held || event.altKey || event.target.closest('input:not([type=checkbox]),textarea,select,dialog')) return;
-  if (going && Date.now() - going < 1500) { going = 0; if (GO[key]) { event.preventDefault(); location.href = GO[key]; } return; }
+  if (going && Date.now() - going < 1500) { going = 0; if (GO[key]) { event.preventDefault(); location.href = address(GO[key]); } return; }
   if (key === 'g') { going = Date.now(); return; }
   if (press(key)) event.preventDefault();
 });
@@ -74,7 +74,7 @@ on('click', async (event) => {
   if (!button) return;
   const verb = button.dataset.bulk, refused = [];
   for (const name of chosenNames()) {
-    button.dataset.call = `POST /v1/schedules/${name.split('/').map(encodeURIComponent).join('/')}/${verb}`;
+    button.dataset.call = `POST ${address(`/v1/schedules/${name.split('/').map(encodeURIComponent).join('/')}/${verb}`)}`;
     try { await call(button, {}); } catch (error) { refused.push(`${name}: ${error.message}`); }
   }
   delete button.dataset.call;

@@ -1,5 +1,5 @@
 // One stream of names per visible tab. What it names, the page fetches again.
-import { $, $$, on, swapped } from './dom.js';
+import { $, $$, address, on, swapped } from './dom.js';
 
 const SILENCE_MS = 10_000, PAUSE_MS = 1000;
 let source, heard = Date.now(), last = 0, waiting, broken = false;
@@ -19,7 +19,7 @@ function alive() {
 
 function open() {
   if (source || document.hidden || !document.body.dataset.names) return;
-  source = new EventSource('/ui/stream');
+  source = new EventSource(address('/ui/stream'));
   source.onopen = () => { alive(); refresh(); };
   source.addEventListener('ping', alive);
   source.onmessage = (event) => {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from matins.engine.events import EVENTS
 from matins.surfaces.web.visit import Page, Visit
@@ -29,7 +28,7 @@ def index(visit: Visit) -> Page:
         "groups": _GROUPS,
         "group": _group(visit.query),
         "seal": visit.api.audit.seal(),
-        "filters": urlencode({name: visit.query[name] for name in _FILTERS if visit.query.get(name)}),
+        "filters": {name: visit.query[name] for name in _FILTERS if name in visit.query},
     }
     return Page("events.html", "Events", values)
 
