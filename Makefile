@@ -30,6 +30,7 @@ check: style types  ## style, types, layers
 style: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/djangofmt --check src/matins/surfaces/web/templates
 
 types: .venv/test
 	$(BIN)/lint-imports --no-logo

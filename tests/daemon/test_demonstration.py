@@ -23,7 +23,9 @@ from house import House
 
 ROOT = Path(__file__).parents[2]
 _TEMPLATES = ROOT / "src/matins/surfaces/web/templates"
-_EMPTY = re.compile(r'<p class="pad m(?: sm)?">((?:No|Nothing|None|There is no|It has not|An engine)[^<{]*)')
+_EMPTY = re.compile(
+    r'<p class="padded muted(?: small-text)?">\s*((?:No|Nothing|None|There is no|It has not|An engine)[^<{]*)'
+)
 _ADDRESS = re.compile(r"`([/…][^`]*)`")
 
 

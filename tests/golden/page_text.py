@@ -38,7 +38,7 @@ class _Reader(HTMLParser):
         if tag in ("td", "th", "dd"):
             self._words.append("|")
         if tag == "use":
-            self._words.append(f"({dict(attrs).get('href', '')})".replace("#i-", ""))
+            self._words.append(f"({dict(attrs).get('href', '')})".replace("#icon-", ""))
             return
         kept = [(name, value) for name, value in attrs if name in _KEPT or (name.startswith("aria-") and _says(name))]
         if tag in _SHOWN or (kept and kept != [("aria-hidden", "true")]):

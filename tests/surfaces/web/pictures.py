@@ -71,7 +71,7 @@ def take(browser: Browser, house: House, picture: Picture, signed_in: Any) -> No
     page.wait_for_selector("h1")
     page.wait_for_load_state("load")
     if picture.name == "new":
-        page.wait_for_selector("#prev .fires")
+        page.wait_for_selector("#prev .fire-list")
     page.screenshot(path=FOLDER / f"{picture.name}.png")
     context.close()
 

@@ -61,8 +61,8 @@ def test_thirty_agents_and_a_hundred_thousand_runs(much: tuple[PageServer, str],
     browsing = Browsing(browser, server).sign_in()
     page = browsing.page()
     page.goto("/")
-    expect(page.locator(".t [data-lane]")).to_have_count(AGENTS)
-    assert page.locator(".t [data-lane]").first.locator("a").count() <= 400
+    expect(page.locator(".timeline [data-lane]")).to_have_count(AGENTS)
+    assert page.locator(".timeline [data-lane]").first.locator("a").count() <= 400
     fits(page)
     page.goto("/agents")
     expect(page.locator("tbody tr")).to_have_count(AGENTS + 1)

@@ -24,7 +24,7 @@ def test_output_follows_a_run_until_its_end(
     expect(page.locator("#out")).to_contain_text("oneESC[2J")
     gate.touch()
     expect(page.locator("#out")).to_contain_text("two")
-    expect(page.locator(".head .st")).to_have_text("Succeeded")
+    expect(page.locator(".page-head .status")).to_have_text("Succeeded")
 
 
 def test_b4_output_of_a_tool_is_read_as_a_transcript(
@@ -44,11 +44,11 @@ def test_b4_output_of_a_tool_is_read_as_a_transcript(
     page = browse().sign_in().page()
     run_id = m.run("talk").id
     page.goto(f"/runs/{run_id}")
-    expect(page.locator("#out .k-call")).to_contain_text("write /home/ann/work/tool_call/greeting.txt")
-    expect(page.locator("#out .k-words")).to_have_text("Writ")
+    expect(page.locator("#out .entry-call")).to_contain_text("write /home/ann/work/tool_call/greeting.txt")
+    expect(page.locator("#out .entry-words")).to_have_text("Writ")
     gate.touch()
-    expect(page.locator("#out .k-words")).to_have_text("Written.")
-    expect(page.locator("#out .k-note")).to_have_text("Ended, 3,468 tokens")
+    expect(page.locator("#out .entry-words")).to_have_text("Written.")
+    expect(page.locator("#out .entry-note")).to_have_text("Ended, 3,468 tokens")
     page.get_by_role("link", name="Raw").click()
     expect(page.locator("#out")).to_contain_text('"type":"toolRequest"')
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
+import http.client
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from page_server import Browsing, PageServer
 from playwright.sync_api import expect
 
 from matins.surfaces import web
+from matins.surfaces.web.static_files import StaticFiles
 
 
 def test_b12_the_link_shows_a_button_that_leads_to_now(server: PageServer, browse: Callable[..., Browsing]) -> None:
@@ -70,13 +72,24 @@ def test_sessions_are_seen_and_ended(server: PageServer, browse: Callable[..., B
 def test_what_a_browser_loads_is_small_and_kept(server: PageServer, browse: Callable[..., Browsing]) -> None:
     """Styles and scripts stay under 30 KB packed, and are cached for a year by their content."""
     static = Path(web.__file__).with_name("static")
-    packed = [gzip.compress(file.read_bytes(), mtime=0) for file in static.iterdir() if file.suffix in (".css", ".js")]
+    packed = [_sent(server, file.name) for file in static.iterdir() if file.suffix in (".css", ".js")]
     assert 0 < sum(map(len, packed)) < 30 * 1024
     page = browse().sign_in().page()
     with page.expect_response("**/style.css") as answer:
         page.goto("/")
     headers = answer.value.all_headers()
     assert "max-age=31536000, immutable" in headers["cache-control"]
-    policy = page.goto("/schedules").all_headers()["content-security-policy"]  # type: ignore[union-attr]
+    headers = page.goto("/schedules").all_headers()  # type: ignore[union-attr]
+    assert (headers["content-encoding"], headers["vary"]) == ("gzip", "Cookie, HX-Request, Accept-Encoding")
+    policy = headers["content-security-policy"]
     assert "unsafe" not in policy
     assert "default-src 'none'; script-src 'self'; style-src 'self';" in policy
+
+
+def _sent(server: PageServer, name: str) -> bytes:
+    """The bytes of a file, as a browser gets them."""
+    with closing(http.client.HTTPConnection(server.host, timeout=30)) as connection:
+        connection.request("GET", StaticFiles().path(name), headers={"Accept-Encoding": "gzip"})
+        response = connection.getresponse()
+        assert (response.status, response.getheader("Content-Encoding")) == (200, "gzip")
+        return response.read()

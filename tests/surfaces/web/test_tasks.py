@@ -48,7 +48,7 @@ def test_why_a_slot_was_skipped_is_told_gate_by_gate(server: PageServer, page: P
     page.goto("/schedules/demo/quiet")
     why = page.get_by_role("region", name="Why")
     expect(why.get_by_role("heading")).to_contain_text("skipped?")
-    expect(why.locator(".lbl")).to_have_text("Gate by gate, as recorded then")
+    expect(why.locator(".label")).to_have_text("Gate by gate, as recorded then")
     then = why.locator("ol").first
     expect(then.locator("li")).to_have_count(12)
     expect(then.locator(".stop")).to_contain_text('Skipped: quiet hours "always" were active until')
@@ -62,13 +62,13 @@ def test_why_a_slot_was_skipped_is_told_gate_by_gate(server: PageServer, page: P
     expect(coming).to_contain_text("to come")
     choice.select_option(coming.get_attribute("value"))
     page.wait_for_url("**at=**")
-    expect(why.locator(".lbl")).to_have_text("Gate by gate, for this slot")
+    expect(why.locator(".label")).to_have_text("Gate by gate, for this slot")
     expect(why.locator(".stop")).to_contain_text("Quiet hours")
 
 
 def test_a_schedule_that_would_never_run_says_so_before_it_is_made(page: Page) -> None:
     page.goto("/schedules/new?when=every+day+at+3am")
-    expect(page.locator("#prev .fires li")).to_have_count(5)
+    expect(page.locator("#prev .fire-list li")).to_have_count(5)
     expect(page.locator("#prev")).not_to_contain_text("This would never run.")
     page.get_by_text("Limits and policies").click()
     page.get_by_label("Quiet hours").select_option("always")
@@ -88,12 +88,12 @@ def test_times_name_their_zone_where_it_is_not_the_viewers(page: Page) -> None:
 
 def test_a_mission_is_a_graph_and_the_same_as_a_table(page: Page) -> None:
     page.goto("/missions/release")
-    expect(page.locator(".gr .nd")).to_have_count(3)
-    expect(page.locator(".gr .e")).to_have_count(3)
+    expect(page.locator(".graph .node")).to_have_count(3)
+    expect(page.locator(".graph .edge")).to_have_count(3)
     rows = page.get_by_role("region", name="Steps").locator("tbody tr")
     expect(rows).to_have_count(3)
     expect(rows.last).to_contain_text("Build, Test")
-    page.locator(".gr .nd").first.focus()
+    page.locator(".graph .node").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/runs/*")
 
@@ -107,9 +107,9 @@ _SHOWS = """(picture, mark) => {
 @pytest.mark.parametrize(
     ("path", "picture", "mark"),
     [
-        ("/", ".tls", ".nowl"),
-        ("/schedules/demo/quiet", ".hw", ".heat rect.h:last-of-type"),
-        ("/missions/release", ".gw", ".nd rect"),
+        ("/", ".timeline-scroll", ".now-line"),
+        ("/schedules/demo/quiet", ".year-scroll", ".year rect.hit-area:last-of-type"),
+        ("/missions/release", ".graph-scroll", ".node rect"),
     ],
 )
 def test_b12_on_a_phone_a_picture_that_scrolls_begins_at_now(page: Page, path: str, picture: str, mark: str) -> None:
@@ -121,7 +121,7 @@ def test_b12_on_a_phone_a_picture_that_scrolls_begins_at_now(page: Page, path: s
     before = wide.evaluate("wide => wide.scrollLeft")
     wide.focus()
     expect(wide).to_be_focused()
-    page.keyboard.press("ArrowLeft" if picture == ".hw" else "ArrowRight")
+    page.keyboard.press("ArrowLeft" if picture == ".year-scroll" else "ArrowRight")
     moved = "([name, before]) => document.querySelector(name).scrollLeft !== before"
     page.wait_for_function(moved, arg=[picture, before])
     assert "local" in wide.evaluate("wide => getComputedStyle(wide).backgroundAttachment")
@@ -131,7 +131,7 @@ def test_b12_a_timeline_stays_where_it_was_scrolled_to(server: PageServer, page:
     """B12: news are drawn into it, and do not move it."""
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto("/")
-    timeline = page.locator(".tls")
+    timeline = page.locator(".timeline-scroll")
     timeline.evaluate("wide => { wide.scrollLeft = 300; }")
     marks = timeline.locator("[data-lane] a").count()
     server.matins.runs.wait(server.matins.run("nightly").id, timeout=60)
@@ -142,7 +142,7 @@ def test_b12_a_timeline_stays_where_it_was_scrolled_to(server: PageServer, page:
 def test_b12_on_a_phone_the_steps_stand_before_their_graph(page: Page) -> None:
     """B12: they need no scrolling. What the tab key reaches follows the same order."""
     page.goto("/missions/release")
-    steps, graph = page.get_by_role("region", name="Steps"), page.locator(".gw")
+    steps, graph = page.get_by_role("region", name="Steps"), page.locator(".graph-scroll")
     top = "part => part.getBoundingClientRect().top"
     assert steps.evaluate(top) > graph.evaluate(top)
     page.set_viewport_size({"width": 390, "height": 844})
@@ -155,7 +155,7 @@ def test_b12_on_a_phone_the_steps_stand_before_their_graph(page: Page) -> None:
 def test_a_run_of_steps_is_not_waiting_while_they_run(server: PageServer, page: Page) -> None:
     (run,) = server.matins.runs.list(schedule="release")
     page.goto(f"/runs/{run.id}")
-    bars = page.locator(".wf tbody th").all_inner_texts()
+    bars = page.locator(".waterfall tbody th").all_inner_texts()
     assert [bar for bar in bars if bar != "Waiting"][1:] == ["Steps", "Build", "Test", "Publish"]
 
 
@@ -210,4 +210,4 @@ def test_a_run_that_was_called_is_not_said_to_be_started_by_hand(page: Page) -> 
     called = page.locator("tbody tr").first
     expect(called.locator("small")).to_have_text("no slot")
     called.get_by_role("link").first.click()
-    expect(page.locator(".kv.cols3")).to_contain_text("by a call")
+    expect(page.locator(".terms.three-columns")).to_contain_text("by a call")

@@ -13,6 +13,8 @@ def test_hidden_characters_are_written_out_wherever_a_text_is_printed() -> None:
     page = environment(StaticFiles()).from_string(TEMPLATE).render(text='é"<\u202e\x1b\U000e0041')
     assert page == (
         '<a title="é&#34;&lt;U+202EESCU+E0041">'
-        'é&#34;&lt;<span class="ctl">U+202E</span><span class="ctl">ESC</span><span class="ctl">U+E0041</span></a>'
+        'é&#34;&lt;<span class="hidden-character">U+202E</span>'
+        '<span class="hidden-character">ESC</span>'
+        '<span class="hidden-character">U+E0041</span></a>'
         '<input value="é&#34;&lt;\u202e\x1b\U000e0041">'
     )

@@ -18,7 +18,7 @@ YEARLY = "0 0 1 1 *"
 
 
 def current(page: Page) -> str:
-    return page.locator("tr.cur th a").inner_text()
+    return page.locator("tr.current th a").inner_text()
 
 
 def test_b12_keys_alone_lead_through_the_page(server: PageServer, browse: Callable[..., Browsing]) -> None:
@@ -38,9 +38,9 @@ def test_b12_keys_alone_lead_through_the_page(server: PageServer, browse: Callab
     keys.press("j")
     assert current(page) == "second"
     keys.press("p")
-    expect(page.locator("tr.cur").get_by_text("Paused", exact=True)).to_be_visible()
+    expect(page.locator("tr.current").get_by_text("Paused", exact=True)).to_be_visible()
     keys.press("p")
-    expect(page.locator("tr.cur").get_by_text("Paused", exact=True)).to_have_count(0)
+    expect(page.locator("tr.current").get_by_text("Paused", exact=True)).to_have_count(0)
     keys.press("Enter")
     page.wait_for_url("**/schedules/demo/second")
     keys.press("w")
@@ -49,10 +49,10 @@ def test_b12_keys_alone_lead_through_the_page(server: PageServer, browse: Callab
     keys.press("Tab")
     page.get_by_label("Why", exact=True).fill("over the holidays")
     keys.press("Enter")
-    expect(page.locator(".head").get_by_text("over the holidays")).to_be_visible()
+    expect(page.locator(".page-head").get_by_text("over the holidays")).to_be_visible()
     assert m.get("second").state == "paused"
     keys.press("p")
-    expect(page.locator(".head").get_by_text("Active", exact=True)).to_be_visible()
+    expect(page.locator(".page-head").get_by_text("Active", exact=True)).to_be_visible()
     keys.press("r")
     page.wait_for_url("**/runs/*")
     expect(page.get_by_text("Succeeded", exact=True).first).to_be_visible()
@@ -80,7 +80,7 @@ def test_a_new_schedule_is_read_back_while_it_is_typed(server: PageServer, brows
     when = page.get_by_label("When", exact=True)
     when.fill("every weekday at 9am")
     expect(page.locator("#prev mark")).to_have_text("every weekday at 09:00")
-    expect(page.locator("#prev .fires li")).to_have_count(5)
+    expect(page.locator("#prev .fire-list li")).to_have_count(5)
     when.fill("in 2 hours")
     expect(page.locator("#prev header")).to_contain_text("one run")
     expect(page.locator("#prev mark")).to_contain_text("CE")  # the zone of its time
@@ -118,9 +118,9 @@ def test_b5_what_was_read_is_approved_and_two_browsers_agree(
     old.route("**/ui/stream", lambda route: route.abort())
     for each in (page, other, old):
         each.goto("/approvals")
-        expect(each.locator(".ap .code")).to_have_text("Deploy main")
+        expect(each.locator(".approval .code")).to_have_text("Deploy main")
     m.edit("deploy", prompt="Deploy everything")
-    expect(page.locator(".ap .code")).to_have_text("Deploy main")
+    expect(page.locator(".approval .code")).to_have_text("Deploy main")
     assert m.runs.get(run.id).status == "awaiting_approval"
     page.keyboard.press("a")
     expect(page.locator(".armed")).to_have_text("Press again to approve A")
@@ -140,13 +140,13 @@ def test_b5_a_request_is_approved_with_another_prompt(server: PageServer, browse
     run = m.run("deploy")
     page = browse().sign_in().page()
     page.goto("/approvals")
-    expect(page.locator(".ap.cur>header h2")).to_have_text("Run deploy")
+    expect(page.locator(".approval.current>header h2")).to_have_text("Run deploy")
     other = m.run("next")
-    expect(page.locator(".ap")).to_have_count(2)
+    expect(page.locator(".approval")).to_have_count(2)
     page.keyboard.press("e")
     page.locator("dialog[open] textarea").fill("Deploy the docs only")
     page.get_by_role("button", name="Approve this").click()
-    expect(page.locator(".ap.cur>header h2")).to_have_text("Run next")
+    expect(page.locator(".approval.current>header h2")).to_have_text("Run next")
     page.keyboard.press("d")
     page.keyboard.press("Enter")
     expect(page.get_by_text("Nothing waits for you")).to_be_visible()
@@ -218,10 +218,10 @@ def test_b12_the_timeline_is_read_by_arrows_and_as_a_table(server: PageServer, b
         m.runs.wait(m.run(f"daily-{name}").id, timeout=60)
     page = browse().sign_in().page()
     page.goto("/")
-    assert page.locator(".t a[tabindex='0']").count() == 1
+    assert page.locator(".timeline a[tabindex='0']").count() == 1
     hatch = "getComputedStyle(document.querySelector('#hatch').closest('svg')).display"
     assert page.evaluate(hatch) != "none", "patterns and arrows of an SVG that is not displayed are not painted"
-    page.locator(".t a[tabindex='0']").focus()
+    page.locator(".timeline a[tabindex='0']").focus()
     said = page.locator("#said")
     expect(said).to_contain_text("daily-ada")
     first = said.inner_text()
@@ -232,7 +232,7 @@ def test_b12_the_timeline_is_read_by_arrows_and_as_a_table(server: PageServer, b
     page.get_by_text("Show as table").click()
     expect(page.locator("#tl-table tbody tr").first).to_be_visible()
     page.keyboard.press("Escape")
-    page.locator(".t a[tabindex='0']").focus()
+    page.locator(".timeline a[tabindex='0']").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="daily-bob")).to_be_visible()
 
@@ -291,11 +291,11 @@ def test_b3_selected_rows_are_paused_with_a_note_and_resumed(
     keys = page.keyboard
     for key in ("j", "x", "j", "j", "x"):
         keys.press(key)
-    expect(page.locator(".bulk")).to_contain_text("2 selected")
-    page.locator(".bulk").get_by_role("button", name="Pause…").click()
+    expect(page.locator(".bulk-bar")).to_contain_text("2 selected")
+    page.locator(".bulk-bar").get_by_role("button", name="Pause…").click()
     page.get_by_label("Why", exact=True).fill("moving house")
     keys.press("Enter")
-    expect(page.locator(".bulk")).to_be_hidden()
+    expect(page.locator(".bulk-bar")).to_be_hidden()
     expect(page.locator("tbody").get_by_text("Paused", exact=True)).to_have_count(2)
     assert {each.name: (each.state, each.note) for each in m.list()} == {
         "one": ("paused", "moving house"), "two": ("paused", "moving house"), "three": ("active", None),

@@ -17,8 +17,8 @@ _COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 _CHECK = "only => axe.run({resultTypes: ['violations'], preload: false, ...only}).then(r => r.violations)"
 _LIVE = "[aria-live]:not([aria-live=off]), [role=status], [role=log]:not([aria-live=off])"
 """Regions that a screen reader speaks by itself when they change."""
-_SCROLLING = """[...document.querySelectorAll('.tw:not(.hw), .tabs')].filter(e => e.scrollWidth > e.clientWidth + 1)
-    .map(e => e.innerText.slice(0, 40))"""
+_SCROLLING = """[...document.querySelectorAll('.table-scroll:not(.year-scroll), .tabs')]
+    .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText.slice(0, 40))"""
 """Tables and tabs that hide a part of themselves. The year of a schedule is a picture, and does."""
 
 

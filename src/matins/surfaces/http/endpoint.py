@@ -202,7 +202,7 @@ class Endpoint:
         elif self._tagged:
             headers["ETag"] = self._tag(result, body)
         if use_case.location is not None:
-            headers["Location"] = _location(use_case.location, result)
+            headers["Location"] = request.scope["root_path"] + _location(use_case.location, result)
         return EndpointResponse(use_case.status, body, headers)
 
     def _tag(self, result: Any, body: bytes) -> str:
@@ -297,7 +297,7 @@ def _page(
         skipped = (*request.path, *(use_case.page or ()))
         kept = {name: value for name, value in arguments.items() if name not in skipped}
         query = urlencode({**kept, "cursor": cursor}, doseq=True)
-        headers["Link"] = f'<{request.scope["path"]}?{query}>; rel="next"'
+        headers["Link"] = f'<{request.scope["root_path"]}{request.scope["path"]}?{query}>; rel="next"'
     return {"items": items, "next": cursor}
 
 

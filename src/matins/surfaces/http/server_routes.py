@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
+from html import escape
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
@@ -27,7 +28,7 @@ from matins.surfaces.http.stream import Stream
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _BUTTON = (
-    '<!doctype html><title>Matins</title><form method="post" action="/login">'
+    '<!doctype html><title>Matins</title><form method="post" action="{root}/login">'
     '<input type="hidden" name="code" value="{code}"><button>Log in to Matins</button></form>'
 )
 """A link that logs in by itself would be used up by the preview of a chat or a mail program."""
@@ -105,7 +106,7 @@ class ServerRoutes:
         return Response(orjson.dumps(openapi()), media_type="application/json")
 
     async def _show_button(self, scope: Scope, receive: Receive) -> Response:
-        page = _BUTTON.format(code=login_code(scope["query_string"]))
+        page = _BUTTON.format(root=escape(scope["root_path"]), code=login_code(scope["query_string"]))
         return Response(page, 200, media_type="text/html")
 
     async def _login(self, scope: Scope, receive: Receive) -> Response:
@@ -116,10 +117,12 @@ class ServerRoutes:
                 raise _login_refused()
         except HttpError:
             if self._for_people(scope):
-                return Response(b"", 303, {"Location": "/login"})  # the page says why, and how to get a new link
+                return Response(
+                    b"", 303, {"Location": f"{scope['root_path']}/login"}
+                )  # the page says why, and how to get a new link
             raise
         cookie = _cookie(scope, session.secret, session.lifetime_s)
-        return Response(b"", 303, {"Set-Cookie": cookie, "Location": "/"})
+        return Response(b"", 303, {"Set-Cookie": cookie, "Location": f"{scope['root_path']}/"})
 
     async def _logout(self, scope: Scope, receive: Receive) -> Response:
         await self._in_thread(self._authenticator.principal_of, scope)
@@ -163,4 +166,5 @@ def _login_refused() -> HttpError:
 
 def _cookie(scope: Scope, session: str, lifetime_s: int) -> str:
     secure = "; Secure" if scope["scheme"] == "https" else ""
-    return f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Strict; Max-Age={lifetime_s}{secure}"
+    path = scope["root_path"] or "/"
+    return f"{COOKIE}={session}; Path={path}; HttpOnly; SameSite=Strict; Max-Age={lifetime_s}{secure}"

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlencode
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -27,10 +26,12 @@ from matins.surfaces.http.server_routes import login_code
 from matins.surfaces.http.stream import Stream
 from matins.surfaces.web import export
 from matins.surfaces.web.live import LiveNames
+from matins.surfaces.web.paths import address
 from matins.surfaces.web.static_files import StaticFiles
 from matins.surfaces.web.templates import environment, values_of
 from matins.surfaces.web.views import FRAGMENTS, VIEWS
 from matins.surfaces.web.visit import (
+    BOUNCED,
     THEME_COOKIE,
     ZONE_COOKIE,
     Page,
@@ -46,8 +47,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_HEADERS = {"Content-Security-Policy": _POLICY, "Vary": "Cookie, HX-Request"}
-_BOUNCED = "b"
+_HEADERS = {"Content-Security-Policy": _POLICY, "Vary": "Cookie, HX-Request, Accept-Encoding"}
 _TITLES = {404: "Not found", 500: "Something failed", 503: "Not available at the moment"}
 _RELATIVE = re.compile(r"(<time [^<>]*data-rel>)[^<]*")
 """The text of a relative time changes by itself, and is no reason to send a page again."""
@@ -130,6 +130,7 @@ class Pages:
         cookies, query = cookies_of(scope), query_of(scope)
         zone, zone_name = zone_of(cookies.get(ZONE_COOKIE), self._clock.local_zone())
         return Visit(
+            root=scope["root_path"],
             path=scope["path"],
             params=scope.get("path_params", {}),
             query=query,
@@ -176,8 +177,13 @@ class Pages:
 
     def _bare(self, scope: Any, template: str, page: Page) -> Response:
         """A page of its own, without the frame."""
-        theme = theme_of(cookies_of(scope).get(THEME_COOKIE))
-        text = self._templates.get_template(template).render(title=page.title, theme=theme, **page.values)
+        values = {
+            "title": page.title,
+            "theme": theme_of(cookies_of(scope).get(THEME_COOKIE)),
+            "address": partial(address, scope["root_path"]),
+            **page.values,
+        }
+        text = self._templates.get_template(template).render(values)
         return Response(text.encode(), page.status, _HEADERS, "text/html")
 
 
@@ -189,7 +195,7 @@ def _address_again(scope: Any) -> str | None:
         query = query_of(scope)
     except HttpError:
         return None
-    return None if _BOUNCED in query else f"{scope['path']}?{urlencode({**query, _BOUNCED: '1'})}"
+    return None if BOUNCED in query else address(scope["root_path"], scope["path"], **query, **{BOUNCED: "1"})
 
 
 async def _respond(handler: Callable[[Scope], Any], scope: Scope, receive: Receive, send: Send) -> None:

@@ -81,7 +81,7 @@ def _columns(steps: list[_Step]) -> list[list[_Step]]:
 
 def _node(step: _Step, x: int, y: int, number: int) -> Node:
     run = step.run
-    look = states.of_run(run) if run is not None else states.Look("plan", "Not started")
+    look = states.of_run(run) if run is not None else states.Look("planned", "Not started")
     detail = times.duration(run.duration_ms) if run is not None else ""
     short = step.title if len(step.title) <= _MAX_TITLE else f"{step.title[: _MAX_TITLE - 1]}…"
     return Node(step.title, short, look, step.agent, detail, x, y, run.run_id if run else None, f"step-{number}")
@@ -90,5 +90,5 @@ def _node(step: _Step, x: int, y: int, number: int) -> Node:
 def _edge(source: Node, to: Node) -> Edge:
     x1, y1, x2, y2 = source.x + _WIDTH, source.y + _HEIGHT // 2, to.x - 6, to.y + _HEIGHT // 2
     middle = (x1 + x2) // 2
-    kind = "done" if source.look.icon == "ok" else "stop" if source.look.icon in ("fail", "deny") else ""
+    kind = "done" if source.look.icon == "succeeded" else "stop" if source.look.icon in ("failed", "denied") else ""
     return Edge(f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}", kind)

@@ -12,7 +12,7 @@ from matins.surfaces.web import states
 _LEFT, _TOP, _STEP = 28, 16, 17.3
 _WORST_FIRST = ("failed", "interrupted", "over_budget", "unknown", "held", "missed", "denied", "expired", "cancelled",
                 "blocked", "skipped", "waiting", "queued", "ready", "running", "succeeded")  # fmt: skip
-_OUTLINED = frozenset({"miss"})
+_OUTLINED = frozenset({"missed"})
 
 
 class Square(NamedTuple):
@@ -50,7 +50,7 @@ def heat(calendar: Calendar) -> Heat | None:
             outlined.setdefault(icon, []).append(f"M{x} {y}h13v13h-13z")
         else:
             paths.setdefault(icon, []).append(f"M{x} {y + 6.5}h13")
-        if icon not in ("ok", "plan"):
+        if icon not in ("succeeded", "planned"):
             notable.append(Square(x, y, f"{at:%a} {at.day} {at:%b}\n{_said(day)}"))
     weeks = (last - monday).days // 7 + 1
     return Heat(
@@ -69,7 +69,7 @@ def _joined(paths: dict[str, list[str]]) -> dict[str, str]:
 
 def _icon(day: CalendarDay) -> str:
     worst = next((state for state in _WORST_FIRST if day.states.get(state)), None)
-    return "plan" if worst is None else states.RUNS[worst].icon
+    return "planned" if worst is None else states.RUNS[worst].icon
 
 
 def _said(day: CalendarDay) -> str:

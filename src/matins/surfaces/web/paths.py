@@ -1,10 +1,9 @@
-"""Addresses of views."""
+"""Addresses: of views, of calls, of files. All of them lie below the root at which the application is mounted."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 
 def full_name(record: Any) -> str:
@@ -12,11 +11,8 @@ def full_name(record: Any) -> str:
     return f"{record.agent}/{record.name}" if record.agent else record.name
 
 
-def schedule_path(name: str, agent: str | None = None) -> str:
-    return f"/schedules/{quote(f'{agent}/{name}' if agent else name, safe='/')}"
-
-
-def why_path(name: str, agent: str | None, at: datetime | None) -> str:
-    """The address of a schedule's Why? for a slot."""
-    slot = f"?at={quote(at.isoformat(), safe='')}" if at is not None else ""
-    return f"{schedule_path(name, agent)}{slot}#why"
+def address(root: str, start: str, /, *parts: str | None, **query: object) -> str:
+    """`start` with further parts of the path and a query. Parts and values are quoted; empty ones are left out."""
+    path = "".join([root, start, *(f"/{quote(part, safe='')}" for part in parts if part)])
+    given = {name: value for name, value in query.items() if value}
+    return f"{path}?{urlencode(given)}" if given else path

@@ -35,11 +35,11 @@ class SlotBar(NamedTuple):
         """The marks: one path for those that look alike, and a field with a tip for each."""
         paths: dict[str, str] = {}
         for mark in self.marks:
-            look = f"s-{mark.icon}{' o' if mark.outline else ''}"
+            look = f"is-{mark.icon}{' outlined' if mark.outline else ''}"
             paths[look] = paths.get(look, "") + mark.path
         drawn = [f'<path class="{look}" d="{path}"/>' for look, path in paths.items()]
         drawn += [
-            f'<rect class="h" x="{mark.x}" width="6" height="22" data-tip="{escape(plain(mark.tip))}"/>'
+            f'<rect class="hit-area" x="{mark.x}" width="6" height="22" data-tip="{escape(plain(mark.tip))}"/>'
             for mark in self.marks
         ]
         return Markup("".join(drawn))
@@ -68,15 +68,15 @@ def _bar(found: list[tuple[states.Look, datetime, str]], zone: tzinfo, now: date
 
 
 _LINES = {
-    "ok": "M{x} 3v16",
-    "fail": "M{x} 3v9M{x} 14v5",
-    "skip": "M{x} 14v5",
-    **dict.fromkeys(("defer", "wait"), "M{x} 9v10"),
-    **dict.fromkeys(("unk", "stuck", "deny"), "M{x} 3v4M{x} 15v4"),
+    "succeeded": "M{x} 3v16",
+    "failed": "M{x} 3v9M{x} 14v5",
+    "skipped": "M{x} 14v5",
+    **dict.fromkeys(("deferred", "waiting"), "M{x} 9v10"),
+    **dict.fromkeys(("unknown", "stuck", "denied"), "M{x} 3v4M{x} 15v4"),
 }
 """Marks that are lines, by icon. The others are outlines."""
 _BOX = "M{left} 3.5h3v15h-3z"
-_BOXES = {"miss": "M{left} 9.5h3v9h-3z"}
+_BOXES = {"missed": "M{left} 9.5h3v9h-3z"}
 
 
 def mark(index: int, look: states.Look, tip: str) -> Mark:

@@ -11,43 +11,43 @@ class Look(NamedTuple):
 
 
 RUNS = {
-    "waiting": Look("defer", "Waiting"),
-    "queued": Look("plan", "Queued"),
-    "ready": Look("plan", "Ready"),
-    "running": Look("run", "Running"),
-    "held": Look("unk", "Held"),
-    "succeeded": Look("ok", "Succeeded"),
-    "failed": Look("fail", "Failed"),
-    "skipped": Look("skip", "Skipped"),
-    "missed": Look("miss", "Missed"),
-    "cancelled": Look("deny", "Cancelled"),
-    "denied": Look("deny", "Denied"),
-    "expired": Look("deny", "Expired"),
-    "interrupted": Look("fail", "Interrupted"),
-    "unknown": Look("unk", "Unknown"),
-    "over_budget": Look("fail", "Over budget"),
-    "blocked": Look("deny", "Blocked"),
+    "waiting": Look("deferred", "Waiting"),
+    "queued": Look("planned", "Queued"),
+    "ready": Look("planned", "Ready"),
+    "running": Look("running", "Running"),
+    "held": Look("unknown", "Held"),
+    "succeeded": Look("succeeded", "Succeeded"),
+    "failed": Look("failed", "Failed"),
+    "skipped": Look("skipped", "Skipped"),
+    "missed": Look("missed", "Missed"),
+    "cancelled": Look("denied", "Cancelled"),
+    "denied": Look("denied", "Denied"),
+    "expired": Look("denied", "Expired"),
+    "interrupted": Look("failed", "Interrupted"),
+    "unknown": Look("unknown", "Unknown"),
+    "over_budget": Look("failed", "Over budget"),
+    "blocked": Look("denied", "Blocked"),
 }
 SCHEDULES = {
-    "active": Look("ok", "Active"),
+    "active": Look("succeeded", "Active"),
     "paused": Look("pause", "Paused"),
-    "pending": Look("wait", "Needs approval"),
-    "rejected": Look("deny", "Rejected"),
-    "broken": Look("fail", "Broken"),
-    "completed": Look("ok", "Completed"),
-    "draft": Look("plan", "Draft"),
-    "failed": Look("fail", "Failed"),
-    "cancelled": Look("deny", "Cancelled"),
+    "pending": Look("waiting", "Needs approval"),
+    "rejected": Look("denied", "Rejected"),
+    "broken": Look("failed", "Broken"),
+    "completed": Look("succeeded", "Completed"),
+    "draft": Look("planned", "Draft"),
+    "failed": Look("failed", "Failed"),
+    "cancelled": Look("denied", "Cancelled"),
 }
 VERDICTS = {
-    "runs": Look("plan", "Will run"),
-    "deferred": Look("defer", "Deferred"),
-    "coalesced": Look("skip", "Joined with another"),
-    "queued": Look("plan", "Queued"),
-    "skipped": Look("skip", "Skipped"),
-    "missed": Look("miss", "Missed"),
+    "runs": Look("planned", "Will run"),
+    "deferred": Look("deferred", "Deferred"),
+    "coalesced": Look("skipped", "Joined with another"),
+    "queued": Look("planned", "Queued"),
+    "skipped": Look("skipped", "Skipped"),
+    "missed": Look("missed", "Missed"),
 }
-_APPROVAL = Look("wait", "Needs approval")
+_APPROVAL = Look("waiting", "Needs approval")
 
 
 def of_run(run: Any) -> Look:
@@ -55,14 +55,14 @@ def of_run(run: Any) -> Look:
     if run.state == "waiting" and run.status == "awaiting_approval":
         return _APPROVAL
     if run.state == "waiting" and run.status != "waiting":
-        return Look("defer", words(run.status))
+        return Look("deferred", words(run.status))
     if run.state == "succeeded" and run.reason == "with_denials":
         return Look("stuck", "Succeeded, with denials")
-    return RUNS.get(run.state, Look("plan", words(run.state)))
+    return RUNS.get(run.state, Look("planned", words(run.state)))
 
 
 def of_schedule(state: str) -> Look:
-    return SCHEDULES.get(state, Look("plan", words(state)))
+    return SCHEDULES.get(state, Look("planned", words(state)))
 
 
 def of_verdict(verdict: str) -> Look:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from functools import partial
 from typing import Any, cast
-from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -17,7 +15,7 @@ from matins.model.hidden_characters import write_out
 from matins.model.sentence import joined
 from matins.records import record_kinds
 from matins.surfaces.web import sentences, states, times
-from matins.surfaces.web.paths import full_name, schedule_path
+from matins.surfaces.web.paths import full_name
 from matins.surfaces.web.static_files import StaticFiles
 from matins.surfaces.web.visit import Visit
 
@@ -48,8 +46,6 @@ def environment(files: StaticFiles) -> Environment:
         "with_quote": joined,
         "words": states.words,
         "duration": times.duration,
-        "segments": partial(quote, safe="/"),
-        "segment": partial(quote, safe=""),
     }
     found.filters.update(filters)
     names: dict[str, Any] = {
@@ -57,7 +53,6 @@ def environment(files: StaticFiles) -> Environment:
         "run_look": states.of_run,
         "schedule_look": states.of_schedule,
         "verdict_look": states.of_verdict,
-        "schedule_path": schedule_path,
         "full_name": full_name,
         "example": example,
     }
@@ -93,7 +88,16 @@ def values_of(visit: Visit) -> dict[str, Any]:
             case _:
                 return f"{schedule.trigger_text}, {schedule.timezone}"
 
-    return {"visit": visit, "trigger": trigger, "at": at, "ago": ago, "day": day, "full": _title, "can": visit.can}
+    return {
+        "visit": visit,
+        "address": visit.address,
+        "can": visit.can,
+        "trigger": trigger,
+        "at": at,
+        "ago": ago,
+        "day": day,
+        "full": _title,
+    }
 
 
 def shown(text: Any) -> Markup:
@@ -102,7 +106,7 @@ def shown(text: Any) -> Markup:
 
 
 def _marked(character: str) -> str:
-    return f'<span class="ctl">{_written(character)}</span>'
+    return f'<span class="hidden-character">{_written(character)}</span>'
 
 
 def plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ from matins.api.results import Timeline, TimelineBand, TimelineLane, TimelineRun
 from matins.model.counting import counted
 from matins.model.sentence import joined
 from matins.surfaces.web import states, times
-from matins.surfaces.web.paths import schedule_path, why_path
 from matins.surfaces.web.states import Look
+from matins.surfaces.web.visit import Visit
 
 _TOP, _LANE = 30, 46
 _NARROWEST = 0.35
@@ -37,7 +37,7 @@ class Mark(NamedTuple):
     icon: str
     bar: bool
     future: bool
-    path: str
+    address: str
     sentence: str
     to: float | None
     """Where a deferred one continues."""
@@ -51,7 +51,7 @@ class Band(NamedTuple):
     icon: str
     dashes: int
     sentence: str
-    path: str | None
+    address: str
     future: bool
 
 
@@ -80,6 +80,7 @@ class _Scale(NamedTuple):
     end: datetime
     now: datetime
     zone: tzinfo
+    address: Callable[..., str]
 
     def x(self, at: datetime) -> float:
         if at < self.now:
@@ -92,12 +93,13 @@ class _Scale(NamedTuple):
         return times.clock(at, self.zone, self.now)
 
 
-def picture(timeline: Timeline, zone: tzinfo, zone_name: str) -> Picture:
-    scale = _Scale(_begin(timeline), timeline.end, timeline.now, zone)
+def picture(timeline: Timeline, visit: Visit) -> Picture:
+    scale = _Scale(_begin(timeline), timeline.end, timeline.now, visit.zone, visit.address)
     lanes = [_lane(lane, index, scale) for index, lane in enumerate(timeline.lanes)]
     height = _TOP + _LANE * max(len(lanes), 1)
     label = (
-        f"{counted(len(lanes), 'agent')} from {scale.clock(scale.start)} to {scale.clock(timeline.end)}, {zone_name}. "
+        f"{counted(len(lanes), 'agent')} from {scale.clock(scale.start)} to {scale.clock(timeline.end)}, "
+        f"{visit.zone_name}. "
         "Past runs are left of now, planned fires right of it."
     )
     return Picture(height, scale.x(timeline.now), list(_ticks(scale)), lanes, label, timeline.omitted)
@@ -145,7 +147,8 @@ def _run(run: TimelineRun, scale: _Scale, y: int) -> Mark:
     text = (
         f"{run.schedule} {scale.clock(run.slot or run.at)}: {joined(run.sentence or '', run.quote) or _took(run, look)}"
     )
-    return Mark(f"m-{run.run_id}", x, width, look.icon, lasted, False, f"/runs/{run.run_id}", text, None, y)
+    address = scale.address("/runs", run.run_id)
+    return Mark(f"m-{run.run_id}", x, width, look.icon, lasted, False, address, text, None, y)
 
 
 def _took(run: TimelineRun, look: Look) -> str:
@@ -158,21 +161,21 @@ def _slot(slot: TimelineSlot, agent: str, scale: _Scale, y: int, number: int) ->
     look: Look = states.of_verdict(slot.verdict)
     text = f"{slot.schedule} {scale.clock(slot.at)}: {joined(slot.sentence or '', slot.quote) or look.word}"
     to = scale.x(slot.until) if slot.until is not None else None
-    path = why_path(slot.schedule, agent, slot.at)
-    return Mark(f"s-{slot.schedule_id}-{number}", scale.x(slot.due_at), 0.0, look.icon, False, True, path, text, to, y)
+    why = f"{scale.address('/schedules', agent, slot.schedule, at=slot.at.isoformat())}#why"
+    return Mark(f"s-{slot.schedule_id}-{number}", scale.x(slot.due_at), 0.0, look.icon, False, True, why, text, to, y)
 
 
 def _band(band: TimelineBand, agent: str, scale: _Scale) -> Band:
     x = scale.x(band.start)
     width = max(round(scale.x(band.end) - x, 1), _NARROWEST)
     worst = next((state for state in ("failed", "missed", "skipped") if band.states.get(state)), "succeeded")
-    icon = states.RUNS[worst].icon if band.kind == "records" else "plan"
+    icon = states.RUNS[worst].icon if band.kind == "records" else "planned"
     counts = ", ".join(f"{count} {states.words(state).lower()}" for state, count in band.states.items())
     what = band.schedule or counted(band.schedules, "schedule")
     text = (
         joined(band.sentence or "", band.quote)
         or f"{what}: {counted(band.count, 'record' if band.kind == 'records' else 'slot')}"
     )
-    path = schedule_path(band.schedule, agent) if band.schedule else None
+    address = scale.address("/schedules", agent if band.schedule else None, band.schedule)
     said = f"{text}{' (' + counts + ')' if counts else ''}"
-    return Band(band.kind, x, width, icon, min(band.count, _MAX_DASHES), said, path, band.start >= scale.now)
+    return Band(band.kind, x, width, icon, min(band.count, _MAX_DASHES), said, address, band.start >= scale.now)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from matins.api.schedules import Api
@@ -17,9 +17,12 @@ from matins.service.permissions import check_right
 from matins.surfaces.http.authentication import header
 from matins.surfaces.http.problem_json import HttpError
 from matins.surfaces.transports.in_process import InProcess
+from matins.surfaces.web.paths import address
 
 ZONE_COOKIE = "matins_zone"
 THEME_COOKIE = "matins_theme"
+BOUNCED = "b"
+"""In the query of an address that the page asked for again by itself."""
 _THEMES = ("light", "dark")
 _MAX_QUERY = 100
 
@@ -28,6 +31,8 @@ _MAX_QUERY = 100
 class Visit:
     """What a view gets."""
 
+    root: str
+    """Where the application is mounted: "" or, for example, "/matins"."""
     path: str
     params: Mapping[str, str]
     query: Mapping[str, str]
@@ -52,10 +57,13 @@ class Visit:
             return False
         return True
 
+    def address(self, start: str, /, *parts: str | None, **query: object) -> str:
+        """The address of a view, a call or a file, as the browser asks for it."""
+        return address(self.root, start, *parts, **query)
+
     def link(self, **changed: str | None) -> str:
         """This address, with other values in its query; None removes one."""
-        kept = {name: value for name, value in {**self.query, **changed}.items() if value and name != "b"}
-        return f"{self.path}?{urlencode(kept)}" if kept else self.path
+        return self.address(self.path, **{**self.query, **changed, BOUNCED: None})
 
 
 class Page(NamedTuple):

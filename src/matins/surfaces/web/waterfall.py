@@ -13,7 +13,7 @@ _TICKS = 4
 _FINE_S = 600
 _WORDS = {"planned": "Due → planned", "waiting": "Waiting", "approval": "Approval"}
 _NESTED = frozenset({"check", "step"})
-_STATES = {"passed": "ok", "approved": "ok", "go": "ok", "rejected": "skip"}
+_STATES = {"passed": "succeeded", "approved": "succeeded", "go": "succeeded", "rejected": "skipped"}
 
 
 class Bar(NamedTuple):
@@ -51,7 +51,7 @@ def _bar(span: Span, begin: datetime, total: float, now: datetime) -> Bar:
     x = min(max((span.start - begin).total_seconds() / total * 100, 0.0), 100 - _NARROWEST)
     width = max(min(length / total * 100, 100 - x), _NARROWEST)
     look = states.RUNS.get(span.state or "")
-    icon = look.icon if look else _STATES.get(span.state or "", "run" if span.end is None else "plan")
+    icon = look.icon if look else _STATES.get(span.state or "", "running" if span.end is None else "planned")
     return Bar(
         span.title or span.label or _WORDS.get(span.name, span.name),
         span.name in _NESTED,

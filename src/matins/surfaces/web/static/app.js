@@ -48,7 +48,7 @@ function show(event) {
   hide();
   if (!target || !target.dataset.tip) return;
   tip = document.createElement('div');
-  tip.className = 'tip';
+  tip.className = 'tooltip';
   tip.textContent = target.dataset.tip;
   document.body.append(tip);
   const at = target.getBoundingClientRect(), size = tip.getBoundingClientRect();
@@ -70,7 +70,7 @@ if (form) {
   on('click', (event) => {
     const chip = event.target.closest('[data-fill]');
     if (!chip) return;
-    when.value = chip.textContent;
+    when.value = chip.textContent.trim();
     when.dispatchEvent(new Event('input', { bubbles: true }));
     when.focus();
   });

@@ -25,7 +25,7 @@ export async function call(element, body) {
   const headers = { 'X-Matins-CSRF': '1' };
   if (method !== 'DELETE') headers['Content-Type'] = 'application/json';
   if (element.dataset.match) headers['If-Match'] = `"${element.dataset.match}"`;
-  if (method === 'POST' && path.startsWith('/v1/')) headers['Idempotency-Key'] = crypto.randomUUID?.() ?? String(Math.random());
+  if (method === 'POST') headers['Idempotency-Key'] = crypto.randomUUID?.() ?? String(Math.random());
   const response = await fetch(path, { method, headers, body: method === 'DELETE' ? undefined : JSON.stringify(body) });
   const text = await response.text();
   const result = text && response.headers.get('content-type')?.includes('json') ? JSON.parse(text) : null;
@@ -90,24 +90,24 @@ export function arm(button) {
   button.focus();
 }
 let digests = new Map();
-const read = () => new Map($$('.ap').map((card) => [card.id, card.dataset.digest]));
+const read = () => new Map($$('.approval').map((card) => [card.id, card.dataset.digest]));
 on('htmx:after:swap', () => {
   const now = read();
   for (const [id, digest] of digests) if (now.get(id) !== digest) { disarm(); if (now.has(id)) toast('The request has changed. Read it again.'); }
   digests = now;
-  if (!$('.ap.cur')) current($('.ap'));
+  if (!$('.approval.current')) current($('.approval'));
 });
 digests = read();
 on('click', (event) => {
   const button = event.target.closest('[data-arm]');
   if (button) return arm(button);
-  const head = event.target.closest('.ap>header');
+  const head = event.target.closest('.approval>header');
   if (head) current(head.parentElement);
   return undefined;
 });
 on('keydown', (event) => { if (event.key === 'Escape') disarm(); });
 export function current(card) {
   if (!card) return;
-  $$('.ap').forEach((each) => { each.classList.toggle('cur', each === card); $('h2 button', each).setAttribute('aria-expanded', each === card); });
+  $$('.approval').forEach((each) => { each.classList.toggle('current', each === card); $('h2 button', each).setAttribute('aria-expanded', each === card); });
   card.scrollIntoView({ block: 'nearest' });
 }

@@ -1,4 +1,6 @@
 // What every module needs.
+const root = document.body.dataset.root;
+export const address = (path) => root + path; // the same as in templates
 export const $ = (selector, root = document) => root.querySelector(selector);
 export const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 export const on = (type, listener, root = document) => root.addEventListener(type, listener);
@@ -21,5 +23,5 @@ export async function fragment(path) {
 
 // Cookies of the page itself: the viewer's zone and theme.
 export function remember(name, value) {
-  document.cookie = `${name}=${encodeURIComponent(value)}; Path=/; SameSite=Strict; Max-Age=31536000`;
+  document.cookie = `${name}=${encodeURIComponent(value)}; Path=${root || '/'}; SameSite=Strict; Max-Age=31536000`;
 }

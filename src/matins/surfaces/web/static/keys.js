@@ -1,5 +1,5 @@
 // Keys, printed on what they press, and off while typing. "?" lists them.
-import { $, $$, on, toast } from './dom.js';
+import { $, $$, address, on, toast } from './dom.js';
 import { arm, call, chosen as chosenNames, current } from './calls.js';
 import { toggle } from './palette.js';
 
@@ -7,7 +7,7 @@ const GO = { n: '/', s: '/schedules', r: '/runs', a: '/approvals', m: '/missions
 let going = 0;
 
 function approvals(key) {
-  const cards = $$('.ap'), card = $('.ap.cur');
+  const cards = $$('.approval'), card = $('.approval.current');
   if (!cards.length) return false;
   if (key === 'j') current(cards[cards.indexOf(card) + 1]);
   else if (key === 'k') current(cards[cards.indexOf(card) - 1]);
@@ -26,9 +26,9 @@ function press(key) {
   if (key === 'j' || key === 'k') { move(key === 'j' ? 1 : -1); return true; }
   const one = row();
   if (one && key === 'x' && $('input[type=checkbox]', one)) { $('input[type=checkbox]', one).click(); return true; }
-  const button = (one && $(`[data-key="${key}"]`, one)) ?? $(`.head [data-key="${key}"]`);
+  const button = (one && $(`[data-key="${key}"]`, one)) ?? $(`.page-head [data-key="${key}"]`);
   if (button) { button.click(); return true; }
-  if (key === 'c') { location.href = '/schedules/new'; return true; }
+  if (key === 'c') { location.href = address('/schedules/new'); return true; }
   return false;
 }
 
@@ -38,7 +38,7 @@ on('keydown', (event) => {
   if (held && key === 'enter' && $('#form')) { $('#form').requestSubmit(); return; }
   if (event.key === 'Escape' && event.target.id === 'q') event.target.blur();
   if (held || event.altKey || event.target.closest('input:not([type=checkbox]),textarea,select,dialog')) return;
-  if (going && Date.now() - going < 1500) { going = 0; if (GO[key]) { event.preventDefault(); location.href = GO[key]; } return; }
+  if (going && Date.now() - going < 1500) { going = 0; if (GO[key]) { event.preventDefault(); location.href = address(GO[key]); } return; }
   if (key === 'g') { going = Date.now(); return; }
   if (press(key)) event.preventDefault();
 });
@@ -56,12 +56,12 @@ function move(step) {
   chosen.scrollIntoView({ block: 'nearest' });
   $('a', chosen)?.focus({ preventScroll: true });
 }
-function mark() { const one = row(); rows().forEach((each) => each.classList.toggle('cur', each === one)); }
+function mark() { const one = row(); rows().forEach((each) => each.classList.toggle('current', each === one)); }
 on('htmx:after:swap', () => { mark(); selected(); });
 
 function selected() {
-  const bulk = $('.bulk'), names = chosenNames();
-  $$('tbody[data-nav] tr').forEach((each) => each.classList.toggle('sel', Boolean($('input:checked', each))));
+  const bulk = $('.bulk-bar'), names = chosenNames();
+  $$('tbody[data-nav] tr').forEach((each) => each.classList.toggle('selected', Boolean($('input:checked', each))));
   if (!bulk) return;
   bulk.hidden = !names.length;
   $('#chosen').textContent = names.length;
@@ -74,7 +74,7 @@ on('click', async (event) => {
   if (!button) return;
   const verb = button.dataset.bulk, refused = [];
   for (const name of chosenNames()) {
-    button.dataset.call = `POST /v1/schedules/${name.split('/').map(encodeURIComponent).join('/')}/${verb}`;
+    button.dataset.call = `POST ${address(`/v1/schedules/${name.split('/').map(encodeURIComponent).join('/')}/${verb}`)}`;
     try { await call(button, {}); } catch (error) { refused.push(`${name}: ${error.message}`); }
   }
   delete button.dataset.call;

@@ -1,5 +1,5 @@
 // One stream of names per visible tab. What it names, the page fetches again.
-import { $, $$, on, swapped } from './dom.js';
+import { $, $$, address, on, swapped } from './dom.js';
 
 const SILENCE_MS = 10_000, PAUSE_MS = 1000;
 let source, heard = Date.now(), last = 0, waiting, broken = false;
@@ -19,7 +19,7 @@ function alive() {
 
 function open() {
   if (source || document.hidden || !document.body.dataset.names) return;
-  source = new EventSource('/ui/stream');
+  source = new EventSource(address('/ui/stream'));
   source.onopen = () => { alive(); refresh(); };
   source.addEventListener('ping', alive);
   source.onmessage = (event) => {
@@ -72,7 +72,7 @@ on('htmx:after:swap', () => { const live = $('#live'); if (live && pending) live
 // What a person opened stays open when the page is renewed.
 window.htmx?.registerExtension('matins', {
   htmx_before_morph_attr: (element, detail) => !(detail.attrName === 'open' || detail.attrName === 'data-tag'
-    || (element.matches('.ap') && detail.attrName === 'class') || (element.matches('.ap h2 button, [data-arm]') && ['aria-expanded', 'class'].includes(detail.attrName))),
+    || (element.matches('.approval') && detail.attrName === 'class') || (element.matches('.approval h2 button, [data-arm]') && ['aria-expanded', 'class'].includes(detail.attrName))),
 });
 
 // Relative times tick here; the server says the same.

@@ -1,5 +1,5 @@
 // The output of a run follows its end, while the tab shows it.
-import { $, fragment } from './dom.js';
+import { $, address, fragment } from './dom.js';
 
 const EVERY_MS = 500, MOST_ENTRIES = 2000;
 
@@ -13,7 +13,7 @@ function append(part) {
 async function follow() {
   if (!document.hidden) {
     try {
-      const part = (await fragment(`/ui/output/${box.dataset.run}?offset=${box.dataset.next}`))?.firstElementChild;
+      const part = (await fragment(address(`/ui/output/${box.dataset.run}?offset=${box.dataset.next}`)))?.firstElementChild;
       if (part) {
         const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
         box.dataset.next = part.dataset.next;

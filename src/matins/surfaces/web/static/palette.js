@@ -1,12 +1,12 @@
 // Ctrl K: one field for everything.
-import { $, $$, fragment, on } from './dom.js';
+import { $, $$, address, fragment, on } from './dom.js';
 
 const dialog = $('#palette'), input = $('input', dialog), box = $('#pl');
 let asked = 0, timer;
 
 async function fill() {
   const mine = ++asked;
-  const found = await fragment(`/ui/palette?q=${encodeURIComponent(input.value)}`);
+  const found = await fragment(address(`/ui/palette?q=${encodeURIComponent(input.value)}`));
   if (mine !== asked || !found) return;
   box.replaceChildren(...found.childNodes);
   const options = $$('[role=option]', box);
@@ -34,4 +34,4 @@ on('keydown', (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (step && options.length) { event.preventDefault(); choose(options[(index + step + options.length) % options.length]); }
 }, dialog);
-$$('.find').forEach((button) => on('click', toggle, button));
+$$('.search-button').forEach((button) => on('click', toggle, button));

@@ -1,15 +1,15 @@
 // The timeline: one tab stop, arrows between marks and lanes, and what a mark says in a live line below.
 import { $, $$, on, swapped } from './dom.js';
 
-const lanes = () => $$('.t [data-lane]').map((lane) => $$('a', lane)).filter((marks) => marks.length);
+const lanes = () => $$('.timeline [data-lane]').map((lane) => $$('a', lane)).filter((marks) => marks.length);
 let chosen, placed;
 
 function ready() {
   const all = lanes().flat();
   const one = all.find((mark) => mark.id === chosen) ?? all.find((mark) => mark.dataset.future) ?? all[0];
   all.forEach((mark) => mark.setAttribute('tabindex', mark === one ? '0' : '-1'));
-  const scroller = $('.tls');
-  if (scroller && scroller !== placed) { placed = scroller; scroller.scrollLeft = $('.nowl').getBoundingClientRect().x - scroller.getBoundingClientRect().x - scroller.clientWidth * 0.4; }
+  const scroller = $('.timeline-scroll');
+  if (scroller && scroller !== placed) { placed = scroller; scroller.scrollLeft = $('.now-line').getBoundingClientRect().x - scroller.getBoundingClientRect().x - scroller.clientWidth * 0.4; }
 }
 swapped(ready);
 
@@ -20,12 +20,12 @@ function select(mark) {
   mark.focus();
 }
 on('focusin', (event) => {
-  const mark = event.target.closest?.('.t a');
+  const mark = event.target.closest?.('.timeline a');
   if (mark) { chosen = mark.id; $('#said').textContent = mark.getAttribute('aria-label'); }
 });
 const middle = (mark) => { const box = mark.getBoundingClientRect(); return box.x + box.width / 2; };
 on('keydown', (event) => {
-  const mark = event.target.closest?.('.t a');
+  const mark = event.target.closest?.('.timeline a');
   const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
   if (!mark || !step) return;
   event.preventDefault();

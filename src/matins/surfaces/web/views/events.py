@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from matins.engine.events import EVENTS
 from matins.surfaces.web.visit import Page, Visit
 
 _PAGE = 100
 _ICONS = {
-    "succeeded": "ok", "failed": "fail", "skipped": "skip", "missed": "miss", "started": "run", "planned": "plan",
-    "requested": "wait", "waiting": "defer", "deferred": "defer", "paused": "pause", "deleted": "deny",
-    "denied": "deny", "cancelled": "deny", "approved": "ok", "resumed": "play", "created": "new",
-    "updated": "edit", "applied": "ok",
+    **{state: state for state in ("succeeded", "failed", "skipped", "missed", "planned", "deferred", "denied")},
+    "started": "running", "requested": "waiting", "waiting": "deferred", "paused": "pause", "deleted": "denied",
+    "cancelled": "denied", "approved": "succeeded", "resumed": "play", "created": "new",
+    "updated": "edit", "applied": "succeeded",
 }  # fmt: skip
 _FILTERS = ("group", "schedule", "run")
 _GROUPS = ("run", "schedule", "approval", "throttle", "incident", "policy", "session", "token")
@@ -29,7 +28,7 @@ def index(visit: Visit) -> Page:
         "groups": _GROUPS,
         "group": _group(visit.query),
         "seal": visit.api.audit.seal(),
-        "filters": urlencode({name: visit.query[name] for name in _FILTERS if visit.query.get(name)}),
+        "filters": {name: visit.query[name] for name in _FILTERS if name in visit.query},
     }
     return Page("events.html", "Events", values)
 
@@ -50,4 +49,4 @@ def _group(query: Mapping[str, str]) -> str | None:
 
 
 def _icon(kind: str) -> str:
-    return _ICONS.get(kind.rpartition(".")[2], "plan")
+    return _ICONS.get(kind.rpartition(".")[2], "planned")

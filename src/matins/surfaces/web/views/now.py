@@ -32,7 +32,7 @@ def now(visit: Visit) -> Page:
     unplanned = [run for run in recent if run.state in _UNPLANNED or run.status == "awaiting_approval"]
     status = api.system.status()
     values = {
-        "picture": picture(api.timeline(), visit.zone, visit.zone_name),
+        "picture": picture(api.timeline(), visit),
         "running": [each for each in api.runs.live() if each.run.state == "running"][:_SHOWN],
         "status": status,
         "overview": overview(status),

@@ -33,7 +33,7 @@ def index(visit: Visit) -> Page:
         "rows": [(run, because(run, visit.zone_name), usage(run)) for run in found],
         "size": _PAGE,
         "states": RUNS,
-        "state": state,
+        "chosen": state,
     }
     return Page("runs.html", "Runs", values, ("runs",))
 

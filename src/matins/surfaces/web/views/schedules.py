@@ -66,7 +66,7 @@ def show(visit: Visit) -> Page:
         "asked": at,
         "usual": api.usual(schedule.name, agent=schedule.agent),
         "forecast": api.preview(schedule.name, agent=schedule.agent, count=_COUNT),
-        "bar30": slot_bar(runs, visit.zone, visit.now, schedule.timezone),
+        "past_slots": slot_bar(runs, visit.zone, visit.now, schedule.timezone),
         "ran": sum(run.started_at is not None for run in runs),
         "history": [(run, because(run, schedule.timezone), usage(run)) for run in runs],
         "slots": _slots(runs),
