@@ -49,7 +49,7 @@ class PageServer:
             origins=[self.url],
             health=Health(self.matins, clock, 30_000),
             sessions=self.sessions,
-            pages=Pages(clock),
+            parts=[Pages(clock)],
         )
         self.matins.subscribe(lambda event: app.wake())
         self.server = Server(app, listening, connections=Connections(HttpSettings()))
