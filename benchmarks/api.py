@@ -99,7 +99,7 @@ def serve(folder: Path, schedules: int, firing: int, *, governed: bool) -> None:
         origins=[],
         health=Health(matins, clock),
         sessions=SessionVerifier(store, clock),
-        pages=Pages(clock),
+        parts=[Pages(clock)],
     )
     server = Server(app, listening)
     server.start()

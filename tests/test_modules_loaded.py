@@ -53,7 +53,7 @@ finally:
 @contextmanager
 def daemon(folder: Path) -> Iterator[dict[str, str]]:
     """The environment of commands that reach a daemon. `matins mcp` is in a run, as agents start it."""
-    server = HttpServer("sqlite://", start=False, mcp=McpApp("http://page.test"))
+    server = HttpServer("sqlite://", start=False, parts=[McpApp("http://page.test")])
     try:
         server.matins.agents.set("scout", runner="demo")
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MATINS_")}

@@ -231,7 +231,7 @@ def idle_turn(folder: Path) -> Files:
 @contextmanager
 def served(passed: Passed) -> Iterator[HttpServer]:
     with passed.watched():  # its pool begins threads when it needs them
-        server = HttpServer("sqlite://", clock=ManualClock(START), start=False, mcp=McpApp("http://page.test"))
+        server = HttpServer("sqlite://", clock=ManualClock(START), start=False, parts=[McpApp("http://page.test")])
         try:
             server.matins.agents.set("scout", runner="demo")
             server.matins.add("hello", when="0 9 * * *", agent="scout", prompt="Say hello")

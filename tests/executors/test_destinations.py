@@ -19,9 +19,8 @@ from algosdk.encoding import encode_address
 from matins import InvalidInput
 from matins.engine.notices import Message
 from matins.executors.destinations import algorand
-from matins.executors.destinations.protocol import Address
+from matins.executors.destinations.protocol import Address, destination_kinds
 from matins.executors.notices import deliver
-from matins.executors.registry import destination_kinds
 from matins.model.destination import Destination, Smtp
 from matins.model.person import Person
 from matins.net.signing import verify

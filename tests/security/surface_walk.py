@@ -61,7 +61,7 @@ class Surfaces:
         self.app = build_app(
             matins, TokenVerifier(store, clock), IdempotencyStore(store, clock), hosts=[host],
             origins=[f"http://{host}"], health=Health(matins, clock, 30_000), sessions=SessionVerifier(store, clock),
-            inbound=InboundReceiver(matins, store, clock), pages=Pages(clock), mcp=McpApp(f"http://{host}"),
+            inbound=InboundReceiver(matins, store, clock), parts=[Pages(clock), McpApp(f"http://{host}")],
             heartbeat_s=_HEARTBEAT_S,
         )  # fmt: skip
         self._server = Server(self.app, listening, connections=Connections(HttpSettings()))

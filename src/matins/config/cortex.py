@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from itertools import count
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
 from matins.config.structure import duplicate_keys, structure_problems
 from matins.config.text_edits import content_end
 from matins.engine.english.vocabulary import DAYS
+from matins.engine.policies import DEFAULT_AGENT
 from matins.engine.reasons import rfc3339
 from matins.engine.schedules import schedule_settings
 from matins.engine.validation import nearest
@@ -55,8 +56,6 @@ TARGET_SPELLINGS = {"session": "sessionId", "session_name": "sessionName", "thre
 _PRESET = {"grace": "1m", "failure_backoff": "none"}
 """The settings of this preset that a task need not name; the grace is that of one-shots."""
 PROFILE = "profile"
-DEFAULT_PROFILE = "default"
-"""The active profile, unless there is only one agent."""
 THROTTLE = "throttle"
 _THROTTLED = "rate-limit"
 
@@ -113,14 +112,9 @@ def root_profile(root: Node) -> str | None:
 class Profiles(NamedTuple):
     """The agents of tasks without a profile, in a file without one."""
 
-    active: str = DEFAULT_PROFILE
+    active: str = DEFAULT_AGENT
     of: Mapping[str, str] = {}
     """By id, of tasks that have an agent already, which they keep."""
-
-
-def active_profile(agents: Sequence[str]) -> str:
-    """The agent of a task without a profile: the one named "default", or the only one."""
-    return DEFAULT_PROFILE if DEFAULT_PROFILE in agents or len(agents) != 1 else agents[0]
 
 
 def with_profiles(parsed: ParsedFile, profiles: Profiles) -> ParsedFile:

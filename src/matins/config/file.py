@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from matins.config import cortex, reader
+from matins.config import reader
 from matins.config.interpretation import Interpretation, interpret
 from matins.config.reader import ParsedFile
+from matins.engine.policies import Policies
 from matins.errors import MOVED, Conflict, InvalidInput, StoreUnavailable
+from matins.model.clock import Clock
+from matins.model.schedule import ScheduleDefinition
+from matins.plugins import installed
 from matins.records.kind import RecordContext
+from matins.store import Store
+from matins.store.transaction import Transaction
 from matins.texts.atomic_file import TextFile, follow_link, other_writers, read, replace
 
 NOWHERE = "there is no file"
-_NO_PROFILES = cortex.Profiles()
+FORMATS = "matins.file_formats"
+_OWN_SUFFIXES = (".yaml", ".yml")
 
 
 class Content(NamedTuple):
@@ -36,20 +44,56 @@ class FileState(NamedTuple):
     digest: str = ""
 
 
+class NewEntry(NamedTuple):
+    """A schedule as a format writes it."""
+
+    name: str
+    added_to: Callable[[str], str]
+    """From the text of a file to the text with this schedule."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFormat:
+    """A format of the configuration file. The defaults are those of Matins' own; another system's file changes them."""
+
+    suffix: str
+    read: Callable[[str], ParsedFile]
+    complete: Callable[[ParsedFile, Transaction, Policies], ParsedFile] = lambda parsed, transaction, policies: parsed
+    """Adds what the text leaves to the store, such as the agents of schedules."""
+    default_agent: Callable[[ParsedFile], str | None] = lambda parsed: None
+    """The agent that the file has for schedules without one."""
+    agents_must_exist: bool = True
+    entry_of: Callable[[str | None, str, ScheduleDefinition], NewEntry | None] = lambda name, agent, definition: None
+    """A new schedule, by name and agent, that is to be added to the file; None if it belongs in the store."""
+    without: Callable[[str, str], str] | None = None
+    """The text without a schedule. Then nothing else is edited; None for a file that says itself what may be edited."""
+    refresh: Callable[[Store, Clock, ConfigFile], bool] | None = None
+    """Writes computed values into the file, if there are any. Returns whether the file was written."""
+    not_pausable: Callable[[ScheduleDefinition], str | None] = lambda definition: None
+    """Why a schedule of the file cannot be paused; None if it can."""
+
+
+_OWN = FileFormat(suffix=_OWN_SUFFIXES[0], read=reader.read)
+
+
+def file_format(path: str | Path) -> FileFormat:
+    """The format of a file, by the suffix of its name. An unknown suffix is taken for Matins' own."""
+    suffix = Path(path).suffix
+    if suffix in _OWN_SUFFIXES:  # the usual one, which needs no plug-ins
+        return _OWN
+    return next((known for known in installed(FORMATS).values() if known.suffix == suffix), _OWN)
+
+
 class ConfigFile:
     def __init__(self, path: str | Path, folder: int | None = None) -> None:
         """`folder` is a descriptor of the directory in which the file is, wherever that is moved."""
         self.path = Path(path).expanduser().absolute()
+        self.format = file_format(self.path)
         self._folder = folder
         self.state = FileState("unread")
         self.written: str | None = None
         """The digest of the text that Matins wrote last, which is not a change."""
         self._read: tuple[str, ParsedFile] | None = None
-
-    @property
-    def cortex(self) -> bool:
-        """Whether the file is Cortex's schedules.json."""
-        return self.path.suffix == ".json"
 
     def read(self) -> Content:
         """The content of the file now; empty when there is no file."""
@@ -69,19 +113,11 @@ class ConfigFile:
         """The parsed text. The last result is cached: the text rarely changes."""
         known = self._read  # another thread may parse another text meanwhile
         if known is None or known[0] != text:
-            self._read = known = text, cortex.read(text) if self.cortex else reader.read(text)
+            self._read = known = text, self.format.read(text)
         return known[1]
 
-    def interpret(self, text: str, context: RecordContext, profiles: cortex.Profiles = _NO_PROFILES) -> Interpretation:
-        """`profiles` are for Cortex's file."""
-        parsed = self.parse(text)
-        return interpret(
-            cortex.with_profiles(parsed, profiles) if self.cortex else parsed, context, loosely=self.cortex
-        )
-
-    def profile_in(self, text: str) -> str | None:
-        """The profile that a text of Cortex's has for tasks without one of their own."""
-        return self.parse(text).simple.get(cortex.PROFILE) if self.cortex else None
+    def interpret(self, parsed: ParsedFile, context: RecordContext) -> Interpretation:
+        return interpret(parsed, context, loosely=not self.format.agents_must_exist)
 
     def replace(self, before: Content, text: str) -> Content:
         """Write the text. Raises Conflict if the file was saved since it was read."""

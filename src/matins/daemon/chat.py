@@ -5,27 +5,34 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any
 
 from matins.errors import MatinsError
-from matins.library import Matins
 from matins.service.chat import ChatRecords
 from matins.surfaces.chat.slack.chat import SUBSCRIPTION, SlackChat
+from matins.surfaces.http.chat import PATH, ChatEndpoint
+from matins.surfaces.http.parts import DaemonPart, Scheduler
+from matins.surfaces.http.router import Route
 
 log = logging.getLogger("matins")
 _CHANGES = ("policy.set", "policy.deleted")
 
 
-class ChatHost:
+class ChatHost(DaemonPart):
     """Holds the chat of the present settings. A chat that cannot start is logged, and stops nothing else."""
 
-    def __init__(self, matins: Matins, url: Callable[[], str | None]) -> None:
+    def __init__(self, matins: Scheduler, url: str | None) -> None:
+        """`url` is the address of the page, for links."""
         self._matins = matins
         self._url = url
         self._records = ChatRecords(matins, matins.store, matins.clock)
         self._chat: SlackChat | None = None
         self._lock = threading.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
+
+    def inbound_routes(self, pool: Executor) -> list[Route]:
+        return [Route("POST", PATH, ChatEndpoint(self.chat, pool))]
 
     def start(self) -> None:
         self._restart()
@@ -53,7 +60,7 @@ class ChatHost:
                 self._matins.subscriptions.delete(SUBSCRIPTION)
                 return
             try:
-                chat = SlackChat(app, self._records, self._url)
+                chat = SlackChat(app, self._records, lambda: self._url)
                 chat.start(self._matins.subscribe)
                 self._chat = chat
             except MatinsError as error:

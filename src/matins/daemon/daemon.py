@@ -19,7 +19,6 @@ from matins.daemon import log_format
 from matins.daemon.accounts import agents_text
 from matins.daemon.address import PORT, bind_address, host_in_url, url_of
 from matins.daemon.banner import Banner, banner_text
-from matins.daemon.chat import ChatHost
 from matins.daemon.demonstration import QuietLog, demo_file
 from matins.daemon.punctuality import favour_fires
 from matins.daemon.systemd import notify, watchdog_interval_s
@@ -42,9 +41,8 @@ from matins.surfaces.http.app import HttpApp, build_app
 from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.health import Health
 from matins.surfaces.http.inbound import InboundApp
+from matins.surfaces.http.parts import daemon_parts
 from matins.surfaces.http.server import ServedApp, Server
-from matins.surfaces.mcp.app import McpApp
-from matins.surfaces.web.app import Pages
 
 log = logging.getLogger("matins")
 HEARTBEAT = "MATINS_HEARTBEAT_URL"
@@ -109,13 +107,14 @@ class Daemon:
         keys = TokenVerifier(matins.store, matins.clock)
         receiver = InboundReceiver(matins, matins.store, matins.clock)
         connections = Connections(_http_settings(matins))
-        self._chat = ChatHost(matins, lambda: connections.settings.public_url)
+        self._parts = daemon_parts(matins, connections.settings.public_url)
         self._inbound = self._listen_inbound(stack, receiver, connections)
         app = self._app(keys, listener, None if self._inbound else receiver, connections.settings)
         matins.subscribe(lambda event: app.wake())
         self._start_server(stack, app, listener, connections)
-        self._chat.start()
-        stack.callback(self._chat.stop)
+        for part in self._parts:
+            part.start()
+            stack.callback(part.stop)
         self._ensure_token(keys)
         favour_fires()
         stack.callback(self._home.withdraw)
@@ -160,7 +159,7 @@ class Daemon:
         host, port = parts
         listener = stack.enter_context(bind_address(host, port))
         url = url_of(host, listener)  # the server takes the listener over
-        self._start_server(stack, InboundApp(receiver, chat=self._chat.chat), listener, connections)
+        self._start_server(stack, InboundApp(receiver, parts=self._parts), listener, connections)
         return url
 
     def _watch_file(self, stack: ExitStack) -> None:
@@ -191,10 +190,8 @@ class Daemon:
             health=Health(matins, matins.clock),
             sessions=SessionVerifier(matins.store, matins.clock),
             inbound=inbound,
-            chat=None if inbound is None else self._chat.chat,
             settings=settings,
-            pages=Pages(matins.clock),
-            mcp=McpApp((settings.public_url or matins.url or "").rstrip("/")),
+            parts=self._parts,
         )
 
     def _ensure_token(self, keys: TokenVerifier) -> None:

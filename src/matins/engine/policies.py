@@ -45,6 +45,7 @@ _SINGLE: Mapping[str, type[Any]] = {"notify": Notify, "smtp": Smtp}
 _DEFAULT_NOTIFY, _NO_SMTP = Notify(), Smtp()
 DEFAULT_RESERVATION = Usage(500_000, 100_000)
 """The reservation of a run without history: half a dollar."""
+DEFAULT_AGENT = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,11 @@ class Policies:
         if found is None or hours is None or found.timezone is None:
             return hours
         return replace(hours, timezone=found.timezone)
+
+    @property
+    def default_agent(self) -> str:
+        """The agent of what names none: the only one, or the one named "default"."""
+        return DEFAULT_AGENT if DEFAULT_AGENT in self.agents or len(self.agents) != 1 else next(iter(self.agents))
 
     def throttle_of(self, provider: str | None, agent: str, now: int) -> Throttle | None:
         if provider is None and agent in self.agents:

@@ -15,8 +15,7 @@ from matins.engine.incidents import Action
 from matins.engine.notices import Message, digest_of, last_lines, message_of
 from matins.engine.policies import Policies
 from matins.errors import MatinsError
-from matins.executors.destinations.protocol import Address, NotDelivered
-from matins.executors.registry import destination_kinds
+from matins.executors.destinations.protocol import Address, NotDelivered, destination_kinds
 from matins.model.clock import Clock
 from matins.model.destination import Destination
 from matins.model.sentence import joined

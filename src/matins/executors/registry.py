@@ -1,23 +1,19 @@
-"""The registries of runners and of job types, found by entry point: a new one is a new module."""
+"""The registries of runners and of job types: a new one is a new module and an entry point."""
 
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from matins.errors import Conflict, InvalidInput
-from matins.executors.destinations.protocol import DestinationKind
 from matins.executors.runners.protocol import AnyRunner
 from matins.model.job import JobType
+from matins.plugins import installed
 
-log = logging.getLogger("matins")
 RUNNERS = "matins.executors"
 JOBS = "matins.jobs"
-DESTINATIONS = "matins.destinations"
 SERVICES = {
     "council": "Council service not available",
     "github": "GitHub service not available",
@@ -35,28 +31,14 @@ class NoService(InvalidInput):
 
 @cache
 def runners() -> dict[str, AnyRunner]:
-    """Runners by name. A runner that cannot be loaded is logged and left out."""
-    return {point.name: runner() for point, runner in _loaded(RUNNERS)}
+    """Runners by name."""
+    return {name: runner() for name, runner in installed(RUNNERS).items()}
 
 
 @cache
 def installed_jobs() -> dict[str, JobType]:
-    """Installed job types by name. A type that cannot be loaded is logged and left out."""
-    return {found.name: found for _, found in _loaded(JOBS)}
-
-
-@cache
-def destination_kinds() -> dict[str, DestinationKind]:
-    """Kinds of destinations by name. A kind that cannot be loaded is logged and left out."""
-    return {found.name: found for _, found in _loaded(DESTINATIONS)}
-
-
-def _loaded(group: str) -> Iterator[tuple[EntryPoint, Any]]:
-    for point in entry_points(group=group):
-        try:
-            yield point, point.load()
-        except Exception:  # a broken plug-in must not stop the others
-            log.exception("%s cannot be loaded from %s", point.name, point.value)
+    """Installed job types by name."""
+    return {job.name: job for job in installed(JOBS).values()}
 
 
 class JobRegistry:

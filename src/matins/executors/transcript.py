@@ -6,21 +6,26 @@ Many tools print events as JSON, one per line. A line that no tool prints stays 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
-from matins.executors.runners import claude, codex, gemini, goose, opencode
+from matins.executors.registry import runners
+from matins.executors.runners.protocol import TellsEntries
 from matins.executors.runners.tool_events import read_event
 from matins.model.transcript import Entry
 
-_TOOLS = (claude.entries, codex.entries, gemini.entries, goose.entries, opencode.entries)
-"""Each recognises its events by their form, so a tool is read the same behind a shell command."""
+
+@cache
+def _tools() -> tuple[TellsEntries, ...]:
+    """Each recognises its events by their form, so a tool is read the same behind a shell command."""
+    return tuple(runner for runner in runners().values() if isinstance(runner, TellsEntries))
 
 
 def entries_of(line: bytes) -> list[Entry]:
     """The entries of one line, without its end."""
     event = read_event(line) if line.rstrip().endswith(b"}") else None
     if event is not None and event.text("type") is not None:
-        for read in _TOOLS:
-            found = read(event)
+        for tool in _tools():
+            found = tool.entries(event)
             if found is not None:
                 return found
     return [plain(line)]

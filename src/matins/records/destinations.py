@@ -18,7 +18,7 @@ _REFERENCES = ("env:", "file:")
 
 def _complete(destination: Destination, context: RecordContext) -> Destination:
     from matins.engine.validation import nearest
-    from matins.executors.registry import destination_kinds
+    from matins.executors.destinations.protocol import destination_kinds
 
     if destination.name == NOBODY:
         message = f'The name "{NOBODY}" stands for no destination.'

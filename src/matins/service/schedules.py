@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from matins.api.results import FilePlace, Schedule
+from matins.config.file import file_format
 from matins.engine.idle_settings import idle_settings, newly_idle
 from matins.engine.jobs import full_prompt
 from matins.engine.schedules import UNREADABLE, schedule_settings, start_text
@@ -21,7 +22,6 @@ from matins.model.job import JobTypes
 from matins.model.listing import ScheduleFilter
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
-from matins.model.trigger import Once
 from matins.runtime.pausing import pause
 from matins.runtime.rows import run_record, schedule_record
 from matins.service.additions import Additions
@@ -69,9 +69,9 @@ class Schedules:
             edits = _differences(there.definition, draft.timetable.definition)
             return self.edit(principal, draft.name, agent=draft.agent, context=context, **edits)
         if not made and not draft.proposed:
-            task = self.writer.add_task(principal, name, draft.agent, draft.timetable.definition)
-            if task is not None:
-                return self.get(principal, task)
+            in_file = self.writer.add(principal, name, draft.agent, draft.timetable.definition)
+            if in_file is not None:
+                return self.get(principal, in_file)
         with self.core.store.transaction(now) as transaction:
             notes = self.additions.create_agents(transaction, principal, made, now)
             notes += [*draft.timetable.trigger.notes, *idle_settings(draft.timetable.definition, settings)]
@@ -240,10 +240,11 @@ class Schedules:
 
 
 def _check_pausable(transaction: Transaction, schedule: ScheduleRecord) -> None:
-    """Raise for a one-shot of Cortex's file: it is run or removed."""
+    """Raise for a schedule that its file does not let pause."""
     entry = transaction.file_entry("schedule", f"{schedule.agent}/{schedule.name}")
-    if entry is not None and entry.path.endswith(".json") and isinstance(schedule.definition.trigger.when, Once):
-        message = f'"{schedule.name}" is of type once and cannot be paused.'
+    reason = None if entry is None else file_format(entry.path).not_pausable(schedule.definition)
+    if reason is not None:
+        message = f'"{schedule.name}" {reason} and cannot be paused.'
         raise Conflict(message, value=schedule.name, field="name", hint="Delete it instead.")
 
 

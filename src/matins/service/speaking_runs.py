@@ -8,7 +8,6 @@ import orjson
 
 from matins.api.results import CallerContext, LimitLeft
 from matins.api.runs import ReportedOutcome
-from matins.config.cortex import active_profile
 from matins.engine.money import format_money
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict
@@ -38,9 +37,9 @@ class SpeakingRuns:
             return principal.name
         file = self.core.local.file
         with self.core.store.reading() as transaction:
-            text, agents = applied_text(transaction), self.core.catalog.policies(transaction).agents
-        named = None if file is None or text is None else file.profile_in(text)
-        return named or active_profile(list(agents))
+            text, policies = applied_text(transaction), self.core.catalog.policies(transaction)
+        named = None if file is None or text is None else file.format.default_agent(file.parse(text))
+        return named or policies.default_agent
 
     def _context(self, transaction: Transaction, principal: Principal, run: RunRecord) -> CallerContext:
         policies = self.core.catalog.policies(transaction)

@@ -33,7 +33,7 @@ class Live:
         self.matins = Matins("sqlite://")
         self.matins.agents.set("scout", runner="demo")
         self.matins.people.set("ada", role="owner", slack=ADA)
-        self.host = ChatHost(self.matins, lambda: None)
+        self.host = ChatHost(self.matins, None)
         self.matins.start()
         self.host.start()
         given = {"bot_token": "env:T_BOT", "admin": OPS, "url": slack.url, "channels": {HOME: "scout"}}
@@ -41,7 +41,7 @@ class Live:
         listening = bind("127.0.0.1", 0)
         self.port = listening.getsockname()[1]
         receiver = InboundReceiver(self.matins, self.matins.store, self.matins.clock)
-        app = InboundApp(receiver, chat=self.host.chat)
+        app = InboundApp(receiver, parts=[self.host])
         self.server = Server(app, listening, connections=Connections(HttpServer()))
         self.server.start()
 

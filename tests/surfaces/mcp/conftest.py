@@ -17,7 +17,7 @@ from matins.surfaces.mcp.app import McpApp
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[HttpServer]:
-    one = HttpServer("sqlite://", mcp=McpApp("http://page.test"))
+    one = HttpServer("sqlite://", parts=[McpApp("http://page.test")])
     one.matins.agents.set("scout", runner="demo")
     one.matins.agents.set("rover", runner="demo")
     one.matins.add("first", when="every day at 9am", agent="scout", prompt="Say hello")

@@ -68,7 +68,7 @@ class PageServer:
             origins=[self.url],
             health=Health(self.matins, clock, 30_000),
             sessions=self.sessions,
-            pages=Pages(clock),
+            parts=[Pages(clock)],
         )
         self.matins.subscribe(lambda event: app.wake())
         self.root = root

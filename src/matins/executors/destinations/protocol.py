@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -12,7 +13,9 @@ from matins.executors.secrets import resolve
 from matins.model.destination import Destination, Smtp
 from matins.model.person import Person
 from matins.net.outbound import HttpClient, Response
+from matins.plugins import installed
 
+DESTINATIONS = "matins.destinations"
 TIMEOUT_S = 15
 
 
@@ -64,6 +67,12 @@ class DestinationKind:
     """Raises InvalidInput for settings that this kind cannot use."""
     url_kind: str = "http"
     """What `url` is: the address of an HTTP server, or something that the kind reads itself."""
+
+
+@cache
+def destination_kinds() -> dict[str, DestinationKind]:
+    """Kinds of destinations by name."""
+    return {kind.name: kind for kind in installed(DESTINATIONS).values()}
 
 
 def post(url: str, body: bytes, headers: dict[str, str], *, method: str = "POST") -> Response:

@@ -74,6 +74,30 @@ class Claude:
     def reader(self) -> ClaudeReader:
         return ClaudeReader(self.program, self.provider)
 
+    def entries(self, event: Event) -> list[Entry] | None:
+        """What an event of Claude Code or Qwen Code tells; None for an event of another tool."""
+        match event.text("type"), event.text("subtype"):
+            case "assistant" | "user", _:
+                message = event.inner("message")
+                if message.text("model") == _SYNTHETIC:  # the result says it again
+                    return []
+                return [entry for block in message.inners("content") for entry in _entries_of_block(block)]
+            case "system", "init":
+                return note(" in ".join(part for part in (event.name("model"), event.text("cwd")) if part) or "Begun")
+            case "system", "api_retry" | "retry":
+                return note(f"Trying again: {(event.name('error') or 'no answer').replace('_', ' ')}")
+            case "system", "permission_denied":
+                return problem(event.text("message"))
+            case ("system" | "stream_event", _) if event.text("session_id") is not None:
+                return []
+            case "rate_limit_event", _:
+                limited = event.inner("rate_limit_info").text("status") == "rejected"
+                return problem("The provider's limit is reached") if limited else []
+            case "result", str():
+                return _entries_of_result(event)
+            case _:
+                return None
+
     def ledger(self, call: Call) -> SessionLedger:
         """A transcript has the cost of its session whenever a run ends."""
         folder = folder_of(call.environment, "CLAUDE_CONFIG_DIR", ".claude") / "projects"
@@ -207,31 +231,6 @@ class ClaudeReader(EventReader):
         self.notes.error = shorten(message)
         if self.notes.limit is None:
             self.notes.limit = limit_of_status(self.provider, result.count("api_error_status"), message)
-
-
-def entries(event: Event) -> list[Entry] | None:
-    """What an event of Claude Code or Qwen Code tells; None for an event of another tool."""
-    match event.text("type"), event.text("subtype"):
-        case "assistant" | "user", _:
-            message = event.inner("message")
-            if message.text("model") == _SYNTHETIC:  # the result says it again
-                return []
-            return [entry for block in message.inners("content") for entry in _entries_of_block(block)]
-        case "system", "init":
-            return note(" in ".join(part for part in (event.name("model"), event.text("cwd")) if part) or "Begun")
-        case "system", "api_retry" | "retry":
-            return note(f"Trying again: {(event.name('error') or 'no answer').replace('_', ' ')}")
-        case "system", "permission_denied":
-            return problem(event.text("message"))
-        case ("system" | "stream_event", _) if event.text("session_id") is not None:
-            return []
-        case "rate_limit_event", _:
-            limited = event.inner("rate_limit_info").text("status") == "rejected"
-            return problem("The provider's limit is reached") if limited else []
-        case "result", str():
-            return _entries_of_result(event)
-        case _:
-            return None
 
 
 def _entries_of_block(block: Event) -> list[Entry]:

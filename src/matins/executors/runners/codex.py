@@ -64,6 +64,27 @@ class Codex:
     def reader(self) -> CodexReader:
         return CodexReader(self.program, self.provider)
 
+    def entries(self, event: Event) -> list[Entry] | None:
+        """What an event of Codex tells; None for an event of another tool."""
+        match event.text("type"):
+            case "thread.started" | "turn.started" | "item.updated":
+                return []
+            case "item.started":
+                return _entries_of_start(event.inner("item"))
+            case "item.completed":
+                return _entries_of_item(event.inner("item"))
+            case "turn.completed":
+                usage = event.inner("usage")
+                tokens = amount(usage.count("input_tokens") + usage.count("output_tokens"), "token")
+                return ended(tokens)
+            case "turn.failed":
+                return problem(event.inner("error").text("message"))
+            case "error" if event.text("message") is not None and "severity" not in event.raw:
+                message = event.text("message") or ""
+                return note(message) if _AGAIN.fullmatch(message) else problem(message)
+            case _:
+                return None
+
     def ledger(self, call: Call) -> SessionLedger:
         """Codex records the tokens of a thread in its file after each answer."""
         folder = folder_of(call.environment, "CODEX_HOME", ".codex") / "sessions"
@@ -148,28 +169,6 @@ def _tokens(usage: Event) -> Tokens:
     """Codex counts cached tokens as input; Matins does not."""
     cached = min(usage.count("cached_input_tokens"), usage.count("input_tokens"))
     return usage.count("input_tokens") - cached, usage.count("output_tokens"), cached
-
-
-def entries(event: Event) -> list[Entry] | None:
-    """What an event of Codex tells; None for an event of another tool."""
-    match event.text("type"):
-        case "thread.started" | "turn.started" | "item.updated":
-            return []
-        case "item.started":
-            return _entries_of_start(event.inner("item"))
-        case "item.completed":
-            return _entries_of_item(event.inner("item"))
-        case "turn.completed":
-            usage = event.inner("usage")
-            tokens = amount(usage.count("input_tokens") + usage.count("output_tokens"), "token")
-            return ended(tokens)
-        case "turn.failed":
-            return problem(event.inner("error").text("message"))
-        case "error" if event.text("message") is not None and "severity" not in event.raw:
-            message = event.text("message") or ""
-            return note(message) if _AGAIN.fullmatch(message) else problem(message)
-        case _:
-            return None
 
 
 def _entries_of_start(item: Event) -> list[Entry]:

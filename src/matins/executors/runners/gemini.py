@@ -88,6 +88,31 @@ class Gemini:
     def reader(self) -> GeminiReader:
         return GeminiReader(self.program, self.provider)
 
+    def entries(self, event: Event) -> list[Entry] | None:
+        """What an event of Gemini CLI tells; None for an event of another tool."""
+        raw = event.raw
+        match event.text("type"):
+            case "init" if "session_id" in raw:
+                return note(event.name("model") or "Begun")
+            case "message" if isinstance(raw.get("content"), str):
+                if event.text("role") != "assistant":
+                    return []
+                return said(event.text("content"), "answer" if event.flag("delta") else None)
+            case "tool_use" if "tool_name" in raw:
+                return call(event.name("tool_name"), raw.get("parameters"))
+            case "tool_result" if "tool_id" in raw:
+                failed = event.text("status") == "error"
+                return result(event.text("output") or event.inner("error").text("message"), failed=failed)
+            case "error" if "severity" in raw:
+                warning = event.text("severity") == "warning"
+                return note(event.text("message") or "a warning") if warning else problem(event.text("message"))
+            case "result" if "status" in raw:
+                stats = event.inner("stats")
+                end = ended(amount(stats.count("total_tokens"), "token"))
+                return end if event.text("status") == "success" else problem(event.inner("error").text("message")) + end
+            case _:
+                return None
+
     def ledger(self, call: Call) -> SessionLedger:
         """Gemini records the tokens of each answer in the chat's file."""
         folder = home_of(call.environment) / ".gemini" / "tmp"
@@ -217,29 +242,3 @@ def _tokens(stats: Event) -> Tokens:
     """Gemini counts cached tokens as input; Matins does not."""
     cached = min(stats.count("cached"), stats.count("input_tokens"))
     return stats.count("input_tokens") - cached, stats.count("output_tokens"), cached
-
-
-def entries(event: Event) -> list[Entry] | None:
-    """What an event of Gemini CLI tells; None for an event of another tool."""
-    raw = event.raw
-    match event.text("type"):
-        case "init" if "session_id" in raw:
-            return note(event.name("model") or "Begun")
-        case "message" if isinstance(raw.get("content"), str):
-            if event.text("role") != "assistant":
-                return []
-            return said(event.text("content"), "answer" if event.flag("delta") else None)
-        case "tool_use" if "tool_name" in raw:
-            return call(event.name("tool_name"), raw.get("parameters"))
-        case "tool_result" if "tool_id" in raw:
-            failed = event.text("status") == "error"
-            return result(event.text("output") or event.inner("error").text("message"), failed=failed)
-        case "error" if "severity" in raw:
-            warning = event.text("severity") == "warning"
-            return note(event.text("message") or "a warning") if warning else problem(event.text("message"))
-        case "result" if "status" in raw:
-            stats = event.inner("stats")
-            end = ended(amount(stats.count("total_tokens"), "token"))
-            return end if event.text("status") == "success" else problem(event.inner("error").text("message")) + end
-        case _:
-            return None

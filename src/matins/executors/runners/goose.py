@@ -72,6 +72,19 @@ class Goose:
     def reader(self) -> GooseReader:
         return GooseReader(self.program, self.provider)
 
+    def entries(self, event: Event) -> list[Entry] | None:
+        """What an event of goose tells; None for an event of another tool."""
+        match event.text("type"):
+            case "message" if isinstance(event.raw.get("message"), dict):
+                message = event.inner("message")
+                return [entry for part in message.inners("content") for entry in _entries_of_part(part, message)]
+            case "complete":
+                return ended(amount(event.count("total_tokens"), "token"))
+            case "error" if event.text("error") is not None:
+                return problem(event.text("error"))
+            case _:
+                return None
+
     def ledger(self, call: Call) -> SessionLedger:
         """goose records each answer in the store of its sessions."""
         return GooseLedger(call.ask)
@@ -158,20 +171,6 @@ def _tokens(complete: Event) -> Tokens:
     given, out = complete.count("input_tokens"), complete.count("output_tokens")
     cached = min(complete.count("cache_read_input_tokens"), given)
     return (given - cached, out, cached) if given or out else (complete.count("total_tokens"), 0, 0)
-
-
-def entries(event: Event) -> list[Entry] | None:
-    """What an event of goose tells; None for an event of another tool."""
-    match event.text("type"):
-        case "message" if isinstance(event.raw.get("message"), dict):
-            message = event.inner("message")
-            return [entry for part in message.inners("content") for entry in _entries_of_part(part, message)]
-        case "complete":
-            return ended(amount(event.count("total_tokens"), "token"))
-        case "error" if event.text("error") is not None:
-            return problem(event.text("error"))
-        case _:
-            return None
 
 
 def _entries_of_part(part: Event, message: Event) -> list[Entry]:

@@ -93,6 +93,29 @@ class Opencode:
     def reader(self) -> OpencodeReader:
         return OpencodeReader(self.program, self.provider)
 
+    def entries(self, event: Event) -> list[Entry] | None:
+        """What an event of opencode tells; None for an event of another tool."""
+        part = event.inner("part")
+        match event.text("type"):
+            case "step_start" if part.raw:
+                return []
+            case "step_finish" if part.raw:
+                reason = part.text("reason") or "unknown"
+                return [] if reason in _GOES_ON else note("Ended" if reason == "stop" else f"Stopped early: {reason}")
+            case "text" if part.raw:
+                return said(part.text("text"))
+            case "reasoning" if part.raw:
+                return thought(part.text("text"))
+            case "tool_use" if part.raw:
+                state = part.inner("state")
+                answer = result(state.text("output") or state.text("error"), failed=state.text("status") == "error")
+                return call(part.name("tool"), state.raw.get("input")) + answer
+            case "error" if isinstance(event.raw.get("error"), dict):
+                error = event.inner("error")
+                return problem(error.inner("data").text("message") or error.text("message") or error.name("name"))
+            case _:
+                return None
+
 
 def _config(call: Call) -> dict[str, str]:
     """The settings that the agent gives inline, with the server of Matins. opencode fills in the variable."""
@@ -194,27 +217,3 @@ def _tokens(tokens: Event) -> Tokens:
     cache = tokens.inner("cache")
     fresh = tokens.count("input") + cache.count("write")
     return fresh, tokens.count("output") + tokens.count("reasoning"), cache.count("read")
-
-
-def entries(event: Event) -> list[Entry] | None:
-    """What an event of opencode tells; None for an event of another tool."""
-    part = event.inner("part")
-    match event.text("type"):
-        case "step_start" if part.raw:
-            return []
-        case "step_finish" if part.raw:
-            reason = part.text("reason") or "unknown"
-            return [] if reason in _GOES_ON else note("Ended" if reason == "stop" else f"Stopped early: {reason}")
-        case "text" if part.raw:
-            return said(part.text("text"))
-        case "reasoning" if part.raw:
-            return thought(part.text("text"))
-        case "tool_use" if part.raw:
-            state = part.inner("state")
-            answer = result(state.text("output") or state.text("error"), failed=state.text("status") == "error")
-            return call(part.name("tool"), state.raw.get("input")) + answer
-        case "error" if isinstance(event.raw.get("error"), dict):
-            error = event.inner("error")
-            return problem(error.inner("data").text("message") or error.text("message") or error.name("name"))
-        case _:
-            return None

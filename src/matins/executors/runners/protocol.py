@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from matins.executors.processes.line_patterns import LinePattern
 from matins.executors.runners.clock_times import ClockTime
+from matins.executors.runners.tool_events import Event
+from matins.model.transcript import Entry
 from matins.net.outbound import StreamedResponse
 
 Declared = Literal["failed", "nothing"]
@@ -279,6 +281,15 @@ class KeepsLedger(Protocol):
     """A runner whose tool records the usage of sessions."""
 
     def ledger(self, call: Call) -> SessionLedger: ...
+
+
+@runtime_checkable
+class TellsEntries(Protocol):
+    """A runner whose tool prints events, which people read as a transcript."""
+
+    def entries(self, event: Event) -> list[Entry] | None:
+        """What an event of the tool tells; None for an event of another tool."""
+        ...
 
 
 class Runner(Protocol):

@@ -30,7 +30,6 @@ from matins.runtime.command_files import with_files
 from matins.runtime.pausing import pause
 from matins.service.core import Core
 from matins.service.drafts import Draft
-from matins.service.file.cortex import profiles_of
 from matins.service.file.plan import (
     APPLIED,
     Change,
@@ -89,8 +88,8 @@ class File:
                 raise InvalidInput(message, value=str(file.path), field="file", hint="Create it.")
             by_name = any(_names_schedules(item) for item in draft.items)
             context = self._context(transaction, with_schedules=by_name)._replace(jobs=jobs)
-            profiles = profiles_of(transaction, self.core.catalog.policies(transaction))
-        return file.interpret(content.text, context, profiles)
+            parsed = file.format.complete(draft, transaction, self.core.catalog.policies(transaction))
+        return file.interpret(parsed, context)
 
     def plan_in(
         self, transaction: Transaction, file: ConfigFile, content: Content, interpretation: Interpretation

@@ -1,19 +1,32 @@
-"""Computed fields of Cortex's `schedules.json`: next and last runs, pauses, throttles."""
+"""Cortex's `schedules.json` as a format of the file, with computed fields: next and last runs, pauses, throttles."""
 
 from __future__ import annotations
 
+from functools import partial
+from secrets import token_hex
 from typing import Any
 
 import orjson
 
-from matins.config.cortex import Profiles, active_profile, write_computed
-from matins.config.file import ConfigFile, Content
+from matins.config.cortex import (
+    PROFILE,
+    Profiles,
+    is_task_id,
+    read,
+    task_of,
+    with_profiles,
+    with_task,
+    without_task,
+    write_computed,
+)
+from matins.config.file import ConfigFile, Content, FileFormat, NewEntry
+from matins.config.reader import ParsedFile
 from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
 from matins.engine.policies import Policies
 from matins.model.clock import Clock
 from matins.model.file import FileEntry
 from matins.model.run import RunState
-from matins.model.schedule import ScheduleRecord
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.throttle import Throttle
 from matins.model.trigger import Once
 from matins.records.kind import RecordContext
@@ -48,18 +61,26 @@ def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
     return True
 
 
-def profiles_of(transaction: Transaction, policies: Policies) -> Profiles:
-    """The agents of tasks without a profile: a task keeps the agent that it has, and a new one has the active one."""
+def _with_agents(parsed: ParsedFile, transaction: Transaction, policies: Policies) -> ParsedFile:
+    """All tasks with an agent. One without a profile keeps the agent that it has; a new one has the active profile."""
     applied = [entry.name.partition("/") for entry in transaction.file_entries() if entry.kind == "schedule"]
-    return Profiles(active_profile(list(policies.agents)), {name: agent for agent, _, name in applied})
+    return with_profiles(parsed, Profiles(policies.default_agent, {name: agent for agent, _, name in applied}))
+
+
+def _new_task(name: str | None, agent: str, definition: ScheduleDefinition) -> NewEntry | None:
+    task = task_of(agent, definition) if name is None or is_task_id(name) else None
+    if task is None:
+        return None
+    task_id = name or token_hex(4)
+    return NewEntry(task_id, partial(with_task, task={"id": task_id, **task}))
 
 
 def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> None:
     """Store the entries of the written file: a pause in it is not a change when the file is read again."""
     now = clock.now_ms()
     with store.reading() as transaction:
-        profiles = profiles_of(transaction, Catalog(cache=False).policies(transaction))
-    interpretation = file.interpret(content.text, RecordContext(now, clock.local_zone(), {"USD": 1.0}), profiles)
+        parsed = _with_agents(file.parse(content.text), transaction, Catalog(cache=False).policies(transaction))
+    interpretation = file.interpret(parsed, RecordContext(now, clock.local_zone(), {"USD": 1.0}))
     with store.transaction(now) as transaction:
         known = {entry.name: entry for entry in transaction.file_entries() if entry.kind == "schedule"}
         entries = [FileEntry(e.kind, e.name, str(file.path), e.line, e.digest) for e in interpretation.entries]
@@ -107,3 +128,21 @@ def _document(throttle: Throttle) -> dict[str, Any]:
         "affectedModes": list(throttle.affects),
         "provider": throttle.provider,
     }
+
+
+def _not_pausable(definition: ScheduleDefinition) -> str | None:
+    """A one-shot is run or removed."""
+    return "is of type once" if isinstance(definition.trigger.when, Once) else None
+
+
+SCHEDULES_JSON = FileFormat(
+    suffix=".json",
+    read=read,
+    complete=_with_agents,
+    default_agent=lambda parsed: parsed.simple.get(PROFILE),
+    agents_must_exist=False,
+    entry_of=_new_task,
+    without=without_task,
+    refresh=refresh,
+    not_pausable=_not_pausable,
+)

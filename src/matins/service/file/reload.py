@@ -12,7 +12,6 @@ from matins.errors import InvalidFile, MatinsError, Stale, StoreError
 from matins.model.access import Principal
 from matins.model.clock import Clock
 from matins.runtime.catalog import Catalog
-from matins.service.file.cortex import refresh
 from matins.service.file.missing_agents import missing_agents
 from matins.service.file.plan import defined_by
 from matins.store import Store
@@ -41,7 +40,7 @@ class Reloader:
         self._log_total()
         self._log_missing_agents()
         self._watch.start()
-        if self._file.cortex:
+        if self._file.format.refresh is not None:
             self._refresher = threading.Thread(target=self._run, name="matins-file-back", daemon=True)
             self._refresher.start()
 
@@ -54,7 +53,8 @@ class Reloader:
 
     def refresh(self) -> bool:
         """Write computed fields into the file of another system. Returns whether the file was written."""
-        if not self._file.cortex:
+        refresh = self._file.format.refresh
+        if refresh is None:
             return False
         with self._checking:
             return refresh(self._store, self._clock, self._file)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from secrets import token_hex
 from typing import Any, NamedTuple
 
 import orjson
 
-from matins.config.cortex import is_task_id, task_of, with_task, without_task
-from matins.config.file import ConfigFile, Content, FileState
+from matins.config.file import ConfigFile, Content, FileState, file_format
 from matins.config.interpretation import Entry, Interpretation
 from matins.config.reader import Location
 from matins.config.writer import edit_settings, remove_item, set_settings, write_back_failed
@@ -97,19 +95,15 @@ class FileWriter:
         self._write_back(principal, entry, in_file, check)
         return None
 
-    def add_task(
-        self, principal: Principal, name: str | None, agent: str, definition: ScheduleDefinition
-    ) -> str | None:
-        """Add the schedule as a task to Cortex's file, if this engine uses one that can hold it. Returns its id."""
+    def add(self, principal: Principal, name: str | None, agent: str, definition: ScheduleDefinition) -> str | None:
+        """Add the schedule to the file, if this engine uses one whose format takes it. Returns its name there."""
         file = self.core.local.file
-        fits = (name is None or is_task_id(name)) and principal.is_human
-        task = task_of(agent, definition) if fits and file is not None and file.cortex else None
-        content = file.read() if file is not None and task is not None else None
-        if file is None or task is None or content is None or content.file is None:
+        entry = file.format.entry_of(name, agent, definition) if file is not None and principal.is_human else None
+        content = file.read() if file is not None and entry is not None else None
+        if file is None or entry is None or content is None or content.file is None:
             return None
-        task_id = name or token_hex(4)
-        self._write(principal, file, content, content._replace(text=with_task(content.text, {"id": task_id, **task})))
-        return task_id
+        self._write(principal, file, content, content._replace(text=entry.added_to(content.text)))
+        return entry.name
 
     def _write_back(
         self, principal: Principal, known: FileEntry, change: InFile, check: Callable[[Transaction], None]
@@ -128,8 +122,9 @@ class FileWriter:
                 raise Conflict(message, value=str(file.path), hint="Apply it first: matins apply.")
         with self.core.store.transaction(self.core.clock.now_ms()) as transaction:
             check(transaction)
-        if file.cortex:
-            new = content._replace(text=without_task(content.text, known.name.partition("/")[2]))
+        without = file.format.without
+        if without is not None:
+            new = content._replace(text=without(content.text, known.name.partition("/")[2]))
         else:
             new = content._replace(text=change.write(content.text, entry.location))
         after = self.file.interpret(file, new)
@@ -144,8 +139,8 @@ class FileWriter:
 
 
 def _allows(file: ConfigFile, interpretation: Interpretation, change: InFile) -> bool:
-    """Whether the change may be written into the file. From Cortex's file, tasks are only removed."""
-    return isinstance(change, Deleted) if file.cortex else interpretation.edits == "write_back"
+    """Whether the change may be written into the file."""
+    return isinstance(change, Deleted) if file.format.without is not None else interpretation.edits == "write_back"
 
 
 def _as_text(name: str, value: Any) -> Any:
@@ -156,7 +151,7 @@ def _as_text(name: str, value: Any) -> Any:
 
 
 def managed_by_file(entry: FileEntry) -> ManagedByFile:
-    hint = "Edit the file." if entry.path.endswith(".json") else _EDIT
+    hint = _EDIT if file_format(entry.path).without is None else "Edit the file."
     message = f'"{entry.name.removeprefix("/")}" is managed by {entry.path} (line {entry.line}).'
     return ManagedByFile(message, value=entry.path, field="name", hint=hint)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -16,25 +15,18 @@ from matins.service.inbound import InboundReceiver
 from matins.service.sessions import SessionVerifier
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.authentication import Authenticator
-from matins.surfaces.http.chat import PATH as CHAT_PATH
-from matins.surfaces.http.chat import Chat, ChatEndpoint
 from matins.surfaces.http.endpoint import Endpoint, EndpointContext
 from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.host_check import HostCheck, SecureTransport
 from matins.surfaces.http.inbound import PATH, InboundEndpoints
+from matins.surfaces.http.parts import DaemonPart
 from matins.surfaces.http.router import Route, Router
-from matins.surfaces.http.server_routes import Pages, ServerRoutes
+from matins.surfaces.http.server_routes import ServerRoutes
 from matins.surfaces.http.stream import HEARTBEAT_S, Stream
 from matins.surfaces.http.turns import Turns
 
 THREADS = 4
 """SQLite executes one statement at a time. More threads would wait for each other, and delay runs."""
-
-
-class Mcp(Protocol):
-    """The server for agents' tools, beside the API."""
-
-    def routes(self, context: EndpointContext) -> list[Route]: ...
 
 
 class HttpApp:
@@ -87,16 +79,13 @@ def build_app(
     health: Health,
     sessions: SessionVerifier,
     inbound: InboundReceiver | None = None,
-    chat: Callable[[], Chat | None] | None = None,
     settings: HttpServer | None = None,
-    pages: Pages | None = None,
-    mcp: Mcp | None = None,
+    parts: Sequence[DaemonPart] = (),
     threads: int = THREADS,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> HttpApp:
     """The application. `hosts` and `origins` are exact: "127.0.0.1:7411", "http://127.0.0.1:7411". `inbound` receives
-    deliveries here, and `chat` the messages of a chat; None when they have a listener of their own. `pages` are served
-    beside the API."""
+    deliveries here; None when they have a listener of their own. `parts` are served beside the API."""
     pool = ThreadPoolExecutor(threads, "matins-http")
     authenticator = Authenticator(tokens, sessions)
     settings = settings or HttpServer()
@@ -106,13 +95,14 @@ def build_app(
     turns = Turns(needed=not tokens.reads_wait)
     body_timeout_s = settings.body_timeout_ms / 1000
     context = EndpointContext(caller, authenticator, idempotency, pool, stream.feed.wake, body_timeout_s, turns)
-    server_routes = ServerRoutes(authenticator, pool, health, metrics, sessions, pages)
+    unknown_page = next((found for part in parts if (found := part.unknown_page()) is not None), None)
+    server_routes = ServerRoutes(authenticator, pool, health, metrics, sessions, unknown_page)
     routes = [Route("GET", "/v1/events/stream", stream), *server_routes.routes()]
     routes += [Route(use_case.method, use_case.path, Endpoint(use_case, context)) for use_case in USE_CASES.values()]
-    routes += [] if pages is None else pages.routes(context, stream)
-    routes += [] if mcp is None else mcp.routes(context)
-    routes += [] if inbound is None else [Route("POST", PATH, InboundEndpoints(inbound, pool))]
-    routes += [] if chat is None else [Route("POST", CHAT_PATH, ChatEndpoint(chat, pool))]
+    routes += [route for part in parts for route in part.routes(context, stream)]
+    if inbound is not None:
+        routes.append(Route("POST", PATH, InboundEndpoints(inbound, pool)))
+        routes += [route for part in parts for route in part.inbound_routes(pool)]
     router = Router(routes, server_routes.unknown)
     check = HostCheck(router, hosts, origins, responses, SecureTransport(settings))
     return HttpApp(check, routes, stream, metrics, pool)

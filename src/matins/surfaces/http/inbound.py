@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
@@ -14,9 +14,8 @@ from starlette.types import Receive, Scope, Send
 from matins.api.results import Call
 from matins.errors import MatinsError
 from matins.service.inbound import DeliveryRefusedError, InboundReceiver, Received
-from matins.surfaces.http.chat import PATH as CHAT_PATH
-from matins.surfaces.http.chat import Chat, ChatEndpoint
 from matins.surfaces.http.endpoint import headers_of, in_time, read_body
+from matins.surfaces.http.parts import DaemonPart
 from matins.surfaces.http.problem_json import HttpError, problem
 from matins.surfaces.http.router import Route, Router
 
@@ -73,17 +72,19 @@ def _error(refused: DeliveryRefusedError) -> HttpError:
 
 
 class InboundApp:
-    """The ASGI application of a listener that serves inbound endpoints and chat, and nothing else."""
+    """The ASGI application of a listener that serves inbound endpoints, and nothing else but the routes of parts beside
+    them."""
 
     def __init__(
         self,
         receiver: InboundReceiver,
         body_timeout_s: float = BODY_TIMEOUT_S,
-        chat: Callable[[], Chat | None] = lambda: None,
+        parts: Sequence[DaemonPart] = (),
     ) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "matins-inbound")
         route = Route("POST", PATH, InboundEndpoints(receiver, self._pool, body_timeout_s))
-        self._router = Router([route, Route("POST", CHAT_PATH, ChatEndpoint(chat, self._pool))], _nothing)
+        others = [route for part in parts for route in part.inbound_routes(self._pool)]
+        self._router = Router([route, *others], _nothing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
 from html import escape
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs
 
 import orjson
@@ -19,12 +19,11 @@ from matins.api.use_case import USE_CASES
 from matins.service.permissions import check_right
 from matins.service.sessions import SessionVerifier
 from matins.surfaces.http.authentication import COOKIE, Authenticator, header, session_of
-from matins.surfaces.http.endpoint import EndpointContext, in_time, read_body
+from matins.surfaces.http.endpoint import in_time, read_body
 from matins.surfaces.http.health import Health, Metrics
 from matins.surfaces.http.openapi import openapi
 from matins.surfaces.http.problem_json import HttpError, problem
-from matins.surfaces.http.router import Route
-from matins.surfaces.http.stream import Stream
+from matins.surfaces.http.router import Route, Unknown
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _BUTTON = (
@@ -39,16 +38,6 @@ _FORM_TIMEOUT_S = 10.0
 Handler = Callable[[Scope, Receive], Awaitable[Response]]
 
 
-class Pages(Protocol):
-    """Pages for people, beside the API."""
-
-    def routes(self, context: EndpointContext, stream: Stream) -> list[Route]: ...
-
-    async def unknown(self, error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to a browser that asks for an address that no route has."""
-        ...
-
-
 class ServerRoutes:
     def __init__(
         self,
@@ -57,14 +46,15 @@ class ServerRoutes:
         health: Health,
         metrics: Metrics,
         sessions: SessionVerifier,
-        pages: Pages | None = None,
+        unknown_page: Unknown | None = None,
     ) -> None:
+        """`unknown_page` responds to a browser that asks for an address that no route has."""
         self._authenticator = authenticator
         self._pool = pool
         self._health = health
         self._metrics = metrics
         self._sessions = sessions
-        self._pages = pages
+        self._unknown_page = unknown_page
 
     def routes(self) -> list[Route]:
         handlers: dict[tuple[str, str], Handler] = {
@@ -80,8 +70,8 @@ class ServerRoutes:
 
     async def unknown(self, error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to an unknown path or method. Without authentication, the response does not show which."""
-        if self._pages is not None and scope["method"] == "GET" and self._for_people(scope):
-            return await self._pages.unknown(error, scope, receive, send)
+        if self._unknown_page is not None and scope["method"] == "GET" and self._for_people(scope):
+            return await self._unknown_page(error, scope, receive, send)
         found: Exception = error
         try:
             await self._in_thread(self._authenticator.principal_of, scope)
@@ -132,7 +122,7 @@ class ServerRoutes:
 
     def _for_people(self, scope: Scope) -> bool:
         """Whether a browser asks, and there are pages for it."""
-        return self._pages is not None and "text/html" in (header(scope, b"accept") or "")
+        return self._unknown_page is not None and "text/html" in (header(scope, b"accept") or "")
 
     def _check_reader(self, scope: Scope) -> None:
         """Raise unless the principal may read anything."""

@@ -11,8 +11,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from matins.surfaces.http.endpoint import EndpointContext, headers_of, in_time, read_body
+from matins.surfaces.http.parts import DaemonPart, Scheduler
 from matins.surfaces.http.problem_json import problem
 from matins.surfaces.http.router import Route
+from matins.surfaces.http.stream import Stream
 from matins.surfaces.mcp import json_rpc
 from matins.surfaces.mcp.json_rpc import Json, ProtocolError, Request
 from matins.surfaces.mcp.principal_calls import PrincipalCalls
@@ -24,16 +26,20 @@ PATH = "/mcp"
 _MAX_BYTES = 1 << 20
 
 
-class McpApp:
+class McpApp(DaemonPart):
     """The endpoints, by toolset. `url` is where people find the page."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def routes(self, context: EndpointContext) -> list[Route]:
+    def routes(self, context: EndpointContext, stream: Stream) -> list[Route]:
         sessions = Sessions()
         paths = [(PATH, ""), *((f"{PATH}/{name}", name) for name in TOOLSETS)]
         return [Route("POST", path, _Endpoint(context, self._url, toolset, sessions)) for path, toolset in paths]
+
+
+def mcp_app(scheduler: Scheduler, public_url: str | None) -> McpApp:
+    return McpApp((public_url or scheduler.url or "").rstrip("/"))
 
 
 class _Endpoint:

@@ -20,8 +20,9 @@ from matins.model.clock import Clock
 from matins.surfaces.http.authentication import header
 from matins.surfaces.http.endpoint import EndpointContext
 from matins.surfaces.http.etags import is_unchanged
+from matins.surfaces.http.parts import DaemonPart, Scheduler
 from matins.surfaces.http.problem_json import HttpError, log, status_of
-from matins.surfaces.http.router import Route
+from matins.surfaces.http.router import Route, Unknown
 from matins.surfaces.http.server_routes import login_code
 from matins.surfaces.http.stream import Stream
 from matins.surfaces.web import export
@@ -53,8 +54,8 @@ _RELATIVE = re.compile(r"(<time [^<>]*data-rel>)[^<]*")
 """The text of a relative time changes by itself, and is no reason to send a page again."""
 
 
-class Pages:
-    """The page. `routes` mounts it in a server."""
+class Pages(DaemonPart):
+    """The page."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -72,7 +73,10 @@ class Pages:
         views = [*VIEWS.items(), *FRAGMENTS.items()]
         return routes + [Route("GET", path, partial(_respond, partial(self._get, view))) for path, view in views]
 
-    async def unknown(self, error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
+    def unknown_page(self) -> Unknown:
+        return self._unknown
+
+    async def _unknown(self, error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to an address that no route has."""
 
         def view(visit: Visit) -> Page:
@@ -185,6 +189,10 @@ class Pages:
         }
         text = self._templates.get_template(template).render(values)
         return Response(text.encode(), page.status, _HEADERS, "text/html")
+
+
+def page(scheduler: Scheduler, public_url: str | None) -> Pages:
+    return Pages(scheduler.clock)
 
 
 def _address_again(scope: Any) -> str | None:
