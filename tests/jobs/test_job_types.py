@@ -166,7 +166,7 @@ def test_what_github_refuses_is_a_failure_that_says_why(bench: Sandbox, forge: F
     bench.settle()
     run = bench.runs.list(schedule="s")[0]
     assert run.state == "failed"
-    assert "GitHub shows no /repos/octo-org/nothing/forks." in (run.outcome or {})["error"]
+    assert "GitHub does not find octo-org/nothing: forks." in (run.outcome or {})["error"]
 
 
 TASKS = """\

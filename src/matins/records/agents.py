@@ -7,7 +7,7 @@ from dataclasses import replace
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 from matins.model.agent import Agent
-from matins.records.kind import Column, Document, RecordChange, RecordContext, RecordKind
+from matins.records.kind import RecordChange, RecordContext, RecordKind
 from matins.records.limits import scope_of
 from matins.records.names import check_agent_name
 from matins.records.storage import POLICIES, resize
@@ -91,13 +91,6 @@ def _unlimited(agent: Agent, before: Agent | None, change: RecordChange) -> None
         resize(scope_of(agent.name), 0, change)
 
 
-def _or_dash(field: str) -> Column:
-    def text(document: Document) -> str:
-        return document[field] or "–"
-
-    return Column(field.replace("_", " ").upper(), text, {"model": 8, "workdir": 12}.get(field))
-
-
 AGENTS = RecordKind(
     kind="agent",
     noun="agents",
@@ -110,6 +103,5 @@ AGENTS = RecordKind(
     as_written=_as_written,
     changed=_changed,
     deleted=_unlimited,
-    columns=(Column("NAME", "name"), Column("RUNNER", "runner"), *map(_or_dash, ("model", "workdir", "max_cost"))),
     example="matins agents set scout --runner claude",
 )

@@ -73,7 +73,7 @@ def _usage_document(usage: BudgetUsage) -> Document:
     return {**usage._asdict(), **money}
 
 
-def _rows(document: Document) -> Iterable[tuple[str, ...]]:
+def _rows(document: Document) -> Iterable[Document]:
     """One row for each part of the usage: the total, or each agent or schedule."""
     limit = ", ".join(text for text in (document["max_cost"], _tokens(document["max_tokens"])) if text)
     spent = [
@@ -82,7 +82,7 @@ def _rows(document: Document) -> Iterable[tuple[str, ...]]:
     ]
     unused = (document["of"] or document["scope"], "nothing", "–")
     for subject, money, reserved in spent or [unused]:
-        yield document["name"], subject, document["period"], money, reserved, limit
+        yield {**document, "for": subject, "spent": money, "reserved": reserved, "limit": limit}
 
 
 def _tokens(count: int | None) -> str:
@@ -103,12 +103,7 @@ BUDGETS = RecordKind(
     deleted=_delete_usage,
     state=_usage,
     state_types={"usage": "list[BudgetUsage]"},
-    columns=tuple(
-        Column(title, title.lower(), least, wraps=title in ("SPENT", "LIMIT"), middle=True)
-        for title, least in (
-            ("NAME", 10), ("FOR", 10), ("PERIOD", None), ("SPENT", 17), ("RESERVED", None), ("LIMIT", 17),
-        )
-    ),
+    columns=tuple(Column(title, title.lower()) for title in ("NAME", "FOR", "PERIOD", "SPENT", "RESERVED", "LIMIT")),
     rows=_rows,
     example="matins budgets set daily --max-cost '$5' --period day",
-)  # fmt: skip
+)

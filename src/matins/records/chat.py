@@ -41,7 +41,7 @@ CHAT = RecordKind(
         Column("SERVICE", "service"),
         Column("BY", _how),
         Column("ADMIN", "admin"),
-        Column("CHANNELS", _channels, 12),
+        Column("CHANNELS", _channels),
     ),
     example="matins chat set slack --bot-token env:BOT_TOKEN --app-token env:APP_TOKEN",
 )

@@ -86,7 +86,7 @@ DESTINATIONS = RecordKind(
     columns=(
         Column("NAME", "name"),
         Column("KIND", "kind"),
-        Column("TO", _to, 20, middle=True),
+        Column("TO", _to),
         Column("STATE", "state"),
     ),
     example="matins destinations set phone --kind ntfy --to env:NTFY_TOPIC",

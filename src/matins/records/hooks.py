@@ -51,6 +51,6 @@ HOOKS = RecordKind(
     complete=_check,
     changed=_changed,
     deleted=_deleted,
-    columns=(Column("EVENT", "event"), Column("COMMAND", _command, 20), Column("TIMEOUT", "timeout")),
+    columns=(Column("EVENT", "event"), Column("COMMAND", _command), Column("TIMEOUT", "timeout")),
     example="matins hooks set before:schedule:trigger --command ./may-it-run.sh",
 )

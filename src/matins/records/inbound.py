@@ -80,8 +80,8 @@ INBOUND = RecordKind(
     columns=(
         Column("NAME", "name"),
         Column("KIND", "kind"),
-        Column("PATH", "path", 12, middle=True),
-        Column("EVENTS", _events, 10),
+        Column("PATH", "path"),
+        Column("EVENTS", _events),
     ),
     example="matins inbound set github-prs --kind github --secret env:GH_SECRET",
 )

@@ -53,13 +53,7 @@ class Column(NamedTuple):
     title: str
     value: str | Callable[[Document], str]
     """A field of the document, or a function that formats the document."""
-    least: int | None = None
-    """The minimum width."""
     right: bool = False
-    wraps: bool = False
-    """Whether a long text continues on the next line instead of being cut."""
-    middle: bool = False
-    """Whether a long text is cut in its middle, as names are."""
     instant: bool = False
 
 
@@ -147,8 +141,8 @@ class RecordKind(Generic[V]):
     notes: Callable[[V, Callable[[str], Collection[str]]], list[str]] = _no_notes
     """What a record does not do, given the names of the other records by noun. Then `state_types` has notes."""
     columns: tuple[Column, ...] = ()
-    rows: Callable[[Document], Iterable[tuple[str, ...]]] | None = None
-    """The cells of each row, when one record is several rows."""
+    rows: Callable[[Document], Iterable[Document]] | None = None
+    """The fields of each row, when one record is several rows."""
     example: str = ""
     """A command that sets a record."""
     hidden: Callable[[Document], Document] | None = None

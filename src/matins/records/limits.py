@@ -64,7 +64,7 @@ LIMITS = RecordKind(
     state_types={"in_use": "int", "notes": "list[str] = []"},
     notes=_without_effect,
     columns=(
-        Column("SCOPE", "scope", 10, middle=True),
+        Column("SCOPE", "scope"),
         Column("SIZE", "size", right=True),
         Column("IN USE", "in_use", right=True),
     ),

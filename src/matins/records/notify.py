@@ -23,7 +23,7 @@ NOTIFY = RecordKind(
     file_help="What messages are sent for, and where to, unless a schedule has its own settings.",
     storage=POLICIES,
     usual=always(Notify()),
-    columns=(Column("TO", _to, 16), Column("ON", _on, 20)),
+    columns=(Column("TO", _to), Column("ON", _on)),
     example="matins notify set --to ops,phone",
 )
 SMTP = RecordKind(

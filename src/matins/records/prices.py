@@ -46,7 +46,7 @@ PRICES = RecordKind(
     usual=_list_price,
     listed=_all_prices,
     columns=(
-        Column("MODEL", "model", 20, middle=True),
+        Column("MODEL", "model"),
         Column("INPUT", "input", right=True),
         Column("OUTPUT", "output", right=True),
         Column("CACHED", "cached", right=True),

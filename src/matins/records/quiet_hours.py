@@ -28,7 +28,7 @@ QUIET_HOURS = RecordKind(
     wakes="quiet_hours",
     columns=(
         Column("NAME", "name"),
-        Column("WINDOWS", _windows, 20, wraps=True),
+        Column("WINDOWS", _windows),
         Column("TIMEZONE", "timezone"),
         Column("MODE", "mode"),
     ),

@@ -69,8 +69,8 @@ THROTTLES = RecordKind(
     columns=(
         Column("PROVIDER", "provider"),
         Column("UNTIL", "resets_at", instant=True),
-        Column("AGENTS", _affects, 8),
-        Column("REASON", "reason", 10),
+        Column("AGENTS", _affects),
+        Column("REASON", "reason"),
         Column("BY", "by"),
     ),
     example="matins throttles set anthropic --resets-at 2h",

@@ -86,9 +86,9 @@ WEBHOOKS = RecordKind(
     hidden=_without_path,
     columns=(
         Column("NAME", "name"),
-        Column("URL", "url", 20, middle=True),
+        Column("URL", "url"),
         Column("STATE", "state"),
-        Column("EVENTS", _types, 10),
+        Column("EVENTS", _types),
     ),
     example="matins webhooks add ops https://example.com/hook",
 )  # fmt: skip

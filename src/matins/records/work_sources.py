@@ -33,8 +33,8 @@ WORK_SOURCES = RecordKind(
     columns=(
         Column("NAME", "name"),
         Column("KIND", "kind"),
-        Column("SOURCE", _place, 12, middle=True),
-        Column("LABELS", _labels, 8),
+        Column("SOURCE", _place),
+        Column("LABELS", _labels),
     ),
     example="matins work-sources set todo --kind tasks --path TASKS.yaml",
 )

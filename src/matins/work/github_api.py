@@ -1,4 +1,4 @@
-"""The calls of GitHub's REST API for claiming issues, and the meaning of its errors."""
+"""The client of GitHub's REST API: its calls, the meaning of its errors, and issues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import quote
 
 from matins.engine.when.triggers import EPOCH
@@ -21,10 +21,9 @@ from matins.texts.own_folders import read_file
 from matins.work.sources import WorkSourceUnavailable, readable
 
 if TYPE_CHECKING:
-    from githubkit import GitHub, Response
+    import githubkit
 
 T = TypeVar("T")
-_VERSION = {"X-GitHub-Api-Version": "2022-11-28"}
 _PAGE = 100
 _MAX_PAGES = 30
 _TIMEOUT_S = 15
@@ -33,6 +32,7 @@ _TRUSTED = ("OWNER", "MEMBER", "COLLABORATOR")
 _LIMITED_MS = 60_000
 _MAX_TEXT_LENGTH = 100_000
 _MAX_TOKEN_BYTES = 64_000
+_REPO_PATH = re.compile(r"/repos/([^/]+/[^/]+)/(.+)")
 _SECONDS = re.compile(r"[0-9]{1,10}")
 
 
@@ -53,7 +53,7 @@ class Comment(NamedTuple):
     trusted: bool
 
 
-def open_github(token: str, base_url: str) -> GitHub[Any]:
+def open_github(token: str, base_url: str) -> githubkit.GitHub[Any]:
     """A client over one connection, without cache and retries: a stale response would be wrong."""
     return _githubkit()(
         token,
@@ -66,27 +66,11 @@ def open_github(token: str, base_url: str) -> GitHub[Any]:
     )
 
 
-def refusal(status: int, path: str, token: str) -> MatinsError:
-    """The error for a call that GitHub did not answer with success."""
-    if status == 401:
-        hint = f"Put a valid token where {token} refers to."
-        return InvalidInput("GitHub does not accept the token.", field="token", hint=hint)
-    if status in (404, 410):
-        hint = "Check the name, and that the token may see the repository."
-        return NotFound(f"GitHub shows no {path}.", value=path, field="repos", hint=hint)
-    if status in (403, 406, 422):
-        return InvalidInput(f"GitHub refuses {path}: {status}.", field="token", hint="Check the rights of the token.")
-    if status == 429:
-        return RateLimited("github", None, "its rate limit is reached")
-    what = f"answers {status}" if status else "does not answer"
-    return WorkSourceUnavailable(f"GitHub {what}: {path}", hint="Try again later.")
-
-
 @contextmanager
 def open_api(definition: WorkSourceDefinition, now: int) -> Generator[Api]:
     """Calls over one connection, without cache and retries: a stale response would be wrong."""
     with open_github(read_token(definition.token), definition.base_url) as github:
-        yield Api(github, definition, now)
+        yield Api(GitHub(github, definition, field="repo", now=now), definition)
 
 
 def check_access(definition: WorkSourceDefinition) -> None:
@@ -101,7 +85,7 @@ def _authorities() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _githubkit() -> type[GitHub[Any]]:
+def _githubkit() -> type[githubkit.GitHub[Any]]:
     try:
         from githubkit import GitHub
     except ImportError as error:
@@ -135,106 +119,144 @@ def _file(location: str) -> str:
     return read_file(Path(location).expanduser(), _MAX_TOKEN_BYTES).decode()
 
 
-class Api:
-    def __init__(self, github: GitHub[Any], definition: WorkSourceDefinition, now: int) -> None:
-        self._request: Any = github.request  # pyright: ignore[reportUnknownMemberType]
-        self._definition = definition
+class Server(Protocol):
+    """Where GitHub is, and the reference to the token for it."""
+
+    @property
+    def token(self) -> str: ...
+
+    @property
+    def base_url(self) -> str: ...
+
+
+class GitHub:
+    """Calls over one connection. Errors say what GitHub refuses, and never contain the token."""
+
+    def __init__(self, client: githubkit.GitHub[Any], server: Server, *, field: str = "repos", now: int = 0) -> None:
+        """`field` is the setting with the repository; from `now` the end of a rate limit is counted."""
+        self._request: Any = client.request  # pyright: ignore[reportUnknownMemberType]
+        self._server = server
+        self._field = field
         self._now = now
+
+    def call(
+        self, method: str, path: str, body: Any = None, *, params: Mapping[str, str] | None = None, accept: str = ""
+    ) -> Any:
+        """The answer as JSON; as text when another form is accepted."""
+        from githubkit.exception import GitHubException, RequestFailed
+
+        headers = {"X-GitHub-Api-Version": "2022-11-28", **({"Accept": accept} if accept else {})}
+        try:
+            answer = self._request(method, path, params=params, json=body, headers=headers)
+            return answer.text if accept else answer.json() if answer.content else None
+        except RequestFailed as error:
+            raise self._error_for(error.response, path) from None
+        except (GitHubException, ValueError, OverflowError) as error:  # not JSON, or a header that is not a number
+            raise self.unavailable(str(getattr(error, "exc", error))[:200]) from error
+
+    def find(self, path: str, method: str = "GET") -> Any:
+        """The answer as JSON; None when there is no such thing."""
+        try:
+            return self.call(method, path)
+        except NotFound:
+            return None
+
+    def pages(self, path: str, params: Mapping[str, str] | None = None, max_pages: int = 10) -> list[Any]:
+        """All items of a list, up to a hundred for each page."""
+        found: list[Any] = []
+        for page in range(1, max_pages + 1):
+            batch = self.call("GET", path, params={**(params or {}), "per_page": str(_PAGE), "page": str(page)})
+            if not isinstance(batch, list):
+                raise self.unavailable("the response is not GitHub's")
+            found += cast("list[Any]", batch)
+            if len(cast("list[Any]", batch)) < _PAGE:
+                break
+        return found
+
+    def open_pull_request(self, repo: str, branch: str, base: str, title: str, body: str) -> str:
+        """The address of the pull request of a branch. One that is there already is not opened again."""
+        owner = repo.partition("/")[0]
+        known = self.pages(f"/repos/{repo}/pulls", {"head": f"{owner}:{branch}", "state": "all"})
+        if known:
+            return known[0]["html_url"]
+        wanted = {"title": title, "head": branch, "base": base, "body": body}
+        return self.call("POST", f"/repos/{repo}/pulls", wanted)["html_url"]
+
+    def unavailable(self, reason: str) -> WorkSourceUnavailable:
+        return WorkSourceUnavailable(f"{self._server.base_url} is not available: {reason}.", hint="Try again later.")
+
+    def _error_for(self, response: githubkit.Response[Any], path: str) -> MatinsError:
+        """The error for a status of 400 and above."""
+        status, inside = response.status_code, _REPO_PATH.fullmatch(path)
+        repo, rest = (inside[1], inside[2]) if inside else ("", path)
+        if _is_limit(response):
+            return RateLimited("github", self._resets_at(response.headers), "the rate limit is reached")
+        if status >= 500:
+            return self.unavailable(f"status {status}")
+        if status == 401:
+            hint = f"Put a valid token into {self._server.token}."
+            return InvalidInput("GitHub rejects the token.", field="token", hint=hint)
+        if status in (404, 410):
+            what = f"{repo}: {rest}" if repo else path
+            hint = "Check the name, and whether the token can read the repository."
+            return NotFound(f"GitHub does not find {what}.", value=what, field=self._field, hint=hint)
+        hint = "Check the rights of the token."
+        return InvalidInput(f"GitHub rejects {rest}: {status} {_message(response)}.", field="token", hint=hint)
+
+    def _resets_at(self, headers: Mapping[str, str]) -> datetime | None:
+        waits, until = _seconds(headers, "retry-after"), _seconds(headers, "x-ratelimit-reset")
+        if not self._now and (waits is not None or not until):
+            return None
+        at = until or self._now + _LIMITED_MS if waits is None else self._now + waits
+        return EPOCH + timedelta(milliseconds=at)
+
+
+class Api:
+    """The issues of one repository."""
+
+    def __init__(self, github: GitHub, definition: WorkSourceDefinition) -> None:
+        self._github = github
+        self._definition = definition
+        self._path = f"/repos/{definition.repo}/issues"
 
     def ready_issues(self) -> list[Issue]:
         """Open issues with the labels, the oldest first. At most the three thousand oldest."""
         labels = ",".join(self._definition.labels)
         params = {"state": "open", "labels": labels, "sort": "created", "direction": "asc"}
-        return self._pages("issues", params, _issue)
+        return self._all("", params, _issue)
 
     def issue(self, number: str) -> Issue:
-        return self._parse(_issue, self._call("GET", f"issues/{number}"))
+        return self._parse(_issue, self._github.call("GET", f"{self._path}/{number}"))
 
     def comments(self, number: str) -> list[Comment]:
-        return self._pages(f"issues/{number}/comments", {}, _comment)
+        return self._all(f"/{number}/comments", {}, _comment)
 
     def comment(self, number: str, body: str) -> Comment:
-        return self._parse(_comment, self._call("POST", f"issues/{number}/comments", {"body": body}))
+        return self._parse(_comment, self._github.call("POST", f"{self._path}/{number}/comments", {"body": body}))
 
     def withdraw_comment(self, comment_id: int) -> None:
-        self._call("DELETE", f"issues/comments/{comment_id}", missing_ok=True)
+        self._github.find(f"{self._path}/comments/{comment_id}", "DELETE")
 
     def add_label(self, number: str, label: str) -> None:
-        self._call("POST", f"issues/{number}/labels", {"labels": [label]})
+        self._github.call("POST", f"{self._path}/{number}/labels", {"labels": [label]})
 
     def remove_label(self, number: str, label: str) -> None:
-        self._call("DELETE", f"issues/{number}/labels/{quote(label, safe='')}", missing_ok=True)
+        self._github.find(f"{self._path}/{number}/labels/{quote(label, safe='')}", "DELETE")
 
     def close(self, number: str) -> None:
-        self._call("PATCH", f"issues/{number}", {"state": "closed", "state_reason": "completed"})
+        self._github.call("PATCH", f"{self._path}/{number}", {"state": "closed", "state_reason": "completed"})
 
-    def _pages(self, path: str, params: Mapping[str, str], read: Callable[[Any], T]) -> list[T]:
-        found: list[T] = []
-        for page in range(1, _MAX_PAGES + 1):
-            answer = self._call("GET", path, params={**params, "per_page": str(_PAGE), "page": str(page)})
-            batch = self._parse(_list, answer)
-            found += [self._parse(read, one) for one in batch]
-            if len(batch) < _PAGE:
-                break
-        return found
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        missing_ok: bool = False,
-    ) -> Any:
-        from githubkit.exception import GitHubException, RequestFailed
-
-        url = f"/repos/{self._definition.repo}/{path}"
-        try:
-            answer = self._request(method, url, params=params, json=body, headers=_VERSION)
-            return answer.json() if answer.content else None
-        except RequestFailed as error:
-            if missing_ok and error.response.status_code in (404, 410):
-                return None
-            raise self._error_for(error.response, path) from error
-        except (GitHubException, ValueError, OverflowError) as error:  # not JSON, or a header that is not a number
-            raise self._unavailable(str(getattr(error, "exc", error))[:200]) from error
-
-    def _error_for(self, response: Response[Any], path: str) -> MatinsError:
-        """The error for a status of 400 and above."""
-        status = response.status_code
-        if _is_limit(response):
-            return RateLimited("github", self._resets_at(response.headers), "the rate limit is reached")
-        if status >= 500:
-            return self._unavailable(f"status {status}")
-        if status == 401:
-            hint = f"Put a valid token into {self._definition.token}."
-            return InvalidInput("GitHub rejects the token.", field="token", hint=hint)
-        if status in (404, 410):
-            what = f"{self._definition.repo}: {path}"
-            hint = "Check the name, and whether the token can read the repository."
-            return NotFound(f"GitHub does not find {what}.", value=what, field="repo", hint=hint)
-        hint = "The token needs the right to write issues."
-        return InvalidInput(f"GitHub rejects {path}: {status} {_message(response)}.", field="token", hint=hint)
-
-    def _resets_at(self, headers: Mapping[str, str]) -> datetime:
-        waits, until = _seconds(headers, "retry-after"), _seconds(headers, "x-ratelimit-reset")
-        at = until or self._now + _LIMITED_MS if waits is None else self._now + waits
-        return EPOCH + timedelta(milliseconds=at)
+    def _all(self, path: str, params: Mapping[str, str], read: Callable[[Any], T]) -> list[T]:
+        return [self._parse(read, one) for one in self._github.pages(f"{self._path}{path}", params, _MAX_PAGES)]
 
     def _parse(self, read: Callable[[Any], T], answer: Any) -> T:
         try:
             return read(answer)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._unavailable("the response is not GitHub's") from error
-
-    def _unavailable(self, reason: str) -> WorkSourceUnavailable:
-        return WorkSourceUnavailable(
-            f"{self._definition.base_url} is not available: {reason}.", hint="Try again later."
-        )
+            raise self._github.unavailable("the response is not GitHub's") from error
 
 
-def _is_limit(response: Response[Any]) -> bool:
+def _is_limit(response: githubkit.Response[Any]) -> bool:
     if response.status_code not in (403, 429):
         return False
     limited = response.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in response.headers
@@ -247,7 +269,7 @@ def _seconds(headers: Mapping[str, str], name: str) -> int | None:
     return int(text) * 1_000 if _SECONDS.fullmatch(text) else None
 
 
-def _message(response: Response[Any]) -> str:
+def _message(response: githubkit.Response[Any]) -> str:
     try:
         return str(response.json()["message"])[:200]
     except (KeyError, TypeError, ValueError):
@@ -271,9 +293,3 @@ def _comment(data: Any) -> Comment:
     user: Any = data["user"]
     is_bot = user is not None and user["type"] == "Bot"  # an app that the owner of the repository installed
     return Comment(int(data["id"]), data.get("body") or "", is_bot or data["author_association"] in _TRUSTED)
-
-
-def _list(data: Any) -> list[Any]:
-    if not isinstance(data, list):
-        raise TypeError
-    return cast("list[Any]", data)

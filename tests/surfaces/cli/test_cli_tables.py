@@ -18,7 +18,7 @@ from matins.api.codec import result_type
 from matins.api.use_case import UseCase
 from matins.records import record_kind
 from matins.surfaces.cli import context as cli_context
-from matins.surfaces.cli import status, tables
+from matins.surfaces.cli import tables
 from matins.surfaces.cli.tables import Cell, Column
 from matins.surfaces.cli.terminal_text import cells
 
@@ -92,8 +92,7 @@ class Printed:
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> Printed:
     made = Printed()
-    for module in (cli_context, status):
-        monkeypatch.setattr(module, "table", made.table)
+    monkeypatch.setattr(cli_context, "table", made.table)
     return made
 
 
@@ -126,7 +125,7 @@ def _keeps_what_matters(columns: Sequence[Column], row: list[Cell], lines: list[
     for column, cell in zip(columns, row, strict=True):
         if cell.short is not None and width >= 80:
             assert any(cell.text in line or cell.short in line for line in lines), (column.title, cell)
-        if column.middle and not column.wraps and width >= 80:
+        if column.layout.middle and not column.layout.wraps and width >= 80:
             assert any(cell.text[-3:] in line for line in lines), (column.title, cell.text)
 
 

@@ -88,32 +88,34 @@ def test_a_heap_of_marks_is_cut() -> None:
 
 @given(st.lists(st.tuples(ANY_TEXT, ANY_TEXT), max_size=5), st.integers(30, 100))
 def test_a_table_keeps_to_its_width(rows: list[tuple[str, str]], width: int) -> None:
-    lines = table([Column("A", 5), Column("B", 5)], rows, width)
+    lines = table([Column("A", "a", 5), Column("B", "b", 5)], rows, width)
     assert len(lines) == len(rows) + 1
     assert all(cells(line) <= width and unsafe(line) == [] for line in lines)
 
 
 def test_the_widest_gives_way_and_names_stay_whole() -> None:
     rows = [("a-name-that-is-long", "every weekday at 09:00 and 17:30", "in 3h")]
-    assert table([Column("NAME"), Column("WHEN", 8), Column("NEXT", 5)], rows, 44) == [
+    assert table([Column("NAME", "name"), Column("WHEN", "when", 8), Column("NEXT", "next", 5)], rows, 44) == [
         "NAME                 WHEN              NEXT",
         "a-name-that-is-long  every weekday a…  in 3h",
     ]
 
 
 def test_what_is_the_answer_goes_on_below() -> None:
-    lines = table([Column("GATE"), Column("SAYS", 10, wraps=True)], [("hook", "one two three four")], 20)
+    lines = table(
+        [Column("GATE", "gate"), Column("SAYS", "says", 10, wraps=True)], [("hook", "one two three four")], 20
+    )
     assert lines == ["GATE  SAYS", "hook  one two three", "      four"]
 
 
 def test_colour_is_never_alone() -> None:
-    coloured = table([Column("S")], [(Cell("✗ failed", "red"),)], 80, colour=True)[1]
+    coloured = table([Column("S", "s")], [(Cell("✗ failed", "red"),)], 80, colour=True)[1]
     assert coloured == "\x1b[31m✗ failed\x1b[0m"
-    assert table([Column("S")], [(Cell("✗ failed", "red"),)], 80)[1] == "✗ failed"
+    assert table([Column("S", "s")], [(Cell("✗ failed", "red"),)], 80)[1] == "✗ failed"
 
 
 def test_numbers_stand_on_the_right() -> None:
-    assert table([Column("N", right=True)], [("5",), ("1000",)], None) == ["   N", "   5", "1000"]
+    assert table([Column("N", "n", right=True)], [("5",), ("1000",)], None) == ["   N", "   5", "1000"]
 
 
 def test_fields() -> None:

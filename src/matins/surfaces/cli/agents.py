@@ -10,8 +10,14 @@ from matins.surfaces.cli.records import Settings, record_group
 from matins.surfaces.cli.states import last_run
 from matins.surfaces.cli.tables import Cell, Column
 
-_COLUMNS = (Column("NAME", 14, middle=True), Column("RUNNER", 6), Column("TOOL", 10), Column("LOGIN", 8),
-            Column("LAST RUN", 12), Column("WORKDIR", 12, middle=True))  # fmt: skip
+_COLUMNS = (
+    Column("NAME", "name", 14, middle=True),
+    Column("RUNNER", "runner", 6),
+    Column("TOOL", lambda item, now: _tool(item["tool"]), 10),
+    Column("LOGIN", lambda item, now: _login(item["tool"]), 8),
+    Column("LAST RUN", lambda item, now: last_run(item["last_run"], now), 12),
+    Column("WORKDIR", "workdir", 12, middle=True),
+)
 _NONE = "No agents. Create one: matins agents set scout --runner claude"
 _MAX_SCHEDULES = 1_000
 
@@ -39,14 +45,10 @@ def _table(context: CliContext, found: list[Document]) -> list[str]:
     tools: list[Document] = context.call("system.tools")
     by_agent = {tool["agent"]: tool for tool in tools}
     last = _last_runs(context)
-    rows = [
-        (item["name"], item["runner"], _tool(by_agent.get(item["name"])), _login(by_agent.get(item["name"])),
-         last_run(last.get(item["name"]), context.now), item["workdir"] or "–")
-        for item in found
-    ]  # fmt: skip
+    items = [{**item, "tool": by_agent.get(item["name"]), "last_run": last.get(item["name"])} for item in found]
     free = [tool for tool in tools if tool["agent"] is None and tool["path"]]
     more = [f"Installed, without an agent: {', '.join(tool['runner'] for tool in free)}"] if free else []
-    return [*(context.table(_COLUMNS, rows) if rows else [_NONE]), *more]
+    return [*(context.table(_COLUMNS, items) if items else [_NONE]), *more]
 
 
 def _tool(tool: Document | None) -> str | Cell:

@@ -15,17 +15,18 @@ from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import Command, NounGroup, number_argument, pass_context, root_command
 from matins.surfaces.cli.options import read_setting, split_assignment
 from matins.surfaces.cli.paging import Page, page_options
-from matins.surfaces.cli.states import state_text
+from matins.surfaces.cli.states import moment, state_text
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import block, one_line, plain
+from matins.surfaces.cli.times import relative_time
 
 F = TypeVar("F", bound=Callable[..., Any])
 _COLUMNS = (
-    Column("ID"),
-    Column("REQUEST", 22, middle=True),
-    Column("BY", 8, middle=True),
-    Column("REQUESTED"),
-    Column("EXPIRES"),
+    Column("ID", "id"),
+    Column("REQUEST", lambda item, now: _title(item), 22, middle=True),
+    Column("BY", "requested_by", 8, middle=True),
+    Column("REQUESTED", lambda item, now: relative_time(item["requested_at"], now)),
+    Column("EXPIRES", lambda item, now: moment(item["expires_at"], now)),
 )
 _STATES = ("pending", "approved", "used", "denied", "expired", "void")
 _TITLES = {"run": "Run of {}", "schedule": "New schedule {}", "budget": "More budget for {}"}
@@ -51,15 +52,9 @@ def _answer_options(verb: str) -> Callable[[F], F]:
 def list_approvals(context: CliContext, state: str | None, after: str | None, limit: int) -> None:
     """List approvals. The oldest is first."""
     page = Page.of(limit, lambda count: context.call("approvals.list", state=state, after=after, limit=count))
-    rows = [
-        (approval["id"], _title(approval), approval["requested_by"], context.relative_time(approval["requested_at"]),
-         context.moment(approval["expires_at"]))
-        for approval in page.items
-    ]  # fmt: skip
-    empty = f"No {state or 'pending'} approvals."
-    context.show(page.items, lambda: context.table(_COLUMNS, rows) if rows else empty)
+    context.show_list(_COLUMNS, page.items, f"No {state or 'pending'} approvals.")
     page.note_more(context, "matins approvals --after", page.last_id)
-    if rows and state is None:
+    if page.items and state is None:
         context.note("To answer: matins approve ID, or matins deny ID")
 
 

@@ -8,16 +8,16 @@ from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document, json_text
 from matins.surfaces.cli.framework import NounGroup, number_argument, pass_context
 from matins.surfaces.cli.paging import Page, page_options
-from matins.surfaces.cli.states import state_text
+from matins.surfaces.cli.states import moment, state_text
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import block, one_line
 
 _COLUMNS = (
-    Column("CALL"),
-    Column("FROM", 14, middle=True),
-    Column("TYPE", 8, middle=True),
-    Column("AT"),
-    Column("OUTCOME", 16),
+    Column("CALL", "id"),
+    Column("FROM", lambda item, now: f"{item['source']} {item['name']}", 14, middle=True),
+    Column("TYPE", "type", 8, middle=True),
+    Column("AT", lambda item, now: moment(item["at"], now)),
+    Column("OUTCOME", lambda item, now: outcome(item), 16),
 )
 _EMPTY = "No calls. Let a schedule listen: matins edit NAME --on 'webhook NAME'"
 _SOURCES = ("webhook", "chat", "schedule")
@@ -34,11 +34,7 @@ def list_calls(context: CliContext, name: str | None, source: str | None, before
     page = Page.of(
         limit, lambda count: context.call("calls.list", name=name, source=source, before=before, limit=count)
     )
-    rows = [
-        (item["id"], f"{item['source']} {item['name']}", item["type"] or "–", context.moment(item["at"]), outcome(item))
-        for item in page.items
-    ]
-    context.show(page.items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)
+    context.show_list(_COLUMNS, page.items, _EMPTY)
     page.note_more(context, "matins calls --before", page.last_id)
 
 

@@ -128,8 +128,15 @@ class CliContext:
             self.note("No engine is running. Start the daemon: matins up")
         return running
 
-    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) -> list[str]:
-        return table(columns, rows, self.width, colour=self.colour)
+    def show_list(self, columns: Sequence[Column], items: Sequence[Document], empty: str) -> None:
+        """Print the items as a table, or as documents."""
+        self.show(items, lambda: self.table(columns, items) if items else empty)
+
+    def table(self, columns: Sequence[Column], items: Iterable[Document], beside: int = 0) -> list[str]:
+        """The lines of a table, which leave so many columns of the terminal to what is beside it."""
+        rows = [[column.cell(item, self.now) for column in columns] for item in items]
+        width = None if self.width is None else self.width - beside
+        return table(columns, rows, width, colour=self.colour)
 
     def fields(self, *pairs: tuple[str, object]) -> list[str]:
         return fields(pairs, self.width)

@@ -25,10 +25,10 @@ from matins.surfaces.cli.framework import (
 from matins.surfaces.cli.instants import ANY
 from matins.surfaces.cli.options import given_settings, setting_options
 from matins.surfaces.cli.schedule_options import SCHEDULE, when_option
-from matins.surfaces.cli.states import state_text
+from matins.surfaces.cli.states import moment, state_text
 from matins.surfaces.cli.steps import step_tree
 from matins.surfaces.cli.tables import Cell, Column
-from matins.surfaces.cli.times import instant, two_units
+from matins.surfaces.cli.times import instant, relative_time, two_units
 
 _DST_TEXTS = {
     "moved": "moved: the clocks skip this time",
@@ -36,15 +36,31 @@ _DST_TEXTS = {
     "first": "first of two: the clocks go back",
     "second": "second of two: the clocks go back",
 }
-_FIRES = (Column("LOCAL"), Column("UTC"), Column("IN"), Column("", 0))
-_UPCOMING = (
-    Column("NEXT RUN"),
-    Column("NAME", 22, middle=True),
-    Column("AGENT", 6, middle=True),
-    Column("WHEN", 14, wraps=True),
+_FIRES = (
+    Column("LOCAL", lambda fire, now: _full(fire["local"], fire["zone"])),
+    Column("UTC", lambda fire, now: _utc(fire["utc"])),
+    Column("IN", lambda fire, now: two_units(fire["in_seconds"])),
+    Column("", lambda fire, now: _DST_TEXTS.get(fire["dst"], ""), 0),
 )
-_SLOTS = (Column("SLOT"), Column("IN"), Column("VERDICT"), Column("REASON", 20, wraps=True))
-_CATCH_UP = (Column("SLOT"), Column("SLOTS", right=True), Column("VERDICT"), Column("REASON", 20, wraps=True))
+_UPCOMING = (
+    Column("NEXT RUN", lambda item, now: moment(item["next_run_at"], now)),
+    Column("NAME", "name", 22, middle=True),
+    Column("AGENT", "agent", 6, middle=True),
+    Column("WHEN", "trigger_text", 14, wraps=True),
+)
+_VERDICT = Column("VERDICT", lambda item, now: _verdict(item["verdict"]))
+_SLOTS = (
+    Column("SLOT", lambda slot, now: _full(slot["at"], slot["zone"])),
+    Column("IN", lambda slot, now: relative_time(slot["at"], now).removeprefix("in ")),
+    _VERDICT,
+    Column("REASON", lambda slot, now: f"{_sentence(slot)} {_DST_TEXTS.get(slot['dst'], '')}".strip(), 20, wraps=True),
+)
+_CATCH_UP = (
+    Column("SLOT", lambda record, now: moment(record["slot"], now)),
+    Column("SLOTS", "slots", right=True),
+    _VERDICT,
+    Column("REASON", lambda record, now: _sentence(record), 20, wraps=True),
+)
 _DEFAULT_COUNT = 5
 _MARKS = {
     "runs": "✓",
@@ -96,26 +112,21 @@ def _upcoming(context: CliContext, count: int | None, settings: dict[str, Any]) 
         hint = f'For example: matins next "every day at 9am" {option} …'
         raise InvalidInput(f"{option} needs a WHEN.", field=name, hint=hint)
     items = context.call("schedules.upcoming", limit=count)
-    rows = [
-        (context.moment(item["next_run_at"]), item["name"], item["agent"] or "–", item["trigger_text"])
-        for item in items
-    ]
-    empty = "No runs are scheduled. List all schedules: matins list"
-    context.show(items, lambda: context.table(_UPCOMING, rows) if rows else empty)
+    context.show_list(_UPCOMING, items, "No runs are scheduled. List all schedules: matins list")
 
 
 def _fires(context: CliContext, found: Document) -> list[str]:
     lines = [found["trigger_text"], f"time zone: {found['timezone']}"]
     lines += [f"note: {note}" for note in found["notes"]]
     lines += [f"clock change: {change}" for change in found["clock_changes"]]
+    fires = _zoned(found["fires"], found)
+    return [*context.sentences(lines), "", *(context.table(_FIRES, fires) if fires else ["It does not fire again."])]
+
+
+def _zoned(items: list[Document], found: Document) -> list[Document]:
+    """The items with the time zone in which they are shown."""
     zone = ZoneInfo(found["timezone"])
-    rows = [_fire(fire, zone) for fire in found["fires"]]
-    return [*context.sentences(lines), "", *(context.table(_FIRES, rows) if rows else ["It does not fire again."])]
-
-
-def _fire(fire: Document, zone: ZoneInfo) -> tuple[str, ...]:
-    at = instant(fire["local"]).astimezone(zone)
-    return _full(at), _utc(fire["utc"]), two_units(fire["in_seconds"]), _DST_TEXTS.get(fire["dst"], "")
+    return [{**item, "zone": zone} for item in items]
 
 
 def _utc(text: str) -> str:
@@ -123,7 +134,8 @@ def _utc(text: str) -> str:
     return f"{at:%Y-%m-%d} {_clock(at)}"
 
 
-def _full(at: datetime) -> str:
+def _full(text: str, zone: ZoneInfo) -> str:
+    at = instant(text).astimezone(zone)
     return f"{at:%a %Y-%m-%d} {_clock(at)} {at:%Z}"
 
 
@@ -165,20 +177,16 @@ def forecast_lines(context: CliContext, found: Document) -> list[str]:
     lines = [f"{found['trigger_text']} ({found['timezone']})"]
     standing = joined(found["standing"], found["quote"])
     lines = context.sentences([*lines, standing] if found["state"] != "active" else lines)
-    zone = ZoneInfo(found["timezone"])
-    rows = [_slot(context, slot, zone) for slot in found["slots"]]
-    lines += ["", *context.table(_SLOTS, rows)] if rows else []
+    slots = _zoned(found["slots"], found)
+    lines += ["", *context.table(_SLOTS, slots)] if slots else []
     lines += ["", *context.sentences([found["then"]])] if found["then"] else []
     lines += ["", *step_tree(context, found["steps"])] if found["steps"] else []
     runs = runs_per_period(found["runs_per_day"])
     return [*lines, "", *context.sentences([f"{runs}, cost {found['cost_per_day']}"])]
 
 
-def _slot(context: CliContext, slot: Document, zone: ZoneInfo) -> tuple[str | Cell, ...]:
-    at = instant(slot["at"]).astimezone(zone)
-    reason = f"{joined(slot['sentence'], slot['quote'])} {_DST_TEXTS.get(slot['dst'], '')}".strip()
-    distance = context.relative_time(slot["at"]).removeprefix("in ")
-    return _full(at), distance, _verdict(slot["verdict"]), reason
+def _sentence(item: Document) -> str:
+    return joined(item["sentence"], item["quote"])
 
 
 def _verdict(verdict: str) -> Cell:
@@ -186,16 +194,7 @@ def _verdict(verdict: str) -> Cell:
 
 
 def _catch_up(context: CliContext, found: Document) -> list[str]:
-    rows = [
-        (
-            context.moment(record["slot"]),
-            str(record["slots"]),
-            _verdict(record["verdict"]),
-            joined(record["sentence"], record["quote"]),
-        )
-        for record in found["records"]
-    ]
     return [
         *context.sentences([joined(found["summary"], found["quote"])]),
-        *(["", *context.table(_CATCH_UP, rows)] if rows else []),
+        *(["", *context.table(_CATCH_UP, found["records"])] if found["records"] else []),
     ]

@@ -11,15 +11,16 @@ from matins.surfaces.cli.framework import NounGroup, number_argument, pass_conte
 from matins.surfaces.cli.paging import Page, page_options
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.cli.times import relative_time
 
 _COLUMNS = (
-    Column("INCIDENT"),
-    Column("KIND"),
-    Column("SCHEDULE", 14, middle=True),
-    Column("STATE"),
-    Column("COUNT", right=True),
-    Column("SINCE"),
-    Column("WHAT", 20),
+    Column("INCIDENT", "id"),
+    Column("KIND", "kind"),
+    Column("SCHEDULE", "schedule", 14, middle=True),
+    Column("STATE", "state"),
+    Column("COUNT", "count", right=True),
+    Column("SINCE", lambda item, now: relative_time(item["opened_at"], now)),
+    Column("WHAT", lambda item, now: joined(item["summary"], item["quote"]), 20),
 )
 _EMPTY = "No incidents are open."
 incidents = NounGroup("incidents", help_of("incidents"))
@@ -42,12 +43,7 @@ def list_incidents(
             "incidents.list", all=everything, schedule=schedule, agent=agent, before=before, limit=count
         ),
     )
-    rows = [
-        (item["id"], item["kind"], item["schedule"] or "–", item["state"], str(item["count"]),
-         context.relative_time(item["opened_at"]), joined(item["summary"], item["quote"]))
-        for item in page.items
-    ]  # fmt: skip
-    context.show(page.items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)
+    context.show_list(_COLUMNS, page.items, _EMPTY)
     page.note_more(context, "matins incidents --before", page.last_id)
 
 

@@ -10,8 +10,18 @@ from matins.surfaces.cli.framework import pass_context, root_command
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import one_line, plain
 
-_COLUMNS = (Column("JOB"), Column("RUNS"), Column("INPUTS", 12, wraps=True), Column("HELP", 16, wraps=True))
-_INPUTS = (Column("INPUT"), Column("KIND"), Column("DEFAULT", 8), Column("HELP", 16, wraps=True))
+_COLUMNS = (
+    Column("JOB", "name"),
+    Column("RUNS", "runs"),
+    Column("INPUTS", lambda item, now: _inputs(item), 12, wraps=True),
+    Column("HELP", lambda item, now: item["help"], 16, wraps=True),
+)
+_INPUTS = (
+    Column("INPUT", "name"),
+    Column("KIND", "kind"),
+    Column("DEFAULT", lambda item, now: "required" if item["required"] else plain(item["default"]), 8),
+    Column("HELP", lambda item, now: item["help"], 16, wraps=True),
+)
 
 
 @root_command("jobs")
@@ -21,8 +31,7 @@ def jobs(context: CliContext, job: str | None) -> None:
     """With JOB, its inputs are listed."""
     found: list[Document] = context.call("system.jobs")
     if job is None:
-        rows = [(item["name"], item["runs"], _inputs(item), item["help"]) for item in found]
-        context.show(found, lambda: context.table(_COLUMNS, rows))
+        context.show(found, lambda: context.table(_COLUMNS, found))
         return
     named = next((item for item in found if item["name"] == job), None)
     if named is None:
@@ -39,10 +48,6 @@ def _job(context: CliContext, item: Document) -> list[str]:
     needs = [
         text for text, holds in (("destructive", item["destructive"]), ("owner only", item["owner_only"])) if holds
     ]
-    rows = [
-        (one["name"], one["kind"], "required" if one["required"] else plain(one["default"]), one["help"])
-        for one in item["inputs"]
-    ]
     fields = context.fields(
         ("job", one_line(item["name"])),
         ("help", item["help"]),
@@ -51,4 +56,4 @@ def _job(context: CliContext, item: Document) -> list[str]:
         ("services", ", ".join(item["services"])),
         ("engines", str(item["engines"])),
     )
-    return [*fields, "", *context.table(_INPUTS, rows)] if rows else fields
+    return [*fields, "", *context.table(_INPUTS, item["inputs"])] if item["inputs"] else fields

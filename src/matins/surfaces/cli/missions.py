@@ -14,7 +14,7 @@ from matins.surfaces.cli.options import given_settings, setting_options
 from matins.surfaces.cli.paging import Page, page_options
 from matins.surfaces.cli.schedule_options import SCHEDULE, when_option
 from matins.surfaces.cli.schedule_settings import given_steps, step_option
-from matins.surfaces.cli.states import last_run, mission_status
+from matins.surfaces.cli.states import last_run, mission_status, moment
 from matins.surfaces.cli.steps import step_tree
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import one_line
@@ -22,11 +22,11 @@ from matins.surfaces.cli.times import full_time
 
 _STATUSES = ("draft", "scheduled", "recurring", "active", "paused", "completed", "failed", "cancelled")
 _COLUMNS = (
-    Column("NAME", 22, middle=True),
-    Column("STATUS"),
-    Column("WHEN", 14, wraps=True),
-    Column("NEXT RUN"),
-    Column("LAST RUN", 12),
+    Column("NAME", "name", 22, middle=True),
+    Column("STATUS", lambda item, now: mission_status(item)),
+    Column("WHEN", "when", 14, wraps=True),
+    Column("NEXT RUN", lambda item, now: moment(item["next_run_at"], now)),
+    Column("LAST RUN", lambda item, now: last_run(item["last_run"], now), 12),
 )
 _EMPTY = 'No missions. Make one: matins missions make release --step "Build @claude: Build it"'
 _name = click.argument("name", shell_complete=complete_keys("missions"))
@@ -50,13 +50,8 @@ def list_missions(context: CliContext, agent: str | None, status: str | None, af
     page = Page.of(
         limit, lambda count: context.call("missions.list", agent=agent, status=status, after=after, limit=count)
     )
-    rows = [
-        (item["name"], mission_status(item), item["when"] or "–", context.moment(item["next_run_at"]),
-         last_run(item["last_run"], context.now))
-        for item in page.items
-    ]  # fmt: skip
     empty = "No mission matches." if agent or status or after else _EMPTY
-    context.show(page.items, lambda: context.table(_COLUMNS, rows) if rows else empty)
+    context.show_list(_COLUMNS, page.items, empty)
     page.note_more(context, "matins missions --after", page.last_id)
 
 

@@ -10,7 +10,11 @@ from matins.surfaces.cli.framework import complete_keys
 from matins.surfaces.cli.records import record_group
 from matins.surfaces.cli.tables import Column
 
-_COLUMNS = (Column("DESTINATION", 16, middle=True), Column("KIND"), Column("RESULT", 20))
+_COLUMNS = (
+    Column("DESTINATION", "destination", 16, middle=True),
+    Column("KIND", "kind"),
+    Column("RESULT", lambda item, now: item["error"] or "delivered", 20),
+)
 _NONE = "There is no destination. Create one: matins destinations set phone --kind ntfy --to env:NTFY_TOPIC"
 notify = record_group("notify")
 
@@ -23,6 +27,5 @@ def test(ctx: click.Context, names: tuple[str, ...]) -> None:
     context = ctx.ensure_object(CliContext)
     chosen = names or tuple(item["name"] for item in context.call("destinations.list"))
     items: list[Document] = [context.call("destinations.test", name=name) for name in chosen]
-    rows = [(item["destination"], item["kind"], item["error"] or "delivered") for item in items]
-    context.show(items, lambda: context.table(_COLUMNS, rows) if rows else _NONE)
+    context.show_list(_COLUMNS, items, _NONE)
     ctx.exit(errors.OK if all(item["delivered"] for item in items) else errors.FAILED)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from datetime import datetime
+from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -17,8 +19,8 @@ from matins.records.kind import RecordKind
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, complete_keys, deletion, pass_context
 from matins.surfaces.cli.options import check_any, given_settings, read_setting, setting_options
-from matins.surfaces.cli.states import state_text
-from matins.surfaces.cli.tables import Cell, Column
+from matins.surfaces.cli.states import moment, state_text
+from matins.surfaces.cli.tables import LAYOUTS, Cell, Column, Layout
 from matins.surfaces.cli.terminal_text import one_line, plain
 
 if TYPE_CHECKING:
@@ -144,24 +146,22 @@ class RecordCommands:
         return one_line(f"Set the {self._kind.one} {key}".rstrip() + (f": {', '.join(pairs)}" if pairs else "."))
 
     def _table(self, context: CliContext, items: Iterable[Document]) -> list[str]:
-        kind = self._kind
+        kind, layouts = self._kind, LAYOUTS.get(self._kind.noun, {})
         columns = [
-            Column(column.title, column.least, column.right, column.wraps, column.middle) for column in kind.columns
+            Column(
+                column.title,
+                partial(_cell, column),
+                right=column.right,
+                **layouts.get(column.title, Layout())._asdict(),
+            )
+            for column in kind.columns
         ]
-        return context.table(columns, [row for item in items for row in self._rows(context, item)])
-
-    def _rows(self, context: CliContext, item: Document) -> Iterable[tuple[str | Cell, ...]]:
-        if self._kind.rows is not None:
-            return self._kind.rows(item)
-        columns = self._kind.columns
-        return [
-            tuple(context.moment(_cell(column, item)) if column.instant else _cell(column, item) for column in columns)
-        ]
+        return context.table(columns, items if kind.rows is None else chain.from_iterable(map(kind.rows, items)))
 
     def _fields(self, context: CliContext, document: Document) -> list[str]:
         kind = self._kind
         if kind.single:  # the columns have a text for an empty record
-            return context.fields(*((column.title.lower(), _cell(column, document)) for column in kind.columns))
+            return context.fields(*((column.title.lower(), _cell_text(column, document)) for column in kind.columns))
         lines = context.fields(*((state_text(name), text) for name, text in self._texts(context, document)))
         return [*lines, "", *self._table(context, [document])] if kind.rows is not None else lines
 
@@ -189,7 +189,12 @@ def _complete_from(keys: tuple[str, ...]) -> Completer:
     return complete
 
 
-def _cell(column: RecordColumn, item: Document) -> str:
+def _cell(column: RecordColumn, item: Document, now: datetime) -> str | Cell:
+    text = _cell_text(column, item)
+    return moment(text, now) if column.instant else text
+
+
+def _cell_text(column: RecordColumn, item: Document) -> str:
     value = item[column.value] if isinstance(column.value, str) else column.value(item)
     if isinstance(value, float):
         return f"{value:.15g}"

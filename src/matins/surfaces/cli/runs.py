@@ -25,15 +25,21 @@ from matins.surfaces.cli.framework import (
 from matins.surfaces.cli.instants import ANY, SECONDS
 from matins.surfaces.cli.logs import logs
 from matins.surfaces.cli.paging import Page, page_options
-from matins.surfaces.cli.states import run_state, state_text
+from matins.surfaces.cli.states import moment, run_state, state_text
 from matins.surfaces.cli.steps import cost_text, costs_of, step_tree
-from matins.surfaces.cli.tables import Column
+from matins.surfaces.cli.tables import Cell, Column
 from matins.surfaces.cli.terminal_text import block, one_line, plain
-from matins.surfaces.cli.times import duration_text
+from matins.surfaces.cli.times import duration_text, relative_time
 from matins.surfaces.cli.wait import Waited, wait_for
 
-_COLUMNS = (Column("RUN"), Column("SCHEDULE", 16, middle=True), Column("SLOT"), Column("STATE", 14), Column("DURATION"),
-            Column("REASON", 10))  # fmt: skip
+_COLUMNS = (
+    Column("RUN", "id"),
+    Column("SCHEDULE", "schedule", 16, middle=True),
+    Column("SLOT", lambda run, now: _slot(run, now)),
+    Column("STATE", lambda run, now: run_state(run), 14),
+    Column("DURATION", lambda run, now: "–" if run["duration_ms"] is None else duration_text(run["duration_ms"])),
+    Column("REASON", lambda run, now: _reason(run), 10),
+)
 _EXECUTED = "executed"
 """The first field of an agent's report. Results of jobs do not have it."""
 _EXIT_CODES = {
@@ -165,13 +171,11 @@ def _listed(context: CliContext, items: list[Document], name: str | None, *, fil
         return ["No run matches."]
     if not items:
         return ["No runs. Start one: matins run " + (one_line(name) if name else "NAME")]
-    return context.table(_COLUMNS, [_row(context, found) for found in items])
+    return context.table(_COLUMNS, items)
 
 
-def _row(context: CliContext, found: Document) -> tuple[Any, ...]:
-    slot = context.moment(found["slot"]) if found["slot"] else f"manual {context.relative_time(found['planned_at'])}"
-    length = "–" if found["duration_ms"] is None else duration_text(found["duration_ms"])
-    return found["id"], found["schedule"], slot, run_state(found), length, _reason(found)
+def _slot(found: Document, now: datetime) -> str | Cell:
+    return moment(found["slot"], now) if found["slot"] else f"manual {relative_time(found['planned_at'], now)}"
 
 
 def _reason(found: Document) -> str:

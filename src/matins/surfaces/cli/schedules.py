@@ -31,11 +31,11 @@ from matins.surfaces.cli.times import full_time
 _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
 _TABS, _SORTS = get_args(ScheduleTab), get_args(ScheduleSort)
 _COLUMNS = (
-    Column("NAME", 22, middle=True),
-    Column("AGENT", 6, middle=True),
-    Column("WHEN", 14, wraps=True),
-    Column("NEXT RUN"),
-    Column("LAST RUN", 12),
+    Column("NAME", "name", 22, middle=True),
+    Column("AGENT", "agent", 6, middle=True),
+    Column("WHEN", "trigger_text", 14, wraps=True),
+    Column("NEXT RUN", next_run),
+    Column("LAST RUN", lambda item, now: last_run(item["last_run"], now), 12),
 )
 EXAMPLE = 'matins add "every weekday at 9am" --agent claude "Summarise my open PRs"'
 _SHOWN_BEFORE = ("when", "timezone", "prompt", "steps")
@@ -66,12 +66,7 @@ def list_schedules(context: CliContext, after: str | None, limit: int, **only: s
 def _listed(context: CliContext, items: list[Document], *, filtered: bool) -> Iterable[str]:
     if not items:
         return ["No schedule matches." if filtered else f"No schedules (looked in {context.where}). Add one: {EXAMPLE}"]
-    rows = [
-        (item["name"], item["agent"] or "–", item["trigger_text"], next_run(item, context.now),
-         last_run(item["last_run"], context.now))
-        for item in items
-    ]  # fmt: skip
-    return context.table(_COLUMNS, rows)
+    return context.table(_COLUMNS, items)
 
 
 @root_command("show")

@@ -6,18 +6,25 @@ import click
 
 from matins.errors import StoreUnavailable
 from matins.surfaces.cli.command_index import help_of
-from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.context import CliContext
 from matins.surfaces.cli.framework import NounGroup, complete_keys, pass_context, root_command
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.cli.times import relative_time
 
 _COLUMNS = (
-    Column("ID"),
-    Column("NAME", 12, middle=True),
-    Column("ROLE"),
-    Column("TOKEN", 8, middle=True),
-    Column("USED"),
-    Column("STATE"),
+    Column("ID", "id"),
+    Column("NAME", "name", 12, middle=True),
+    Column("ROLE", "role"),
+    Column("TOKEN", "token", 8, middle=True),
+    Column(
+        "USED",
+        lambda item, now: relative_time(item["used_at"] or item["opened_at"], now) if item["opened_at"] else "never",
+    ),
+    Column(
+        "STATE",
+        lambda item, now: f"{'open' if item['opened_at'] else 'link'}, ends {relative_time(item['expires_at'], now)}",
+    ),
 )
 _EMPTY = "No browser is logged in. Print a link: matins login"
 sessions = NounGroup("sessions", help_of("sessions"))
@@ -44,14 +51,7 @@ def login(context: CliContext, person: str | None, token_id: str | None) -> None
 @pass_context
 def list_sessions(context: CliContext) -> None:
     """List browsers that are logged in, and links that were not opened yet."""
-    items: list[Document] = context.call("sessions.list")
-    rows = [
-        (item["id"], item["name"], item["role"], item["token"] or "–",
-         context.relative_time(item["used_at"] or item["opened_at"]) if item["opened_at"] else "never",
-         f"{'open' if item['opened_at'] else 'link'}, ends {context.relative_time(item['expires_at'])}")
-        for item in items
-    ]  # fmt: skip
-    context.show(items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)
+    context.show_list(_COLUMNS, context.call("sessions.list"), _EMPTY)
 
 
 @sessions.command()

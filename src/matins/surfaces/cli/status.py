@@ -10,13 +10,27 @@ from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import pass_context, root_command
 from matins.surfaces.cli.runs import error_of
 from matins.surfaces.cli.states import last_run, next_run, state_text
-from matins.surfaces.cli.tables import Cell, Column, table
+from matins.surfaces.cli.tables import Cell, Column
 from matins.surfaces.cli.terminal_text import one_line, wrapped
 from matins.surfaces.cli.timeline import AHEAD, LEGEND, PAST, strip, timeline
+from matins.surfaces.cli.times import relative_time
 
-_ATTENTION = (Column("NEEDS YOU", 20, wraps=True), Column("SINCE"), Column("COMMAND", 12, wraps=True))
-_FAILED = (Column("FAILED", 20, middle=True), Column("WHEN"), Column("WHY", 16), Column("RUN"))
-_SCHEDULES = (Column("SCHEDULE", 16, middle=True), Column("NEXT RUN"), Column("LAST RUN", 12))
+_ATTENTION = (
+    Column("NEEDS YOU", lambda item, now: one_line(joined(item["sentence"], item["quote"])), 20, wraps=True),
+    Column("SINCE", lambda item, now: relative_time(item["since"], now) if item["since"] else "–"),
+    Column("COMMAND", lambda item, now: item["command"], 12, wraps=True),
+)
+_FAILED = (
+    Column("FAILED", "schedule", 20, middle=True),
+    Column("WHEN", lambda run, now: relative_time(run["ended_at"], now)),
+    Column("WHY", lambda run, now: error_of(run) or state_text(run["reason"] or "failed"), 16),
+    Column("RUN", "id"),
+)
+_SCHEDULES = (
+    Column("SCHEDULE", "name", 16, middle=True),
+    Column("NEXT RUN", next_run),
+    Column("LAST RUN", lambda schedule, now: last_run(schedule["last_run"], now), 12),
+)
 _DEFAULT_WIDTH = 80
 _BARS, _SHOWN = 20, 8
 _DAY = timedelta(days=1)
@@ -33,7 +47,7 @@ def _parts(context: CliContext, found: Document) -> Iterator[Sequence[str]]:
     width = context.width or _DEFAULT_WIDTH
     yield wrapped(one_line(found["summary"]), width)
     if found["attention"]:
-        yield context.table(_ATTENTION, [_needs(context, item) for item in found["attention"]])
+        yield context.table(_ATTENTION, found["attention"])
     if found["failed"]:
         yield from _failures(context)
     schedules = _schedules(context)
@@ -46,11 +60,6 @@ def _parts(context: CliContext, found: Document) -> Iterator[Sequence[str]]:
     yield from _last_slots(context, schedules)
 
 
-def _needs(context: CliContext, item: Document) -> tuple[str, str, str]:
-    since = context.relative_time(item["since"]) if item["since"] else "–"
-    return one_line(joined(item["sentence"], item["quote"])), since, item["command"]
-
-
 def _failures(context: CliContext) -> Iterator[Sequence[str]]:
     """The last failure of each schedule that failed within a day."""
     since = context.now - _DAY
@@ -59,12 +68,7 @@ def _failures(context: CliContext) -> Iterator[Sequence[str]]:
     for run in runs:
         last.setdefault(run["schedule_id"], run)
     if last:
-        yield context.table(_FAILED, [_failure(context, run) for run in list(last.values())[:_SHOWN]])
-
-
-def _failure(context: CliContext, run: Document) -> tuple[str, str, str, str]:
-    why = error_of(run) or state_text(run["reason"] or "failed")
-    return run["schedule"], context.relative_time(run["ended_at"]), why, run["id"]
+        yield context.table(_FAILED, list(last.values())[:_SHOWN])
 
 
 def _schedules(context: CliContext) -> list[Document]:
@@ -78,12 +82,7 @@ def _schedules(context: CliContext) -> list[Document]:
 
 def _last_slots(context: CliContext, schedules: Sequence[Document]) -> Iterator[Sequence[str]]:
     """The table of schedules, with their last records below the heading of a column of marks."""
-    rows = [
-        (schedule["name"], next_run(schedule, context.now), last_run(schedule["last_run"], context.now))
-        for schedule in schedules
-    ]
-    width = context.width
-    texts = table(_SCHEDULES, rows, None if width is None else width - _BARS - 2, colour=context.colour)
+    texts = context.table(_SCHEDULES, schedules, beside=_BARS + 2)
     strips = [[Cell("LAST SLOTS".rjust(_BARS))], *(_right(strip(item["bars"])) for item in schedules)]
     yield [f"{_joined(context, marks)}  {text}" for marks, text in zip(strips, texts, strict=True)]
     number = context.call("schedules.counts")["all"] - len(schedules)

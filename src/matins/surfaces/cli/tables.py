@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matins.surfaces.cli.terminal_text import cells, fitted, fitted_ends, one_line, padded, wrapped
 
@@ -20,15 +21,60 @@ class Cell(NamedTuple):
     """What is shown where the text has no room: the part that matters."""
 
 
-class Column(NamedTuple):
-    title: str
+class Layout(NamedTuple):
+    """How a column gives way where the terminal is narrow."""
+
     least: int | None = None
     """The minimum width; None for a column that gives way last, because people copy its values."""
-    right: bool = False
     wraps: bool = False
     """Whether a long text continues on the next line instead of being cut."""
     middle: bool = False
     """Whether a long text is cut in its middle: the ends of names tell them apart."""
+
+
+class Column:
+    """A column: its title, and the cell of each item. No named tuple: checkers do not know lambdas in one."""
+
+    def __init__(
+        self,
+        title: str,
+        value: str | Callable[[dict[str, Any], datetime], str | Cell],
+        least: int | None = None,
+        *,
+        right: bool = False,
+        wraps: bool = False,
+        middle: bool = False,
+    ) -> None:
+        """`value` is a field of an item, or the cell of an item at a time."""
+        self.title = title
+        self.right = right
+        self.layout = Layout(least, wraps, middle)
+        self._value = value
+
+    def cell(self, item: dict[str, Any], now: datetime) -> str | Cell:
+        if not isinstance(self._value, str):
+            return self._value(item, now)
+        value = item[self._value]
+        return "–" if value in (None, "") else str(value)
+
+
+LAYOUTS: Mapping[str, Mapping[str, Layout]] = {
+    "budgets": {
+        "NAME": Layout(10, middle=True), "FOR": Layout(10, middle=True),
+        "SPENT": Layout(17, wraps=True), "LIMIT": Layout(17, wraps=True),
+    },
+    "chat": {"CHANNELS": Layout(12)},
+    "destinations": {"TO": Layout(20, middle=True)},
+    "hooks": {"COMMAND": Layout(20)},
+    "inbound": {"PATH": Layout(12, middle=True), "EVENTS": Layout(10)},
+    "limits": {"SCOPE": Layout(10, middle=True)},
+    "prices": {"MODEL": Layout(20, middle=True)},
+    "quiet_hours": {"WINDOWS": Layout(20, wraps=True)},
+    "throttles": {"AGENTS": Layout(8), "REASON": Layout(10)},
+    "webhooks": {"URL": Layout(20, middle=True), "EVENTS": Layout(10)},
+    "work_sources": {"SOURCE": Layout(12, middle=True), "LABELS": Layout(8)},
+}  # fmt: skip
+"""The columns of records that are cut or wrapped before names are, by noun and title."""
 
 
 def table(
@@ -55,7 +101,7 @@ def _arranged(
     if width is None or _total(widths) <= width:
         return lines, widths
     for shorter in (lines, *_shortened(lines)):
-        lines, widths = shorter, _shrunk(_natural(shorter), [column.least for column in columns], width)
+        lines, widths = shorter, _shrunk(_natural(shorter), [column.layout.least for column in columns], width)
         if _total(widths) <= width:
             return lines, widths
     return lines, _shrunk(widths, [1] * len(columns), max(width, _NARROWEST))
@@ -94,7 +140,7 @@ def _shrunk(natural: list[int], least: Sequence[int | None], width: int) -> list
 
 def _lines(columns: Sequence[Column], line: list[Cell], widths: list[int], colour: bool) -> list[str]:
     parts = [
-        [cell._replace(text=text) for text in wrapped(cell.text, size)] if column.wraps else [cell]
+        [cell._replace(text=text) for text in wrapped(cell.text, size)] if column.layout.wraps else [cell]
         for column, cell, size in zip(columns, line, widths, strict=True)
     ]
     rows = zip_longest(*parts, fillvalue=Cell(""))
@@ -103,14 +149,14 @@ def _lines(columns: Sequence[Column], line: list[Cell], widths: list[int], colou
 
 def _line(columns: Sequence[Column], line: list[Cell], widths: list[int], colour: bool) -> str:
     parts = [
-        _styled(padded(_cut(column, cell.text, size), size, right=column.right), cell.colour if colour else None)
+        _styled(padded(_cut(column.layout, cell.text, size), size, right=column.right), cell.colour if colour else None)
         for column, cell, size in zip(columns, line, widths, strict=True)
     ]
     return _GAP.join(parts).rstrip()
 
 
-def _cut(column: Column, text: str, size: int) -> str:
-    return fitted_ends(text, size) if column.middle or column.least is None else fitted(text, size)
+def _cut(layout: Layout, text: str, size: int) -> str:
+    return fitted_ends(text, size) if layout.middle or layout.least is None else fitted(text, size)
 
 
 def _styled(text: str, colour: str | None) -> str:

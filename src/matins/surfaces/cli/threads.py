@@ -8,16 +8,17 @@ from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, number_argument, pass_context
 from matins.surfaces.cli.paging import Page, page_options
+from matins.surfaces.cli.states import moment
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import block, one_line
 from matins.surfaces.cli.times import local
 
 _COLUMNS = (
-    Column("THREAD"),
-    Column("AGENT", 8, middle=True),
-    Column("CHANNEL", 8, middle=True),
-    Column("STATE"),
-    Column("UPDATED"),
+    Column("THREAD", "id"),
+    Column("AGENT", "agent", 8, middle=True),
+    Column("CHANNEL", lambda item, now: item["channel"] or item["session_name"] or "–", 8, middle=True),
+    Column("STATE", "state"),
+    Column("UPDATED", lambda item, now: moment(item["updated_at"], now)),
 )
 _EMPTY = "No threads. The first run of an agent creates one."
 threads = NounGroup("threads", help_of("threads"))
@@ -29,12 +30,7 @@ threads = NounGroup("threads", help_of("threads"))
 def list_threads(context: CliContext, before: str | None, limit: int) -> None:
     """List conversations with agents. The newest is first."""
     page = Page.of(limit, lambda count: context.call("threads.list", before=before, limit=count))
-    rows = [
-        (item["id"], item["agent"], item["channel"] or item["session_name"] or "–", item["state"],
-         context.moment(item["updated_at"]))
-        for item in page.items
-    ]  # fmt: skip
-    context.show(page.items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)
+    context.show_list(_COLUMNS, page.items, _EMPTY)
     page.note_more(context, "matins threads --before", page.last_id)
 
 

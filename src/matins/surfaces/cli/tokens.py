@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import click
 
 from matins.errors import NotFound
@@ -11,15 +13,8 @@ from matins.surfaces.cli.framework import NounGroup, pass_context
 from matins.surfaces.cli.instants import FUTURE
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.cli.times import relative_time
 
-_COLUMNS = (
-    Column("ID"),
-    Column("NAME", 12, middle=True),
-    Column("ROLE"),
-    Column("RIGHTS", 8),
-    Column("USED"),
-    Column("STATE"),
-)
 _ROLES = ("owner", "operator", "viewer", "agent")
 _EMPTY = "No tokens. Create one: matins tokens create NAME"
 tokens = NounGroup("tokens", help_of("tokens"))
@@ -29,21 +24,25 @@ tokens = NounGroup("tokens", help_of("tokens"))
 @pass_context
 def list_tokens(context: CliContext) -> None:
     """List tokens. The secrets themselves are not kept."""
-    items: list[Document] = context.call("tokens.list")
-    rows = [
-        (item["id"], item["name"], item["role"], ", ".join(item["rights"] or ()) or "all of its role",
-         context.relative_time(item["used_at"]) if item["used_at"] else "never", _state(context, item))
-        for item in items
-    ]  # fmt: skip
-    context.show(items, lambda: context.table(_COLUMNS, rows) if rows else _EMPTY)
+    context.show_list(_COLUMNS, context.call("tokens.list"), _EMPTY)
 
 
-def _state(context: CliContext, item: Document) -> str:
+def _state(item: Document, now: datetime) -> str:
     if item["revoked_at"]:
-        return f"revoked {context.relative_time(item['revoked_at'])}"
+        return f"revoked {relative_time(item['revoked_at'], now)}"
     if not item["expires_at"]:
         return "valid"
-    return f"expires {context.relative_time(item['expires_at'])}"
+    return f"expires {relative_time(item['expires_at'], now)}"
+
+
+_COLUMNS = (
+    Column("ID", "id"),
+    Column("NAME", "name", 12, middle=True),
+    Column("ROLE", "role"),
+    Column("RIGHTS", lambda item, now: ", ".join(item["rights"] or ()) or "all of its role", 8),
+    Column("USED", lambda item, now: relative_time(item["used_at"], now) if item["used_at"] else "never"),
+    Column("STATE", _state),
+)
 
 
 @tokens.command()

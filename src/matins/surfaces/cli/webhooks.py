@@ -11,10 +11,16 @@ from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import complete_keys, pass_context
 from matins.surfaces.cli.options import given_settings, setting_options
 from matins.surfaces.cli.records import record_group
+from matins.surfaces.cli.states import moment
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.terminal_text import one_line
 
-_DELIVERIES = (Column("EVENT"), Column("ATTEMPTS", right=True), Column("NEXT ATTEMPT"), Column("ERROR", 20))
+_DELIVERIES = (
+    Column("EVENT", "event"),
+    Column("ATTEMPTS", "attempts", right=True),
+    Column("NEXT ATTEMPT", lambda item, now: moment(item["next_at"], now)),
+    Column("ERROR", "last_error", 20),
+)
 _SETTINGS = record_kind("webhooks").table
 _name = click.argument("name", shell_complete=complete_keys("webhooks"))
 webhooks = record_group("webhooks")
@@ -60,12 +66,8 @@ def resume(context: CliContext, name: str) -> None:
 def deliveries(context: CliContext, name: str, state: str | None) -> None:
     """List events that a webhook has not received."""
     items: list[Document] = context.call("subscriptions.deliveries", name=name, state=state)
-    rows = [
-        (item["event"], str(item["attempts"]), context.moment(item["next_at"]), item["last_error"] or "–")
-        for item in items
-    ]
     empty = f"No {state} deliveries." if state else "No event waits for delivery."
-    context.show(items, lambda: context.table(_DELIVERIES, rows) if rows else empty)
+    context.show_list(_DELIVERIES, items, empty)
 
 
 @webhooks.command()

@@ -13,8 +13,17 @@ from matins.surfaces.cli.steps import step_tree
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.times import duration_text
 
-_GATES = (Column("GATE"), Column("VERDICT"), Column("REASON", 20, wraps=True))
-_CHECKS = (Column("CHECK"), Column("VERDICT"), Column("DURATION"), Column("OUTPUT", 20))
+_GATES = (
+    Column("GATE", lambda gate, now: state_text(gate["gate"])),
+    Column("VERDICT", lambda gate, now: gate_verdict(gate["passes"])),
+    Column("REASON", lambda gate, now: joined(gate["sentence"], gate["quote"]), 20, wraps=True),
+)
+_CHECKS = (
+    Column("CHECK", "gate"),
+    Column("VERDICT", lambda check, now: check["reason"] or check["verdict"]),
+    Column("DURATION", lambda check, now: duration_text(check["duration_ms"])),
+    Column("OUTPUT", lambda check, now: check["output"] or "", 20),
+)
 
 
 @root_command("why")
@@ -33,8 +42,8 @@ def _explained(context: CliContext, found: Document) -> list[str]:
     if found["run"] is not None:
         lines += ["", *_detail(context, found["run"])]
     if found["slot"] is not None:
-        lines += ["", *_gates(context, found["slot"]["gates"])]
-    return [*lines, "", "If it were due now:", *_gates(context, found["now"])]
+        lines += ["", *context.table(_GATES, found["slot"]["gates"])]
+    return [*lines, "", "If it were due now:", *context.table(_GATES, found["now"])]
 
 
 def _detail(context: CliContext, detail: Document) -> list[str]:
@@ -48,23 +57,11 @@ def _detail(context: CliContext, detail: Document) -> list[str]:
         ("attempts", len(detail["attempts"]) or None),
         ("approvals", ", ".join(_approval(approval) for approval in detail["approvals"])),
     )
-    rows = [
-        (check["gate"], check["reason"] or check["verdict"], duration_text(check["duration_ms"]), check["output"] or "")
-        for check in detail["checks"]
-    ]
     if run["steps"]:
         lines += ["", *step_tree(context, run["steps"])]
-    return [*lines, "", *context.table(_CHECKS, rows)] if rows else lines
+    return [*lines, "", *context.table(_CHECKS, detail["checks"])] if detail["checks"] else lines
 
 
 def _approval(approval: Document) -> str:
     votes = ", ".join(f"{vote['vote']} by {vote['voter']}" for vote in approval["votes"])
     return f"{approval['id']} {approval['state']}" + (f" ({votes})" if votes else "")
-
-
-def _gates(context: CliContext, gates: list[Document]) -> list[str]:
-    rows = [
-        (state_text(gate["gate"]), gate_verdict(gate["passes"]), joined(gate["sentence"], gate["quote"]))
-        for gate in gates
-    ]
-    return context.table(_GATES, rows)
