@@ -11,8 +11,7 @@ from typing import Annotated, Any
 from matins.engine.validation import invalid
 from matins.errors import Example, NotFound
 from matins.model.settings import Names, Secret, Setting, Text
-from matins.work.github_api import open_github, read_token, refusal
-from matins.work.sources import check_base_url
+from matins.work.github_api import check_base_url, open_github, read_token, refusal
 
 TOKEN = "env:GITHUB_TOKEN"
 BASE_URL = "https://api.github.com"
