@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from matins.model.access import Principal
 from matins.plugins import installed
@@ -31,6 +32,11 @@ def listed(principal: Principal, toolset: str) -> list[Tool]:
 
 def find(toolset: str, name: str) -> Tool | None:
     """The tool of this name: of the toolset, of Matins, or of a toolset that can be called on every path."""
-    named, others = toolsets().get(toolset), [each.tools for each in toolsets().values() if each.everywhere]
-    known = [*([] if named is None else [named.tools]), TOOLS, *others]
-    return next((tools[name] for tools in known if name in tools), None)
+    return _callable(toolset).get(name)
+
+
+@cache
+def _callable(toolset: str) -> Mapping[str, Tool]:
+    everywhere = {name: tool for each in toolsets().values() if each.everywhere for name, tool in each.tools.items()}
+    named = toolsets().get(toolset)
+    return {**everywhere, **TOOLS, **({} if named is None else named.tools)}
