@@ -25,7 +25,7 @@ from matins.surfaces.mcp.app import McpApp
 
 CEILINGS = {
     "import matins": 2,
-    "import matins.library": 410,
+    "import matins.library": 409,
     "matins --help": 21,
     "matins list": 47,
     "matins runs": 49,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from matins.api.use_case import UseCase
+    from matins.api.use_case import Caller, UseCase
     from matins.engine.when.triggers import Trigger
     from matins.library import Matins
     from matins.model.access import Principal
@@ -143,13 +143,14 @@ class App:
     def serve_mcp(
         self,
         client: str,
-        toolset: str | None = None,
+        toolset: str | None,
+        serve_store: Callable[[Caller, Principal, str], None],
         store: str | None = None,
         url: str | None = None,
         token: str | None = None,
         home: str | Path | None = None,
     ) -> None:
-        """Serve MCP on stdin and stdout as an agent: through the daemon, or on the store where none runs."""
+        """Serve MCP on stdin and stdout as an agent: through the daemon, or by `serve_store` where none runs."""
         from matins.surfaces.mcp.bridge import run_bridge
 
         if os.environ.get("MATINS_IN_RUN"):
@@ -161,7 +162,6 @@ class App:
             own = token or self.mcp_token(client, transport, home)
             return run_bridge(address, own, toolset, cast("Http", transport).check)
         from matins.model.access import Principal
-        from matins.surfaces.mcp.stdio import serve_store
 
         return serve_store(cast("InProcess", transport).caller, Principal("agent", client), toolset or "")
 

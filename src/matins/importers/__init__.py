@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from matins.importers import cortex, corvid, crontab, herdctl, polpo, syris
-from matins.importers.entries import Imported, labelled
+from matins.importers.entries import Imported, Importer, labelled
+from matins.plugins import installed
 
-Read = Callable[[str, str], Imported]
-"""From a path, and the time zone of the machine."""
-IMPORTERS: Mapping[str, Read] = {module.SOURCE: module.read for module in (polpo, cortex, herdctl, corvid, syris)}
+IMPORTERS = "matins.importers"
+
+
+def importers() -> Mapping[str, Importer]:
+    """Importers by the name of their system."""
+    return installed(IMPORTERS)
 
 
 def read_import(source: str, path: str | None, zone: str) -> Imported:
     """The entries of a system's file, each with the labels by which a second import finds it."""
-    found = crontab.read(path, zone) if source == crontab.SOURCE else IMPORTERS[source](path or "", zone)
+    found = importers()[source].read(path or "", zone)
     return found._replace(entries=tuple(labelled(source, entry) for entry in found.entries))

@@ -7,7 +7,7 @@ from typing import Any
 
 from matins.config import cortex
 from matins.config.problems import invalid_file
-from matins.importers.entries import Imported, ImportEntry, with_preset
+from matins.importers.entries import Imported, ImportEntry, Importer, with_preset
 from matins.importers.files import read_text
 from matins.importers.old_times import Cron, Every, OldTimes, Once
 from matins.texts.yaml_nodes import to_python
@@ -47,3 +47,6 @@ def _old(task: dict[str, Any], zone: str) -> OldTimes:
     hour, minute = task["time"].split(":")
     day = task["dayOfWeek"] if kind == "weekly" else "*"
     return Cron(f"{int(minute)} {int(hour)} * * {day}", zone)
+
+
+IMPORTER = Importer("Import the schedules.json of Cortex.", read)

@@ -9,7 +9,7 @@ import orjson
 
 from matins.engine.notify_addresses import NO_ADDRESS, NOTIFY_ADDRESS, fix_for, is_address
 from matins.errors import InvalidInput
-from matins.importers.entries import Imported, ImportEntry, read_schedules, slug, with_preset
+from matins.importers.entries import Imported, ImportEntry, Importer, read_schedules, slug, with_preset
 from matins.importers.old_times import Cron, Every, OldTimes
 
 SOURCE = "corvid"
@@ -80,3 +80,6 @@ def _left(row: dict[str, Any]) -> int | None:
     """How often it may still run."""
     most = row.get("max_executions")
     return None if most is None else max(1, most - (row.get("execution_count") or 0))
+
+
+IMPORTER = Importer("Import the database of corvid-agent, or its rows as JSON.", read)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from matins.engine.when.cron import parse_cron
 from matins.errors import CronParseError, InvalidInput
-from matins.importers.entries import Imported, ImportEntry, slug
+from matins.importers.entries import Imported, ImportEntry, Importer, slug
 from matins.importers.old_times import Cron
 
 SOURCE = "crontab"
@@ -37,7 +37,7 @@ def read(target: str | None, zone: str) -> Imported:
     user."""
     lines: list[_Line] = []
     left_out: list[str] = []
-    for origin, text, system in _texts(target):
+    for origin, text, system in _texts(target or None):
         lines += _jobs(origin, text, system, left_out)
     names: set[str] = set()
     entries: list[ImportEntry] = []
@@ -170,3 +170,10 @@ def _program(command: str) -> str:
 
 def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+IMPORTER = Importer(
+    "Import a crontab. TARGET: a file, a user, /etc/cron.d, or - for stdin; default: your own.",
+    read,
+    target="[TARGET]",
+)

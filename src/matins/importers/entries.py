@@ -41,6 +41,16 @@ class Imported(NamedTuple):
     """What cannot be imported, and why."""
 
 
+class Importer(NamedTuple):
+    """Reads the schedules of another system."""
+
+    help: str
+    read: Callable[[str, str], Imported]
+    """From a path, and the time zone of the machine."""
+    target: str = "PATH"
+    """How help names the path. In brackets, it may be left out, and `read` gets an empty text."""
+
+
 def read_schedules(
     path: str, table: str, called: str, read: Callable[[dict[str, Any], str], ImportEntry]
 ) -> tuple[tuple[ImportEntry, ...], tuple[str, ...]]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from matins.config.herdctl import conversation_of, github_source
 from matins.engine.when.durations import parse_duration
 from matins.errors import InvalidInput
-from matins.importers.entries import Imported, ImportEntry, with_preset
+from matins.importers.entries import Imported, ImportEntry, Importer, with_preset
 from matins.importers.files import read_text
 from matins.importers.old_times import Cron, Every, OldTimes
 from matins.model.call import ANY_CHANNEL
@@ -119,3 +119,6 @@ def _when(entry: dict[str, Any], zone: str) -> tuple[str, OldTimes]:
         text = str(entry["interval"]).strip().lower()
         return text, Every(parse_duration(text))
     raise InvalidInput("it has neither an interval nor a cron expression.", field="type")
+
+
+IMPORTER = Importer("Import a herdctl.yaml, or an agent's file.", read)

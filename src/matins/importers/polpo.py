@@ -11,7 +11,7 @@ from matins.config.presets import PRESETS
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
-from matins.importers.entries import Imported, ImportEntry, read_schedules, with_preset
+from matins.importers.entries import Imported, ImportEntry, Importer, read_schedules, with_preset
 from matins.importers.old_times import Cron, OldTimes, Once
 
 SOURCE = "polpo"
@@ -94,3 +94,6 @@ def _old(text: str, zone: str, *, recurring: bool) -> OldTimes:
         return Once(to_ms(datetime.fromisoformat(text).astimezone()))
     except ValueError:
         raise InvalidInput(f'"{text}" is no ISO timestamp.', value=text, field="schedule") from None
+
+
+IMPORTER = Importer("Import the missions of Polpo, from its database or as JSON.", read)

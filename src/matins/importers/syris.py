@@ -10,7 +10,7 @@ import orjson
 from matins.engine.schedules import MESSAGE_JOB
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
-from matins.importers.entries import Imported, ImportEntry, read_schedules, slug, with_preset
+from matins.importers.entries import Imported, ImportEntry, Importer, read_schedules, slug, with_preset
 from matins.importers.old_times import Cron, Every, OldTimes, Once
 
 SOURCE = "syris"
@@ -52,3 +52,6 @@ def _when(row: dict[str, Any]) -> tuple[str, OldTimes]:
         at = datetime.fromisoformat(spec)
         return spec, Once(to_ms(at if at.tzinfo else at.replace(tzinfo=UTC)))
     raise InvalidInput(f'type "{kind}" with spec "{spec}" is unknown.', value=kind, field="type")
+
+
+IMPORTER = Importer("Import the database of Syris, or its rows as JSON.", read)

@@ -11,8 +11,7 @@ from typing import Annotated
 from matins.engine.validation import invalid
 from matins.errors import Example
 from matins.model.settings import Names, Secret, Setting, Text
-from matins.work.github_api import GitHub, open_github, read_token
-from matins.work.sources import check_base_url
+from matins.work.github_api import GitHub, check_base_url, open_github, read_token
 
 TOKEN = "env:GITHUB_TOKEN"
 BASE_URL = "https://api.github.com"

@@ -1,4 +1,4 @@
-"""The kinds of records, one file each: agents, and what governs schedules. A new kind is a new file."""
+"""The kinds of records, one file each: agents, and what governs schedules. A new one is a file or an entry point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
+from matins.plugins import installed
 from matins.records.kind import RecordKind
+
+RECORDS = "matins.records"
+"""Kinds of records outside this package."""
 
 
 @cache
@@ -18,6 +22,7 @@ def record_kinds() -> Mapping[str, RecordKind[Any]]:
     """All kinds by noun: first those that others need for parsing, then the rest by name."""
     modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
     values: list[Any] = [value for module in modules for value in vars(module).values()]
+    values += installed(RECORDS).values()
     found: dict[str, RecordKind[Any]] = {value.noun: value for value in values if isinstance(value, RecordKind)}
     return MappingProxyType(dict(sorted(found.items(), key=lambda item: (item[1].order, item[0]))))
 

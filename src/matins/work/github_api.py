@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+from matins.engine.validation import invalid
 from matins.engine.when.triggers import EPOCH
-from matins.errors import InvalidInput, MatinsError, NotFound, RateLimited
+from matins.errors import Example, InvalidInput, MatinsError, NotFound, RateLimited
 from matins.model.work_source import WorkSourceDefinition
 from matins.texts.beneath import Refused
 from matins.texts.own_folders import read_file
@@ -32,6 +33,7 @@ _TRUSTED = ("OWNER", "MEMBER", "COLLABORATOR")
 _LIMITED_MS = 60_000
 _MAX_TEXT_LENGTH = 100_000
 _MAX_TOKEN_BYTES = 64_000
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _REPO_PATH = re.compile(r"/repos/([^/]+/[^/]+)/(.+)")
 _SECONDS = re.compile(r"[0-9]{1,10}")
 
@@ -293,3 +295,16 @@ def _comment(data: Any) -> Comment:
     user: Any = data["user"]
     is_bot = user is not None and user["type"] == "Bot"  # an app that the owner of the repository installed
     return Comment(int(data["id"]), data.get("body") or "", is_bot or data["author_association"] in _TRUSTED)
+
+
+def check_base_url(text: str) -> str:
+    """The normalized URL. It must be encrypted or local, because the token is sent there."""
+    try:
+        parts = urlsplit(text)
+        host, plain = parts.hostname, not (parts.query or parts.fragment or "@" in parts.netloc or parts.port == 0)
+    except ValueError:
+        host, parts, plain = None, urlsplit(""), False
+    if host and plain and (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)):
+        return text.rstrip("/")
+    hint = Example({"base_url": "https://github.example.com/api/v3"})
+    raise invalid("base_url", text, "a URL with https://", hint=hint)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from matins.engine.prompts import WorkItem
 from matins.engine.validation import check_name, invalid
-from matins.errors import Conflict, InvalidInput
+from matins.errors import Conflict, Example, InvalidInput
 from matins.model.work_source import WorkSourceDefinition
-from matins.work.github_api import Api, Comment, Issue, check_access, open_api
-from matins.work.sources import not_held, readable
+from matins.work.github_api import Api, Comment, Issue, check_access, check_base_url, open_api
+from matins.work.sources import SourceKind, not_held, readable
 
 CLAIMED = "matins-claimed"
 FAILED = "matins-failed"
 # Only at the start: a report, further down, may contain anything.
+_REPO = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+")
 _MARK = re.compile(r"<!-- matins (claim|done|failed|release) (\S+) -->")
 _TICKS = re.compile(r"`+")
 _MAX_REPORT_LENGTH = 30_000
@@ -170,3 +172,19 @@ def _number(item_id: str) -> str:
     if item_id.isascii() and item_id.isdecimal():
         return item_id
     raise invalid("id", item_id, "the number of an issue")
+
+
+def _checked(source: WorkSourceDefinition) -> WorkSourceDefinition:
+    hint = Example({"repo": "octo-org/garden"})
+    if source.repo is None:
+        raise InvalidInput('A work source of kind github needs "repo".', field="repo", hint=hint)
+    if not _REPO.fullmatch(source.repo):
+        raise invalid("repo", source.repo, "owner/name", hint=hint)
+    for name in ("labels", "priorities"):
+        for label in getattr(source, name):
+            if "," in label:
+                raise invalid(name, label, "labels without a comma", hint=Example({name: ["ready", "small"]}))
+    return replace(source, base_url=check_base_url(source.base_url))
+
+
+KIND = SourceKind(lambda definition, workdir: GitHubIssues(definition), _checked)

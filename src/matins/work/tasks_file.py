@@ -13,9 +13,10 @@ from matins.engine.prompts import WorkItem
 from matins.engine.validation import check_name
 from matins.engine.when.definitions import instant_text
 from matins.errors import Conflict, InvalidInput, NotFound
+from matins.model.work_source import WorkSourceDefinition
 from matins.texts.atomic_file import TextFile
 from matins.texts.untrusted_text import UntrustedText, open_text
-from matins.work.sources import WorkSourceUnavailable, not_held, readable
+from matins.work.sources import SourceKind, WorkSourceUnavailable, not_held, readable
 from matins.work.tasks_yaml import Task, Tasks, read_tasks, with_changes
 
 _LOCK_TIMEOUT_S = 30
@@ -172,3 +173,11 @@ def _named(path: Path) -> Generator[None]:
     except InvalidInput as error:
         message = f"{path}, {error.message}"
         raise InvalidInput(message, value=error.value, field=error.field, hint=error.hint) from None
+
+
+def _open(definition: WorkSourceDefinition, workdir: str | Path | None) -> TasksFile:
+    base = Path(workdir or ".")
+    return TasksFile(definition.name, base / Path(definition.path).expanduser(), base)
+
+
+KIND = SourceKind(_open)

@@ -14,7 +14,7 @@ from matins.api._nouns import RECORD_NOUNS
 
 class Entry(NamedTuple):
     place: str
-    """The module of this package and its attribute."""
+    """The module and its attribute. A module of this package is named without the package."""
     help: str
     noun: str = ""
     """If given, the attribute is a function that makes the commands of this noun."""
@@ -68,13 +68,15 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "plan": Entry("file:plan", "Preview the file's changes."),
         "apply": Entry("file:apply", "Apply the file's changes."),
         "schema": Entry("file:schema", "Print the file's JSON Schema."),
-        "import": Entry("importing:import_group", "Import schedules from crontab and other systems.", "import"),
+        "import": Entry(
+            "matins.surfaces.cli.importing:import_group", "Import schedules from crontab and other systems.", "import"
+        ),
     },
     "Daemon": {
         "init": Entry("starting:init", "Write a configuration file for what is found on this machine."),
         "up": Entry("daemon:up", "Start the daemon."),
         "demo": Entry("starting:demo", "Start a demonstration in a directory of its own."),
-        "mcp": Entry("mcp:mcp", "Serve MCP: tools for agents, over stdin and stdout."),
+        "mcp": Entry("matins.surfaces.cli.mcp:mcp", "Serve MCP: tools for agents, over stdin and stdout."),
         "tokens": Entry("tokens:tokens", "Manage API tokens."),
         "login": Entry("sessions:login", "Print a link that logs a browser in."),
         "sessions": Entry("sessions:sessions", "Manage browsers that are logged in."),
@@ -180,5 +182,5 @@ def load_command(name: str) -> click.Command | None:
     if entry is None:
         return None
     module, _, attribute = entry.place.partition(":")
-    found = getattr(import_module(f"matins.surfaces.cli.{module}"), attribute)
+    found = getattr(import_module(module if "." in module else f"{__package__}.{module}"), attribute)
     return found(entry.noun) if entry.noun else found

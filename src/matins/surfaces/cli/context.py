@@ -20,7 +20,8 @@ from matins.surfaces.cli.tables import Cell, Column, fields, table
 from matins.surfaces.cli.terminal_text import block, one_line, wrapped
 
 if TYPE_CHECKING:
-    from matins.api.use_case import Transport, UseCase
+    from matins.api.use_case import Caller, Transport, UseCase
+    from matins.model.access import Principal
 
 Document = dict[str, Any]
 
@@ -51,6 +52,7 @@ class App(Protocol):
         self,
         client: str,
         toolset: str | None,
+        serve_store: Callable[[Caller, Principal, str], None],
         store: str | None = None,
         url: str | None = None,
         token: str | None = None,

@@ -19,16 +19,8 @@ from matins.surfaces.cli.terminal_text import one_line
 
 if TYPE_CHECKING:
     from matins.importers.comparison import Comparison
-    from matins.importers.entries import Imported, ImportEntry
+    from matins.importers.entries import Imported, ImportEntry, Importer
 
-_SYSTEMS = {
-    "crontab": "Import a crontab. TARGET: a file, a user, /etc/cron.d, or - for stdin; default: your own.",
-    "polpo": "Import the missions of Polpo, from its database or as JSON.",
-    "cortex": "Import the schedules.json of Cortex.",
-    "herdctl": "Import a herdctl.yaml, or an agent's file.",
-    "corvid": "Import the database of corvid-agent, or its rows as JSON.",
-    "syris": "Import the database of Syris, or its rows as JSON.",
-}
 _MORE = """
 
 Without --apply nothing is changed. Every schedule is shown with its times in the next month beside those of the other
@@ -41,17 +33,17 @@ _PAGE = 1_000
 
 @cache
 def import_group(noun: str) -> NounGroup:
+    from matins.importers import importers
+
     group = NounGroup(noun, help_of(noun), default="crontab")
-    for source, text in _SYSTEMS.items():
-        group.add_command(_command(source, text))
+    for source, importer in importers().items():
+        group.add_command(_command(source, importer))
     return group
 
 
-def _command(source: str, text: str) -> click.Command:
-    crontab = source == "crontab"
-
-    @click.command(source, cls=Command, help=text + _MORE)
-    @click.argument("path", metavar="[TARGET]" if crontab else "PATH", required=not crontab)
+def _command(source: str, importer: Importer) -> click.Command:
+    @click.command(source, cls=Command, help=importer.help + _MORE)
+    @click.argument("path", metavar=importer.target, required=not importer.target.startswith("["))
     @click.option("--apply", "applies", is_flag=True, help="Add the schedules. A second time changes nothing.")
     @click.option("--timezone", "-z", metavar="ZONE", help="Time zone of the other system. Default: this machine's.")
     @click.option("--user", metavar="ACCOUNT", help="Account of the agents, where Matins is root.")

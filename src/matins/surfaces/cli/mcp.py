@@ -18,6 +18,8 @@ from matins.surfaces.cli.terminal_text import one_line
 from matins.surfaces.home import Home, TokenFile
 
 if TYPE_CHECKING:
+    from matins.api.use_case import Caller
+    from matins.model.access import Principal
     from matins.surfaces.mcp.clients import Client
 
 TOOLSETS = ("run", "polpo", "cortex")
@@ -40,7 +42,13 @@ def serve(context: CliContext, toolset: str | None, client: str) -> None:
 
     Requests go to the daemon. Without one, the store itself is served, and nothing fires.
     """
-    context.app.serve_mcp(client, toolset, **context.location)
+    context.app.serve_mcp(client, toolset, _serve_store, **context.location)
+
+
+def _serve_store(caller: Caller, principal: Principal, toolset: str) -> None:
+    from matins.surfaces.mcp.stdio import serve_store
+
+    serve_store(caller, principal, toolset)
 
 
 @mcp.command()

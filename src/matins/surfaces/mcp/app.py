@@ -20,7 +20,7 @@ from matins.surfaces.mcp.json_rpc import Json, ProtocolError, Request
 from matins.surfaces.mcp.principal_calls import PrincipalCalls
 from matins.surfaces.mcp.sessions import HEADER, Ask, Session, Sessions
 from matins.surfaces.mcp.tool_server import ASKING, ToolServer
-from matins.surfaces.mcp.toolsets import TOOLSETS
+from matins.surfaces.mcp.toolsets import toolsets
 
 PATH = "/mcp"
 _MAX_BYTES = 1 << 20
@@ -34,7 +34,7 @@ class McpApp(DaemonPart):
 
     def routes(self, context: EndpointContext, stream: Stream) -> list[Route]:
         sessions = Sessions()
-        paths = [(PATH, ""), *((f"{PATH}/{name}", name) for name in TOOLSETS)]
+        paths = [(PATH, ""), *((f"{PATH}/{name}", name) for name in ("run", *toolsets()))]
         return [Route("POST", path, _Endpoint(context, self._url, toolset, sessions)) for path, toolset in paths]
 
 

@@ -15,7 +15,7 @@ from matins.service.file.cortex import SKIPPED_BY
 from matins.service.presets import cortex_target, preset_of, thread_id
 from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
 from matins.surfaces.mcp.quotes import quoted
-from matins.surfaces.mcp.tool import Tool
+from matins.surfaces.mcp.tool import Tool, Toolset
 
 _ID = {"id": {"type": "string", "description": "Id of the task."}}
 _MAX_LISTED = 50
@@ -214,3 +214,4 @@ CORTEX: Mapping[str, Tool] = {
         Tool("cortex_context", "Where you are: channel, session, thread, profile, project and backend.", {}, _context),
     )
 }  # fmt: skip
+TOOLSET = Toolset(CORTEX, everywhere=True)

@@ -11,7 +11,7 @@ from matins.engine.when.cron import parse_cron
 from matins.errors import InvalidInput, NotFound
 from matins.service.presets import preset_of
 from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
-from matins.surfaces.mcp.tool import Tool
+from matins.surfaces.mcp.tool import Tool, Toolset
 
 _MISSION = {"type": "string", "description": "Id of the mission."}
 _EXPRESSION = {"type": "string", "description": "Cron expression or ISO timestamp."}
@@ -128,3 +128,4 @@ POLPO: Mapping[str, Tool] = {
              _delete, "change", ("missionId",), destroys=True, idempotent=True),
     )
 }  # fmt: skip
+TOOLSET = Toolset(POLPO)

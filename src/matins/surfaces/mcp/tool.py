@@ -14,6 +14,14 @@ from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
 Call = Callable[[PrincipalCalls, Document], Document]
 
 
+class Toolset(NamedTuple):
+    """The tools of another system, by its names."""
+
+    tools: Mapping[str, Tool]
+    everywhere: bool = False
+    """Whether they can be called on every path. They are listed on their own path only."""
+
+
 class Tool(NamedTuple):
     name: str
     description: str
