@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,11 @@ ROOT = Path(__file__).parents[2]
 COPIED = ("src", "tests", "docs", "pyproject.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Makefile")
 FAILED = 1
 """pytest's exit code when tests failed; others mean that they were not run."""
-LIMIT_S = 240
+LIMIT_S = 60
+"""A test that takes longer hangs, unless one takes long with all guards in place."""
+SLOWER = 2
+ALL_LIMIT_S = 900
+_DURATION = re.compile(r"(?m)^(\d+\.\d+)s (?:setup|call|teardown) ")
 SAVED = threading.Lock()
 
 
@@ -32,6 +37,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.limit_s = LIMIT_S
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
@@ -56,13 +62,13 @@ class Copy:
         }
         for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_CURRENT_TEST", "PYTEST_ADDOPTS"):
             environment.pop(name, None)
-        command = [str(self.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={LIMIT_S // 4}"]
-        command += ["-x"] if stop else []
+        command = [str(self.python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["-x", f"--timeout={self.limit_s}"] if stop else [f"--timeout={ALL_LIMIT_S}", "--durations=1"]
         with tempfile.TemporaryFile("w+") as output:
             code = subprocess.run(
                 [*command, *(f"tests/{test}" for test in tests)],
                 cwd=self.folder, env=environment, stdout=output, stderr=subprocess.STDOUT,
-                timeout=LIMIT_S if stop else None, check=False,
+                timeout=4 * self.limit_s if stop else None, check=False,
             ).returncode  # fmt: skip
             output.seek(0)
             return code, output.read()
@@ -139,14 +145,14 @@ def _run_all(mutants: Sequence[Mutant], jobs: int) -> int:
                 print(f"       without {mutant.text!r}\n{problem}", flush=True)  # noqa: T201
 
     with contextlib.ExitStack() as stack:
-        for _ in range(jobs):
-            copies.put(stack.enter_context(copied()))
-        first = copies.get()
-        code, output = first.run(*sorted({mutant.test for mutant in mutants}), stop=False)
-        copies.put(first)
+        made = [stack.enter_context(copied()) for _ in range(jobs)]
+        code, output = made[0].run(*sorted({mutant.test for mutant in mutants}), stop=False)
         if code:
             print(f"Tests fail with all guards in place:\n{output[-4000:]}")  # noqa: T201
             return 1
+        for copy in made:  # slow is not dead: other work may have the cores
+            copy.limit_s = max(LIMIT_S, SLOWER * round(max(map(float, _DURATION.findall(output)), default=0)))
+            copies.put(copy)
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(run, mutants))
     print(f"{len(mutants)} mutants, {len(problems)} live on")  # noqa: T201
