@@ -7,13 +7,15 @@ import shutil
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from matins import Matins
 from matins.records.http_server import HttpServer as HttpSettings
 from matins.service.idempotency import IdempotencyStore
 from matins.service.sessions import SessionVerifier
 from matins.service.tokens import TokenVerifier
-from matins.surfaces.http.app import build_app
+from matins.surfaces.http.app import HttpApp, build_app
 from matins.surfaces.http.authentication import COOKIE
 from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.health import Health
@@ -29,8 +31,25 @@ def launch(playwright: Playwright) -> Browser:
     return playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
 
+class Mounted:
+    """The application below a root, as another one mounts it. Outside there is nothing."""
+
+    def __init__(self, app: HttpApp, root: str) -> None:
+        self._app, self._root = app, root
+        self.close = app.close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        if not scope["path"].startswith(f"{self._root}/"):
+            return await Response(b"", 404)(scope, receive, send)
+        return await self._app({**scope, "root_path": self._root}, receive, send)
+
+
 class PageServer:
-    def __init__(self, url: str, *, start: bool = True, port: int = 0, matins: Matins | None = None) -> None:
+    def __init__(
+        self, url: str, *, start: bool = True, port: int = 0, matins: Matins | None = None, root: str = ""
+    ) -> None:
         self.matins = matins or Matins(url)
         self.matins.job("work")(lambda run: None)
         if start:
@@ -52,7 +71,8 @@ class PageServer:
             pages=Pages(clock),
         )
         self.matins.subscribe(lambda event: app.wake())
-        self.server = Server(app, listening, connections=Connections(HttpSettings()))
+        self.root = root
+        self.server = Server(Mounted(app, root), listening, connections=Connections(HttpSettings()))
         self.server.start()
 
     def session(self, token_id: str | None = None) -> str:

@@ -79,7 +79,9 @@ def test_what_a_browser_loads_is_small_and_kept(server: PageServer, browse: Call
         page.goto("/")
     headers = answer.value.all_headers()
     assert "max-age=31536000, immutable" in headers["cache-control"]
-    policy = page.goto("/schedules").all_headers()["content-security-policy"]  # type: ignore[union-attr]
+    headers = page.goto("/schedules").all_headers()  # type: ignore[union-attr]
+    assert (headers["content-encoding"], headers["vary"]) == ("gzip", "Cookie, HX-Request, Accept-Encoding")
+    policy = headers["content-security-policy"]
     assert "unsafe" not in policy
     assert "default-src 'none'; script-src 'self'; style-src 'self';" in policy
 

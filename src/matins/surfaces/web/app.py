@@ -47,7 +47,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_HEADERS = {"Content-Security-Policy": _POLICY, "Vary": "Cookie, HX-Request"}
+_HEADERS = {"Content-Security-Policy": _POLICY, "Vary": "Cookie, HX-Request, Accept-Encoding"}
 _TITLES = {404: "Not found", 500: "Something failed", 503: "Not available at the moment"}
 _RELATIVE = re.compile(r"(<time [^>]*data-rel>)[^<]*")
 """The text of a relative time changes by itself, and is no reason to send a page again."""

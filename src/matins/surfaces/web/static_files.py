@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from matins.surfaces.http.host_check import accepts_gzip
 from matins.surfaces.http.problem_json import HttpError, problem
 
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
@@ -52,7 +53,6 @@ class StaticFiles:
         if file is None or scope["path_params"]["hash"] != self.hash:
             error = HttpError(404, "no_such_path", "There is no such file.", hint="Reload the page.")
             return problem(error, scope["path"])
-        accepted = b",".join(value for key, value in scope["headers"] if key == b"accept-encoding")
-        if b"gzip" in accepted:
+        if accepts_gzip(scope):
             return Response(file.packed, 200, {**_FOREVER, "Content-Encoding": "gzip"}, file.type)
         return Response(file.plain, 200, _FOREVER, file.type)
