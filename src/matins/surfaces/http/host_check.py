@@ -32,7 +32,7 @@ _PACKED = (b"text/html", b"application/json")
 _PACKED_FROM = 1024
 """Bytes. A smaller response takes one packet either way."""
 _LEVEL, _GZIP_FORMAT = 1, 31
-"""The fastest level: others take three times as long, and save a tenth more."""
+"""The fastest level: a page takes a third of the time of the next useful one, for a seventh more bytes."""
 _SECRETS = re.compile(rb"(?:^|&)(?:token|access_token|api_key|apikey|authorization|bearer)=", re.IGNORECASE)
 
 
