@@ -60,13 +60,12 @@ def fire(number: int) -> dict[str, Any]:
 def serve(folder: Path, schedules: int, firing: int, *, governed: bool) -> None:
     """Until stdin ends. A line on stdin asks for the latenesses since the last one, and the CPU time so far."""
     from matins import Matins
-    from matins.daemon.punctuality import favour_fires
+    from matins.daemon.daemon import favour_fires
     from matins.service.idempotency import IdempotencyStore
-    from matins.service.sessions import SessionVerifier
-    from matins.service.tokens import TokenVerifier
+    from matins.service.tokens import SessionVerifier, TokenVerifier
     from matins.surfaces.http.app import build_app
-    from matins.surfaces.http.health import Health
     from matins.surfaces.http.server import Server, bind
+    from matins.surfaces.http.server_routes import Health
     from matins.surfaces.web.app import Pages
 
     late: list[float] = []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from matins import Matins
-from matins.runtime.standby import Standby
+from matins.runtime.signals import Standby
 
 YEARLY = "0 0 1 1 *"
 PATIENCE = 60

@@ -24,7 +24,7 @@ from typing import Annotated
 
 from matins.model.settings import Choice, Setting
 from matins.records.kind import Column, RecordKind
-from matins.records.storage import POLICIES
+from matins.records.kind import POLICIES
 
 
 @dataclass(frozen=True, slots=True)

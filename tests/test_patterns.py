@@ -13,7 +13,7 @@ import pytest
 from matins.api.use_case import USE_CASES, path_pattern
 from matins.engine.english.grammar import Shape, parts
 from matins.engine.english.phrases import phrase_grammar
-from matins.executors.processes.redaction import Redactor
+from matins.executors.processes.output import Redactor
 from matins.surfaces.chat.slack.payloads import mentioned
 from matins.surfaces.web.views import FRAGMENTS, VIEWS
 from matins.texts.foreign_entry import Toml
@@ -58,7 +58,7 @@ def _made(text: str, method: str) -> list[Use]:
 
 BUILT: dict[str, tuple[list[Use], Callable[[str], object] | None]] = {
     "api/use_case.py:path_pattern": (_paths(), None),
-    "engine/english/grammar_file.py:_item": (_shapes(), None),
+    "engine/english/grammar.py:_item": (_shapes(), None),
     "surfaces/chat/slack/payloads.py:mentioned": (
         _made(r"<@U1(?:\|[^<>]{0,200})?>[:,]?", "split"), lambda text: mentioned(text, "U1"),
     ),
@@ -66,9 +66,9 @@ BUILT: dict[str, tuple[list[Use], Callable[[str], object] | None]] = {
         _made(r"\s*\[\s*[\"']?mcp_servers[\"']?\s*\.\s*[\"']?matins[\"']?\s*[\].]", "match"),
         lambda text: Toml().removed(text, ("mcp_servers", "matins")),
     ),
-    "executors/processes/redaction.py:_pattern": ([], None),  # they are tried below, by what uses them
-    "executors/processes/redaction.py:_plain": ([], None),
-    "executors/processes/redaction.py:_unit": ([], None),
+    "executors/processes/output.py:_pattern": ([], None),  # they are tried below, by what uses them
+    "executors/processes/output.py:_plain": ([], None),
+    "executors/processes/output.py:_unit": ([], None),
 }  # fmt: skip
 """Patterns that are built when the program runs: examples of them, and the function that builds one."""
 FOUND = uses()

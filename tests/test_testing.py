@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from matins.errors import InstantError
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import ManualClock, Sandbox, instant, iso
 
 

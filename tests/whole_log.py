@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from matins.engine.audit import PRUNED, pruning_of
-from matins.model.audit import EventLink, SealRow, StoredEvent, WriterRow
+from matins.model.event import EventLink, SealRow, StoredEvent, WriterRow
 from matins.store.chain import ChainCheck, SealCheck
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matins.api.arguments import Instant, When
 """
 _IMPORTS = (
-    "from matins.api.records import RecordNoun, delete_record, edit_record, get_record, list_records, set_record\n",
+    "from matins.api.approvals import RecordNoun, delete_record, edit_record, get_record, list_records, set_record\n",
     "from matins.api.use_case import noun\n",
 )
 _RESULTS_IMPORTS = """
@@ -45,7 +45,7 @@ from msgspec import Struct
 
 from matins.api.results import BudgetUsage
 from matins.api.results.content import Content
-from matins.model.subscription import SubscriptionState
+from matins.model.event import SubscriptionState
 """
 _STRING, _STRINGS, _MAPPING = "str", "Sequence[str]", "Mapping[str, str]"
 

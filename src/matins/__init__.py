@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from matins.executors.job_context import JobContext
     from matins.library import Matins
     from matins.model.run import RunState
-    from matins.surfaces.awaitable import AsyncClient
-    from matins.surfaces.client import Client
+    from matins.surfaces.client import AsyncClient, Client
+
 
 __all__ = [
     "AsyncClient",
@@ -72,7 +72,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncClient": "matins.surfaces.awaitable",
+    "AsyncClient": "matins.surfaces.client",
     "Client": "matins.surfaces.client",
     "DstChange": "matins.engine.when.instants",
     "JobContext": "matins.executors.job_context",

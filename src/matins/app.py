@@ -130,7 +130,7 @@ class App:
     ) -> tuple[str, list[str]]:
         """Write a first configuration file into the home. Returns its path, and what was found. `account` has `user` or
         `isolation` of all agents, where Matins is root."""
-        from matins.executors.agent_tools import installed_tools
+        from matins.executors.agent_checks import installed_tools
         from matins.service.file.starter import Found, write_starter
         from matins.surfaces.home import Home, private_files
 
@@ -151,7 +151,7 @@ class App:
         home: str | Path | None = None,
     ) -> None:
         """Serve MCP on stdin and stdout as an agent: through the daemon, or by `serve_store` where none runs."""
-        from matins.surfaces.mcp.bridge import run_bridge
+        from matins.surfaces.bridge import run_bridge
 
         if os.environ.get("MATINS_IN_RUN"):
             own = _transport_of_run(store, url, token, home)

@@ -30,8 +30,7 @@ MatinsError
 The HTTP client (`matins.net`) adds AddressRefused, an InvalidInput, and Unreachable, a MatinsError.
 
 Programs may match on `code`, which is stable; messages may change. Errors also have the invalid `value`, its `field`,
-what is `allowed`, and a `hint`: what to do or type. A hint with settings is an `Example`.
-"""
+what is `allowed`, and a `hint`: what to do or type. A hint with settings is an `Example`."""
 
 from __future__ import annotations
 
@@ -42,6 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 MOVED = "Put it back. If you did not move it, an agent may have: look before you restart."
 """The hint on a file or directory that is no longer where this process found it."""

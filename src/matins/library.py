@@ -20,31 +20,29 @@ from matins.config.file import ConfigFile
 from matins.engine.events import canonical_types
 from matins.engine.validation import check_names_known
 from matins.errors import Conflict, StoreError
+from matins.executors.agent_checks import ToolVersions
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.commands import Commands
 from matins.executors.deliveries import senders
 from matins.executors.factory import ExecutorFactory
 from matins.executors.isolation import Isolation, Places, own_folders
-from matins.executors.processes.probing import probe_here
 from matins.executors.processes.recovery import evidence_in, is_gone
-from matins.executors.processes.shared import SharedSupervisor
-from matins.executors.processes.supervisor import Supervisor
+from matins.executors.processes.supervisor import SharedSupervisor, Supervisor
+from matins.executors.processes.walls import probe_here
 from matins.executors.python import Job
 from matins.executors.registry import JobRegistry, as_job, help_of
-from matins.executors.tool_versions import ToolVersions
 from matins.model.access import Principal
 from matins.model.clock import Clock
 from matins.model.job import JobType
 from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
 from matins.runtime.engine import Engine, EngineOptions
-from matins.runtime.external_heartbeat import ExternalHeartbeat
-from matins.runtime.lineage import Lineage
+from matins.runtime.heartbeat import ExternalHeartbeat
 from matins.runtime.loop import Loop
+from matins.runtime.maintenance import Lineage
 from matins.runtime.outbox import Outbox, Senders
 from matins.runtime.run_context import ContextLoader
-from matins.runtime.signals import Signals
-from matins.runtime.standby import Standby, engine_running
+from matins.runtime.signals import Signals, Standby, engine_running
 from matins.runtime.subscribers import Callback
 from matins.service import Service
 from matins.service.file.reload import Reloader
@@ -53,13 +51,14 @@ from matins.store import Store, open_store
 from matins.surfaces.in_transaction import TransactionApi
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocketServer, answers, call_owner
-from matins.texts.own_folders import OwnFolders
+from matins.texts.untrusted_folder import OwnFolders
 
 if TYPE_CHECKING:
     from matins.api._awaitable import AwaitableApi
     from matins.api._types import ScheduleSettings
     from matins.api.arguments import When
     from matins.runtime.engine import EngineSettings
+
 
 log = logging.getLogger("matins")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -174,7 +173,7 @@ class Matins(TransactionApi):
     def awaitable(self) -> AwaitableApi:
         """The same calls for programs with an event loop: `await m.awaitable.runs.wait(…)`."""
         from matins.api._awaitable import AwaitableApi  # most programs have no loop
-        from matins.surfaces.awaitable import InThreads
+        from matins.surfaces.client import InThreads
 
         return AwaitableApi(InThreads(self._transport))
 

@@ -12,8 +12,7 @@ sandbox.assert_ran("morning", times=3)
 
 To test your own runner: check the contract of runners, with the faults that tools have shown.
 
-check_runner(Cobbler(), [Path("cobbler.jsonl").read_bytes()])
-"""
+check_runner(Cobbler(), [Path("cobbler.jsonl").read_bytes()])"""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ from textwrap import dedent
 from typing import Any
 
 from matins.config.interpretation import Entry, Interpretation, interpret
-from matins.config.problems import invalid_file
-from matins.config.reader import read
+from matins.config.reader import invalid_file, read
 from matins.records.kind import RecordContext
 from matins.testing import instant
 

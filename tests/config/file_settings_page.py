@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from matins.config.presets import PRESETS
-from matins.config.sections import DEFAULTS, DEFAULTS_HELP, SCHEDULE, SCHEDULES, SCHEDULES_HELP, TOP, sections, singles
+from matins.config.reader import DEFAULTS, DEFAULTS_HELP, SCHEDULE, SCHEDULES, SCHEDULES_HELP, TOP, sections, singles
 from matins.engine.settings import format_setting
 from matins.model.settings import Choice, Declared
 from matins.records.kind import RecordKind

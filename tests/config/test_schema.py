@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matins.app import App
+from matins.config.reader import SCHEDULE, SCHEDULES, TOP, sections, singles
 from matins.config.schema import schema
-from matins.config.sections import SCHEDULE, SCHEDULES, TOP, sections, singles
 from matins.model.settings import Table
 from matins.texts.yaml_nodes import parse, to_python
 

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from house import House, environment
-from matins.daemon import address
+from matins.daemon import daemon
 from matins.errors import MatinsError
 from matins.surfaces.home import Home
 
@@ -191,10 +191,10 @@ def test_a_port_that_is_taken(house: Start) -> None:
 
 def test_the_usual_port_or_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """The usual one of this test, which nobody else on the machine lets go meanwhile."""
-    with address.bind_address("127.0.0.1", 0) as taken:
-        monkeypatch.setattr(address, "PORT", taken.getsockname()[1])
-        with address.bind_address("127.0.0.1", None) as other:
-            assert other.getsockname()[1] not in (0, address.PORT)
+    with daemon.bind_address("127.0.0.1", 0) as taken:
+        monkeypatch.setattr(daemon, "PORT", taken.getsockname()[1])
+        with daemon.bind_address("127.0.0.1", None) as other:
+            assert other.getsockname()[1] not in (0, daemon.PORT)
 
 
 def get(url: str, **headers: str) -> tuple[int, Any]:
@@ -354,7 +354,7 @@ def test_a_signal_that_comes_to_another_thread_is_heard(house: Start) -> None:
 NEVER_LOOKS = """
 import sys
 from matins.app import main
-from matins.surfaces.http.feed import Feed
+from matins.surfaces.http.stream import Feed
 Feed.__init__.__defaults__ = (3600.0,)
 sys.argv = ["matins", "up", "--port", "0"]
 main()

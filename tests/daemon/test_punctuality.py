@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from house import House
-from matins.daemon.punctuality import SWITCH_S
+from matins.daemon.daemon import SWITCH_S
 
 _SAYING = """
 import gc, runpy, sys

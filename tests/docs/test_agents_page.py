@@ -9,9 +9,9 @@ import pytest
 
 from matins.engine.prompts import FIELDS
 from matins.engine.targets import CURRENT
+from matins.executors.conclusions import outcome_document
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.registry import runners
-from matins.executors.reports import outcome_document
 from matins.executors.runners.protocol import RunnerResult
 from matins.model.agent import Agent
 from matins.model.run import Usage

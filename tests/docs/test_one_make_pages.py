@@ -17,7 +17,7 @@ from typing import Annotated
 
 from matins.model.settings import Decimal, Setting
 from matins.records.kind import Column, RecordKind
-from matins.records.storage import POLICIES
+from matins.records.kind import POLICIES
 
 
 @dataclass(frozen=True, slots=True)

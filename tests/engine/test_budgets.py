@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.engine.budgets import (
+from matins.engine.money import (
     MAX_PAST_RUNS,
     Budget,
     Shortfall,

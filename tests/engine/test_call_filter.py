@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.engine.call_filter import check_filter, check_path, unmet_condition, values_at
+from matins.engine.calls import check_filter, check_path, unmet_condition, values_at
 from matins.errors import InvalidInput
 
 BODY: dict[str, Any] = {

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trigger_calls import counted
 
-from matins.engine.catch_up import DAY_MS, MAX_RECORDS, CatchUpPlan, SlotRange, grace_of, plan_catch_up
+from matins.engine.catch_up import MAX_RECORDS, CatchUpPlan, SlotRange, grace_of, plan_catch_up
 from matins.engine.schedules import parse_schedule
+from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import Trigger
 from matins.model.schedule import ScheduleDefinition
 from matins.testing import instant

@@ -13,12 +13,21 @@ import pytest
 import matins.api.schedules as _all_use_cases  # noqa: F401 - declares them
 from matins.api.use_case import USE_CASES
 from matins.engine import transitions
-from matins.engine.deliveries import MAX_ATTEMPTS, matches, next_delivery_at
-from matins.engine.events import ALIASES, EVENTS, TERMINAL_EVENTS, canonical, canonical_types, to_cloudevent
+from matins.engine.events import (
+    ALIASES,
+    EVENTS,
+    MAX_ATTEMPTS,
+    TERMINAL_EVENTS,
+    canonical,
+    canonical_types,
+    matches,
+    next_delivery_at,
+    to_cloudevent,
+)
 from matins.engine.prompts import CALL_FIELDS
 from matins.engine.transitions import ALL, INITIAL_STATES, Transition
 from matins.errors import InvalidInput
-from matins.model.audit import StoredEvent
+from matins.model.event import StoredEvent
 from matins.model.run import RunState
 
 pytestmark = pytest.mark.usefixtures("undisturbed")

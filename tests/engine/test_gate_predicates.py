@@ -7,18 +7,16 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matins.engine.budgets import Budget, Shortfall
-from matins.engine.charges import BudgetShortage, Charge
 from matins.engine.gates import GATES, Candidate, Facts, Surroundings
 from matins.engine.jobs import AGENT_JOB
+from matins.engine.money import Budget, BudgetShortage, Charge, Shortfall
 from matins.engine.policies import BEFORE_RUN, Policies
 from matins.engine.quiet_hours import QuietHours, parse_windows
 from matins.engine.schedules import parse_schedule
 from matins.model.agent import Agent
-from matins.model.hook import Hook
+from matins.model.policies import Hook, Throttle
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
-from matins.model.throttle import Throttle
 
 HOUR_MS = 3_600_000
 NOW = 1_000 * HOUR_MS

@@ -21,8 +21,8 @@ from matins.engine.gates import (
 )
 from matins.engine.policies import Policies
 from matins.engine.schedules import parse_schedule
+from matins.model.policies import Throttle
 from matins.model.run import RunState
-from matins.model.throttle import Throttle
 
 QUEUED, READY, RUNNING, HELD = RunState.QUEUED, RunState.READY, RunState.RUNNING, RunState.HELD
 

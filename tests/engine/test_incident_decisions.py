@@ -6,7 +6,7 @@ import pytest
 
 from matins.engine.incidents import EVENT_TYPES, HOUR_MS, decide, look_again, next_reminder, signature_of, trouble_of
 from matins.engine.notices import clean_text, last_lines, span_text
-from matins.model.audit import StoredEvent
+from matins.model.event import StoredEvent
 
 DAY_MS = 24 * HOUR_MS
 

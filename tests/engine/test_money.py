@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.engine.money import (
-    MAX_MONEY,
-    MAX_TOKENS,
-    format_money,
-    format_tokens,
-    parse_money,
-    parse_tokens,
-)
+from matins.engine.money import MAX_MONEY, MAX_TOKENS, format_money, format_tokens, parse_money, parse_tokens
 from matins.errors import InvalidInput
 
 RATES = {"EUR": 1.1, "GBP": 1.25}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.engine.prices import DEFAULT_PRICES, Price, estimate, price_of
+from matins.engine.money import DEFAULT_PRICES, Price, estimate, price_of
 
 KNOWN = {price.model: price for price in DEFAULT_PRICES}
 TABLE = {name: Price(name, 1, 1, 1) for name in ("opus-5", "opus-5-5", "local/opus-5", "gpt-5", "gpt-5.1")}

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trigger_calls import counted
 
-from matins.engine.catch_up import DAY_MS, MAX_RANGES, MAX_RECORDS, CatchUpPlan, SlotGroup, SlotRange, plan_catch_up
+from matins.engine.catch_up import MAX_RANGES, MAX_RECORDS, CatchUpPlan, SlotGroup, SlotRange, plan_catch_up
 from matins.engine.gates import Facts
 from matins.engine.planning import Plan, Timetable
 from matins.engine.policies import Policies
 from matins.engine.quiet_hours import QuietHours, last_change_at, parse_windows, quiet_until
 from matins.engine.schedules import parse_schedule
+from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import Trigger
 from matins.model.run import RunState
 from matins.testing import instant

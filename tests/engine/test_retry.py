@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.engine.retry import next_attempt_at
 from matins.engine.schedules import parse_schedule
+from matins.engine.transitions import next_attempt_at
 from matins.model.schedule import ScheduleDefinition
 
 

@@ -21,7 +21,7 @@ from matins.engine.targets import (
 )
 from matins.errors import InvalidInput
 from matins.model.agent import FRESH, Target
-from matins.model.thread import Thread
+from matins.model.run import Thread
 
 THREAD = Thread(7, "ann", "C1", "s-1", "mornings", "waiting", (0, 0, 0), 1, 1)
 SESSION = Target("session", session="s-1")

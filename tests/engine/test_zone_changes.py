@@ -7,9 +7,8 @@ from importlib import resources
 import pytest
 
 from matins.engine.when.parse import parse_trigger
-from matins.engine.when.triggers import compile_trigger
+from matins.engine.when.triggers import compile_trigger, moved_slot
 from matins.engine.when.zones import Zone
-from matins.engine.zone_changes import moved_slot
 from matins.testing import instant, iso
 
 NAME = "Africa/Cairo"

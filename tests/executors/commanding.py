@@ -15,8 +15,7 @@ import pytest
 from matins.executors import commands as short_commands
 from matins.executors.commands import CommandResult as Result
 from matins.executors.commands import Commands
-from matins.executors.processes.shared import SharedSupervisor
-from matins.executors.processes.supervisor import Supervisor
+from matins.executors.processes.supervisor import SharedSupervisor, Supervisor
 
 PATIENCE = 90
 LIMIT_MS = 90_000

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from matins.engine.policies import NO_POLICIES
-from matins.engine.setting_values import ParseContext
-from matins.engine.settings import parse_settings
+from matins.engine.settings import ParseContext, parse_settings
 from matins.errors import InvalidInput
 from matins.executors.agent_checks import AgentProblem, agent_problems
 from matins.executors.registry import runners

@@ -12,7 +12,7 @@ import pytest
 from commanding import run
 
 from matins.errors import InvalidInput
-from matins.executors.command_checks import check_command
+from matins.executors.secrets import check_command
 
 commands = commanding.commands
 script = commanding.script

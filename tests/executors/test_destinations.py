@@ -21,8 +21,8 @@ from matins.engine.notices import Message
 from matins.executors.destinations import algorand
 from matins.executors.destinations.protocol import Address, destination_kinds
 from matins.executors.notices import deliver
+from matins.model.access import Person
 from matins.model.destination import Destination, Smtp
-from matins.model.person import Person
 from matins.net.signing import verify
 from matins.testing import Sandbox
 from standins.algod import open_algod

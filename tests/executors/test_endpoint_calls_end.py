@@ -22,16 +22,15 @@ from matins.engine.policies import Policies
 from matins.engine.schedules import encode
 from matins.executors.agents import MAX_CONCURRENT, AgentExecutor
 from matins.executors.isolation import Places
-from matins.executors.processes.shared import SharedSupervisor
-from matins.executors.processes.supervisor import Supervisor
+from matins.executors.processes.supervisor import SharedSupervisor, Supervisor
 from matins.executors.registry import runners
 from matins.executors.runners.protocol import Call, EndpointConnection, RunnerResult
-from matins.library import open_store
 from matins.model.agent import Agent
 from matins.model.schedule import ScheduleDefinition
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.run_context import ContextLoader, RunContext
+from matins.store import open_store
 from matins.testing import ManualClock
 from standins.endpoint import Endpoint
 

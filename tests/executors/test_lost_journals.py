@@ -16,8 +16,7 @@ from office import Office
 
 from matins import SchedulerShutdownError
 from matins.executors.processes import proc, supervisor
-from matins.executors.processes.launch import Launch
-from matins.executors.processes.launch_message import LaunchMessage
+from matins.executors.processes.launch import Launch, LaunchMessage
 from matins.executors.processes.process_tree import ProcessTree
 from matins.executors.processes.run_folder import RunFolder
 

@@ -18,7 +18,7 @@ from office import Office
 
 import postgres_fixtures
 from matins import Matins
-from matins.executors.fitness import Fitness, reason_now
+from matins.executors.agents import Fitness, reason_now
 from matins.testing import ManualClock
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
@@ -205,7 +205,7 @@ def test_the_test_of_a_machine_writes_where_the_run_failed(tmp_path: Path) -> No
     assert reason_now([str(tmp_path / "gone")]) is None
     assert list(tmp_path.iterdir()) == []
     if shutil.which("unshare") and not subprocess.run([*MOUNTING, "true"], capture_output=True).returncode:
-        code = "from matins.executors.fitness import reason_now; import sys; print(reason_now([sys.argv[1]]))"
+        code = "from matins.executors.agents import reason_now; import sys; print(reason_now([sys.argv[1]]))"
         script = f'mount -t tmpfs -o nr_inodes=1 none {tmp_path} && exec "$0" -c "$1" {tmp_path}'
         done = subprocess.run(
             [*MOUNTING, "sh", "-c", script, sys.executable, code], capture_output=True, text=True, check=True

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from matins.engine.policies import Policies
+from matins.executors.commands import OwnerCommands
 from matins.executors.isolation import Isolation, Places
-from matins.executors.owner_commands import OwnerCommands
 from matins.executors.processes.walls import Probe
 from matins.model.agent import Agent
 

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from matins.engine.schedules import encode, parse_schedule
-from matins.executors.python import JobContext, PythonExecutor
+from matins.executors.job_context import JobContext
+from matins.executors.python import PythonExecutor
 from matins.executors.registry import JobRegistry
-from matins.library import open_store
 from matins.model.run import Outcome, RunState
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.run_context import ContextLoader
+from matins.store import open_store
 from matins.testing import ManualClock, Sandbox, instant
 
 SLOT = instant("2026-03-27T09:00:00Z")

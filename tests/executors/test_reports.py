@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from matins.engine.policies import Policies
+from matins.executors.conclusions import outcome_of
 from matins.executors.processes.launch import EndedBy, ProcessOutcome
-from matins.executors.reports import outcome_of
 from matins.executors.runners.protocol import Call, Limit, RunnerResult
 from matins.model.run import Outcome
 

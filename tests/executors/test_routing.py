@@ -7,7 +7,7 @@ from collections import Counter
 
 from office import Office, office
 
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 
 __all__ = ["office"]
 MANY = 100

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from matins._version import __version__
-from matins.executors.run_environment import with_own_program
+from matins.executors.preparation import with_own_program
 
 
 def test_p4_an_agent_finds_matins_after_its_own_programs(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from matins import Matins, Run, SchedulerShutdownError
 from matins.errors import StoreUnavailable
+from matins.executors.metering import SpendingWatch
 from matins.executors.processes.supervisor import Supervisor
+from matins.executors.runners.builtin import Shell
 from matins.executors.runners.claude import Claude
 from matins.executors.runners.codex import Codex
 from matins.executors.runners.gemini import Gemini
@@ -20,8 +22,6 @@ from matins.executors.runners.goose import Goose
 from matins.executors.runners.openai import OpenAI
 from matins.executors.runners.opencode import Opencode
 from matins.executors.runners.protocol import Metered, Runner
-from matins.executors.runners.shell import Shell
-from matins.executors.spending_watch import SpendingWatch
 from matins.model.run import Usage
 from matins.runtime import run_context
 from matins.runtime.attempt import Attempt

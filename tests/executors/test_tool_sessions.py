@@ -12,7 +12,7 @@ import pytest
 from office import Office
 
 from matins.executors.runners.protocol import Call, RunnerResult
-from matins.executors.runners.tool_sessions import session_gone
+from matins.executors.runners.session_files import session_gone
 
 office = offices.office
 TOOLS = ("claude", "codex", "gemini", "goose", "opencode")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from matins.executors.preparation import setup_command, setup_variables
 from matins.executors.processes.launch import Account
 from matins.executors.runners.protocol import ToolSettings
-from matins.executors.tool_settings import setup_command, setup_variables
 
 SERVER = {"mcpServers": {"matins": {"httpUrl": "http://x/mcp/run"}}}
 HOME = ToolSettings("GEMINI_CLI_HOME", SERVER, ".gemini")

@@ -9,7 +9,7 @@ import pytest
 from gate_records import START, check_ledger, check_log
 
 import postgres_fixtures
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import ManualClock, Sandbox
 
 postgres_server = postgres_fixtures.postgres_server

@@ -9,7 +9,7 @@ import pytest
 from gate_records import at, lines, moment, told
 
 from matins.errors import OverBudget, RateLimited
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.run import Outcome
 from matins.runtime import recorder
 from matins.runtime.attempt import AttemptEnd

@@ -10,12 +10,12 @@ from gate_records import START, at, evidence, lines, moment
 
 import postgres_fixtures
 from matins.engine.gates import Facts, touched_gates
-from matins.engine.gates.backing_off import Failures
+from matins.engine.gates.state import Failures
 from matins.engine.planning import Timetable
 from matins.engine.schedules import parse_schedule
 from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidInput
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.run import RunState
 from matins.testing import Sandbox, instant, iso
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gate_records import at, lines
 
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.runtime.spending import SpendingLimit
 from matins.testing import Sandbox
 

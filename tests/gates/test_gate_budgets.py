@@ -11,7 +11,7 @@ from gate_records import at, evidence, last, lines, purse, told
 
 from matins.api.results import BudgetUsage
 from matins.errors import InvalidInput, OverBudget, RateLimited
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import ManualClock, Sandbox, instant, iso
 
 HOURLY = "0 * * * *"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gate_records import at, evidence, last, lines, told
 
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import Sandbox, instant, iso
 
 HOURLY = "0 * * * *"

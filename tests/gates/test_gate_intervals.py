@@ -9,7 +9,7 @@ import pytest
 from gate_records import at, last, lines, moment
 
 from matins.errors import RateLimited
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import Sandbox, instant, iso
 
 Ends = Callable[[Sandbox], dict[str, Any]]

@@ -13,7 +13,7 @@ from gate_records import at, lines, moment
 import postgres_fixtures
 from matins.engine.policies import BEFORE_RUN
 from matins.errors import RateLimited
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.run import RunState
 from matins.testing import Sandbox, instant
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gate_records import at, damage, evidence, last, lines, moment, told
 
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import Sandbox, instant
 
 HALF_HOURLY = "*/30 * * * *"

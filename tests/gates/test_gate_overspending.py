@@ -9,7 +9,7 @@ import pytest
 from gate_records import at, last, lines, purse, told
 
 from matins.errors import InvalidInput
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import Sandbox
 
 HOURLY = "0 * * * *"

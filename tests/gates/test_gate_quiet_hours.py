@@ -9,7 +9,7 @@ import pytest
 from gate_records import START, at, evidence, last, lines, times, told
 
 from matins.errors import Conflict, InvalidInput
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import ManualClock, Sandbox, instant, iso
 
 

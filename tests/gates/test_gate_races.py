@@ -15,7 +15,7 @@ import pytest
 from gate_records import START, at, check_ledger, lines, moment
 
 from matins.errors import Conflict, InvalidInput
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.store.postgres.transaction import PostgresTransaction
 from matins.testing import ManualClock, Sandbox
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from matins.executors import check_executor
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.library import Matins
 
 PATIENCE = 90

@@ -11,7 +11,7 @@ from gate_records import START, at, evidence, last, lines, moment, times, told
 
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, RateLimited
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.access import Principal
 from matins.testing import Sandbox, instant, iso
 

@@ -12,12 +12,12 @@ import pytest
 
 from matins.errors import InvalidInput
 from matins.jobs.git_work import Branch
-from matins.jobs.memory_index_regen import MemoryIndexRegen, run
+from matins.jobs.memory_index_regen import MemoryIndexRegen, regenerate_index
 from matins.jobs.memory_maintenance import MaintenanceErrand, MemoryMaintenance
 from matins.jobs.work_task import repo_of
 from matins.model.job import ErrandPlace
 from matins.texts import untrusted_folder
-from matins.texts.own_folders import OwnFolders
+from matins.texts.untrusted_folder import OwnFolders
 
 NOW = 1_774_602_000_000
 CONFIG = '[remote "origin"]\n\turl = https://github.com/octo-org/garden.git\n'
@@ -43,7 +43,7 @@ def robin(tmp_path: Path) -> Iterator[Path]:
 
 def index(robin: Path, folder: str = "memory") -> dict[str, int]:
     context: Any = SimpleNamespace(inputs=MemoryIndexRegen(folder), workdir=str(robin))
-    return run(context)
+    return regenerate_index(context)
 
 
 def errand(robin: Path, folder: str = "memory") -> MaintenanceErrand:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.net.addresses import canonical_host, literal_addresses, refusal_reason
+from matins.net.outbound import canonical_host, literal_addresses, refusal_reason
 
 REFUSED = {
     "0.0.0.0": "unspecified",

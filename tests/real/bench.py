@@ -19,7 +19,7 @@ from typing import Any
 
 from house import House, Ordinary
 from matins.executors.processes.output import read_after
-from matins.runtime.run_tokens import run_token
+from matins.runtime.tokens import run_token
 from real.models.server import ModelServer, Request
 from real.models.wishes import text_of
 from real.tools import KEY, PRICES, Tool

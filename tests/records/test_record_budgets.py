@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from record_steps import CONTEXT, kept
 
-from matins.engine.budgets import Budget
+from matins.engine.money import Budget
 from matins.errors import InvalidInput, TimezoneError
-from matins.records.budgets import BUDGETS
+from matins.records.money import BUDGETS
 
 
 def defined(**settings: Any) -> Budget:

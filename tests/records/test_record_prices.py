@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from record_steps import CONTEXT
 
-from matins.engine.prices import Price, estimate
+from matins.engine.money import Price, estimate
 from matins.errors import InvalidInput
-from matins.records.prices import PRICES
+from matins.records.money import PRICES
 
 
 def test_b5_a_price_of_ones_own() -> None:

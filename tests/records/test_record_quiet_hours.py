@@ -11,7 +11,7 @@ from record_steps import CONTEXT, kept
 
 from matins.engine.quiet_hours import QuietHours, Window
 from matins.errors import InvalidInput, TimezoneError
-from matins.records.quiet_hours import QUIET_HOURS
+from matins.records.policies import QUIET_HOURS
 
 EVERY_DAY, WEEKDAYS, WEEKEND, FRIDAY = 0b111_1111, 0b011_1110, 0b100_0001, 0b010_0000
 ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia")

@@ -10,7 +10,7 @@ from record_steps import CONTEXT
 
 from matins.engine.money import MAX_RATE
 from matins.errors import InvalidInput
-from matins.records.rates import RATES, Rate
+from matins.records.money import RATES, Rate
 
 HUGE = 10**5000
 

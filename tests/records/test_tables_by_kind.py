@@ -20,11 +20,10 @@ from record_steps import NOW, RATES
 
 import generate_types
 from matins.api import schema
-from matins.config import nodes
-from matins.config.sections import SCHEDULE, TOP
+from matins.config import reader
+from matins.config.reader import SCHEDULE, TOP
 from matins.engine import settings as engine
-from matins.engine.setting_values import ParseContext
-from matins.engine.settings import format_setting, parse_setting
+from matins.engine.settings import ParseContext, format_setting, parse_setting
 from matins.engine.validation import is_name
 from matins.engine.when.durations import parse_duration
 from matins.errors import InvalidInput
@@ -40,7 +39,7 @@ TABLES: Mapping[str, Mapping[type[Kind], Any]] = {
     "engine.settings.FORMAT": engine.FORMAT,
     "engine.settings.DUMP": engine.DUMP,
     "engine.settings.LOAD": engine.LOAD,
-    "config.nodes.READ": nodes.READ,
+    "config.nodes.READ": reader.READ,
     "api.schema.FILE_SCHEMA": schema.FILE_SCHEMA,
     "api.schema.BODY_SCHEMA": schema.BODY_SCHEMA,
     "generate_types.TYPE": generate_types.TYPE,
@@ -141,7 +140,7 @@ def test_an_example_fits_the_schemas(declared: Declared) -> None:
 def test_an_example_is_read_from_yaml(declared: Declared) -> None:
     node = parse(json.dumps(declared.setting.example))
     assert node is not None
-    read = nodes.read_node(node, declared.kind)
+    read = reader.read_node(node, declared.kind)
     assert parse_setting(declared, read, CONTEXT) == parse_setting(declared, declared.setting.example, CONTEXT)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from matins import Matins
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.runtime.engine import Engine
 
 PATIENCE = 90

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from matins.runtime.clock_watch import ClockWatch
+from matins.runtime.clock import ClockWatch
 
 HOUR = 3_600_000
 NOW, BOOT = 1_774_598_400_000, 5_000

@@ -12,7 +12,7 @@ import pytest
 
 from matins.engine.planning import Timetable
 from matins.errors import Conflict, StoreUnavailable
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import ManualClock, Sandbox, instant, iso
 
 AT = "2026-03-27T08:05:00Z"

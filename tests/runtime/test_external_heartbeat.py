@@ -15,14 +15,7 @@ from matins.errors import StoreUnavailable
 from matins.model.access import Principal
 from matins.net.outbound import AddressRefused, Response, Unreachable
 from matins.runtime.engine import EngineOptions
-from matins.runtime.external_heartbeat import (
-    MAX_LAG_MS,
-    MAX_TURN_AGE_MS,
-    ExternalHeartbeat,
-    Figures,
-    is_healthy,
-    problems,
-)
+from matins.runtime.heartbeat import MAX_LAG_MS, MAX_TURN_AGE_MS, ExternalHeartbeat, Figures, is_healthy, problems
 from matins.testing import Sandbox
 from net.sites import http_site
 from service.file_steps import Desk

@@ -12,7 +12,7 @@ import pytest
 from loop_jobs import HOUR_MS, PATIENCE, Signal, each_turn
 
 from matins import Matins
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 
 matins = loop_jobs.matins
 

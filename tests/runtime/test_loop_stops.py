@@ -12,7 +12,7 @@ from loop_jobs import HOUR_MS, PATIENCE, Signal, each_turn
 
 from matins import Matins, SchedulerShutdownError
 from matins.api.results import Run
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.runtime.attempt import Attempt
 from matins.runtime.engine import Engine
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from matins.engine.when.triggers import to_ms
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import Sandbox, instant, iso
 
 MINUTE, DAY = 60_000, 86_400_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from matins.runtime.named_files import files_of, not_covered
+from matins.runtime.agent_folders import files_of, not_covered
 
 SCRIPT = b"exit 0\n"
 

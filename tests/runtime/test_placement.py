@@ -10,8 +10,8 @@ import pytest
 
 import postgres_fixtures
 from matins.engine.when.triggers import to_datetime
-from matins.runtime import missing_engines
-from matins.runtime.placement import MAX_PLACES, needs_sentence, unserved
+from matins.runtime import capacity
+from matins.runtime.capacity import MAX_PLACES, needs_sentence, unserved
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
@@ -88,7 +88,7 @@ def test_v11_a_run_fails_without_its_job_where_the_schedule_says_so(bench: Sandb
 
 def test_v11_runs_that_wait_do_not_hide_those_that_fail(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """V11: more runs of the same job than one look reads"""
-    monkeypatch.setattr(missing_engines, "_PAGE", 3)
+    monkeypatch.setattr(capacity, "_PAGE", 3)
     bench.job("backup")(lambda run: None)
     for n in range(7):
         bench.add(f"waits{n}", when="0 9 * * *", job="backup")

@@ -8,7 +8,7 @@ import pytest
 
 from matins.errors import Conflict, InvalidInput, StoreUnavailable
 from matins.runtime.attempt import Attempt
-from matins.runtime.reaper import Reaper
+from matins.runtime.recorder import Reaper
 from matins.testing import ManualClock, Sandbox
 
 AT = "2026-03-27T08:05:00Z"

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.run import Outcome, ProviderLimit
 from matins.runtime.attempt import AttemptEnd
 from matins.testing import Sandbox, iso

@@ -16,8 +16,8 @@ import pytest
 
 from matins import Matins, SchedulerShutdownError
 from matins.errors import StoreUnavailable
-from matins.model.audit import ChainHead
-from matins.runtime.lineage import Lineage
+from matins.model.event import ChainHead
+from matins.runtime.maintenance import Lineage
 
 MOUNTING = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
 

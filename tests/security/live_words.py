@@ -13,7 +13,7 @@ from surface_walk import Surfaces
 
 from executors.office import Office
 from matins import JobContext, Run
-from matins.runtime.run_tokens import run_token
+from matins.runtime.tokens import run_token
 
 LIVE_WORDS = tuple(
     f"{MARK}{name}"

@@ -15,9 +15,9 @@ from matins.api import codec
 from matins.api.arguments import setting_names
 from matins.api.use_case import USE_CASES, UseCase
 from matins.errors import MatinsError, RateLimited
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.access import Principal
-from matins.model.listing import ScheduleSort, ScheduleTab
+from matins.model.overview import ScheduleSort, ScheduleTab
 from matins.surfaces.mcp.cortex import CORTEX
 from matins.surfaces.mcp.polpo import POLPO
 from matins.surfaces.mcp.principal_calls import PrincipalCalls

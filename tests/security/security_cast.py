@@ -10,13 +10,13 @@ import orjson
 from matins.api.results import Approval, Run
 from matins.api.schedules import Api
 from matins.engine.approvals import needs_approval
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.executors.registry import installed_jobs
-from matins.model import approval as stored
+from matins.model import policies as stored
 from matins.model.access import Principal
 from matins.runtime.approval_requests import content_digest
 from matins.runtime.attempt import Attempt
-from matins.runtime.rows import schedule_record
+from matins.runtime.catalog import schedule_record
 from matins.testing import ManualClock, Sandbox
 
 START = "2026-03-27T08:00:00Z"

@@ -12,16 +12,15 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from matins import Matins
-from matins.records.http_server import HttpServer as HttpSettings
+from matins.records.file_settings import HttpServer as HttpSettings
+from matins.service.calls import InboundReceiver
 from matins.service.idempotency import IdempotencyStore
-from matins.service.inbound import InboundReceiver
-from matins.service.sessions import SessionVerifier
-from matins.service.tokens import TokenVerifier
+from matins.service.tokens import SessionVerifier, TokenVerifier
 from matins.surfaces.http.app import build_app
 from matins.surfaces.http.connections import Connections
-from matins.surfaces.http.health import Health
 from matins.surfaces.http.openapi import openapi
 from matins.surfaces.http.server import Server, bind
+from matins.surfaces.http.server_routes import Health
 from matins.surfaces.mcp.app import McpApp
 from matins.surfaces.mcp.cortex import CORTEX
 from matins.surfaces.mcp.polpo import POLPO

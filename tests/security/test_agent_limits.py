@@ -9,7 +9,7 @@ from security_cast import ROVER, SCOUT, Watched, at, propose
 from security_rows import everything
 
 from matins.errors import InvalidInput, NotAllowed
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.access import Principal
 from matins.testing import iso
 

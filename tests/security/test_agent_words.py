@@ -9,7 +9,7 @@ from security_cast import ADA, BOB, SCOUT, Watched, at, propose
 from security_rows import everything
 
 from matins.errors import Conflict, InvalidInput, NotAllowed
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.access import Principal
 
 PLAIN = {"when": "5 * * * *", "job": "work"}

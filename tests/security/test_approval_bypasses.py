@@ -11,7 +11,7 @@ from security_cast import SCOUT, WAITING, Open, Watched, at, propose
 from security_rows import sql
 
 from matins.errors import Conflict, RateLimited, StoreUnavailable
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.runtime.attempt import Attempt
 
 DAILY = {**WAITING, "when": "5 8 * * *", "payload": "good", "approval_timeout": "1h"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from security_cast import Watched, at
 
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.runtime.checks import Check
 
 

@@ -15,7 +15,7 @@ import postgres_fixtures
 from matins.api.use_case import USE_CASES
 from matins.errors import Conflict, InvalidInput
 from matins.model.access import BrowserSession, Token
-from matins.model.audit import StoredEvent
+from matins.model.event import StoredEvent
 
 url = postgres_fixtures.kept_url
 

@@ -11,7 +11,7 @@ from security_rows import everything
 from matins.engine.approvals import refusal_reason, tally
 from matins.errors import Conflict, InvalidInput, NotAllowed
 from matins.model.access import Principal
-from matins.model.approval import Vote
+from matins.model.policies import Vote
 
 COUNCIL = {
     "when": "5 * * * *",

@@ -10,7 +10,7 @@ from security_cast import SCOUT, Watched, at, propose
 
 from matins.engine.when.triggers import to_ms
 from matins.errors import NotAllowed
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.access import Principal
 
 MINUTE = 60_000

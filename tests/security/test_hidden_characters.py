@@ -17,7 +17,8 @@ from matins.model import hidden_characters as hidden
 from matins.surfaces.chat.messages import Code, Fields, Heading, Message, Text
 from matins.surfaces.chat.slack.rendering import render
 from matins.surfaces.cli.context import json_text
-from matins.surfaces.cli.terminal_text import block, one_line, plain, without_codes
+from matins.surfaces.cli.tables import plain
+from matins.surfaces.display import block, one_line, without_codes
 from matins.surfaces.mcp.answers import readable
 from matins.surfaces.mcp.quotes import quoted
 from matins.surfaces.web.static_files import StaticFiles

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from house import House, Ordinary
-from matins.executors.processes.namespaces import SIGNAL_VERSION, landlock_version
+from matins.executors.processes.walls import SIGNAL_VERSION, landlock_version
 
 ATTACKS = Path(__file__).with_name("attacks.py")
 SIGNALS = {

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from security_cast import Watched
 
-from matins.engine.call_filter import check_filter
-from matins.engine.calls import follows_schedule, parse_on
+from matins.engine.calls import check_filter, follows_schedule, parse_on
 from matins.engine.schedules import SETTINGS
 from matins.engine.when.parse import parse_trigger
 from matins.errors import InvalidInput, MatinsError, TriggerError

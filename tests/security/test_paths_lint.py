@@ -44,7 +44,7 @@ REASONS = {
     "engine/english/phrases.py": {"phrase_grammar": PACKAGE},
     "engine/when/zones.py": {"_read": SYSTEM},
     "executors/endpoint_calls.py": {"EndpointCall.post": NO_FILE},
-    "executors/functions/calling.py": {"main": "a descriptor of a process that runs inside the walls"},
+    "executors/function_call.py": {"main": "a descriptor of a process that runs inside the walls"},
     "executors/inside/__init__.py": {"script": PACKAGE},
     "executors/inside/goose_usage.py": {"_recorded": INSIDE, "_lines": INSIDE},
     "executors/inside/tool_setup.py": {
@@ -55,34 +55,34 @@ REASONS = {
         "_link": "where a link leads; nothing is read",
         "_make_user_site": "an empty folder of the same user, from which Python imports",
     },
-    "executors/processes/journal.py": {"open_run": RUNS},
+    "executors/processes/run_folder.py": {"open_run": RUNS},
     "executors/processes/keeper.py": {
         "_acquire_lock": RUNS, "_prepare_process": RUNS, "_announce_ready": SYSTEM,
     },
-    "executors/processes/launch_message.py": {"_anonymous_file": "a new file with a random name"},
-    "executors/processes/namespaces.py": {
+    "executors/processes/launch.py": {"_anonymous_file": "a new file with a random name"},
+    "executors/processes/walls.py": {
         "map_to_self": SYSTEM, "own_mounts": SYSTEM, "make_folder": "in a cover that a warden has just mounted",
     },
     "executors/processes/output.py": {"Output._write_head": RUNS, "_Ring.write": RUNS, "_opened": RUNS},
     "executors/processes/output_chunks.py": {"_records": RUNS},
-    "executors/processes/output_file.py": {
+    "executors/processes/output.py": {
         "_memory_file": "a descriptor of its own", "_unnamed_file": "a new file with a random name",
     },
     "executors/processes/proc.py": {"living": SYSTEM, "_of_process": SYSTEM, "_read": SYSTEM},
     "executors/processes/process_tree.py": {"ProcessTree.delete_files": RUNS},
-    "executors/processes/run_files.py": {"RunFiles.delete_named": RUNS},
+    "executors/processes/recovery.py": {"RunFiles.delete_named": RUNS},
     "executors/processes/run_folder.py": {
         "RunFolder.__init__": RUNS, "RunFolder.listen": RUNS, "RunFolder.make": RUNS, "RunFolder.remove": RUNS,
         "RunFolder._read_nonce": RUNS, "RunFolder._warden_sockets": RUNS,
     },
-    "executors/processes/ssh_config.py": {"included_files": SYSTEM, "_patterns": SYSTEM, "_copy": SYSTEM},
+    "executors/processes/walls.py": {"included_files": SYSTEM, "_patterns": SYSTEM, "_copy": SYSTEM},
     "executors/processes/walls.py": {
         "_open_kept": "a cover; what is below it is opened beneath it", "_tried": RUNS,
     },
     "executors/processes/wardens.py": {"WardenPool._living_keeper": RUNS},
-    "executors/runners/clock_times.py": {"ClockTime.after": NO_FILE},
+    "executors/runners/protocol.py": {"ClockTime.after": NO_FILE},
     "importers/crontab.py": {"_texts": KEYBOARD, "_read": KEYBOARD},
-    "importers/files.py": {"_database_rows": KEYBOARD, "_bytes": KEYBOARD},
+    "importers/entries.py": {"_database_rows": KEYBOARD, "_bytes": KEYBOARD},
     "jobs/memory_index_regen.py": {"write_index": "by UntrustedFolder"},
     "jobs/memory_maintenance.py": {"_notes": "by UntrustedFolder"},
     "library.py": {"Matins.subscribe": NO_FILE},
@@ -90,25 +90,25 @@ REASONS = {
     "runtime/clock.py": {"_from_file": SYSTEM},
     "runtime/command_files.py": {"_steps": "where the links of a command lead; nothing is read"},
     "runtime/engine.py": {"Engine.open": NO_FILE, "Engine._enlist": NO_FILE},
-    "runtime/lineage.py": {"Lineage.note": RUNS, "Lineage._load": RUNS},
+    "runtime/maintenance.py": {"Lineage.note": RUNS, "Lineage._load": RUNS},
     "runtime/loop.py": {"Loop.start": NO_FILE},
     "seeds/herdctl/scheduler.py": {"Scheduler.start": HOME},
     "service/file/starter.py": {"write_starter": HOME},
-    "service/host.py": {"_version_in": SYSTEM},
+    "service/doctor.py": {"_version_in": SYSTEM},
     "service/output.py": {"_own_folder": "a folder whose owner and mode are checked"},
-    "store/migrations.py": {"load_migrations": PACKAGE},
+    "store/queries.py": {"load_migrations": PACKAGE},
     "store/queries.py": {"load_queries": PACKAGE},
-    "store/sqlite/backup.py": {
+    "store/sqlite/store.py": {
         "write_backup": "a new file with a random name, which replaces nothing", "_copy": "the same",
         "integrity_problems": STORE,
     },
-    "store/sqlite/opened_file.py": {"set_foreign_log_aside": STORE},
+    "store/sqlite/ownership.py": {"set_foreign_log_aside": STORE},
     "store/sqlite/ownership.py": {
         "Ownership.acquire": STORE, "Ownership.owner": STORE, "Ownership.has_engine": STORE, "boot_id": SYSTEM,
         "check_filesystem": SYSTEM,
     },
     "store/sqlite/store.py": {"SqliteStore._connect": STORE},
-    "surfaces/cli/inbound.py": {"_json": KEYBOARD},
+    "surfaces/cli/calls.py": {"_json": KEYBOARD},
     "surfaces/cli/mcp.py": {"_token": KEYBOARD},
     "surfaces/cli/schedule_settings.py": {"read_prompt": KEYBOARD},
     "surfaces/home.py": {
@@ -124,7 +124,7 @@ REASONS = {
         "read": "the configuration, and files of clients by mcp install; no pipe, at most 10 MB",
         "replace": "the same", "_write": "the same", "_sync": "the same",
     },
-    "texts/own_folders.py": {"_opened": "a folder of Matins; what is below it is opened beneath it"},
+    "texts/untrusted_folder.py": {"_opened": "a folder of Matins; what is below it is opened beneath it"},
 }  # fmt: skip
 """Why a function may do it, by module."""
 

@@ -19,7 +19,7 @@ from matins.model.access import Principal
 from matins.net.peer import peer_uid
 from matins.runtime.agent_folders import own_folder
 from matins.runtime.attempt import Attempt
-from matins.runtime.run_tokens import run_token
+from matins.runtime.tokens import run_token
 from matins.service.tokens import TokenVerifier
 from matins.surfaces.client import Client
 

@@ -23,10 +23,10 @@ from matins.seeds.herdctl import (
     build_schedule_prompt,
     get_agent_schedule_states,
     get_schedule_state,
-    notes,
     run_schedule,
     update_schedule_state,
 )
+from matins.seeds.herdctl import states as notes
 from matins.testing import ManualClock, Sandbox
 from matins.work.tasks_file import TasksFile
 

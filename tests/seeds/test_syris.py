@@ -9,7 +9,7 @@ import pytest
 from matins.engine.events import canonical
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, TriggerError
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.runtime.capacity import Capacity
 from matins.seeds.syris import ScheduleRow, create_schedule, schedule_row, schedule_trigger
 from matins.store.sqlite.transaction import SQL

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import postgres_fixtures
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import ManualClock, Sandbox
 
 postgres_server = postgres_fixtures.postgres_server

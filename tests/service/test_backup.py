@@ -15,7 +15,7 @@ from matins import Matins
 from matins.api.use_case import USE_CASES
 from matins.errors import Conflict, InvalidInput, NotAllowed, StoreCorrupt, StoreError
 from matins.model.access import Principal
-from matins.store.sqlite import backup
+from matins.store.sqlite import store
 from matins.testing import ManualClock, Sandbox
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -157,7 +157,7 @@ def test_b16_a_link_in_the_place_of_the_new_copy_is_not_followed(
             Path(name).symlink_to(tmp_path / "other.db")
             return file, name
 
-        monkeypatch.setattr(backup, "mkstemp", exchanged)
+        monkeypatch.setattr(store, "mkstemp", exchanged)
         with pytest.raises(InvalidInput, match="another file was put in the place of the new one"):
             m.system.backup(tmp_path / "backups" / "copy.db")
     assert (tmp_path / "other.db").read_bytes() == before

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import pytest
 
 from matins import InvalidInput, Matins
+from matins.engine.prompts import MAX_CALL_BYTES
 from matins.jobs import JobType, Setting, Text
-from matins.runtime.approval_requests import MAX_CALL_BYTES
 from matins.testing import ManualClock, Sandbox
 
 PR = {"number": 7, "pull_request": {"title": "Fix the door"}}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from matins.errors import Conflict, InvalidInput, NotFound
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.service.schedules import Schedules
 from matins.testing import ManualClock, Sandbox, iso
 

@@ -15,7 +15,7 @@ import postgres_fixtures
 from matins import Matins
 from matins.api.results import Finding
 from matins.runtime.clock import SystemClock
-from matins.service import doctor, host
+from matins.service import doctor
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
@@ -70,7 +70,7 @@ def test_who_keeps_the_clock(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) ->
     for kept, ok in ((True, True), (False, None), (None, None)):
         monkeypatch.setattr(doctor, "clock_is_synchronized", lambda kept=kept: kept)
         assert [finding.ok for finding in about(bench, "clock")] == [ok]
-    assert host.clock_is_synchronized() in (True, False, None)
+    assert doctor.clock_is_synchronized() in (True, False, None)
 
 
 @pytest.mark.parametrize(("by", "way"), [(3_600_000, "ahead of"), (-3_600_000, "behind")], ids=["ahead", "behind"])
@@ -100,15 +100,15 @@ def test_c7_a_machine_whose_clock_is_not_the_databases(
 def test_how_old_the_zone_data_are(bench: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "zones"
     folder.mkdir()
-    assert host.zone_data((str(folder),)) is None
+    assert doctor.zone_data((str(folder),)) is None
     (folder / "tzdata.zi").write_text("# version 2019c\nR A\n")
-    old = host.zone_data((str(tmp_path / "none"), str(folder)))
+    old = doctor.zone_data((str(tmp_path / "none"), str(folder)))
     assert old is not None
     assert old.version == "2019c"
     monkeypatch.setattr(doctor, "zone_data", lambda: old)
     (zones,) = about(bench, "zones")
     assert (zones.ok, zones.fix) == (False, "apt-get install --only-upgrade tzdata")
-    packaged = host.zone_data((str(tmp_path / "none"),))
+    packaged = doctor.zone_data((str(tmp_path / "none"),))
     assert packaged is not None
     assert (packaged.source, packaged.version[:2]) == ("the package tzdata", "20")
 

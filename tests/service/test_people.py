@@ -11,8 +11,7 @@ import pytest
 import postgres_fixtures
 from matins.errors import Conflict, InvalidFile, InvalidInput, MatinsError, NotAllowed, NotFound
 from matins.model.access import Principal
-from matins.service.people import find_person, person_in_chat
-from matins.service.sessions import SessionVerifier
+from matins.service.tokens import SessionVerifier, find_person, person_in_chat
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url

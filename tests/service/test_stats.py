@@ -16,7 +16,7 @@ import pytest
 
 from matins import Matins
 from matins.api.results import Stats, Throttled
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.access import Principal
 from matins.testing import ManualClock, Sandbox
 

@@ -10,7 +10,7 @@ import every_store
 import pytest
 
 from matins.errors import InvalidInput
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import Sandbox
 
 postgres_server, postgres_url = every_store.postgres_server, every_store.postgres_url

@@ -15,7 +15,7 @@ from matins.executors.processes.output import OUT
 from matins.executors.processes.run_folder import path_in
 from matins.service.output import Source
 from matins.service.transcripts import page_of
-from matins.surfaces.transcript_text import TranscriptText
+from matins.surfaces.display import TranscriptText
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "recordings").glob("*/tool_call.out"))
 

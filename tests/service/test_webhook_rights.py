@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from webhook_steps import answer, deliver
 
-from matins.engine.setting_values import REDACTED
+from matins.engine.settings import REDACTED
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from matins.model.access import Principal
 from matins.testing import Sandbox

@@ -15,7 +15,7 @@ from matins.api.results import Explanation
 from matins.api.use_case import USE_CASES
 from matins.engine.gates import GATES
 from matins.errors import NotFound, RateLimited
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.access import Principal
 from matins.model.sentence import joined
 from matins.testing import Sandbox, instant

@@ -10,14 +10,14 @@ from unittest.mock import patch
 
 from matins.engine import gates, planning, steps
 from matins.engine.gates import BITS, quiet_hours
-from matins.model.budget import BudgetUsage
+from matins.model.policies import BudgetUsage
 from matins.model.run import Usage
 from matins.model.schedule import ScheduleDefinition
-from matins.runtime import approval_requests, catalog, pausing, run_changes, spending, step_changes
+from matins.runtime import approval_requests, catalog, pausing, run_changes, spending
 from matins.runtime.checks import CheckedRun
 from matins.runtime.clearance import Clearance
 from matins.runtime.engine import Engine
-from matins.runtime.reaper import Reaper
+from matins.runtime.recorder import Reaper
 from matins.service import approvals, proposals
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
 
@@ -118,17 +118,17 @@ def first_of_several_is_enough() -> Planted:
         may = {n for n, s in states.items() if s.pending and any(steps._succeeded(states[m]) for m in after[n - 1])}
         return following._replace(ready=tuple(sorted(may - following.skipped.keys())))
 
-    return patch.object(step_changes, "advance", early)
+    return patch.object(run_changes, "advance", early)
 
 
 def all_steps_at_once() -> Planted:
     """No step waits for another when a run unfolds."""
-    return patch.object(step_changes, "_waiting", lambda step: step)
+    return patch.object(run_changes, "_waiting", lambda step: step)
 
 
 def dependants_left_behind() -> Planted:
     """What waits for a step that did not succeed waits for ever."""
-    return patch.object(step_changes, "_skipped", _nothing)
+    return patch.object(run_changes, "_skipped", _nothing)
 
 
 def joined_too_early() -> Planted:
@@ -166,7 +166,7 @@ def hold_ignored_by_steps() -> Generator[None]:
 
 def _nothing(row: Any, item: Any, whole: Any, other: int, now: int) -> Any:
     """A change that nobody can make: of an epoch that never was."""
-    return step_changes.RunChange(row.id, -1, None, item, run_changes.SKIP, now)
+    return run_changes.RunChange(row.id, -1, None, item, run_changes.SKIP, now)
 
 
 # -- gates

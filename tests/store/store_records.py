@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from matins.model.audit import StoredEvent
+from matins.model.event import StoredEvent
 from matins.model.rows import NewEvent, NewRun, NewSchedule, StateChange
 from matins.model.run import RunState
 from matins.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from store_records import NOW
 
 from matins.model.access import Token
-from matins.model.file import FileEntry
+from matins.model.rows import FileEntry
 from matins.store import Store
 from matins.surfaces.chat._rows import ChatRows
 from matins.surfaces.chat.rows import ChatPost, DraftRow

@@ -16,10 +16,8 @@ from store_records import NOW
 from matins import Matins, library
 from matins.engine.when.triggers import to_datetime, to_ms
 from matins.errors import StoreError, StoreUnavailable
-from matins.runtime.clock import SystemClock
-from matins.runtime.clock_watch import ClockWatch
-from matins.store.postgres.clock import DatabaseClock
-from matins.store.postgres.store import PostgresStore
+from matins.runtime.clock import ClockWatch, SystemClock
+from matins.store.postgres.store import DatabaseClock, PostgresStore
 from matins.testing import ManualClock, Sandbox
 
 PATIENCE = 60

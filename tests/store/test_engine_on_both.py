@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from matins.errors import StoreUnavailable
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.store import Store
 from matins.store.transaction import Transaction
 from matins.testing import ManualClock, Sandbox, iso

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from matins.errors import StoreVersionError
-from matins.library import open_store
-from matins.store.migrations import Migration, load_migrations
+from matins.store import open_store
+from matins.store.queries import Migration, load_migrations
 from matins.testing import ManualClock, Sandbox, instant, iso
 
 THEN = instant("2026-03-27T08:00:00Z")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from store_records import NOW
 
+from matins.model.event import Subscription
 from matins.model.rows import NewEvent
-from matins.model.subscription import Subscription
 from matins.runtime.catalog import Catalog
 from matins.runtime.outbox import Outbox
 from matins.runtime.subscribers import LEASE_MS, DeliveryQueue, DeliveryResult, EventDelivery

@@ -15,7 +15,7 @@ from pgbouncer import pgbouncer, sessions
 from matins import Matins
 from matins.errors import StoreError, StoreUnavailable
 from matins.store.postgres import session
-from matins.store.postgres.poolers import split_search_path
+from matins.store.postgres.session import split_search_path
 from matins.store.postgres.store import PostgresStore
 
 NOW = 1_700_000_000_000

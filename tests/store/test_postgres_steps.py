@@ -17,13 +17,11 @@ from matins.api.results import Run
 from matins.model.run import Outcome
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
-from matins.runtime.capacity import Capacity
+from matins.runtime.capacity import Capacity, Placement
 from matins.runtime.catalog import Catalog
 from matins.runtime.clearance import Clearance
 from matins.runtime.dispatcher import Dispatcher
-from matins.runtime.placement import Placement
-from matins.store.postgres.arrays import integers
-from matins.store.postgres.session import SQL
+from matins.store.postgres.session import SQL, integers
 from matins.store.postgres.store import PostgresStore
 from matins.store.postgres.transaction import PostgresTransaction
 from matins.store.transaction import Transaction

@@ -21,15 +21,15 @@ from store_records import (
 
 from matins import Matins
 from matins.errors import InvalidInput, StoreError, StoreUnavailable, StoreVersionError
-from matins.library import open_store
 from matins.model.rows import NewSchedule
 from matins.runtime.clock import SystemClock
 from matins.runtime.engine import EngineOptions
+from matins.store import open_store
 from matins.store.chain import Chain
-from matins.store.migrations import load_migrations
 from matins.store.postgres import session
 from matins.store.postgres.session import SessionPool
 from matins.store.postgres.store import PostgresStore
+from matins.store.queries import load_migrations
 
 MINE = "application_name = current_setting('application_name') AND pid <> pg_backend_pid()"
 

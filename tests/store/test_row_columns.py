@@ -9,8 +9,8 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from store_records import NOW
 
-from matins.model import audit, rows
-from matins.model.listing import RunFilter, ScheduleFilter
+from matins.model import event, rows
+from matins.model.overview import RunFilter, ScheduleFilter
 from matins.store import Store
 from matins.store.postgres.store import PostgresStore
 from matins.store.sqlite.store import SqliteStore
@@ -120,7 +120,7 @@ def test_rows_of_all_kinds_are_compared() -> None:
     """What a store gives is among the methods above; what it takes has no columns."""
     compared = {row for method in METHODS.values() for row in _row_types(method)}
     taken = {rows.Cursor, rows.NextSlot, rows.NewRun, rows.Claim, rows.Release, rows.StateChange, rows.NewEvent}
-    taken |= {audit.ChainHead, rows.NewSchedule, rows.NewStep}
-    kinds = {kind for module in (rows, audit) for kind in vars(module).values() if hasattr(kind, "_fields")}
+    taken |= {event.ChainHead, rows.NewSchedule, rows.NewStep}
+    kinds = {kind for module in (rows, event) for kind in vars(module).values() if hasattr(kind, "_fields")}
     assert kinds - compared == taken
     assert {rows.ScheduleRow, rows.RunRow, rows.DefinitionRow, rows.CheckRow, rows.AttemptRow} <= compared

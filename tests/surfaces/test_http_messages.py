@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from matins.errors import StoreUnavailable
-from matins.surfaces.transports.http_messages import Daemon, Patience
+from matins.surfaces.transports.http_client import Daemon, Patience
 
 REFUSED = ConnectionRefusedError("refused")
 RESET = ConnectionResetError("reset")

@@ -11,7 +11,7 @@ import pytest
 from matins.errors import InvalidInput
 from matins.executors.secrets import resolve
 from matins.texts.beneath import Refused, read_named
-from matins.texts.own_folders import OwnFolders, forbidden, open_folder, read_file
+from matins.texts.untrusted_folder import OwnFolders, forbidden, open_folder, read_file
 from matins.work.github_api import read_token
 
 TOKEN = "the-owner-s-token"

@@ -88,7 +88,7 @@ def test_a_ledger_does_not_ask_the_code_under_test(path: str) -> None:
         ("def late():\n    from matins.runtime import catalog", {"matins.runtime.catalog"}),
         ("import_module('matins.engine.keys')", {"matins.engine.keys"}),
         ("from planted import catalog", {"matins.runtime through planted"}),
-        ("from whole_log import chain_problems", {"matins.engine.audit", "matins.model.audit", "matins.store.chain"}),
+        ("from whole_log import chain_problems", {"matins.engine.audit", "matins.model.event", "matins.store.chain"}),
         ("from matins import Matins\nfrom matins.model.run import RunState\nfrom planted import FAULTS", set()),
     ],
 )

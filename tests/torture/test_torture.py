@@ -20,7 +20,7 @@ from stage import Stage
 from theatre import Cover
 from traced_sqlite import lose_answers
 
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.model.run import RunState
 from matins.runtime import catalog
 from matins.testing import ManualClock, Sandbox

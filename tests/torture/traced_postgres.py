@@ -12,8 +12,8 @@ import psycopg
 from points import Points, Statements
 from stage import Stage
 
-from matins.store.migrations import load_migrations
 from matins.store.postgres.session import SQL
+from matins.store.queries import load_migrations
 
 _WRITES = re.compile(r"\b(insert|update|delete|copy)\b", re.IGNORECASE)
 _FULL = False

@@ -14,7 +14,7 @@ from points import Points, Statements
 from stage import Stage
 
 from matins import Matins
-from matins.store.migrations import load_migrations
+from matins.store.queries import load_migrations
 from matins.store.sqlite.store import SqliteStore
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
 

@@ -29,8 +29,9 @@ from stepped_clock import SteppedClock
 
 from matins import Matins
 from matins.errors import Conflict, NotFound, StoreBusy, StoreUnavailable
+from matins.executors.job_context import JobContext
 from matins.executors.processes import proc
-from matins.executors.python import JobContext, PythonExecutor
+from matins.executors.python import PythonExecutor
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.signals import Signals

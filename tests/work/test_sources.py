@@ -7,8 +7,8 @@ import pytest
 from work_sources import parse_source
 
 from matins.errors import InvalidInput
-from matins.model.work_source import WorkSourceDefinition
-from matins.records.work_sources import WORK_SOURCES
+from matins.model.policies import WorkSourceDefinition
+from matins.records.policies import WORK_SOURCES
 from matins.work.github_issues import GitHubIssues
 from matins.work.sources import open_source
 from matins.work.tasks_file import TasksFile

@@ -16,8 +16,8 @@ import tasks_desk
 from tasks_desk import LATER, NOW, claimed
 
 from matins.errors import InvalidInput
-from matins.model.work_source import WorkSourceDefinition
-from matins.texts.own_folders import OwnFolders
+from matins.model.policies import WorkSourceDefinition
+from matins.texts.untrusted_folder import OwnFolders
 from matins.work import tasks_file
 from matins.work.sources import WorkSourceUnavailable, open_source
 from matins.work.tasks_file import TasksFile

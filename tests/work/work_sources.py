@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from matins.model.work_source import WorkSourceDefinition
+from matins.model.policies import WorkSourceDefinition
 from matins.records.kind import RecordContext
-from matins.records.work_sources import WORK_SOURCES
+from matins.records.policies import WORK_SOURCES
 
 
 def parse_source(name: str, settings: Mapping[str, Any]) -> WorkSourceDefinition:

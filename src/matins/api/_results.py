@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from matins.api.results import BudgetUsage
 from matins.api.results.content import Content
-from matins.model.subscription import SubscriptionState
+from matins.model.event import SubscriptionState
 
 
 class AllowedHosts(Struct, frozen=True):

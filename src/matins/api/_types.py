@@ -7,11 +7,9 @@ import builtins
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, Unpack
 
-from matins.api.destinations import DestinationsCalls
-from matins.api.inbound import InboundCalls
-from matins.api.records import RecordNoun, delete_record, edit_record, get_record, list_records, set_record
+from matins.api.approvals import RecordNoun, delete_record, edit_record, get_record, list_records, set_record
+from matins.api.events import DestinationsCalls, InboundCalls, WebhooksCalls
 from matins.api.use_case import noun
-from matins.api.webhooks import WebhooksCalls
 
 if TYPE_CHECKING:
     from matins.api._results import (

@@ -262,19 +262,19 @@ _KINDS: Mapping[str, ArgumentKind] = {
 
 def _choices() -> dict[str, tuple[str, ...]]:
     from matins.api import results
-    from matins.model import access, approval, call, listing, schedule, subscription, trigger
+    from matins.model import access, call, event, overview, policies, schedule, trigger
 
     states = tuple(state for state in get_args(schedule.ScheduleState) if state != "removed")
     return {
         "ScheduleState": states,
-        "ScheduleSort": get_args(listing.ScheduleSort),
-        "ScheduleTab": get_args(listing.ScheduleTab),
+        "ScheduleSort": get_args(overview.ScheduleSort),
+        "ScheduleTab": get_args(overview.ScheduleTab),
         "MissionStatus": get_args(schedule.MissionStatus),
         "RunStateName": get_args(results.RunStateName),
         "RunOutcome": get_args(RunOutcome),
         "ReportedOutcome": get_args(ReportedOutcome),
-        "ApprovalState": get_args(approval.ApprovalState),
-        "DeliveryState": get_args(subscription.DeliveryState),
+        "ApprovalState": get_args(policies.ApprovalState),
+        "DeliveryState": get_args(event.DeliveryState),
         "CallSource": get_args(call.CallSource),
         "Role": get_args(access.Role),
         "DstGap": get_args(trigger.DstGap),

@@ -1,4 +1,9 @@
-"""Use cases on events, their subscribers, and the audit, declared."""
+"""Use cases on events, subscriptions, incidents, calls, webhooks and destinations, declared.
+
+Use cases on events, their subscribers, and the audit, declared.
+
+What inbound endpoints can do beside the verbs of every record.
+"""
 
 # pyright: reportReturnType=false
 from __future__ import annotations
@@ -10,9 +15,11 @@ from typing import TYPE_CHECKING
 from matins.api.use_case import USE_CASES, Noun, use_case
 
 if TYPE_CHECKING:
-    from matins.api.arguments import EventTypes, Id, Limit
-    from matins.api.results import Audit, Delivery, Event
-    from matins.model.subscription import DeliveryState
+    from matins.api._results import Webhook
+    from matins.api.arguments import EventTypes, Id, Json, Limit
+    from matins.api.results import Audit, Call, Delivery, Event, InboundTest, Incident, NewWebhook, TestedDestination
+    from matins.model.call import CallSource
+    from matins.model.event import DeliveryState
 
 
 class Events(Noun, noun="events"):
@@ -73,3 +80,105 @@ class AuditLog(Noun, noun="audit"):
     @use_case("read", "GET /v1/audit/seal")
     def seal(self) -> str | None:
         """Get the newest seal, to be noted down elsewhere; None while there is none."""
+
+
+class Incidents(Noun, noun="incidents"):
+    @use_case("read", "GET /v1/incidents", page=("before", "id"))
+    def list(
+        self,
+        *,
+        all: bool = False,  # noqa: A002 - the word of the option
+        schedule: str | None = None,
+        agent: str | None = None,
+        before: Id | None = None,
+        limit: Limit = 100,
+    ) -> builtins.list[Incident]:
+        """List incidents that are not over, the newest first. `all`: those that are over too."""
+
+    @use_case("read", "GET /v1/incidents/{incident_id}")
+    def get(self, incident_id: Id) -> Incident:
+        """Get an incident."""
+
+    @use_case("operate", "POST /v1/incidents/{incident_id}/acknowledge")
+    def acknowledge(self, incident_id: Id) -> Incident:
+        """Acknowledge an incident: no more messages are sent until it is over."""
+
+
+class Calls(Noun, noun="calls"):
+    @use_case("operate", "POST /v1/calls", status=201, location="/v1/calls/{id}", max_bytes=9 << 20)
+    def fire(
+        self,
+        source: CallSource,
+        name: str,
+        key: str,
+        *,
+        body: Json = None,
+        type: str | None = None,  # noqa: A002 - the name that senders use
+        text: str | None = None,
+        sender: str | None = None,
+        signed: str | None = None,
+    ) -> Call:
+        """Start a run of every schedule that listens to a source, once per key.
+
+        `source` is webhook or chat, `name` the inbound endpoint or the channel. A known key starts nothing: the result
+        is the first call, with `duplicate`. So does a known `signed`, a digest of what the sender signed, for 24 hours.
+        The gates apply as to a slot.
+        """
+
+    @use_case("read", "GET /v1/calls", page=("before", "id"))
+    def list(
+        self,
+        *,
+        source: CallSource | None = None,
+        name: str | None = None,
+        before: Id | None = None,
+        limit: Limit = 100,
+    ) -> builtins.list[Call]:
+        """List calls without their bodies, the newest first."""
+
+    @use_case("read", "GET /v1/calls/{call_id}")
+    def get(self, call_id: Id) -> Call:
+        """Get a call with its runs, and its body for principals with the "operate" right."""
+
+    @use_case("operate", "POST /v1/calls/{call_id}/replay", status=201, location="/v1/calls/{id}")
+    def replay(self, call_id: Id) -> Call:
+        """Fire a call again, as a new one: its body is judged by the present settings."""
+
+
+class InboundCalls:
+    @use_case("govern", "POST /v1/inbound/{name}/test", max_bytes=9 << 20)
+    def test(
+        self,
+        name: str,
+        *,
+        body: Json = None,
+        type: str | None = None,  # noqa: A002 - the name that senders use
+        dry_run: bool = False,
+    ) -> InboundTest:
+        """Sign a body as the sender would, deliver it, and show which schedules it concerns, with their prompts.
+
+        `type`: the type of the event, where the sender has it in a header. With `dry_run` nothing is fired.
+        """
+
+
+class WebhooksCalls:
+    @use_case("govern", "POST /v1/webhooks", status=201, secret="secret", location="/v1/webhooks/{name}")
+    def add(self, name: str, url: str, *, types: EventTypes | None = None, secret: str | None = None) -> NewWebhook:
+        """Add a webhook for events from now on. A name that is taken is refused.
+
+        The result has the signing secret, which is not shown again. `secret`: one of your own, or a reference.
+        """
+
+    @use_case("govern", "POST /v1/webhooks/{name}/pause")
+    def pause(self, name: str, *, note: str | None = None) -> Webhook:
+        """Pause a webhook. Nothing is sent until it is resumed; then it continues where it was."""
+
+    @use_case("govern", "POST /v1/webhooks/{name}/resume")
+    def resume(self, name: str) -> Webhook:
+        """Resume a paused webhook."""
+
+
+class DestinationsCalls:
+    @use_case("govern", "POST /v1/destinations/{name}/test")
+    def test(self, name: str) -> TestedDestination:
+        """Send a test message to a destination now, and say whether it arrived."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Transcript,
     )
 
+
 RunOutcome = Literal["succeeded", "failed", "unknown", "retry"]
 ReportedOutcome = Literal["done", "nothing", "failed"]
 _FIRST_LOOK_S, _SLOWEST_LOOK_S = 0.02, 0.5

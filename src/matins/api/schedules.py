@@ -1,4 +1,9 @@
-"""Use cases on schedules, declared, and all others by noun: what `Matins` and `Client` have in common."""
+"""Use cases on schedules, declared, and all others by noun.
+
+Use cases on schedules, declared, and all others by noun: what `Matins` and `Client` have in common.
+
+Use cases on missions, declared. A mission is a schedule with steps: all that schedules can do works for it too.
+"""
 
 # pyright: reportReturnType=false
 from __future__ import annotations
@@ -8,10 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from matins.api._types import RecordNouns
 from matins.api.approvals import Approvals
-from matins.api.calls import Calls
-from matins.api.events import AuditLog, Events, Subscriptions
-from matins.api.incidents import Incidents
-from matins.api.missions import Missions
+from matins.api.events import AuditLog, Calls, Events, Incidents, Subscriptions
 from matins.api.runs import Runs
 from matins.api.system import File, Sessions, System, Threads, Tokens
 from matins.api.use_case import Noun, noun, use_case
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
         Explanation,
         Forecast,
         Found,
+        Mission,
         NewForecast,
         Pause,
         Preview,
@@ -39,12 +42,61 @@ if TYPE_CHECKING:
         Timeline,
         Usual,
     )
-    from matins.model.listing import ScheduleSort, ScheduleTab
-    from matins.model.schedule import ScheduleState
+    from matins.model.overview import ScheduleSort, ScheduleTab
+    from matins.model.schedule import MissionStatus, ScheduleState
     from matins.model.trigger import DstGap, DstOverlap
 
-_SCHEDULE = "/v1/schedules/{name:path}"
+
+_MISSION = "/v1/missions/{name:path}"
 _AGENT = ("agent",)
+
+
+class Missions(Noun, noun="missions"):
+    @use_case("change", "POST /v1/missions", status=201, location="/v1/missions/{agent}/{name}", settings="schedule")
+    def make(
+        self,
+        name: str | None = None,
+        *,
+        when: When | None = None,
+        agent: str = "",
+        create_agent: bool = False,
+        context: Mapping[str, Any] | None = None,
+        **settings: Unpack[ScheduleSettings],
+    ) -> Mission:
+        """Make a mission from its `steps`. Without `when` it is a draft, which a person starts.
+
+        The arguments are those of `add`. A name that is taken is refused.
+        """
+
+    @use_case("read", "GET /v1/missions", page=("after", "id"))
+    def list(
+        self,
+        *,
+        agent: str | None = None,
+        status: MissionStatus | None = None,
+        after: Id | None = None,
+        limit: Limit = 100,
+    ) -> builtins.list[Mission]:
+        """List missions with their status, next and last run, the oldest first."""
+
+    @use_case("read", f"GET {_MISSION}")
+    def get(self, name: str, *, agent: str | None = None) -> Mission:
+        """Get a mission: its status, its steps, its last run."""
+
+    @use_case("change", f"POST {_MISSION}/draft", query=_AGENT)
+    def draft(self, name: str, *, agent: str | None = None) -> Mission:
+        """Take the time of a mission away, with its end. Running runs continue."""
+
+    @use_case("change", f"POST {_MISSION}/abort", query=_AGENT)
+    def abort(self, name: str, *, agent: str | None = None) -> Mission:
+        """Take the time of a mission away, and cancel its runs."""
+
+    @use_case("change", f"DELETE {_MISSION}", status=204)
+    def delete(self, name: str, *, agent: str | None = None) -> bool:
+        """Delete a mission. Its history is kept. False when there is none."""
+
+
+_SCHEDULE = "/v1/schedules/{name:path}"
 
 
 class Api(Noun, RecordNouns, noun="schedules"):

@@ -1,16 +1,22 @@
-"""Declarations of use cases: a signature with `...` as its body, and the facts that every surface needs.
+"""Declarations of use cases.
+
+Declarations of use cases: a signature with `...` as its body, and the facts that every surface needs.
 
 It loads quickly, since every command uses it. Types are imported for checkers only, and read when a server needs them.
+
+Cursors of pages. A cursor is the id of the last item, so new items do not move it.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, cast
 
+from matins.errors import InvalidInput
 from matins.model.access import Principal, Right
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -245,3 +251,32 @@ def _method(declared: UseCase) -> Callable[..., Any]:
 def _dedent(text: str) -> str:
     lines = text.strip().split("\n")
     return "\n".join(line.strip() for line in lines)
+
+
+_DEFAULT_LIMIT = 100
+
+
+def next_cursor(use_case: UseCase, arguments: dict[str, Any], items: list[Any]) -> str | None:
+    """The cursor of the next page; None if there is none: a page that is not full is the last."""
+    if use_case.page is None or len(items) < arguments.get("limit", _DEFAULT_LIMIT):
+        return None
+    if arguments.get("newest") or (use_case.name == "events.list" and arguments.get("after") is None):
+        return None  # the newest of all: no page follows yet
+    return encode_cursor(use_case, getattr(items[-1], use_case.page[1]))
+
+
+def encode_cursor(use_case: UseCase, last: Any) -> str:
+    return urlsafe_b64encode(f"{use_case.name} {last}".encode()).decode().rstrip("=")
+
+
+def decode_cursor(use_case: UseCase, cursor: str) -> dict[str, str]:
+    """The cursor as the argument of the use case."""
+    try:
+        text = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
+    except ValueError:
+        text = ""
+    whose, _, last = text.partition(" ")
+    if use_case.page is None or whose != use_case.name or not last or not last.isprintable():
+        message = '"cursor" is not one of this collection.'
+        raise InvalidInput(message, value=cursor[:60], field="cursor", hint="Take it from `next` of a page.")
+    return {use_case.page[0]: last}

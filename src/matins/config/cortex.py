@@ -10,11 +10,17 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from matins.config.problems import Problem
-from matins.config.reader import FileItem, Location, ParsedFile, SettingsBlock
-from matins.config.structure import duplicate_keys, structure_problems
-from matins.config.text_edits import content_end
-from matins.engine.english.vocabulary import DAYS
+from matins.config.reader import (
+    FileItem,
+    Location,
+    ParsedFile,
+    Problem,
+    SettingsBlock,
+    duplicate_keys,
+    structure_problems,
+)
+from matins.config.writer import content_end
+from matins.engine.english.values import DAYS
 from matins.engine.policies import DEFAULT_AGENT
 from matins.engine.reasons import rfc3339
 from matins.engine.schedules import schedule_settings

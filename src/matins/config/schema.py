@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from matins.api.schema import FILE_SCHEMA, Schema, file_property
-from matins.config.sections import (
+from matins.config.reader import (
     DEFAULTS,
     DEFAULTS_HELP,
     SCHEDULE,

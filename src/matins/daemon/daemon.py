@@ -1,7 +1,13 @@
-"""The daemon: its start order, its signals, and its shutdown."""
+"""The daemon.
+
+The text that `matins up` prints: addresses, and commands to try.
+
+A process whose fires are punctual beside its other threads.
+"""
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shlex
@@ -13,36 +19,113 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from matins._version import __version__
 from matins.daemon import log_format
-from matins.daemon.accounts import agents_text
-from matins.daemon.address import PORT, bind_address, host_in_url, url_of
-from matins.daemon.banner import Banner, banner_text
-from matins.daemon.demonstration import QuietLog, demo_file
-from matins.daemon.punctuality import favour_fires
+from matins.daemon.demonstration import QuietLog, agents_text, demo_file
 from matins.daemon.systemd import notify, watchdog_interval_s
 from matins.engine.reasons import rfc3339
-from matins.errors import NotFound, SchedulerShutdownError, StoreError
-from matins.executors.processes.namespaces import close_to_others
+from matins.errors import InvalidInput, NotFound, SchedulerShutdownError, StoreError
+from matins.executors.processes.walls import close_to_others
 from matins.library import Matins
 from matins.model.access import OWNER
-from matins.records.http_server import HTTP_SERVER, HttpServer
-from matins.records.inbound_listen import InboundListen
+from matins.records.file_settings import HTTP_SERVER, HttpServer, InboundListen
 from matins.runtime.catalog import Catalog
-from matins.runtime.signals import Signals
-from matins.runtime.standby import engine_running
+from matins.runtime.signals import Signals, engine_running
+from matins.service.calls import InboundReceiver
 from matins.service.idempotency import IdempotencyStore
-from matins.service.inbound import InboundReceiver
-from matins.service.sessions import SessionVerifier
-from matins.service.tokens import TokenVerifier
+from matins.service.tokens import SessionVerifier, TokenVerifier
 from matins.surfaces.home import Home, RunningDaemon, absolute_url, path_of, private_files, redacted_url, user_data_home
 from matins.surfaces.http.app import HttpApp, build_app
 from matins.surfaces.http.connections import Connections
-from matins.surfaces.http.health import Health
 from matins.surfaces.http.inbound import InboundApp
 from matins.surfaces.http.parts import daemon_parts
-from matins.surfaces.http.server import ServedApp, Server
+from matins.surfaces.http.server import ServedApp, Server, bind
+from matins.surfaces.http.server_routes import Health
+
+PORT = 7411
+
+
+def bind_address(host: str, port: int | None) -> socket.socket:
+    """A socket on the given port; without one on the default port, or on any free port."""
+    if port is not None:
+        return _bind(host, port)
+    try:
+        return bind(host, PORT)
+    except OSError:
+        return _bind(host, 0)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        return bind(host, port)
+    except OSError as error:
+        raise InvalidInput(
+            f"Matins cannot listen on {host}:{port}: {error.strerror}.",
+            value=port,
+            field="port",
+            hint="Use another port. --port 0 uses any free port.",
+        ) from error
+
+
+def url_of(host: str, listening: socket.socket) -> str:
+    return f"http://{host_in_url(host)}:{listening.getsockname()[1]}"
+
+
+def host_in_url(host: str) -> str:
+    """The host as it is written in a URL."""
+    return f"[{host}]" if ":" in host else host
+
+
+class Banner(NamedTuple):
+    running: RunningDaemon
+    home: str
+    link: str | None
+    """Link that logs a browser in, once. None where it would be kept in a log."""
+    moved: bool
+    """Whether the default port is in use."""
+    command: str
+    """The command that reaches this daemon."""
+    agents: str | None
+    """How agents run; None if they are isolated, as they should be."""
+    next_step: str
+    """A command to try."""
+
+
+def banner_text(at: Banner) -> str:
+    daemon = at.running
+    port = "  (the default port is in use)" if at.moved else ""
+    rows = [
+        ("home", at.home),
+        ("store", "" if daemon.store == f"sqlite:///{at.home}/matins.db" else daemon.store),
+        ("file", "" if daemon.file in (None, f"{at.home}/matins.yaml") else daemon.file),
+        ("API", f"{daemon.url}{port}"),
+        ("in", f"{daemon.inbound}/in/NAME" if daemon.inbound else ""),
+        ("link", f"{at.link}  (works once, for 10 minutes)" if at.link else "printed on a terminal only: matins login"),
+        ("agents", at.agents or ""),
+    ]
+    lines = "\n".join(f"  {name:6} {text}" for name, text in rows if text)
+    return f"""\
+Matins {__version__} is running (process {daemon.pid}).
+
+{lines}
+
+Ctrl-C stops it. Next, in another terminal:
+  {at.command} {at.next_step}"""
+
+
+SWITCH_S = 0.0005
+"""A thread keeps the interpreter for at most this long while another one waits. A fire waits for it several times, and
+Python's own value is ten times as long."""
+
+
+def favour_fires() -> None:
+    """Call it when everything is loaded: the garbage collector stops the threads no more to look at that."""
+    sys.setswitchinterval(SWITCH_S)
+    gc.freeze()
+
 
 log = logging.getLogger("matins")
 HEARTBEAT = "MATINS_HEARTBEAT_URL"

@@ -8,14 +8,12 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from matins.engine.deliveries import DISCARDED
+from matins.engine.events import DISCARDED
 from matins.engine.reasons import end_text
 from matins.engine.when.durations import DAY_MS
-from matins.model.audit import StoredEvent
-from matins.model.incident import NO_SCHEDULE, IncidentRow, Resolution
-from matins.model.notice import IncidentKind
+from matins.model.destination import IncidentKind
+from matins.model.event import NO_SCHEDULE, IncidentRow, Resolution, StoredEvent, destination_of
 from matins.model.sentence import Sentence
-from matins.model.subscription import destination_of
 
 HOUR_MS = 3_600_000
 REMINDERS_MS = (HOUR_MS, 6 * HOUR_MS, DAY_MS)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from matins.engine.setting_values import ParseContext
-from matins.engine.settings import check_required, parse_settings
+from matins.engine.settings import ParseContext, check_required, parse_settings
 from matins.engine.validation import invalid
 from matins.errors import Example, InvalidInput
 from matins.model.job import JobType

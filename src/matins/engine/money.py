@@ -1,14 +1,32 @@
-"""Money and tokens: parsed from text to integers, and formatted. Money is in micro-dollars."""
+"""Money, prices, budgets, charges.
+
+Money and tokens: parsed from text to integers, and formatted. Money is in micro-dollars.
+
+Prices of models: list prices, prices that users set, and the cost of a run's tokens.
+
+Budgets: limits on money and tokens per day or month, and whether a run fits into the rest.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from matins.engine.validation import preview_of
-from matins.errors import InvalidInput
+from matins.engine.when.days import date_of, first_of_month
+from matins.engine.when.durations import DAY_MS
+from matins.engine.when.zones import load_zone
+from matins.errors import Example, InvalidInput
+from matins.model.policies import BudgetUsage
+from matins.model.run import Usage
+from matins.model.settings import Choice, Money, Name, Setting, Tokens, Zone
 
 DOLLAR = 1_000_000
 MAX_MONEY = 1_000_000_000 * DOLLAR
@@ -116,3 +134,306 @@ def _not_tokens(field: str, value: object) -> InvalidInput:
     allowed = f"a number of tokens from 0 to {format_tokens(MAX_TOKENS)}"
     message = f'"{field}" must be {allowed}, not {preview_of(value)}.'
     return InvalidInput(message, value=value, field=field, allowed=allowed, hint='For example: 500000, "500k" or "2M".')
+
+
+_BOUNDARIES = "-:@"
+_PER = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Micro-dollars per million tokens; `cached` is the price of input from the provider's cache."""
+
+    model: str
+    input: Annotated[int, Setting(Money(), "Price of a million input tokens.", "$2", required=True)]
+    output: Annotated[int, Setting(Money(), "Price of a million output tokens.", "$10", required=True)]
+    cached: Annotated[
+        int | None, Setting(Money(), "Price of a million cached input tokens; default: that of input.", "$0.20")
+    ] = None
+
+
+# Dollars per million tokens (input, output, cached), as published by the providers in November 2026.
+# Where a price varies: prompts up to 200,000 tokens, peak hours, no temporary offers. Too low would be worse.
+_LIST = (
+    ("claude-fable-5-1", 10, 50, 0.25),
+    ("claude-fable-5", 10, 50, 1),
+    ("claude-opus-5-5", 4, 20, 0.20),
+    ("claude-opus-5", 5, 25, 0.50),
+    ("claude-opus-4-8", 5, 25, 0.50),
+    ("claude-opus-4-7", 5, 25, 0.50),
+    ("claude-opus-4-6", 5, 25, 0.50),
+    ("claude-opus-4-5", 5, 25, 0.50),
+    ("claude-opus-4-1", 15, 75, 1.50),
+    ("claude-opus-4", 15, 75, 1.50),
+    ("claude-sonnet-5-5", 2, 10, 0.10),
+    ("claude-sonnet-5", 2, 10, 0.20),
+    ("claude-sonnet-4-6", 3, 15, 0.30),
+    ("claude-sonnet-4-5", 3, 15, 0.30),
+    ("claude-sonnet-4", 3, 15, 0.30),
+    ("claude-haiku-5-5", 0.50, 2.50, 0.05),
+    ("claude-haiku-4-5", 1, 5, 0.10),
+    ("gpt-6.1-sol", 2, 10, 0.10),
+    ("gpt-6.1-terra", 1, 5, 0.05),
+    ("gpt-6-astra", 10, 50, 1),
+    ("gpt-6-sol", 2, 10, 0.20),
+    ("gpt-6-luna", 0.10, 0.50, 0.01),
+    ("gpt-5.6-sol", 5, 30, 0.50),
+    ("gpt-5.6-terra", 2, 12, 0.20),
+    ("gpt-5.6-luna", 0.20, 1.20, 0.02),
+    ("gpt-5.5", 5, 30, 0.50),
+    ("gpt-5.5-pro", 30, 180, 30),
+    ("gpt-5.4", 2.50, 15, 0.25),
+    ("gpt-5.4-mini", 0.75, 4.50, 0.075),
+    ("gpt-5.4-nano", 0.20, 1.25, 0.02),
+    ("gpt-5.4-pro", 30, 180, 30),
+    ("gpt-5.3-codex", 1.75, 14, 0.175),
+    ("gpt-5.2", 1.75, 14, 0.175),
+    ("gpt-5.2-pro", 21, 168, 21),
+    ("gpt-5.1", 1.25, 10, 0.125),
+    ("gpt-5", 1.25, 10, 0.125),
+    ("gpt-5-mini", 0.25, 2, 0.025),
+    ("gpt-5-nano", 0.05, 0.40, 0.005),
+    ("gpt-5-pro", 15, 120, 15),
+    ("gpt-4.1", 2, 8, 0.50),
+    ("gpt-4.1-mini", 0.40, 1.60, 0.10),
+    ("gpt-4.1-nano", 0.10, 0.40, 0.025),
+    ("gemini-4-argon", 4, 20, 0.20),
+    ("gemini-4-carbon", 4, 20, 0.20),
+    ("gemini-3.8-flash", 1.50, 7.50, 0.15),
+    ("gemini-3.7-flash", 1.50, 7.50, 0.15),
+    ("gemini-3.6-flash", 1.50, 7.50, 0.15),
+    ("gemini-3.5-flash", 1.50, 9, 0.15),
+    ("gemini-3.5-flash-lite", 0.30, 2.50, 0.03),
+    ("gemini-3.1-pro", 2, 12, 0.20),
+    ("gemini-3.1-flash-lite", 0.25, 1.50, 0.025),
+    ("gemini-3-flash", 0.50, 3, 0.05),
+    ("gemini-2.5-pro", 1.25, 10, 0.125),
+    ("gemini-2.5-flash", 0.30, 2.50, 0.03),
+    ("gemini-2.5-flash-lite", 0.10, 0.40, 0.01),
+    ("grok-4.7", 2, 6, 0.50),
+    ("grok-4.6", 2, 6, 0.50),
+    ("grok-4.5", 2, 6, 0.50),
+    ("deepseek-flash", 0.30, 1.20, 0.006),
+    ("deepseek-v4-flash", 0.30, 1.20, 0.006),
+    ("deepseek-v4-pro", 1.32, 3.96, 0.044),
+)
+
+DEFAULT_PRICES: tuple[Price, ...] = tuple(
+    Price(model, *(round(dollars * DOLLAR) for dollars in row)) for model, *row in _LIST
+)
+
+
+def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
+    """The price of the longest name in the table that starts the model's name, for any provider."""
+    return next((prices[name] for name in _names(model) if name in prices), None)
+
+
+def _names(model: str) -> Iterator[str]:
+    """The name and its prefixes at each boundary, then the same without the provider."""
+    while True:
+        yield model
+        yield from (model[:end] for end in range(len(model) - 1, 0, -1) if model[end] in _BOUNDARIES)
+        _, slash, model = model.partition("/")
+        if not slash:
+            return
+
+
+def estimate(price: Price, input: int, output: int, cached: int) -> int:  # noqa: A002 - the field of the price
+    """Micro-dollars, rounded up; `input` does not include cached tokens."""
+    total = (
+        input * price.input + output * price.output + cached * (price.input if price.cached is None else price.cached)
+    )
+    return -(-total // _PER)
+
+
+Scope = Literal["schedule", "agent", "all"]
+Period = Literal["day", "month"]
+MAX_PAST_RUNS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit on spending in a period. Annotations are settings, see `model.settings`."""
+
+    name: str
+    scope: Annotated[
+        Scope,
+        Setting(
+            Choice(get_args(Scope)), "What the budget is for: each schedule, each agent, or all together.", "agent"
+        ),
+    ] = "all"
+    of: Annotated[str | None, Setting(Name(), "One agent, or one schedule as agent/name.", "scout")] = None
+    """None: all together, or each schedule or agent separately, by `scope`."""
+    period: Annotated[Period, Setting(Choice(get_args(Period)), "Period of the budget.", "day", required=True)] = "day"
+    max_cost: Annotated[int | None, Setting(Money(), "Amount that may be spent in a period.", "$5")] = None
+    """Micro-dollars."""
+    max_tokens: Annotated[int | None, Setting(Tokens(), "Tokens that may be used in a period.", "2M")] = None
+    timezone: Annotated[
+        str, Setting(Zone(), "IANA time zone of its days; default: the machine's.", "Europe/Berlin", short="-z")
+    ] = ""
+
+
+class Spent(NamedTuple):
+    money: int
+    """Micro-dollars."""
+    tokens: int
+
+
+class Shortfall(NamedTuple):
+    """Why a run does not fit. `used` is spent, or reserved by other runs."""
+
+    what: Literal["money", "tokens"]
+    limit: int
+    used: int
+    wanted: int
+
+
+def check_budget(budget: Budget) -> None:
+    """Raise unless the budget has a limit above 0, and "of" names a subject of its scope."""
+    if budget.max_cost is None and budget.max_tokens is None:
+        message = 'A budget needs "max_cost", "max_tokens" or both.'
+        raise InvalidInput(message, field="max_cost", hint=Example({"max_cost": "$5", "max_tokens": "2M"}))
+    for name in ("max_cost", "max_tokens"):
+        if getattr(budget, name) == 0:
+            message = f'"{name}" must be more than 0: nothing could run.'
+            raise InvalidInput(message, value=0, field=name, hint="To stop runs, pause the schedules.")
+    if budget.of is not None and budget.scope == "all":
+        hint = 'Omit it, or set "scope" to schedule or agent.'
+        raise InvalidInput('"of" has no meaning for a budget of all.', value=budget.of, field="of", hint=hint)
+    if budget.of is not None and budget.scope == "schedule" and not budget.of.partition("/")[2]:
+        hint = Example({"of": f"herald/{budget.of}"})
+        message = f'"of" must name a schedule as agent/name, not {budget.of!r}.'
+        raise InvalidInput(message, value=budget.of, field="of", hint=hint)
+
+
+def period_of(budget: Budget, at_ms: int) -> str:
+    """The day or month on the clocks of the budget's zone: `2026-11-15` or `2026-11`."""
+    return _name_of(budget, _date(load_zone(budget.timezone).wall_of(at_ms)))
+
+
+def period_end(budget: Budget, at_ms: int) -> int:
+    """The first later instant in another period."""
+    zone = load_zone(budget.timezone)
+    now = _date(zone.wall_of(at_ms))
+    end_wall = _next_wall(budget, now)
+    at = at_ms
+    # A clock change may enter another period, forwards or back, so each offset period is checked from its start.
+    while _name_of(budget, _date(zone.wall_of(at))) == _name_of(budget, now):
+        period = zone.period_at(at)
+        at = min(end_wall - period.offset, period.end)
+    return at
+
+
+def _date(wall: int) -> date:
+    return date_of(wall // DAY_MS)
+
+
+def _name_of(budget: Budget, day: date) -> str:
+    return day.isoformat() if budget.period == "day" else day.isoformat()[:7]
+
+
+def _next_wall(budget: Budget, day: date) -> int:
+    if budget.period == "day":
+        return (first_of_month(day.year, day.month) + day.day) * DAY_MS
+    return first_of_month(day.year + day.month // 12, day.month % 12 + 1) * DAY_MS
+
+
+def shortfall(budget: Budget, settled: Spent, reserved: Spent, wanted: Spent) -> Shortfall | None:
+    """The shortfall of the budget for a run that may cost `wanted`; None when the run fits."""
+    money, tokens = settled.money + reserved.money, settled.tokens + reserved.tokens
+    if budget.max_cost is not None and money + wanted.money > budget.max_cost:
+        return Shortfall("money", budget.max_cost, money, wanted.money)
+    if budget.max_tokens is not None and tokens + wanted.tokens > budget.max_tokens:
+        return Shortfall("tokens", budget.max_tokens, tokens, wanted.tokens)
+    return None
+
+
+def reservation(cap: Spent | None, past: Sequence[Spent], default: Spent) -> Spent:
+    """The reservation of a run, for each unit: its cap, else the 95th percentile of past runs, else the default.
+
+    A cap of 0 counts as no cap; `past` has the newest run first.
+    """
+    recent = past[:MAX_PAST_RUNS]
+    caps = cap or Spent(0, 0)
+    return Spent(
+        caps.money or _likely([run.money for run in recent], default.money),
+        caps.tokens or _likely([run.tokens for run in recent], default.tokens),
+    )
+
+
+def _likely(past: Sequence[int], default: int) -> int:
+    return percentile(past, 95) if past else default
+
+
+def percentile(values: Sequence[int], percent: int) -> int:
+    """The percentile by nearest rank; `values` must not be empty."""
+    rank = -(-len(values) * percent // 100)
+    return sorted(values)[max(rank, 1) - 1]
+
+
+def projected_per_day(past: Sequence[Spent], fires_per_day: float) -> Spent:
+    """The median cost of past runs, times the fires per day; zero without past runs."""
+    if not past:
+        return Spent(0, 0)
+    return Spent(
+        math.ceil(statistics.median(run.money for run in past) * fires_per_day),
+        math.ceil(statistics.median(run.tokens for run in past) * fires_per_day),
+    )
+
+
+class Charge(NamedTuple):
+    """A budget that a run draws on, and the subject of its usage."""
+
+    budget: Budget
+    subject: str
+    period: str
+
+    def shortfall(self, usage: BudgetUsage, wanted: Usage) -> Shortfall | None:
+        reserved = Spent(usage.money_reserved, usage.tokens_reserved)
+        return shortfall(self.budget, Spent(usage.money, usage.tokens), reserved, Spent(wanted.money, wanted.tokens))
+
+    def overspent(self, usage: BudgetUsage) -> bool:
+        """Whether the actual spending exceeds the budget."""
+        return Usage(usage.money, usage.tokens).exceeds(self.budget.max_cost, self.budget.max_tokens)
+
+
+class BudgetShortage(NamedTuple):
+    charge: Charge
+    shortfall: Shortfall
+    resets_at: int
+
+    def evidence(self) -> dict[str, Any]:
+        show = format_money if self.shortfall.what == "money" else format_tokens
+        return {
+            "budget": self.charge.budget.name,
+            "whose": self.charge.subject,
+            "period": self.charge.budget.period,
+            "limit": show(self.shortfall.limit),
+            "used": show(self.shortfall.used),
+            "wanted": show(self.shortfall.wanted),
+            "resets_at": self.resets_at,
+        }
+
+
+def charges(budgets: Iterable[Budget], schedule_id: int, agent: str, schedule: str, now: int) -> list[Charge]:
+    """The charges of a run, by budget name. Their usage is locked in this order. `schedule` is agent/name; the agent of
+    a step may be another one."""
+    found: list[Charge] = []
+    for budget in sorted(budgets, key=lambda budget: budget.name):
+        subject = _subject(budget, schedule_id, agent, schedule)
+        if subject is not None:
+            found.append(Charge(budget, subject, period_of(budget, now)))
+    return found
+
+
+def shortage(charge: Charge, usage: BudgetUsage, wanted: Usage, now: int) -> BudgetShortage | None:
+    shortfall = charge.shortfall(usage, wanted)
+    return None if shortfall is None else BudgetShortage(charge, shortfall, period_end(charge.budget, now))
+
+
+def _subject(budget: Budget, schedule_id: int, agent: str, schedule: str) -> str | None:
+    if budget.scope == "all":
+        return "all"
+    if budget.scope == "agent":
+        return f"agent:{agent}" if agent and budget.of in (None, agent) else None
+    return f"schedule:{schedule_id}" if budget.of in (None, schedule) else None

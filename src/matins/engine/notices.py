@@ -15,10 +15,9 @@ from matins.engine.quiet_hours import quiet_until
 from matins.engine.reasons import local_time
 from matins.engine.when.durations import DAY_MS
 from matins.model.counting import counted
-from matins.model.destination import Destination
+from matins.model.destination import NOBODY, Destination
+from matins.model.event import IncidentRow
 from matins.model.hidden_characters import write_out
-from matins.model.incident import IncidentRow
-from matins.model.notice import NOBODY
 from matins.model.schedule import ScheduleDefinition
 from matins.model.sentence import joined
 

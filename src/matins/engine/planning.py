@@ -6,11 +6,10 @@ from typing import Any, Literal, NamedTuple
 
 from matins.engine.catch_up import CatchUpPlan, SlotGroup, SlotRange, grace_of, plan_catch_up
 from matins.engine.gates import ALL, Candidate, Facts, Mask, judge, touched_gates
-from matins.engine.gates.backing_off import Failures, backs_off_until
 from matins.engine.gates.quiet_hours import quiet_evidence, skipping_hours
+from matins.engine.gates.state import Failures, backs_off_until
 from matins.engine.policies import Policies
-from matins.engine.when.jitter import jitter_ms
-from matins.engine.when.triggers import Trigger
+from matins.engine.when.triggers import Trigger, jitter_ms
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Interval

@@ -8,21 +8,18 @@ from typing import Any
 
 import orjson
 
-from matins.engine.agent_rules import ALL_AGENTS, DEFAULT_RULES, AgentRules
-from matins.engine.budgets import Budget
-from matins.engine.prices import DEFAULT_PRICES, Price
+from matins.engine.approvals import ALL_AGENTS, DEFAULT_RULES, AgentRules
+from matins.engine.money import DEFAULT_PRICES, Budget, Price
 from matins.engine.quiet_hours import QuietHours
 from matins.engine.settings import load_settings, loaders_of
+from matins.model.access import Person
 from matins.model.agent import Agent
+from matins.model.call import InboundEndpoint
 from matins.model.destination import Destination, Notify, Smtp
-from matins.model.hook import HOOK_EVENTS, Hook
-from matins.model.inbound import InboundEndpoint
-from matins.model.person import Person
+from matins.model.policies import HOOK_EVENTS, Hook, Throttle, WorkSourceDefinition
 from matins.model.rows import PolicyRow
 from matins.model.run import Usage
 from matins.model.settings import settings_of
-from matins.model.throttle import Throttle
-from matins.model.work_source import WorkSourceDefinition
 
 BEFORE_RUN, AFTER_RUN = HOOK_EVENTS
 HOOK_FILES = "hook_files"

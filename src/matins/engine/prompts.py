@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from matins.engine.call_filter import check_path, mapping_of, values_at
+from matins.engine.calls import check_path, mapping_of, values_at
 from matins.engine.validation import invalid
 from matins.engine.when.durations import format_duration
 from matins.errors import Example, InvalidInput

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Literal, cast, get_args
 
-from matins.engine.english.vocabulary import DAYS, every_day, week_order
+from matins.engine.english.values import DAYS, every_day, week_order
 from matins.engine.validation import invalid, items_of, nearest
 from matins.engine.when.days import ALL_WEEKDAYS, bits, lowest_bit
 from matins.engine.when.definitions import clock_text, parse_clock

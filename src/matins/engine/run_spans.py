@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from matins.model.approval import Approval
+from matins.model.policies import Approval
 from matins.model.rows import AttemptRow, CheckRow
 from matins.model.run import RunRecord, RunState
 

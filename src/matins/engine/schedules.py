@@ -1,9 +1,14 @@
-"""Schedule definitions: parsed from settings, and in stored form."""
+"""Schedule definitions.
+
+Schedule definitions: parsed from settings, and in stored form.
+
+Settings that have no effect without another: people hear of them where they give them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
@@ -13,8 +18,9 @@ import orjson
 from matins.engine.calls import describe_on, follows_schedule
 from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, apply_job, full_prompt
 from matins.engine.prompts import check_fields
-from matins.engine.setting_values import DOLLARS, ParseContext
 from matins.engine.settings import (
+    DOLLARS,
+    ParseContext,
     dump_settings,
     format_settings,
     is_private,
@@ -33,9 +39,8 @@ from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Example, InvalidInput, TriggerError
 from matins.model.call import OnWebhook
 from matins.model.job import JobTypes
-from matins.model.schedule import ScheduleDefinition, TriggerSettings
+from matins.model.schedule import ScheduleDefinition, Step, TriggerSettings
 from matins.model.settings import Table, settings_of
-from matins.model.step import Step
 from matins.model.trigger import Cron, Interval, Never, Once, TriggerDefinition
 
 OWNER = "A schedule"
@@ -319,3 +324,36 @@ def trigger_source(definition: TriggerDefinition) -> str:
             return definitions.to_dict(definition)["at"]
         case _:
             return trigger_text(definition)
+
+
+def idle_settings(definition: ScheduleDefinition, given: Mapping[str, Any]) -> list[str]:
+    """One sentence for each given setting that has no effect without another."""
+    idle = {name: needed for needed, works, names in _NEEDS if not works(definition) for name in names}
+    return [
+        f'"{name}" has no effect: it needs {idle[name]}.' for name in given if name in idle and given[name] is not None
+    ]
+
+
+def newly_idle(before: ScheduleDefinition, after: ScheduleDefinition, given: Mapping[str, Any]) -> list[str]:
+    """One sentence for each setting that an edit gives without effect, or whose effect it takes away."""
+    had, has = schedule_settings(before), schedule_settings(after)
+    idle = set(idle_settings(before, had))
+    taken = [note for note in idle_settings(after, has) if note not in idle]
+    return list(dict.fromkeys([*idle_settings(after, given), *taken]))
+
+
+def _checks(definition: ScheduleDefinition) -> bool:
+    return any(command is not None for command in (definition.pre_check, definition.before_run, definition.after_run))
+
+
+_NEEDS: tuple[tuple[str, Callable[[ScheduleDefinition], bool], tuple[str, ...]], ...] = (
+    ("retries", lambda definition: definition.retries > 0, ("retry_delay", "max_retry_delay")),
+    ("catch_up: run_all_capped", lambda definition: definition.catch_up == "run_all_capped", ("catch_up_limit",)),
+    ("overlap: queue", lambda definition: definition.overlap == "queue", ("queue_limit",)),
+    ("an interval, such as every 5 minutes", lambda definition: isinstance(definition.trigger.when, Interval),
+     ("anchor", "first")),
+    ("pre_check, before_run or after_run", _checks, ("check_timeout",)),
+    ("ping", lambda definition: definition.ping is not None, ("ping_style",)),
+    ("fallback: wait", lambda definition: definition.fallback == "wait", ("fallback_timeout", "final_fallback")),
+)  # fmt: skip
+"""What settings need in order to have an effect."""

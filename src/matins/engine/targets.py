@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple, cast
 from matins.engine.validation import check_name, check_names_known, invalid, preview_of
 from matins.errors import InvalidInput
 from matins.model.agent import Fallback, Target
+from matins.model.run import Thread
 from matins.model.settings import MAX_NAME_LENGTH
-from matins.model.thread import Thread
 
 CURRENT = ("current-channel", "current-session", "current-thread")
 _NEEDS = {"fresh": (), "channel": ("channel",), "session": ("session", "session_name"), "thread": ("thread",)}

@@ -16,8 +16,8 @@ from uuid import UUID
 import orjson
 
 from matins.errors import Example, InvalidInput
+from matins.model.destination import NOBODY
 from matins.model.hidden_characters import has_hidden
-from matins.model.notice import NOBODY
 from matins.model.settings import MAX_NAME_LENGTH
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")

@@ -1,25 +1,155 @@
-"""Problems that would keep an agent from running, found in advance. Nothing is started or spent."""
+"""Problems that would keep an agent from running, found in advance.
+
+Nothing is started or spent.
+
+What must hold before a run starts. A run raises the first problem; `doctor` looks for all of them by the same
+checks, and starts, claims and spends nothing.
+
+Problems that would keep runs of a schedule from starting, found in advance. Nothing is started, claimed or spent.
+
+The versions of tools. An agent may have replaced a tool, so it is started like a run of the agent.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from matins.engine.prices import Price, price_of
+from matins.engine.jobs import parse_inputs, wakes_agent
+from matins.engine.money import Price, price_of
+from matins.engine.policies import Policies
+from matins.engine.settings import ParseContext
+from matins.engine.steps import parts_of
 from matins.errors import Example, InvalidInput, MatinsError
-from matins.executors.agent_tools import needs_of
-from matins.executors.isolation import Isolation, account_of, is_root, new_account
-from matins.executors.runners.needs import Needs, Permission
-from matins.executors.runners.protocol import AnyRunner, EndpointRunner
-from matins.executors.secrets import environment_of, resolve
-from matins.executors.start_checks import agent_call, check_isolation, check_workdir, find_program, known_runner
+from matins.executors.commands import Commands
+from matins.executors.isolation import Isolation, account_of, account_variables, is_root, new_account
+from matins.executors.registry import JobRegistry, NoService, runners
+from matins.executors.runners.protocol import AnyRunner, Call, EndpointRunner, Needs, Permission
+from matins.executors.secrets import check_program, environment_of, resolve
+from matins.executors.work_items import source_of
 from matins.model.agent import Agent
+from matins.model.job import Errand, ErrandPlace, JobType
+from matins.model.schedule import ScheduleDefinition
 from matins.net.outbound import check_url
-from matins.runtime.agent_folders import check_own_folder, folder_of, is_own_folder
+from matins.runtime.agent_folders import check_own_folder, folder_of, is_own_folder, own_folder
+from matins.runtime.command_files import commands_of
+
+
+class Tool(NamedTuple):
+    """A tool that is installed."""
+
+    runner: str
+    path: str
+    permission: str | None
+    """The permission mode in which an unattended run is of use."""
+    keys: tuple[str, ...]
+
+
+def is_paid(runner: AnyRunner | None) -> bool:
+    """Whether calls of the runner's tool or endpoint cost money or tokens."""
+    return needs_of(runner) is not None or bool(getattr(runner, "reports", ()))
+
+
+def needs_of(runner: AnyRunner | None) -> Needs | None:
+    """What the tool of a runner needs; None for a runner without a tool."""
+    return getattr(runner, "needs", None)
+
+
+def installed_tools(path: str | None = None) -> list[Tool]:
+    """The tools on PATH, by the names of their runners."""
+    found: list[Tool] = []
+    for name, runner in sorted(runners().items()):
+        needs = needs_of(runner)
+        where = shutil.which(getattr(runner, "program", ""), path=path) if needs is not None else None
+        if needs is not None and where is not None:
+            found.append(Tool(name, where, needs.permission.mode if needs.permission else None, needs.keys))
+    return found
+
+
+class NoAgent(InvalidInput):
+    """The agent of the run does not exist."""
+
+
+class NoFolder(InvalidInput):
+    """The folder of an agent is missing on this machine."""
+
+
+def known_agent(agent: Agent | None, name: str) -> Agent:
+    if agent is None:
+        hint = f"matins agents set {shlex.quote(name)} --runner claude"
+        raise NoAgent(f'There is no agent "{name}".', value=name, field="agent", hint=hint)
+    return agent
+
+
+def known_runner(agent: Agent, runners: Mapping[str, AnyRunner]) -> AnyRunner:
+    runner = runners.get(agent.runner)
+    if runner is None:
+        hint = f"Known: {', '.join(sorted(runners))}."
+        raise InvalidInput(f'There is no runner "{agent.runner}".', value=agent.runner, field="runner", hint=hint)
+    return runner
+
+
+def check_services(job: JobType | None, jobs: JobRegistry) -> None:
+    """Raise NoService for a job that needs what the program says is not available."""
+    if (missing := jobs.unavailable(job)) is not None:
+        raise NoService(missing, field="job")
+
+
+def check_workdir(folder: str) -> None:
+    if not Path(folder).is_dir():
+        raise NoFolder(
+            f"{folder} is not a folder.", value=folder, field="workdir", hint=f"mkdir -p {shlex.quote(folder)}"
+        )
+
+
+def check_isolation(isolation: Isolation, agent: Agent, folder: str) -> None:
+    """Raise InvalidInput for an agent that cannot be isolated as it must be, or for a folder that governs it."""
+    isolation.check(agent)
+    isolation.check_workdir(agent, folder, isolated=isolation.refusal(agent) is None)
+
+
+def check_errand(errand: Errand | None, agent: Agent, runner: AnyRunner) -> None:
+    """Raise InvalidInput for a job that works in a folder, and an agent that does not."""
+    if errand is not None and errand.folder is not None and isinstance(runner, EndpointRunner):
+        message = f"The job needs an agent that works in a folder, and {runner.name} does not."
+        raise InvalidInput(message, value=agent.name, field="agent", hint="Name an agent of another runner.")
+
+
+def agent_call(agent: Agent, prompt: str, folder: str, allowed_hosts: Collection[str]) -> Call:
+    """What the settings of the agent say about each of its calls."""
+    return Call(
+        prompt,
+        folder,
+        agent.model,
+        permission_mode=agent.permission_mode,
+        allowed_tools=agent.tools,
+        max_turns=agent.max_turns,
+        extra_args=agent.command + agent.arguments,
+        options=agent.options,
+        url=agent.url,
+        allowed_hosts=tuple(allowed_hosts),
+    )
+
+
+def has_program(runner: AnyRunner) -> bool:
+    """Whether the runner's program is on PATH, or it needs none."""
+    return isinstance(runner, EndpointRunner) or not runner.program or shutil.which(runner.program) is not None
+
+
+def find_program(program: str, path: str | None) -> str:
+    found = shutil.which(program, path=path)
+    if found is None:
+        hint = "Install it, or give its full path."
+        raise InvalidInput(f'"{program}" is not on PATH.', value=program, field="runner", hint=hint)
+    return found
+
 
 _PROMPT = "Is anything in the way?"
 
@@ -184,3 +314,120 @@ def _check_max_cost(agent: Agent, runner: AnyRunner, prices: Mapping[str, Price]
         reason, fix = f"{runner.name} reports only tokens, without the model", Example({"model": "gpt-5"})
     if reason is not None:
         raise InvalidInput(f'"max_cost" cannot be enforced: {reason}.', field="max_cost", hint=fix)
+
+
+_KEY = "0"
+"""In place of the key of a run."""
+
+
+class Surroundings(NamedTuple):
+    """What runs find on this machine."""
+
+    policies: Policies
+    runners: Mapping[str, AnyRunner]
+    jobs: JobRegistry
+    workdir: str
+    now: int
+
+    def folder(self, agent: Agent | None) -> str:
+        return self.workdir if agent is None else folder_of(agent, self.workdir)
+
+
+def schedule_problems(definition: ScheduleDefinition, agent: str, here: Surroundings) -> list[MatinsError]:
+    """All problems of the schedule and its steps, apart from those of its agents."""
+    checks: list[Callable[[], object]] = [
+        lambda command=command: check_program(command, here.workdir) for command in commands_of(definition)
+    ]
+    for part, name in parts_of(definition, agent):
+        checks += _checks(part, name, here)
+    return _raised(checks)
+
+
+def job_problems(definition: ScheduleDefinition, agent: str, here: Surroundings) -> list[MatinsError]:
+    """What its jobs themselves say about the folders of its runs."""
+    parts = parts_of(definition, agent)
+    return _raised([check for part, name in parts for check in _job_checks(part, name, here)])
+
+
+def _checks(part: ScheduleDefinition, name: str, here: Surroundings) -> Iterator[Callable[[], object]]:
+    job, agent = here.jobs.get(part.job), here.policies.agents.get(name)
+    if wakes_agent(part):
+        yield lambda: known_agent(agent, name)
+    yield lambda: check_services(job, here.jobs)
+    yield lambda: _check_source(part, name, here)
+    yield from _job_checks(part, name, here)
+    if job is not None and agent is not None and agent.runner in here.runners:
+        yield lambda: _check_errand(part, job, agent, here)
+
+
+def _check_source(part: ScheduleDefinition, name: str, here: Surroundings) -> None:
+    source = source_of(part, name, here.policies, here.jobs, here.workdir, here.now)
+    if source is not None:
+        source.check(here.now)
+
+
+def _job_checks(part: ScheduleDefinition, name: str, here: Surroundings) -> Iterator[Callable[[], object]]:
+    job = here.jobs.get(part.job)
+    if job is not None and job.check is not None:
+        check, folder = job.check, here.folder(here.policies.agents.get(name))
+        yield lambda: check(parse_inputs(job, part.payload, ParseContext(here.now)), folder)
+
+
+def _check_errand(part: ScheduleDefinition, job: JobType, agent: Agent, here: Surroundings) -> None:
+    if job.errand is not None:
+        inputs = parse_inputs(job, part.payload, ParseContext(here.now))
+        own = str(Path(here.workdir, own_folder(agent.name)))
+        errand = job.errand(inputs, ErrandPlace(_KEY, agent.name, here.folder(agent), own, here.now))
+        check_errand(errand, agent, here.runners[agent.runner])
+
+
+def _raised(checks: list[Callable[[], object]]) -> list[MatinsError]:
+    """The errors that the checks raise. The same sentence is said once."""
+    found: dict[str, MatinsError] = {}
+    for check in checks:
+        try:
+            check()
+        except MatinsError as error:
+            found.setdefault(error.message, error)
+    return list(found.values())
+
+
+_PATIENCE_MS = 10_000
+_MAX_KNOWN = 64
+_VERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}[0-9A-Za-z.+-]{0,60}")
+
+
+class ToolVersions:
+    """Each tool is asked once, until it is replaced."""
+
+    def __init__(self, isolation: Isolation, commands: Commands, workdir: str | None) -> None:
+        self._isolation = isolation
+        self._commands = commands
+        self._workdir = workdir or str(Path.cwd())
+        self._known: dict[tuple[object, ...], str | None] = {}
+
+    def __call__(self, agent: Agent, path: str) -> str | None:
+        """The version of the program at this path, which the agent wakes; None if it does not print one."""
+        try:
+            status = Path(path).stat()
+        except OSError:
+            return None  # it has just been removed
+        key = path, status.st_mtime_ns, status.st_size, agent.user, agent.isolation, agent.hidden
+        if key not in self._known:
+            while len(self._known) >= _MAX_KNOWN:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[key] = self._told(agent, path)
+        return self._known[key]
+
+    def _told(self, agent: Agent, path: str) -> str | None:
+        try:
+            layout = self._isolation.layout(agent, "/", str(Path(self._workdir, own_folder(agent.name))))
+            account, variables = account_of(agent), account_variables(agent)
+        except InvalidInput:
+            return None  # the agent does not run either
+        result = self._commands.run(
+            (path, "--version"), context={}, variables=variables, workdir="/", limit_ms=_PATIENCE_MS, layout=layout,
+            account=account,
+        )  # fmt: skip
+        found = _VERSION.search(f"{result.output}\n{result.errors}")
+        return found[0] if found else None

@@ -1,41 +1,116 @@
-"""The executor for agents: a prompt goes to a tool in its own process tree, or to an endpoint."""
+"""The executor for agents.
+
+The executor for agents: a prompt goes to a tool in its own process tree, or to an endpoint.
+
+Whether this machine can start agents. If it cannot, the engine says so and leaves them to other engines.
+"""
 
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
+import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
 from matins.errors import StoreUnavailable
+from matins.executors.agent_checks import NoFolder, has_program
 from matins.executors.commands import Commands
-from matins.executors.conclusions import conclude, not_started, usage_by
+from matins.executors.conclusions import conclude, not_started, read_result, unreadable, usage_by, with_report
 from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
-from matins.executors.fitness import Fitness
 from matins.executors.isolation import Isolation, Places
+from matins.executors.metering import SpendingWatch
 from matins.executors.preparation import Preparation, Prepared
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.recovery import machine_error
-from matins.executors.processes.shared import SharedSupervisor
+from matins.executors.processes.supervisor import SharedSupervisor
 from matins.executors.registry import JobRegistry
-from matins.executors.reports import unreadable, with_report
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, RunnerResult
-from matins.executors.spending_watch import SpendingWatch
-from matins.executors.start_checks import NoFolder, has_program
-from matins.executors.stored_output import read_result
 from matins.executors.work_items import ItemChanged
 from matins.model.clock import Clock
 from matins.model.run import Outcome
 from matins.net.outbound import HttpClient, Resolve
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
-from matins.runtime.placement import NO_FOLDER
+from matins.runtime.capacity import NO_FOLDER, TROUBLE
 from matins.runtime.run_context import ContextLoader
-from matins.runtime.thread_queue import drained
+from matins.runtime.signals import drained
 
 log = logging.getLogger("matins")
+_FIRST_TEST_MS, _MAX_TEST_MS = 5_000, 300_000
+_TEST_BYTES = 1 << 16
+_TEST_S = 30
+
+
+class Fitness:
+    """After a start failed for a reason of the machine, no agents start until a test passes: a file can be written
+    where it failed, and a process started. The delay between tests doubles, up to five minutes."""
+
+    def __init__(self, clock: Clock, test: Callable[[Iterable[str]], str | None] | None = None) -> None:
+        self._clock = clock
+        self._test = test or reason_now
+        self._lock = threading.Lock()
+        self._folders: set[str] = set()
+        self._test_at = 0
+        self._delay = _FIRST_TEST_MS
+        self._testing = False
+        self.reason: str | None = None
+        """Why no agent can be started; None if they can."""
+
+    def fail(self, reason: str, folders: Iterable[str]) -> None:
+        """A start in these folders has failed."""
+        with self._lock:
+            if self.reason is None:
+                log.error("This machine cannot start agents now; they are left to other engines: %s", reason)
+                self._folders, self._delay = set(), _FIRST_TEST_MS
+                self._test_at = self._clock.boot_ms() + self._delay
+            self.reason = reason
+            self._folders.update(folders)
+
+    def is_test_due(self) -> bool:
+        """Whether `test` is to be called now. True for one caller only."""
+        with self._lock:
+            due = self.reason is not None and not self._testing and self._clock.boot_ms() >= self._test_at
+            self._testing |= due
+            return due
+
+    def test(self) -> None:
+        reason = self._test(tuple(self._folders))
+        with self._lock:
+            self._testing = False
+            if reason is None:
+                log.warning("This machine starts agents again.")
+                self.reason = None
+                return
+            self.reason = reason
+            self._delay = min(2 * self._delay, _MAX_TEST_MS)
+            self._test_at = self._clock.boot_ms() + self._delay
+
+    def offers(self) -> frozenset[str]:
+        """What this engine announces to other engines and to people."""
+        reason = self.reason
+        return frozenset() if reason is None else frozenset([f"{TROUBLE}{reason}"])
+
+
+def reason_now(folders: Iterable[str]) -> str | None:
+    """Why a run could not be started now in one of these folders; None if it could."""
+    try:
+        for folder in folders:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(_TEST_BYTES))
+                file.flush()
+        subprocess.run([sys.executable, "-I", "-S", "-c", ""], check=True, timeout=_TEST_S, capture_output=True)
+    except OSError as error:  # a folder that is closed to Matins says nothing about the machine
+        return machine_error(error.errno)
+    except subprocess.SubprocessError as error:
+        return str(error)
+    return None
+
+
 MAX_CONCURRENT = 64
 _THREADS = 4
 _LOOK_AGAIN_MS = 5_000

@@ -1,27 +1,44 @@
-"""Short commands that decide whether a run may start: pre-checks and hooks."""
+"""Commands of pre-checks and hooks: behind the walls of their agent, or outside for scripts of the owner.
+
+Short commands that decide whether a run may start: pre-checks and hooks.
+
+Recognises commands that are a script in the home of Matins, which no agent can write, with its arguments.
+
+Runs pre-checks and hooks. Agents can change what a command starts or reads, so it runs behind their walls.
+"""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
 import json
+import os
+import re
 import secrets
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import orjson
 
-from matins.errors import MatinsError
-from matins.executors.command_checks import check_program, from_home
+from matins.engine.policies import Policies
+from matins.errors import InvalidInput, MatinsError
+from matins.executors.isolation import Isolation, account_of, account_variables, is_at, is_below
 from matins.executors.processes import output as stored
 from matins.executors.processes.launch import Account, EndedBy, Launch, Limits, ProcessOutcome
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.processes.walls import Layout
-from matins.executors.secrets import inherited
+from matins.executors.secrets import check_program, from_home, inherited
+from matins.model.agent import Agent
+from matins.model.schedule import CommandLine
+from matins.runtime.agent_folders import folder_of, own_folder
 from matins.runtime.clock import SystemClock
+from matins.runtime.command_files import in_reach, may_gain_files, program_at, simple_commands
+from matins.texts.beneath import open_named
 
 MAX_STDOUT_BYTES = 8 * 1024
 MAX_STDERR_BYTES = 4 * 1024
@@ -230,3 +247,184 @@ def _is_cut_reply(output: str) -> bool:
 
 def _last_line(text: str) -> str:
     return text.strip().rpartition("\n")[2].strip()
+
+
+_PLAIN_TEXT = re.compile(r"~?[\w./+-]+(?: +(?:[\w./~+=:,@%-]|\$[A-Za-z_])+)*", re.ASCII)
+"""A script with plain words and variables: nothing of it makes a shell start anything else."""
+_INTERPRETERS = frozenset(["ash", "bash", "dash", "ksh", "lua", "mksh", "node", "perl", "php", "python", "sh"])
+"""Those that run no file of the user's before the script, with OUTSIDE. zsh reads ~/.zshenv, and ruby loads gems."""
+_VERSION = "0123456789."
+_MAX_FIRST_LINE = 256
+"""What the kernel reads of it."""
+OUTSIDE = {"PYTHONNOUSERSITE": "1"}
+"""Variables of the owner's commands. Python would run files of ~/.local, which agents of the same user can write."""
+
+
+class OwnerCommands:
+    """Those that are one script of the owner's, with its arguments."""
+
+    def __init__(self, folder: str, path: str, is_own: Callable[[str], bool], policies: Policies) -> None:
+        self._folder = folder
+        """Where commands start."""
+        self._path = path
+        """The PATH of commands."""
+        self._is_own = is_own
+        isolated = {name: agent for name, agent in policies.agents.items() if agent.isolation != "none"}
+        self._policies = replace(policies, agents=isolated)
+        """Those of agents with walls. The others reach the home itself."""
+
+    def __contains__(self, command: CommandLine) -> bool:
+        if isinstance(command, str) and not _PLAIN_TEXT.fullmatch(command):
+            return False
+        program = command.split()[0] if isinstance(command, str) else command[0]
+        script = self._path_of(program)
+        return "/" in program and self._is_own(script) and self._has_safe_interpreter(script)
+
+    def _has_safe_interpreter(self, script: str) -> bool:
+        """Whether no agent can replace what the script's first line starts. A program has no such line."""
+        try:
+            file = open_named(script)
+        except OSError:  # it may be executed and not read, so it is no script
+            return os.access(script, os.X_OK)
+        try:
+            start = os.pread(file, _MAX_FIRST_LINE, 0)
+        finally:
+            os.close(file)
+        if not start.startswith(b"#!"):
+            return True
+        words = start[2:].partition(b"\n")[0].decode("utf-8", "surrogateescape").split()
+        if len(words) > 1 and Path(words[0]).name == "env":
+            named = words[2:] if words[1] == "-S" else words[1:]
+            return bool(named) and self._is_safe(words[0]) and self._is_safe_interpreter(named[0])
+        return bool(words) and self._is_safe_interpreter(words[0])
+
+    def _is_safe_interpreter(self, program: str) -> bool:
+        return _is_interpreter(program) and self._is_safe(program)
+
+    def _is_safe(self, program: str) -> bool:
+        """Whether no agent can put another program in its place, also not into a folder that comes first on PATH."""
+        if "/" in program:
+            return not in_reach(self._path_of(program), self._policies)
+        for folder in self._path.split(os.pathsep):
+            if not folder.startswith("/") or may_gain_files(folder, self._policies):
+                return False
+            if os.access(f"{folder}/{program}", os.X_OK):
+                return not in_reach(f"{folder}/{program}", self._policies)
+        return False
+
+    def _path_of(self, word: str) -> str:
+        return str(Path(self._folder, from_home(word)))
+
+
+def _is_interpreter(program: str) -> bool:
+    return Path(program).name.rstrip(_VERSION) in _INTERPRETERS
+
+
+_NO_AGENT = Agent("", "")
+"""Stands for the agent of a schedule that has none: its commands run beside agents, too."""
+
+
+class _View(NamedTuple):
+    """As whom a command runs, and what it sees; without a layout, everything."""
+
+    layout: Layout | None = None
+    account: Account | None = None
+    variables: Mapping[str, str] = {}
+
+
+class AgentCommands:
+    """The commands around the runs of all agents."""
+
+    def __init__(self, commands: Commands, isolation: Isolation, workdir: str | None) -> None:
+        self._commands = commands
+        self._isolation = isolation
+        self._workdir = str(Path(from_home(workdir or ".")).absolute())
+
+    def of(self, agent: str, policies: Policies) -> CommandsOfRun:
+        """Those of one run. What the agent sees is found once, and only if a command needs it."""
+        return CommandsOfRun(self._commands, self._isolation, self._workdir, agent, policies)
+
+    def end_all(self, ended_by: EndedBy = "cancelled") -> None:
+        self._commands.end_all(ended_by)
+
+
+class CommandsOfRun:
+    def __init__(self, commands: Commands, isolation: Isolation, workdir: str, agent: str, policies: Policies) -> None:
+        self._commands = commands
+        self._isolation = isolation
+        self._workdir = workdir
+        self._agent = agent
+        self._policies = policies
+
+    def run(
+        self,
+        command: CommandLine,
+        *,
+        context: Mapping[str, Any],
+        variables: Mapping[str, str],
+        limit_ms: int,
+        find_first: bool = False,
+    ) -> CommandResult:
+        """Run it behind the walls of the agent, as its account; outside, if it is the owner's own or the agent is not
+        isolated."""
+        try:
+            view = self._owners_view if self._is_owners(command) else self._view
+        except InvalidInput as error:  # the agent does not run either
+            return _not_started(str(error))
+        if view.layout is not None and (path := _hidden_word(command, self._workdir, view.layout)) is not None:
+            return _not_started(
+                f"it names {path}, which is out of sight behind the walls of the agent. "
+                "Only a script in the home of Matins, with plain arguments, runs outside"
+            )
+        return self._commands.run(
+            command, context=context, variables={**variables, **view.variables}, workdir=self._workdir,
+            limit_ms=limit_ms, layout=view.layout, account=view.account, find_first=find_first,
+        )  # fmt: skip
+
+    def _is_owners(self, command: CommandLine) -> bool:
+        path = inherited().get("PATH", os.defpath)
+        return command in OwnerCommands(self._workdir, path, self._isolation.is_owners, self._policies)
+
+    @property
+    def _alone(self) -> bool:
+        """Whether no agent is isolated, so that walls around commands would protect nothing."""
+        return all(agent.isolation == "none" for agent in self._policies.agents.values())
+
+    @property
+    def _owners_view(self) -> _View:
+        return _View() if self._alone else _View(variables=OUTSIDE)
+
+    @cached_property
+    def _view(self) -> _View:
+        agents = self._policies.agents
+        agent = agents.get(self._agent)
+        if agent is not None:
+            own = str(Path(self._workdir, own_folder(agent.name)))
+            layout = self._isolation.layout(agent, folder_of(agent, self._workdir), own)
+            return _View() if layout is None else _View(layout, account_of(agent), account_variables(agent))
+        if self._alone or self._isolation.refusal(_NO_AGENT) is not None:
+            return _View()
+        return _View(self._isolation.layout(_NO_AGENT, "/", "/"))
+
+
+def _not_started(reason: str) -> CommandResult:
+    return CommandResult(None, False, "", "", reason, 0)
+
+
+def _hidden_word(command: CommandLine, folder: str, layout: Layout) -> str | None:
+    """A file or folder that the command names and would not see: it would take it for missing."""
+    for word in _data_words(command):
+        for text in (word, word.partition("=")[2]):
+            path = os.path.realpath(Path(folder, from_home(text))) if text and "\0" not in text else "/"
+            covered = any(is_below(path, cover) for cover in layout.hidden)
+            seen = any(is_at(path, kept) or is_at(kept, path) for kept in layout.kept)
+            if covered and not seen and os.path.lexists(path):
+                return text
+    return None
+
+
+def _data_words(command: CommandLine) -> Iterator[str]:
+    """The words of a command, without programs that are found on PATH."""
+    for words, _ in simple_commands(command):
+        at = program_at(words)
+        yield from (word for index, word in enumerate(words) if index != at or "/" in word)

@@ -12,9 +12,8 @@ import orjson
 from matins.engine.policies import AFTER_RUN, Policies
 from matins.engine.reasons import changed_text
 from matins.errors import InvalidInput, MatinsError
-from matins.executors.agent_commands import AgentCommands
 from matins.executors.check_executor import printed
-from matins.executors.commands import CommandResult, hook_reply
+from matins.executors.commands import AgentCommands, CommandResult, hook_reply
 from matins.executors.notices import Notices, Pings, Tail, no_output, no_url
 from matins.executors.registry import JobRegistry
 from matins.executors.secrets import resolve

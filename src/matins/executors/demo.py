@@ -4,8 +4,7 @@
 
 It writes the stream of `claude -p`, changes nothing and spends nothing. The same prompt gets the same report. With it,
 a newcomer sees real runs before installing an agent. For demonstrations, DEMO_SECONDS makes it take its time, and
-DEMO_COST makes it report a cost in dollars.
-"""
+DEMO_COST makes it report a cost in dollars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Calls to agents behind an endpoint: one thread for each call, and a connection that can be cut."""
+"""Calls to agents behind an endpoint.
+
+Calls to agents behind an endpoint: one thread for each call, and a connection that can be cut.
+
+Results without secrets. The stored output has none, but pieces of a text may join to one.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,59 @@ import logging
 import socket
 import threading
 import traceback
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, cast
 
 from matins.errors import MatinsError, StoreUnavailable
 from matins.executors.processes.launch import EndedBy, Limits, ProcessOutcome
-from matins.executors.processes.output import Output
-from matins.executors.result_secrets import redacted, redacted_text, without_secrets
+from matins.executors.processes.output import Output, Redactor
 from matins.executors.runners.protocol import Call, EndpointRunner, RunnerResult
 from matins.model.clock import Clock
 from matins.model.run import Usage
 from matins.net.outbound import HttpClient, StreamedResponse
 from matins.runtime.attempt import Mark
 from matins.runtime.spending import SpendingLimit
+
+
+def without_secrets(result: RunnerResult, secrets: Collection[str]) -> RunnerResult:
+    """The result without secrets, also those split between chunks."""
+    if not secrets:
+        return result
+    texts = {
+        name: redacted_text(text, secrets)
+        for name in ("text", "error", "reason", "session", "complaint")
+        if isinstance(text := getattr(result, name), str)
+    }
+    limit = result.limit and result.limit._replace(reason=redacted_text(result.limit.reason, secrets))
+    denials = tuple(redacted_text(denial, secrets) for denial in result.denials)
+    return replace(
+        result, **texts, limit=limit, denials=denials, structured=_without_secrets(result.structured, secrets)
+    )
+
+
+def redacted(data: bytes, secrets: Collection[str]) -> bytes:
+    if not secrets:
+        return data
+    redactor = Redactor([secret.encode() for secret in secrets])
+    return redactor.feed(data) + redactor.finish()
+
+
+def redacted_text(text: str, secrets: Collection[str]) -> str:
+    return redacted(text.encode(errors="replace"), secrets).decode(errors="replace")
+
+
+def _without_secrets(value: Any, secrets: Collection[str]) -> Any:
+    if isinstance(value, str):
+        return redacted_text(value, secrets)
+    if isinstance(value, list):
+        return [_without_secrets(item, secrets) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        return {redacted_text(key, secrets): _without_secrets(item, secrets) for key, item in pairs}
+    return value
+
 
 log = logging.getLogger("matins")
 _NO_LIMIT_S = 86_400.0

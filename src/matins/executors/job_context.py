@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from matins.engine.jobs import parse_inputs
 from matins.engine.prompts import CallContext
-from matins.engine.setting_values import ParseContext
+from matins.engine.settings import ParseContext
 from matins.runtime.attempt import Attempt
 
 if TYPE_CHECKING:
     from matins.executors.python import PythonExecutor
+
 
 _NOT_COPIED = object()
 

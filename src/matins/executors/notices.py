@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from matins.engine.deliveries import MAX_PING_ATTEMPTS
-from matins.engine.events import PING_EVENTS, Ping
+from matins.engine.events import MAX_PING_ATTEMPTS, PING_EVENTS, Ping
 from matins.engine.incidents import Action
 from matins.engine.notices import Message, digest_of, last_lines, message_of
 from matins.engine.policies import Policies
@@ -18,8 +17,8 @@ from matins.errors import MatinsError
 from matins.executors.destinations.protocol import Address, NotDelivered, destination_kinds
 from matins.model.clock import Clock
 from matins.model.destination import Destination
+from matins.model.event import destination_of
 from matins.model.sentence import joined
-from matins.model.subscription import destination_of
 from matins.net.outbound import AddressRefused, HttpClient, Unreachable
 from matins.runtime.incidents import DIGEST, subject_of
 from matins.runtime.subscribers import DeliveryQueue, DeliveryResult, EventDelivery

@@ -1,8 +1,17 @@
-"""Preparation of a run: problems are found here, before anything is spent."""
+"""Preparation of a run.
+
+Preparation of a run: problems are found here, before anything is spent.
+
+The variables that tell a process of an agent which run it is, and how it reaches Matins.
+
+The settings of a tool for its runs: nothing is written into the workdir, and nothing by the engine.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
 import uuid
 from collections.abc import Mapping
@@ -13,14 +22,25 @@ from typing import NamedTuple
 
 from matins.engine.jobs import full_prompt, parse_inputs, retries_unknown
 from matins.engine.prompts import build_prompt, fenced
-from matins.engine.setting_values import ParseContext
+from matins.engine.settings import ParseContext
 from matins.errors import InvalidInput, MatinsError
+from matins.executors.agent_checks import (
+    agent_call,
+    check_errand,
+    check_isolation,
+    check_services,
+    check_workdir,
+    find_program,
+    known_agent,
+    known_runner,
+)
 from matins.executors.commands import Commands
+from matins.executors.inside import script
 from matins.executors.isolation import Isolation, account_of, account_variables
-from matins.executors.processes.launch import Launch, Limits
+from matins.executors.metering import SessionMeter, session_meter
+from matins.executors.processes.launch import Account, Launch, Limits
 from matins.executors.processes.walls import Layout
 from matins.executors.registry import JobRegistry
-from matins.executors.run_environment import Address, run_variables, with_own_program
 from matins.executors.runners.outcomes import EventReader
 from matins.executors.runners.protocol import (
     Answer,
@@ -31,21 +51,10 @@ from matins.executors.runners.protocol import (
     MatinsServer,
     Reader,
     RunInfo,
+    ToolSettings,
 )
-from matins.executors.runners.tool_sessions import check_session
+from matins.executors.runners.session_files import check_session
 from matins.executors.secrets import Environment, environment_of
-from matins.executors.session_meter import SessionMeter, session_meter
-from matins.executors.start_checks import (
-    agent_call,
-    check_errand,
-    check_isolation,
-    check_services,
-    check_workdir,
-    find_program,
-    known_agent,
-    known_runner,
-)
-from matins.executors.tool_settings import setup_command, setup_variables
 from matins.executors.work_items import HeldWorkItem, ItemChanged, NoWork, claim_item, find_held, source_of
 from matins.model.agent import Agent
 from matins.model.clock import Clock
@@ -57,6 +66,59 @@ from matins.runtime.attempt import Attempt
 from matins.runtime.message_runs import prompt_context
 from matins.runtime.run_context import ContextLoader, RunContext
 from matins.work.sources import WorkSource
+
+IN_RUN, URL, TOKEN = "MATINS_IN_RUN", "MATINS_URL", "MATINS_TOKEN"
+_PROGRAMS = str(Path(__file__).with_name("bin"))
+"""The folder that has `matins` and nothing else: an agent must not find the `pip` of Matins' own environment."""
+
+
+class Address(NamedTuple):
+    """How a run reaches Matins."""
+
+    url: str
+    token: str
+
+
+def run_variables(run: RunInfo, agent: str, address: Address | None) -> Mapping[str, str]:
+    """The variables of a run. Without an address, as in a library without a server, the run cannot call Matins."""
+    variables = {
+        IN_RUN: "1",
+        "MATINS_RUN_ID": str(run.run_id),
+        "MATINS_SCHEDULE": run.schedule,
+        "MATINS_AGENT": agent,
+        "MATINS_SLOT": run.slot or "",
+        "MATINS_ATTEMPT": str(run.attempt),
+        "MATINS_KEY": run.key,
+    }
+    return variables if address is None else {**variables, URL: address.url, TOKEN: address.token}
+
+
+def with_own_program(path: str | None) -> Mapping[str, str]:
+    """The variables with which a process finds `matins`, after all programs of its own PATH."""
+    return {"PATH": os.pathsep.join([path or os.defpath, _PROGRAMS]), "MATINS_PYTHON": sys.executable}
+
+
+_SCRIPT = script("tool_setup")
+_IF_VISIBLE = """
+[ -x "$1" ] && exec "$@"
+shift 5
+unset MATINS_TOOL_SETTINGS
+echo "$1 starts without the tools of Matins: this account cannot run its Python." >&2
+exec "$@"
+"""
+
+
+def setup_command(account: Account | None) -> tuple[str, ...]:
+    """The words before the tool's command: they write its settings with the rights of the run, then become the tool."""
+    return _SCRIPT if account is None else ("/bin/sh", "-c", _IF_VISIBLE, "matins", *_SCRIPT)
+
+
+def setup_variables(path: str, settings: ToolSettings, given: Mapping[str, str]) -> dict[str, str]:
+    """What those words must know, but for the tool: the settings, and where they are written, without an extension."""
+    locale = {name: text for name, text in given.items() if name == "LC_CTYPE"}
+    document = {**settings._asdict(), "path": path, "locale": locale}
+    return {"MATINS_TOOL_SETTINGS": json.dumps(document)}
+
 
 log = logging.getLogger("matins")
 _MAX_EARLIER_LENGTH = 200_000

@@ -1,4 +1,7 @@
-"""The executor for Python jobs, sync and async, in this process."""
+"""The executor for Python jobs, sync and async, in this process.
+
+The event loop of async jobs: that of the program, or one in a thread of its own.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,8 @@ from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import storable_reason
 from matins.executors.job_context import JobContext, NotBegun
-from matins.executors.job_loop import GONE, JobLoop
+from matins.executors.metering import UsageMeter
 from matins.executors.registry import JobRegistry
-from matins.executors.usage_meter import UsageMeter
 from matins.executors.work_items import NoWork
 from matins.model.clock import Clock
 from matins.model.rows import from_tuple
@@ -29,6 +31,61 @@ from matins.runtime.agent_folders import folder_of
 from matins.runtime.attempt import MAX_LEAD_MS, Attempt, AttemptEnd, Mark
 from matins.runtime.clock import seconds_left
 from matins.runtime.run_context import ContextLoader
+
+GONE = "the event loop of the program has ended"
+_CLEAN_UP_S = 5
+
+
+class JobLoop:
+    """`of_program` is a loop that runs as long as the program wants; it is never stopped here."""
+
+    def __init__(self, of_program: asyncio.AbstractEventLoop | None = None) -> None:
+        self._of_program = of_program
+        self._own: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the program has closed its loop. What was on it never ends."""
+        return self._of_program is not None and self._of_program.is_closed()
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call it on the loop soon; never, if the loop is gone."""
+        try:
+            self._loop().call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            if not self.is_gone:
+                raise
+
+    def stop(self) -> None:
+        if self._own is not None:
+            self._own.call_soon_threadsafe(self._own.stop)
+            self._own = None
+
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        if self._of_program is not None:
+            return self._of_program
+        if self._own is None:
+            self._own = asyncio.new_event_loop()
+            threading.Thread(target=_serve, args=(self._own,), name="matins-async", daemon=True).start()
+        return self._own
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        _cancel_tasks(loop)
+        loop.close()
+
+
+def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Let jobs that still run clean up. Their outcome is no longer used."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.wait(tasks, timeout=_CLEAN_UP_S))
+
 
 Job = Callable[[JobContext], Any]
 MAX_CLAIMED_AHEAD = 1_024

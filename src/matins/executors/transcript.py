@@ -1,7 +1,6 @@
 """The output of agents' tools, as people read it: what was said, which tool was called with what, and what came back.
 
-Many tools print events as JSON, one per line. A line that no tool prints stays as it is.
-"""
+Many tools print events as JSON, one per line. A line that no tool prints stays as it is."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from functools import cache
 from matins.executors.registry import runners
 from matins.executors.runners.protocol import TellsEntries
 from matins.executors.runners.tool_events import read_event
-from matins.model.transcript import Entry
+from matins.model.run import Entry
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from matins.engine.jobs import parse_inputs
 from matins.engine.policies import Policies
 from matins.engine.prompts import WorkItem
-from matins.engine.setting_values import ParseContext
+from matins.engine.settings import ParseContext
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.registry import JobRegistry
 from matins.model.clock import Clock

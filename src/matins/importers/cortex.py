@@ -6,10 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from matins.config import cortex
-from matins.config.problems import invalid_file
-from matins.importers.entries import Imported, ImportEntry, Importer, with_preset
-from matins.importers.files import read_text
-from matins.importers.old_times import Cron, Every, OldTimes, Once
+from matins.config.reader import invalid_file
+from matins.importers.entries import (
+    Cron,
+    Every,
+    Imported,
+    ImportEntry,
+    Importer,
+    OldTimes,
+    Once,
+    read_text,
+    with_preset,
+)
 from matins.texts.yaml_nodes import to_python
 
 SOURCE = "cortex"

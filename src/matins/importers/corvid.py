@@ -9,8 +9,17 @@ import orjson
 
 from matins.engine.notify_addresses import NO_ADDRESS, NOTIFY_ADDRESS, fix_for, is_address
 from matins.errors import InvalidInput
-from matins.importers.entries import Imported, ImportEntry, Importer, read_schedules, slug, with_preset
-from matins.importers.old_times import Cron, Every, OldTimes
+from matins.importers.entries import (
+    Cron,
+    Every,
+    Imported,
+    ImportEntry,
+    Importer,
+    OldTimes,
+    read_schedules,
+    slug,
+    with_preset,
+)
 
 SOURCE = "corvid"
 TABLE = "agent_schedules"

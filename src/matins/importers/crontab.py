@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from matins.engine.when.cron import parse_cron
 from matins.errors import CronParseError, InvalidInput
-from matins.importers.entries import Imported, ImportEntry, Importer, slug
-from matins.importers.old_times import Cron
+from matins.importers.entries import Cron, Imported, ImportEntry, Importer, slug
 
 SOURCE = "crontab"
 _ASSIGNMENT = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*|"[^"]+"|'[^']+')\s*=\s*(.*)""")

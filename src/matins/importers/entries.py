@@ -1,21 +1,190 @@
-"""What an importer yields: entries of the file, each with the times at which the other system would have fired."""
+"""What importers share: entries, files, old times beside new ones, folders of agents.
+
+What an importer yields: entries of the file, each with the times at which the other system would have fired.
+
+Files of other systems: texts, JSON, and rows of SQLite databases.
+
+When another system fires, by its own rules. It shares no code with the time engine, so that the two can be compared.
+
+A cron expression is matched minute by minute, as the other systems do.
+
+An import beside the old times: when the other system would fire in the next month, and when Matins will.
+
+Where imported agents work: in a folder in which their runs start.
+"""
 
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+from zoneinfo import ZoneInfo
 
 import orjson
 
 from matins.config.presets import PRESETS
+from matins.engine.schedules import TRIGGER_SETTINGS
+from matins.engine.settings import ParseContext, parse_setting
 from matins.engine.when.parse import parse_trigger
+from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import InvalidInput
-from matins.importers.files import read_rows
-from matins.importers.old_times import OldTimes
+from matins.executors.isolation import Isolation, Places
+from matins.executors.processes.walls import probe_here
+from matins.model.agent import Agent
 from matins.model.settings import MAX_NAME_LENGTH
+from matins.model.trigger import Interval
+from matins.runtime.agent_folders import own_folder
+
+_MAGIC = b"SQLite format 3\0"
+
+
+def read_text(path: str) -> str:
+    return _bytes(path).decode("utf-8", "replace")
+
+
+def read_rows(path: str, table: str) -> list[dict[str, Any]]:
+    """The rows of a table: of a SQLite database, or of a JSON file that lists them, bare or under the table's name."""
+    data = _bytes(path)
+    if data.startswith(_MAGIC):
+        return _database_rows(path, table)
+    try:
+        found: Any = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        hint = "Name the database, or an export of its rows as JSON."
+        raise InvalidInput(
+            f"{path} is neither SQLite nor JSON: {error}.", value=path, field="path", hint=hint
+        ) from None
+    listed = cast("dict[str, Any]", found).get(table) if isinstance(found, dict) else found
+    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in cast("list[Any]", listed)):
+        hint = f'For example: {{"{table}": [{{…}}]}}.'
+        raise InvalidInput(f"{path} has no list of {table}.", value=path, field="path", hint=hint)
+    return cast("list[dict[str, Any]]", listed)
+
+
+def _database_rows(path: str, table: str) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in connection.execute(f'SELECT * FROM "{table}" ORDER BY rowid')]
+        except sqlite3.DatabaseError as error:
+            raise InvalidInput(
+                f"{path}: {error}.", value=path, field="path", hint=f"It needs a table {table}."
+            ) from None
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        return Path(path).expanduser().read_bytes()
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}."
+        raise InvalidInput(message, value=path, field="path", hint="Check its name and permissions.") from error
+
+
+_MINUTE = timedelta(minutes=1)
+_RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_ALIASES = {
+    "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
+}  # fmt: skip
+
+
+class Every(NamedTuple):
+    """A fixed interval from its next fire."""
+
+    every_ms: int
+    next_ms: int | None = None
+
+    def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        at = start if self.next_ms is None else max(start, _instant(self.next_ms))
+        while at < end:
+            yield at
+            at += timedelta(milliseconds=self.every_ms)
+
+
+class Once(NamedTuple):
+    at_ms: int
+
+    def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        at = _instant(self.at_ms)
+        if start <= at < end:
+            yield at
+
+
+class Cron(NamedTuple):
+    """Five fields or an alias, matched against the wall clock of a zone."""
+
+    expression: str
+    zone: str
+    both_days: bool = False
+    """Whether day of month and day of week must both match; otherwise either, where both are restricted."""
+    debian: bool = False
+    """Whether a fixed time that a clock change skips still runs, and one that occurs twice runs once."""
+
+    def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        tokens = _ALIASES.get(self.expression.lower(), self.expression).split()
+        allowed = [_values(token, n) for n, token in enumerate(tokens)]
+        starred = [token.startswith("*") for token in tokens]
+        fixed = self.debian and not (starred[0] or starred[1])
+        either = not self.both_days and not (starred[2] or starred[4] if self.debian else "*" in (tokens[2], tokens[4]))
+        zone, done = ZoneInfo(self.zone), set[datetime]()
+        at, before = start.astimezone(UTC).replace(second=0, microsecond=0) + _MINUTE, None
+        while at < end:
+            wall = at.astimezone(zone).replace(tzinfo=None)
+            skipped = _between(before, wall) if fixed and before is not None else ()
+            walls = [each for each in (*skipped, wall) if _matches(each, allowed, either)]
+            if walls and not (fixed and walls[-1] in done):
+                yield at
+            done.update(walls if fixed else ())
+            at, before = at + _MINUTE, wall
+
+
+OldTimes = Every | Once | Cron
+
+
+def _between(before: datetime, wall: datetime) -> Iterator[datetime]:
+    """The minutes that the wall clock has skipped."""
+    before += _MINUTE
+    while before < wall:
+        yield before
+        before += _MINUTE
+
+
+def _matches(wall: datetime, allowed: list[set[int]], either: bool) -> bool:
+    minutes, hours, days, months, weekdays = allowed
+    if wall.minute not in minutes or wall.hour not in hours or wall.month not in months:
+        return False
+    by_date, by_weekday = wall.day in days, wall.isoweekday() % 7 in weekdays
+    return by_date or by_weekday if either else by_date and by_weekday
+
+
+def _values(token: str, field: int) -> set[int]:
+    low, high = _RANGES[field]
+    found: set[int] = set()
+    for item in token.lower().split(","):
+        base, _, step = item.partition("/")
+        first, _, last = base.partition("-")
+        start = low if base in "*?" else _number(first, field)
+        end = high if base in "*?" or (step and not last) else _number(last or first, field)
+        found.update(range(start, end + 1, int(step or 1)))
+    return {value % 7 for value in found} if field == 4 else found
+
+
+def _number(text: str, field: int) -> int:
+    names, first = {3: (_MONTHS, 1), 4: (_DAYS, 0)}.get(field, ((), 0))
+    return names.index(text[:3]) + first if text[:3] in names else int(text)
+
+
+def _instant(milliseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+
 
 SOURCE, DIGEST = "imported_from", "import_digest"
 """The labels of an imported schedule. By them a second import finds what the first one made."""
@@ -89,3 +258,83 @@ def slug(text: str, taken: set[str], default: str) -> str:
         name, number = f"{base}-{number}", number + 1
     taken.add(name)
     return name
+
+
+DAYS = 31
+_SHOWN = 5
+
+
+class Comparison(NamedTuple):
+    name: str
+    origin: str
+    when: str
+    timezone: str
+    old: int
+    """How often the other system fires in the next month."""
+    new: int
+    only_old: tuple[datetime, ...]
+    """The first times at which only the other system fires."""
+    only_new: tuple[datetime, ...]
+    differences: int
+
+
+def compare(entry: ImportEntry, now: datetime) -> Comparison | None:
+    """The comparison of a schedule; None where the other system has no times."""
+    if entry.old is None:
+        return None
+    trigger, end = _trigger(entry.settings, now), now + timedelta(days=DAYS)
+    when = trigger.definition.when
+    if isinstance(entry.old, Every) and isinstance(when, Interval) and when.every_ms == entry.old.every_ms:
+        count = sum(1 for _ in entry.old.between(now, end))
+        return _result(entry, trigger, count, count, (), ())
+    old, new = ({at for at in times.between(now, end) if at > now} for times in (entry.old, trigger))
+    return _result(entry, trigger, len(old), len(new), old - new, new - old)
+
+
+def _trigger(settings: Mapping[str, Any], now: datetime) -> Trigger:
+    context = ParseContext(to_ms(now))
+    options = {
+        name: parse_setting(declared, settings[name], context)
+        for name, declared in TRIGGER_SETTINGS.items()
+        if name in settings
+    }
+    return parse_trigger(settings["when"], now_ms=context.now, **options)
+
+
+def _result(
+    entry: ImportEntry, trigger: Trigger, old: int, new: int, only_old: Iterable[datetime], only_new: Iterable[datetime]
+) -> Comparison:
+    before, after = sorted(only_old), sorted(only_new)
+    zone = trigger.timezone
+    return Comparison(
+        entry.name, entry.origin, trigger.describe(), zone, old, new,
+        tuple(before[:_SHOWN]), tuple(after[:_SHOWN]), len(before) + len(after),
+    )  # fmt: skip
+
+
+def with_folders(found: Imported, home: Path) -> Imported:
+    """The entries, with the agent's own folder in place of one in which its runs would be refused. `home` is that of
+    Matins."""
+    isolation = Isolation(lambda: Places(runs=home, home=home), probe_here)
+    return found._replace(entries=tuple(_with_folder(entry, isolation) for entry in found.entries))
+
+
+def _with_folder(entry: ImportEntry, isolation: Isolation) -> ImportEntry:
+    folder = entry.settings.get("workdir")
+    if entry.kind != "agent" or not isinstance(folder, str):
+        return entry
+    agent = Agent(
+        entry.name,
+        runner=entry.settings["runner"],
+        user=entry.settings.get("user"),
+        isolation=entry.settings.get("isolation", "auto"),
+    )
+    refusal = isolation.refusal(agent)
+    try:
+        isolation.check_workdir(agent, str(Path(folder).expanduser()), isolated=refusal is None)
+    except InvalidInput as error:
+        own = own_folder(entry.name)
+        reason = f" The agent is not isolated: {refusal}." if refusal is not None else ""
+        note = f"It works in its own directory ({own}), not in {folder}. {error.message}{reason}"
+        return entry._replace(settings={**entry.settings, "workdir": own}, notes=(*entry.notes, note))
+    return entry

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from matins.config.herdctl import conversation_of, github_source
+from matins.config.reader import conversation_of, github_source
 from matins.engine.when.durations import parse_duration
 from matins.errors import InvalidInput
-from matins.importers.entries import Imported, ImportEntry, Importer, with_preset
-from matins.importers.files import read_text
-from matins.importers.old_times import Cron, Every, OldTimes
+from matins.importers.entries import Cron, Every, Imported, ImportEntry, Importer, OldTimes, read_text, with_preset
 from matins.model.call import ANY_CHANNEL
 from matins.texts.yaml_nodes import parse, to_python
 

@@ -11,8 +11,7 @@ from matins.config.presets import PRESETS
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
-from matins.importers.entries import Imported, ImportEntry, Importer, read_schedules, with_preset
-from matins.importers.old_times import Cron, OldTimes, Once
+from matins.importers.entries import Cron, Imported, ImportEntry, Importer, OldTimes, Once, read_schedules, with_preset
 
 SOURCE = "polpo"
 TABLE = "missions"

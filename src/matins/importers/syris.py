@@ -7,11 +7,21 @@ from typing import Any
 
 import orjson
 
-from matins.engine.schedules import MESSAGE_JOB
+from matins.engine.jobs import MESSAGE_JOB
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
-from matins.importers.entries import Imported, ImportEntry, Importer, read_schedules, slug, with_preset
-from matins.importers.old_times import Cron, Every, OldTimes, Once
+from matins.importers.entries import (
+    Cron,
+    Every,
+    Imported,
+    ImportEntry,
+    Importer,
+    OldTimes,
+    Once,
+    read_schedules,
+    slug,
+    with_preset,
+)
 
 SOURCE = "syris"
 TABLE = "schedules"

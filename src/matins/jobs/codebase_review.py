@@ -1,7 +1,6 @@
 """`codebase_review`: an agent checks the code, and writes what it finds as tasks.
 
-The job is its prompt: the agent runs the project's own checks in its folder, and its answer is the result of the run.
-"""
+The job is its prompt: the agent runs the project's own checks in its folder, and its answer is the result of the run."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ class CodebaseReview:
     ] = None
 
 
-def prompt(inputs: CodebaseReview) -> str:
+def review_prompt(inputs: CodebaseReview) -> str:
     return focused(
         "Review the code in this folder.\n"
         "1. Run its type checker and its tests, with the commands that the project itself uses.\n"
@@ -31,4 +30,6 @@ def prompt(inputs: CodebaseReview) -> str:
     )
 
 
-JOB = JobType("codebase_review", "Check types and tests, find TODOs, and write tasks.", CodebaseReview, prompt=prompt)
+CODEBASE_REVIEW = JobType(
+    "codebase_review", "Check types and tests, find TODOs, and write tasks.", CodebaseReview, prompt=review_prompt
+)

@@ -27,7 +27,7 @@ class CouncilLaunch:
     ] = ()
 
 
-def run(context: JobContext) -> str:
+def launch_council(context: JobContext) -> str:
     """The council is a schedule of steps that runs once: one step for each member, and one that judges."""
     inputs: CouncilLaunch = context.inputs
     known = [agent.name for agent in context.api.agents.list()]
@@ -56,7 +56,7 @@ def steps(inputs: CouncilLaunch, members: list[str]) -> list[dict[str, Any]]:
     return [*asked, {"title": VERDICT, "after": members, "prompt": judge}]
 
 
-JOB = JobType(
-    "council_launch", "Ask several agents, and let one judge.", CouncilLaunch, run, destructive=False,
+COUNCIL_LAUNCH = JobType(
+    "council_launch", "Ask several agents, and let one judge.", CouncilLaunch, launch_council, destructive=False,
     services=("council",),
 )  # fmt: skip

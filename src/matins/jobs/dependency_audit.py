@@ -1,7 +1,6 @@
 """`dependency_audit`: an agent looks for outdated and vulnerable dependencies.
 
-The job is its prompt: which tool knows them depends on the project. The agent's answer is the result of the run.
-"""
+The job is its prompt: which tool knows them depends on the project. The agent's answer is the result of the run."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ class DependencyAudit:
     ] = None
 
 
-def prompt(inputs: DependencyAudit) -> str:
+def audit_prompt(inputs: DependencyAudit) -> str:
     return focused(
         "Audit the dependencies of the project in this folder.\n"
         "1. List those that are outdated, with the tool that the project uses (for example npm outdated or pip list "
@@ -32,6 +31,9 @@ def prompt(inputs: DependencyAudit) -> str:
     )
 
 
-JOB = JobType(
-    "dependency_audit", "Find outdated and vulnerable dependencies, and write tasks.", DependencyAudit, prompt=prompt
+DEPENDENCY_AUDIT = JobType(
+    "dependency_audit",
+    "Find outdated and vulnerable dependencies, and write tasks.",
+    DependencyAudit,
+    prompt=audit_prompt,
 )

@@ -6,10 +6,10 @@ from matins.jobs import JobContext, JobType
 from matins.jobs.github import Repositories, github
 
 
-def run(context: JobContext) -> list[str]:
+def fork_repository(context: JobContext) -> list[str]:
     inputs: Repositories = context.inputs
     with github(inputs) as api:  # GitHub answers with the fork that exists, so a retry may repeat it
         return [api.call("POST", f"/repos/{repo}/forks", {})["full_name"] for repo in inputs.repos]
 
 
-JOB = JobType("fork_repo", "Fork GitHub repositories.", Repositories, run, services=("github",))
+FORK_REPO = JobType("fork_repo", "Fork GitHub repositories.", Repositories, fork_repository, services=("github",))

@@ -1,8 +1,7 @@
 """Agents that change repositories: on a branch, in a folder that is made for the run and removed after it.
 
 Git runs in the process of the agent, not in that of Matins: hooks and filters of a repository have the rights of the
-agent, and no more. Only the pull request is opened by Matins, whose token the agent does not see.
-"""
+agent, and no more. Only the pull request is opened by Matins, whose token the agent does not see."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matins.model.job import ErrandPlace
-from matins.texts.own_folders import open_folder
+from matins.texts.untrusted_folder import open_folder
 
 NOTHING = "nothing"
 _WORKTREES = "worktrees"

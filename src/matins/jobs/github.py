@@ -20,7 +20,7 @@ _REPO = re.compile(r"[A-Za-z0-9-]+/(?!\.\.?$)[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerSettings:
     """Where GitHub is, and the token for it."""
 
     token: Annotated[str, Setting(Secret(), "Reference to the GitHub token.", "env:GITHUB_TOKEN")] = TOKEN
@@ -31,7 +31,7 @@ class Server:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repositories(Server):
+class Repositories(ServerSettings):
     repos: Annotated[tuple[str, ...], REPOS]
 
     def __post_init__(self) -> None:
@@ -46,6 +46,6 @@ def check_repo(repo: str, field: str) -> None:
 
 
 @contextmanager
-def github(server: Server) -> Generator[GitHub]:
+def github(server: ServerSettings) -> Generator[GitHub]:
     with open_github(read_token(server.token), server.base_url) as client:
         yield GitHub(client, server)

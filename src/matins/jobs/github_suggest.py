@@ -8,12 +8,13 @@ from typing import Annotated, Any
 from matins.errors import InvalidInput
 from matins.jobs import Flag, JobType, Setting
 from matins.jobs.git_work import CLONES, Branch
-from matins.jobs.github import GitHub, Repositories, github
+from matins.jobs.github import Repositories, github
 from matins.model.job import Brief, ErrandPlace
+from matins.work.github_api import GitHub
 
 TITLE = "Suggested improvement"
 _MAX_ISSUES = 50
-_MAX_BODY = 60_000
+_MAX_BODY_OF_ISSUE = 60_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class GithubSuggest(Repositories):
     )
 
 
-def prompt(inputs: GithubSuggest) -> str:
+def suggestion_prompt(inputs: GithubSuggest) -> str:
     end = (
         "Make the best improvement of each in its folder. Do not push: when you have ended, your changes are committed "
         "and pushed, and a pull request with your answer as its description is opened."
@@ -63,7 +64,7 @@ class SuggestErrand:
 
     def _open(self, api: GitHub, repo: str, answer: str) -> str:
         base = api.call("GET", f"/repos/{repo}")["default_branch"]
-        return api.open_pull_request(repo, self._branch.name, base, TITLE, answer.strip()[:_MAX_BODY])
+        return api.open_pull_request(repo, self._branch.name, base, TITLE, answer.strip()[:_MAX_BODY_OF_ISSUE])
 
 
 def _issues(api: GitHub, repo: str, about: dict[str, Any]) -> str:
@@ -73,7 +74,7 @@ def _issues(api: GitHub, repo: str, about: dict[str, Any]) -> str:
     return "\n".join([f"## {repo}: {about.get('description') or 'no description'}", *(lines or ["No open issues."])])
 
 
-JOB = JobType(
-    "github_suggest", "Analyse repositories and suggest improvements.", GithubSuggest, prompt=prompt,
+GITHUB_SUGGEST = JobType(
+    "github_suggest", "Analyse repositories and suggest improvements.", GithubSuggest, prompt=suggestion_prompt,
     errand=SuggestErrand, services=("github",),
 )  # fmt: skip

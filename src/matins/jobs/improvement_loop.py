@@ -1,7 +1,6 @@
 """`improvement_loop`: an agent looks for improvements, and makes the best of them.
 
-The job is its prompt: the agent works in its folder, with its own tools, and its answer is the result of the run.
-"""
+The job is its prompt: the agent works in its folder, with its own tools, and its answer is the result of the run."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ class ImprovementLoop:
     )
 
 
-def prompt(inputs: ImprovementLoop) -> str:
+def improvement_prompt(inputs: ImprovementLoop) -> str:
     where = f" in this area: {inputs.focus_area}" if inputs.focus_area else ""
     return (
         f"Improve the project in this folder{where}.\n"
@@ -32,7 +31,7 @@ def prompt(inputs: ImprovementLoop) -> str:
     )
 
 
-JOB = JobType(
-    "improvement_loop", "Find improvements and make the best of them.", ImprovementLoop, prompt=prompt,
+IMPROVEMENT_LOOP = JobType(
+    "improvement_loop", "Find improvements and make the best of them.", ImprovementLoop, prompt=improvement_prompt,
     services=("improvement_loop",),
 )  # fmt: skip

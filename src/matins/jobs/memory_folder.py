@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from matins.errors import InvalidInput
-from matins.texts.own_folders import open_folder
-from matins.texts.untrusted_folder import UntrustedFolder
+from matins.texts.untrusted_folder import UntrustedFolder, open_folder
 
 MAX_NOTE_BYTES = 4_000
 

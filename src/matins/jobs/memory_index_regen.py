@@ -20,7 +20,7 @@ class MemoryIndexRegen:
     )
 
 
-def run(context: JobContext) -> dict[str, int]:
+def regenerate_index(context: JobContext) -> dict[str, int]:
     inputs: MemoryIndexRegen = context.inputs
     with open_memory(context.workdir, inputs.folder) as memory:
         kinds = {entry.name for entry in memory.entries() if entry.is_folder}
@@ -60,11 +60,11 @@ def _title(start: bytes, name: str) -> str:
     return name.rpartition("/")[2].removesuffix(".md").replace("[", "(").replace("]", ")")
 
 
-JOB = JobType(
+MEMORY_INDEX_REGEN = JobType(
     "memory-index-regen",
     "Write the index files of experiments, knowledge and patterns again.",
     MemoryIndexRegen,
-    run,
+    regenerate_index,
     check=check,
     destructive=False,
 )

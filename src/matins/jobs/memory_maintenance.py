@@ -1,8 +1,7 @@
 """`memory_maintenance`: an agent summarises the old notes of its memory, and archives them.
 
 Matins finds the notes that are old, and wakes no agent when there are none. The agent decides what is worth keeping;
-afterwards Matins counts what it archived.
-"""
+afterwards Matins counts what it archived."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class MemoryMaintenance:
     days: Annotated[int, Setting(Int(1, 3_650), "Days after which a note is old.", 30)] = 30
 
 
-def prompt(inputs: MemoryMaintenance) -> str:
+def maintenance_prompt(inputs: MemoryMaintenance) -> str:
     return (
         f"Maintain your memory in the folder {inputs.folder}.\n"
         f"1. Read the notes that have not changed for {inputs.days} days. Their names are below.\n"
@@ -72,7 +71,7 @@ def _is_archived(entry: Entry) -> bool:
     return entry.name.startswith(f"{ARCHIVE}/")
 
 
-JOB = JobType(
-    "memory_maintenance", "Summarise and archive old notes.", MemoryMaintenance, prompt=prompt,
+MEMORY_MAINTENANCE = JobType(
+    "memory_maintenance", "Summarise and archive old notes.", MemoryMaintenance, prompt=maintenance_prompt,
     errand=MaintenanceErrand, destructive=False,
 )  # fmt: skip

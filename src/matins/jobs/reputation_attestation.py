@@ -19,7 +19,7 @@ class ReputationAttestation:
     days: Annotated[int, Setting(Int(1, 365), "Days of history that count.", 30)] = 30
 
 
-def run(context: JobContext) -> dict[str, Any]:
+def attest_reputation(context: JobContext) -> dict[str, Any]:
     """Compute the score of the schedule's agent, and publish the digest of the attestation."""
     inputs: ReputationAttestation = context.inputs
     counts = count_runs(context, inputs.days)
@@ -50,11 +50,11 @@ def score(counts: dict[str, int]) -> int:
     return round(100 * (good + 1) / (good + bad + 2))
 
 
-JOB = JobType(
+REPUTATION_ATTESTATION = JobType(
     "reputation_attestation",
     "Compute the agent's score from its runs, and publish its digest.",
     ReputationAttestation,
-    run,
+    attest_reputation,
     destructive=False,
     services=("reputation",),
 )

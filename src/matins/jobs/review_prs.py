@@ -8,11 +8,12 @@ from typing import Annotated, Any, NamedTuple
 
 from matins.errors import InvalidInput, NotFound
 from matins.jobs import Int, JobType, Setting
-from matins.jobs.github import GitHub, Repositories, github
+from matins.jobs.github import Repositories, github
 from matins.model.job import Brief, ErrandPlace
+from matins.work.github_api import GitHub
 
 _DIFF = "application/vnd.github.diff"
-_MAX_BODY = 4_000
+_MAX_BODY_OF_PULL = 4_000
 _MAX_DIFF = 60_000
 _MAX_REVIEW = 60_000
 _HEADING = re.compile(r"^## +(\S+)#(\d+)@([0-9a-f]{7,64})[ \t]*$", re.MULTILINE)
@@ -23,7 +24,7 @@ class ReviewPrs(Repositories):
     max_prs: Annotated[int, Setting(Int(1, 100), "Maximum number of pull requests.", 5, name="maxPrs")] = 5
 
 
-def prompt(inputs: ReviewPrs) -> str:
+def review_prompt(inputs: ReviewPrs) -> str:
     return (
         f"Review open pull requests of these GitHub repositories: {', '.join(inputs.repos)}.\n"
         "They are below, each with a heading `## OWNER/NAME#NUMBER@COMMIT`, its description and its changes.\n"
@@ -112,7 +113,7 @@ def _material(api: GitHub, repo: str, pull: dict[str, Any]) -> str:
         diff = "(GitHub does not show its changes: they are too large.)"
     return (
         f"## {repo}#{pull['number']}@{pull['head']['sha']}\n{pull['title']}\n\n"
-        f"{_shortened(pull.get('body') or '', _MAX_BODY)}\n\n{_shortened(diff, _MAX_DIFF)}"
+        f"{_shortened(pull.get('body') or '', _MAX_BODY_OF_PULL)}\n\n{_shortened(diff, _MAX_DIFF)}"
     )
 
 
@@ -120,7 +121,7 @@ def _shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}\n[… {len(text) - length:,} characters are left out …]"
 
 
-JOB = JobType(
-    "review_prs", "Review open pull requests and post comments.", ReviewPrs, prompt=prompt, errand=ReviewErrand,
+REVIEW_PRS = JobType(
+    "review_prs", "Review open pull requests and post comments.", ReviewPrs, prompt=review_prompt, errand=ReviewErrand,
     destructive=False, services=("github",),
 )  # fmt: skip

@@ -6,7 +6,7 @@ from matins.jobs import JobContext, JobType
 from matins.jobs.github import Repositories, github
 
 
-def run(context: JobContext) -> str:
+def star_repository(context: JobContext) -> str:
     inputs: Repositories = context.inputs
     with github(inputs) as api:
         for repo in inputs.repos:  # starring again changes nothing, so a retry may repeat it
@@ -14,4 +14,6 @@ def run(context: JobContext) -> str:
     return f"Starred {', '.join(inputs.repos)}"
 
 
-JOB = JobType("star_repo", "Star GitHub repositories.", Repositories, run, destructive=False, services=("github",))
+STAR_REPO = JobType(
+    "star_repo", "Star GitHub repositories.", Repositories, star_repository, destructive=False, services=("github",)
+)

@@ -19,7 +19,7 @@ class TaskArchive:
     days: Annotated[int, Setting(Int(0, 3_650), "Days after which a task that is done is archived.", 3)] = 3
 
 
-def run(context: JobContext) -> str:
+def archive_done_tasks(context: JobContext) -> str:
     inputs: TaskArchive = context.inputs
     folder = Path(context.workdir)
     before = context.now - inputs.days * _DAY_MS
@@ -27,4 +27,6 @@ def run(context: JobContext) -> str:
     return f"Archived {len(moved)} tasks" if len(moved) != 1 else "Archived 1 task"
 
 
-JOB = JobType("task-archive", "Archive tasks that ended more than 3 days ago.", TaskArchive, run, destructive=False)
+TASK_ARCHIVE = JobType(
+    "task-archive", "Archive tasks that ended more than 3 days ago.", TaskArchive, archive_done_tasks, destructive=False
+)

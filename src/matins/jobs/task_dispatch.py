@@ -7,7 +7,7 @@ from typing import Annotated
 
 from matins.engine.prompts import DEFAULT_PROMPT
 from matins.jobs import JobType, Setting, Text
-from matins.model.work_source import WorkSourceDefinition
+from matins.model.policies import WorkSourceDefinition
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ def work_source(inputs: TaskDispatch) -> WorkSourceDefinition:
     return WorkSourceDefinition("task-dispatch", "tasks", path=inputs.path)
 
 
-JOB = JobType(
+TASK_DISPATCH = JobType(
     "task-dispatch",
     "Claim a task of TASKS.yaml and give it to the agent.",
     TaskDispatch,

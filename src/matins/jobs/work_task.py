@@ -10,10 +10,10 @@ from matins.errors import InvalidInput
 from matins.executors.registry import SERVICES, NoService
 from matins.jobs import JobType, Setting, Text
 from matins.jobs.git_work import NOTHING, WORKTREE, Branch
-from matins.jobs.github import Server, check_repo, github
+from matins.jobs.github import ServerSettings, check_repo, github
 from matins.model.job import Brief, ErrandPlace
 from matins.texts.beneath import Refused
-from matins.texts.own_folders import open_folder
+from matins.texts.untrusted_folder import open_folder
 
 UNAVAILABLE = SERVICES["work_tasks"]
 _MAX_TITLE = 72
@@ -23,7 +23,7 @@ _REPO = re.compile(r"([A-Za-z0-9-]+/[A-Za-z0-9._-]+?)(?:\.git)?/?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkTask(Server):
+class WorkTask(ServerSettings):
     description: Annotated[
         str, Setting(Text(20_000, lines=True), "The change to make.", "Add a dark theme", required=True)
     ]
@@ -38,7 +38,7 @@ class WorkTask(Server):
             check_repo(self.repo, "repo")
 
 
-def prompt(inputs: WorkTask) -> str:
+def work_prompt(inputs: WorkTask) -> str:
     return (
         "Do this task in the git repository of this folder:\n\n"
         f"{inputs.description}\n\n"
@@ -117,7 +117,7 @@ def _origin(config: str) -> str:
     return ""
 
 
-JOB = JobType(
-    "work_task", "Implement a change on a branch, and open a pull request.", WorkTask, prompt=prompt,
+WORK_TASK = JobType(
+    "work_task", "Implement a change on a branch, and open a pull request.", WorkTask, prompt=work_prompt,
     errand=WorkTaskErrand, services=("work_tasks",),
 )  # fmt: skip

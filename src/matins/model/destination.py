@@ -1,10 +1,26 @@
-"""Destinations of notices, and what is told to them. Annotations are settings, see `settings`."""
+"""Destinations, and which notices they get.
+
+Destinations of notices, and what is told to them. Annotations are settings, see `settings`.
+
+What people are told of. This module loads quickly: every command reads it.
+"""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-from matins.model.notice import KINDS, NOTICES
 from matins.model.settings import Choice, Int, Name, Names, Secret, Setting, Text, Url
+
+IncidentKind = Literal[
+    "failed", "held", "missed", "paused", "broken", "budget", "limit", "login", "approval", "undelivered", "engine"
+]
+KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
+NOTICES: tuple[str, ...] = (*KINDS, "recovered")
+"""What people can be told: the kinds of incidents, and that one is over."""
+NOBODY = "none"
+"""The name that stands for no destination."""
+
 
 Tls = Literal["starttls", "tls", "none"]
 

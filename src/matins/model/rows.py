@@ -1,4 +1,6 @@
-"""The rows that a store gives and takes. They are named tuples, because this is the hot path.
+"""The rows that a store gives and takes.
+
+They are named tuples, because this is the hot path.
 
 The fields of a row that a store gives are the columns of its statements.
 """
@@ -412,3 +414,13 @@ class Figures(NamedTuple):
     pending_approvals: int
     oldest_approval_at: int | None
     next_due_at: int | None
+
+
+class FileEntry(NamedTuple):
+    """A record that the file defines: its place in the file, and the digest of the applied definition."""
+
+    kind: str
+    name: str
+    path: str
+    line: int
+    digest: str

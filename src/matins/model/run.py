@@ -1,10 +1,13 @@
-"""A run: the record of one slot, or of one manual start."""
+"""A run, its thread, entries of its transcript.
+
+Threads: the conversations that runs belong to, and their messages.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 class GatesPassed(IntFlag):
@@ -176,3 +179,48 @@ class Outcome:
 
 DONE = Outcome(True)
 """The outcome of an attempt that succeeded and has nothing to say."""
+
+
+ThreadState = Literal["waiting", "running", "closed"]
+
+
+class Thread(NamedTuple):
+    id: int
+    agent: str
+    channel: str | None
+    session: str | None
+    """The tool's id of the conversation."""
+    session_name: str | None
+    state: ThreadState
+    usage: tuple[int, int, int, int]
+    """Input, output and cached tokens and micro-dollars of the session so far, for tools that report totals."""
+    created_at: int
+    updated_at: int
+
+
+class Message(NamedTuple):
+    id: int
+    thread_id: int
+    run_id: int | None
+    role: str
+    text: str
+    at: int
+
+
+class ThreadAssignment(NamedTuple):
+    """The thread of a run, and how it was chosen: as requested, or by a fallback."""
+
+    run_id: int
+    thread: Thread
+    how: str
+
+
+EntryKind = Literal["words", "thought", "call", "result", "note", "error", "line"]
+"""Words of the agent, its thoughts, a tool that it called, what came back, a remark, a problem; or a line as it was."""
+
+
+class Entry(NamedTuple):
+    kind: EntryKind
+    text: str
+    part_of: str | None = None
+    """The message that arrives in pieces: entries in a row with the same one are one entry."""

@@ -1,8 +1,7 @@
 """Sentences of Matins, and the words of others that belong to them.
 
 A sentence holds names, times and codes. What a tool, a check or a person wrote is its quote: a surface for people joins
-both, and an agent sees the quote only of what is its own.
-"""
+both, and an agent sees the quote only of what is its own."""
 
 from __future__ import annotations
 

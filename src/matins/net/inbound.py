@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from matins.errors import InvalidInput
-from matins.model.inbound import InboundEndpoint, InboundKind
+from matins.model.call import InboundEndpoint, InboundKind
 from matins.net import signing
 
 TOLERANCE_S = 300

@@ -1,7 +1,15 @@
-"""The client for all outgoing HTTP requests: it checks the addresses of a URL, and connects only to those."""
+"""The client for all outgoing HTTP requests.
+
+The client for all outgoing HTTP requests: it checks the addresses of a URL, and connects only to those.
+
+Which addresses may be reached, and which addresses a host in a URL means.
+
+The time limit of a request, and the socket that respects it.
+"""
 
 from __future__ import annotations
 
+import io
 import re
 import socket
 import ssl
@@ -11,12 +19,196 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
 from matins._version import __version__
 from matins.errors import InvalidInput, MatinsError
-from matins.net.addresses import canonical_host, literal_addresses, refusal_reason
-from matins.net.deadlines import Deadline, DeadlineSocket
+
+# The first network that holds the address gives the reason, so the narrow ones come first.
+_FORBIDDEN_V4 = [
+    (IPv4Network(network), why)
+    for network, why in (
+        ("0.0.0.0/32", "the unspecified address"),
+        ("0.0.0.0/8", "an address of this network"),
+        ("10.0.0.0/8", "a private address"),
+        ("100.64.0.0/10", "a shared address behind a carrier's NAT"),
+        ("127.0.0.0/8", "a loopback address"),
+        ("168.63.129.16/32", "a cloud's own service"),
+        ("169.254.169.254/32", "a cloud's metadata service"),
+        ("169.254.0.0/16", "a link-local address"),
+        ("172.16.0.0/12", "a private address"),
+        ("192.0.0.0/24", "a reserved address"),
+        ("192.0.2.0/24", "a documentation address"),
+        ("192.88.99.0/24", "a 6to4 relay"),
+        ("192.168.0.0/16", "a private address"),
+        ("198.18.0.0/15", "a benchmarking address"),
+        ("198.51.100.0/24", "a documentation address"),
+        ("203.0.113.0/24", "a documentation address"),
+        ("224.0.0.0/4", "a multicast address"),
+        ("255.255.255.255/32", "the broadcast address"),
+        ("240.0.0.0/4", "a reserved address"),
+    )
+]
+_FORBIDDEN_V6 = [
+    (IPv6Network(network), why)
+    for network, why in (
+        ("::/128", "the unspecified address"),
+        ("::1/128", "a loopback address"),
+        ("64:ff9b::/96", "a NAT64 address"),
+        ("64:ff9b:1::/48", "a NAT64 address"),
+        ("2001::/32", "a Teredo address"),
+        ("2001:2::/48", "a benchmarking address"),
+        ("2001::/23", "a reserved address"),
+        ("2001:db8::/32", "a documentation address"),
+        ("2002::/16", "a 6to4 address"),
+        ("3fff::/20", "a documentation address"),
+        ("fc00::/7", "a private address"),
+        ("fe80::/10", "a link-local address"),
+        ("fec0::/10", "a site-local address"),
+        ("ff00::/8", "a multicast address"),
+    )
+]
+_GLOBAL_V6 = IPv6Network("2000::/3")
+
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+
+
+def refusal_reason(address: str) -> str | None:
+    """Why an IP address may not be reached; None when it may."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return "not an IP address"
+    return _refusal_reason_v4(parsed) if isinstance(parsed, IPv4Address) else _refusal_reason_v6(parsed)
+
+
+def canonical_host(host: str) -> str:
+    """The canonical spelling of a host, IPv6 with or without brackets. Raises ValueError for anything but a name or
+    a plain address."""
+    name = host.lower().removesuffix(".")
+    if ":" in name:
+        return _canonical_v6(name)
+    if _NUMBER.fullmatch(name.rpartition(".")[2]):
+        return _canonical_v4(name)
+    if not _NAME.fullmatch(name):
+        raise ValueError("is not a host name")
+    return name
+
+
+def literal_addresses(host: str) -> list[str]:
+    """The addresses of a canonical host that needs no resolver; empty for other hosts."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return ["127.0.0.1", "::1"]
+    is_address = ":" in host or _NUMBER.fullmatch(host.rpartition(".")[2])
+    return [host] if is_address else []
+
+
+def _refusal_reason_v4(address: IPv4Address) -> str | None:
+    return next((why for network, why in _FORBIDDEN_V4 if address in network), None)
+
+
+def _refusal_reason_v6(address: IPv6Address) -> str | None:
+    why = next((why for network, why in _FORBIDDEN_V6 if address in network), None)
+    if why:
+        return why
+    inner = address.ipv4_mapped or _compatible(address)
+    if inner:
+        return _refusal_reason_v4(inner)
+    return None if address in _GLOBAL_V6 else "a reserved address"
+
+
+def _compatible(address: IPv6Address) -> IPv4Address | None:
+    """`::a.b.c.d`, the old way to write IPv4 as IPv6."""
+    return IPv4Address(int(address)) if int(address) < 2**32 else None
+
+
+def _canonical_v4(name: str) -> str:
+    """The address, written as four plain numbers: resolvers read 127.1 and 0177.0.0.1 in unexpected ways."""
+    try:
+        return str(IPv4Address(name))
+    except ValueError:
+        raise ValueError("is a number that is not a plain IPv4 address") from None
+
+
+def _canonical_v6(name: str) -> str:
+    text = name[1:-1] if name.startswith("[") and name.endswith("]") else name
+    try:
+        address = IPv6Address(text)
+    except ValueError:
+        raise ValueError("is not an IPv6 address") from None
+    if address.scope_id:
+        raise ValueError("names a network interface")
+    return address.compressed
+
+
+class Deadline(Protocol):
+    """How long to wait for the response to a request."""
+
+    def left(self) -> float:
+        """Seconds left for the next wait. Raises TimeoutError when there are none."""
+        ...
+
+    def expired(self) -> None:
+        """Called when a wait used all the time left."""
+        ...
+
+    def attach(self, sock: socket.socket) -> None:
+        """Called with the socket in use: shutting it down ends the wait."""
+        ...
+
+
+class DeadlineSocket:
+    """The part of a socket that http.client uses, with a time limit. The caller closes the socket."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline, max_bytes: int) -> None:
+        self._sock = sock
+        self._deadline = deadline
+        self._max_bytes = max_bytes
+
+    def sendall(self, data: bytes) -> None:
+        self._sock.settimeout(self._deadline.left())
+        with _timed(self._deadline):
+            self._sock.sendall(data)
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(SocketReader(self._sock, self._deadline, self._max_bytes))
+
+    def close(self) -> None:
+        pass
+
+
+class SocketReader(io.RawIOBase):
+    """The data of the server, up to a time limit and a size."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline, max_bytes: int) -> None:
+        self._sock = sock
+        self._deadline = deadline
+        self._bytes_left = max_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._sock.settimeout(self._deadline.left())
+        with _timed(self._deadline):
+            count = self._sock.recv_into(buffer)
+        self._bytes_left -= count
+        if self._bytes_left < 0:
+            raise OSError("the answer is too long")
+        return count
+
+
+@contextmanager
+def _timed(deadline: Deadline) -> Generator[None]:
+    try:
+        yield
+    except TimeoutError:
+        deadline.expired()
+        raise
+
 
 Resolve = Callable[[str, int], Sequence[str]]
 """Resolves a host name and a port to IP addresses. Raises OSError when there are none."""

@@ -1,16 +1,23 @@
-"""Agents: the tools that runs start, and their settings."""
+"""Agents, and rules for what they make."""
+
+from __future__ import annotations
 
 import json
 import shlex
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from matins.engine.approvals import ALL_AGENTS, AgentRules
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 from matins.model.agent import Agent
-from matins.records.kind import RecordChange, RecordContext, RecordKind
+from matins.records.kind import POLICIES, Column, RecordChange, RecordContext, RecordKind, resize
 from matins.records.limits import scope_of
-from matins.records.names import check_agent_name
-from matins.records.storage import POLICIES, resize
+from matins.records.people import check_agent_name
+
+if TYPE_CHECKING:
+    from matins.engine.policies import Policies
+
 
 _ACCOUNT = "useradd -m robin, and set user: robin; or set isolation: none"
 _SHELL_SIGNS = frozenset(["|", "||", "&&", "&", ";", "<", ">", ">>", "2>&1", "2>"])
@@ -104,4 +111,30 @@ AGENTS = RecordKind(
     changed=_changed,
     deleted=_unlimited,
     example="matins agents set scout --runner claude",
+)
+
+
+def _rules_for(agent: str, policies: Policies) -> AgentRules:
+    return policies.rules_for(agent)
+
+
+AGENT_RULES = RecordKind(
+    kind="agent_rules",
+    noun="agent_rules",
+    one="agent rule set",
+    key="agent",
+    default_key=ALL_AGENTS,
+    value=AgentRules,
+    help="Manage what agents may schedule.",
+    file_help='What agents may schedule, by name; "*" for all others.',
+    storage=POLICIES,
+    usual=_rules_for,
+    columns=(
+        Column("AGENT", "agent"),
+        Column("SCHEDULES", "max_schedules", right=True),
+        Column("DEPTH", "max_depth", right=True),
+        Column("INTERVAL", "min_interval"),
+        Column("LIFETIME", "max_lifetime"),
+    ),
+    example="matins agent-rules set scout --max-schedules 5 --min-interval 10m",
 )

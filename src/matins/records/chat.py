@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from matins.errors import Example, InvalidInput
 from matins.model.chat import ChatApp
-from matins.records.kind import Column, Document, RecordContext, RecordKind
-from matins.records.storage import POLICIES
+from matins.records.kind import POLICIES, Column, Document, RecordContext, RecordKind
 
 
 def _complete(app: ChatApp, context: RecordContext) -> ChatApp:

@@ -1,12 +1,19 @@
-"""Single records: top-level keys of the file."""
+"""Records of which there is one: settings of the file.
 
+The HTTP server: its public address, the proxies in front of it, and the limits of its clients.
+
+What is told to whom, and the server that sends e-mail: single records of the file.
+"""
+
+import re
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Annotated
 
-from matins.errors import InvalidInput
-from matins.model.settings import Names, Setting, Url
-from matins.records.kind import Column, Document, RecordContext, RecordKind, always
-from matins.records.storage import POLICIES
+from matins.errors import Example, InvalidInput
+from matins.model.destination import Notify, Smtp
+from matins.model.settings import Duration, Int, Names, Setting, Text, Url
+from matins.records.kind import POLICIES, Column, Document, RecordContext, RecordKind, always
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,7 @@ def _check_hosts(value: AllowedHosts, context: RecordContext) -> AllowedHosts:
 
 
 def _check_heartbeat(value: HeartbeatUrl, context: RecordContext) -> HeartbeatUrl:
-    from matins.runtime.external_heartbeat import check_heartbeat
+    from matins.runtime.heartbeat import check_heartbeat
 
     if value.url is not None:
         check_heartbeat(value.url)
@@ -95,4 +102,162 @@ HEARTBEAT = RecordKind(
     hidden=_without_path,
     columns=(Column("URL", _url),),
     example="matins heartbeat set https://hc.example.com/ping/0f3a",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpServer:
+    """Settings of the server. They apply from the next start of the daemon on."""
+
+    public_url: Annotated[
+        str | None, Setting(Url(), "URL of a proxy in front of the daemon.", "https://matins.example.com")
+    ] = None
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        Setting(
+            Names(empty=True), "Addresses of proxies whose X-Forwarded-Proto is believed; one may open any number.",
+            ["10.0.0.2"],
+        ),
+    ] = ()  # fmt: skip
+    max_connections: Annotated[
+        int, Setting(Int(8, 100_000), "Most open connections; half of the process's open files at most.", 512)
+    ] = 512
+    max_connections_per_address: Annotated[
+        int, Setting(Int(4, 100_000), "Most open connections of one address; half of all at most.", 256)
+    ] = 256
+    max_unfinished_per_address: Annotated[
+        int, Setting(Int(2, 100_000), "Most requests of one address that have not arrived completely.", 128)
+    ] = 128
+    header_timeout_ms: Annotated[
+        int, Setting(Duration(), "How long the headers of a request may take.", "20s", "header_timeout")
+    ] = 20_000
+    body_timeout_ms: Annotated[
+        int, Setting(Duration(), "How long the body of a request may take.", "1m", "body_timeout")
+    ] = 60_000
+    max_streams_per_token: Annotated[
+        int, Setting(Int(1, 500), "Most streams of events that one token may follow at once.", 32)
+    ] = 32
+
+
+def _complete_http(value: HttpServer, context: RecordContext) -> HttpServer:
+    for proxy in value.trusted_proxies:
+        try:
+            ip_network(proxy, strict=False)
+        except ValueError:
+            message = f'"trusted_proxies" must be IP addresses or networks, not {proxy!r}.'
+            hint = Example({"trusted_proxies": ["10.0.0.2"]})
+            raise InvalidInput(message, value=proxy, field="trusted_proxies", hint=hint) from None
+    return value
+
+
+HTTP_SERVER = RecordKind(
+    kind="http_server",
+    noun="http_server",
+    one="HTTP server",
+    key="",
+    value=HttpServer,
+    help="Manage the limits and the public address of the HTTP server.",
+    file_help="Public address, proxies and limits of the HTTP server, from the next start of the daemon on.",
+    storage=POLICIES,
+    complete=_complete_http,
+    usual=always(HttpServer()),
+    columns=(
+        Column("PUBLIC URL", "public_url"),
+        Column("CONNECTIONS", "max_connections"),
+        Column("PER ADDRESS", "max_connections_per_address"),
+        Column("UNFINISHED", "max_unfinished_per_address"),
+        Column("HEADERS", "header_timeout"),
+        Column("BODY", "body_timeout"),
+        Column("STREAMS", "max_streams_per_token"),
+    ),
+    example="matins http-server set --max-connections 200 --header-timeout 10s",
+)
+
+
+_ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class InboundListen:
+    address: Annotated[
+        str | None,
+        Setting(
+            Text(100), "Address that serves inbound endpoints and nothing else, from the next start of the daemon on.",
+            "127.0.0.1:7412", required=True,
+        ),
+    ] = None  # fmt: skip
+
+    @property
+    def parts(self) -> tuple[str, int] | None:
+        """Host and port; None for the API's own address."""
+        match = _ADDRESS.fullmatch(self.address or "")
+        return (match["host"].strip("[]"), int(match["port"])) if match else None
+
+
+def _complete_listen(value: InboundListen, context: RecordContext) -> InboundListen:
+    if value.address is not None and (value.parts is None or value.parts[1] > 65_535):
+        message = f'"address" must be HOST:PORT, not {value.address!r}.'
+        raise InvalidInput(message, value=value.address, field="address", hint=Example({"address": "127.0.0.1:7412"}))
+    return value
+
+
+def _address(document: Document) -> str:
+    return document["address"] or "the API's"
+
+
+INBOUND_LISTEN = RecordKind(
+    kind="inbound_listen",
+    noun="inbound_listen",
+    one="address of inbound endpoints",
+    key="",
+    value=InboundListen,
+    help="Manage the address that serves inbound endpoints alone.",
+    file_help="Address that serves inbound endpoints and nothing else.",
+    storage=POLICIES,
+    alone="address",
+    complete=_complete_listen,
+    usual=always(InboundListen()),
+    columns=(Column("ADDRESS", _address),),
+    example="matins inbound-listen set 127.0.0.1:7412",
+)
+
+
+def _to(document: Document) -> str:
+    return ", ".join(document["to"]) or "all destinations"
+
+
+def _on(document: Document) -> str:
+    return ", ".join(document["on"])
+
+
+NOTIFY = RecordKind(
+    kind="notify",
+    noun="notify",
+    one="notification settings",
+    key="",
+    value=Notify,
+    help="Manage what messages are sent for, and to which destinations.",
+    file_help="What messages are sent for, and where to, unless a schedule has its own settings.",
+    storage=POLICIES,
+    usual=always(Notify()),
+    columns=(Column("TO", _to), Column("ON", _on)),
+    example="matins notify set --to ops,phone",
+)
+SMTP = RecordKind(
+    kind="smtp",
+    noun="smtp",
+    one="mail server",
+    key="",
+    value=Smtp,
+    help="Manage the server that sends e-mail.",
+    file_help="The server that sends e-mail.",
+    storage=POLICIES,
+    usual=always(Smtp()),
+    columns=(
+        Column("HOST", "host"),
+        Column("PORT", "port", right=True),
+        Column("SENDER", "sender"),
+        Column("TLS", "tls"),
+    ),
+    example="matins smtp set --host mail.example.com --sender matins@example.com",
 )

@@ -8,30 +8,28 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from matins.engine.agent_rules import notable_settings
 from matins.engine.approvals import (
     agent_fingerprint,
     approval_request,
     authors,
     digest,
     needs_approval,
+    notable_settings,
     outside_digest,
 )
-from matins.engine.audit import approval_digest
-from matins.engine.audit_definitions import fingerprint
+from matins.engine.audit import approval_digest, fingerprint
 from matins.engine.policies import HOOK_FILES, Policies
 from matins.engine.prompts import MAX_CALL_BYTES, CallContext, WorkItem
 from matins.engine.settings import dump_settings
 from matins.engine.when.durations import DAY_MS
 from matins.model.access import Principal
 from matins.model.agent import Agent
-from matins.model.approval import Approval, ApprovalKind
+from matins.model.policies import Approval, ApprovalKind
 from matins.model.rows import NewEvent, RunRow
 from matins.model.settings import settings_of
-from matins.runtime.call_contexts import call_context
-from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.agent_folders import named_files, not_covered
+from matins.runtime.catalog import Catalog, CompiledSchedule, call_context
 from matins.runtime.command_files import commands_of, files_run_by, in_reach
-from matins.runtime.named_files import named_files, not_covered
 from matins.runtime.run_keys import stored_run_key
 from matins.store.transaction import Transaction
 

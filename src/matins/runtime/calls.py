@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from matins.engine.calls import MAX_HOPS, Match, listening, match_call
 from matins.engine.gates import ALL, BITS, Candidate, Facts, Verdict, judge
-from matins.engine.gates.ended import ENDED
-from matins.engine.gates.paused import PAUSED
+from matins.engine.gates.state import ENDED, PAUSED
 from matins.engine.when.durations import DAY_MS
 from matins.model.access import name_of, signed
 from matins.model.call import ANY_CHANNEL, Call, CallOutcome
@@ -15,10 +14,8 @@ from matins.model.rows import NewEvent
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 from matins.runtime import spending
-from matins.runtime.catalog import Catalog, CompiledSchedule
-from matins.runtime.planner import live_runs
-from matins.runtime.requested_runs import insert_requested_run
-from matins.runtime.rows import schedule_record
+from matins.runtime.catalog import Catalog, CompiledSchedule, schedule_record
+from matins.runtime.planner import insert_requested_run, live_runs
 from matins.store.transaction import Transaction
 
 DEBOUNCING = "debouncing"

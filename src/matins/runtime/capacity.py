@@ -1,12 +1,31 @@
-"""Capacity: slots in this process, and permits of limited scopes."""
+"""How much may run, where, and what nothing can run.
+
+Capacity: slots in this process, and permits of limited scopes.
+
+Placement: a run that needs a job or a runner goes only to an engine that has it.
+
+A set of needs is a row of `places`, and a run carries its number; 0 is anywhere. Needs are matched here, over a small
+table, so that statements see numbers only.
+
+Runs that need what no running engine has: they are reported, or fail if their schedule says so.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 
-from matins.model.rows import ScopeRow
-from matins.runtime.catalog import CompiledSchedule
+from matins.engine.jobs import JOB_NEED, job_needs, wakes_agent
+from matins.engine.policies import Policies
+from matins.engine.transitions import FAIL_UNSTARTED
+from matins.model.rows import NewEvent, ScopeRow, StartedRun
+from matins.model.run import RunState
+from matins.model.schedule import ScheduleDefinition
+from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.run_changes import RunChange, apply
+from matins.store import Store
+from matins.store.transaction import Transaction
 
 
 class Capacity:
@@ -71,3 +90,169 @@ class Capacity:
     def mark_exhausted(self, scope: str) -> None:
         """Record that another worker took the last permit."""
         self._permits[scope] = 0
+
+
+ANYWHERE = 0
+TROUBLE = "trouble:"
+"""Among the offers of an engine: why its machine cannot start agents now."""
+NO_FOLDER = "no_folder:"
+"""Among the offers of an engine: a folder of an agent that its machine does not have."""
+MAX_PLACES = 8
+"""How many places one statement reads. With more, only those are read in which a run is ready."""
+Needs = frozenset[str]
+_NOTHING: Needs = frozenset()
+_NAMED = {"runner": "tool"}
+
+
+def needs_of(definition: ScheduleDefinition, agent: str, policies: Policies) -> Needs:
+    """What a run of these settings needs: `job:report`, `runner:claude`."""
+    return with_runner(job_needs(definition), agent if wakes_agent(definition) else None, policies)
+
+
+def with_runner(needs: Needs, agent: str | None, policies: Policies) -> Needs:
+    """The needs, with the runner of the agent. An agent with a PATH of its own says where its program is."""
+    found = None if agent is None else policies.agents.get(agent)
+    if found is None or any(name == "PATH" for name, _ in found.environment):
+        return needs
+    return needs | {f"runner:{found.runner}"}
+
+
+def needs_text(needs: Needs) -> str:
+    return json.dumps(sorted(needs))
+
+
+class Placement:
+    """The places of a store, and those whose runs this engine can do."""
+
+    def __init__(self) -> None:
+        self._needs: dict[int, Needs] = {}
+        self._numbers: dict[Needs, int] = {}
+        self._offers: Needs = _NOTHING
+        self.mine: frozenset[int] = frozenset([ANYWHERE])
+        self._turn = 0
+
+    def clear(self) -> None:
+        """Forget the places after a rollback."""
+        self._needs, self._numbers = {}, {}
+
+    def renew(self, transaction: Transaction, offers: Needs) -> None:
+        """Read the places if there are new ones. Those that this engine can do are no longer reported as missing."""
+        if transaction.count_places() == len(self._needs) and offers == self._offers:
+            return
+        self._needs = {row.id: frozenset(json.loads(row.needs)) for row in transaction.places()}
+        self._numbers = {needs: number for number, needs in self._needs.items()}
+        self._offers = offers
+        served = [number for number, needs in self._needs.items() if needs <= offers]
+        self.mine = frozenset([ANYWHERE, *served])
+        transaction.clear_reports(served)
+
+    def place(self, transaction: Transaction, item: CompiledSchedule, policies: Policies) -> int:
+        """The place of a new run. A new set of needs gets a number."""
+        if item.steps:  # each step has a place of its own
+            return ANYWHERE
+        needs = with_runner(item.needs, item.agent, policies) if item.wakes_agent else item.needs
+        if not needs:
+            return ANYWHERE
+        found = self._numbers.get(needs)
+        if found is None:
+            found = self._numbers[needs] = transaction.place(needs_text(needs))
+            self._needs[found] = needs
+            if needs <= self._offers:
+                self.mine |= {found}
+        return found
+
+    def batch(self, transaction: Transaction) -> list[int]:
+        """The places to read now: all of this engine's, or some of those in which a run is ready, in turn."""
+        if len(self.mine) <= MAX_PLACES:
+            return sorted(self.mine)
+        waiting = [row.place for row in transaction.ready_places() if row.place in self.mine]
+        self._turn += MAX_PLACES
+        start = self._turn % max(1, len(waiting))
+        return (waiting[start:] + waiting[:start])[:MAX_PLACES]
+
+
+def unserved(needs: Needs, engines: Iterable[str]) -> Needs | None:
+    """What is missing, where no engine has all of the needs: what the best of them lacks. None if one has all."""
+    lacks = [needs - frozenset(json.loads(offers)) for offers in engines]
+    return min(lacks, key=len) if lacks and all(lacks) else None
+
+
+def trouble_of(offers: Iterable[str]) -> str | None:
+    """Why the machine of an engine with these offers cannot start agents now; None if it can."""
+    return next((offer.removeprefix(TROUBLE) for offer in offers if offer.startswith(TROUBLE)), None)
+
+
+def needs_sentence(needs: Needs) -> str:
+    """`the job "report" and the tool "claude"`. An engine has a runner where its program is on PATH."""
+    parts = [
+        f'the {_NAMED.get(kind, kind)} "{name}"' for kind, _, name in (need.partition(":") for need in sorted(needs))
+    ]
+    return " and ".join(parts)
+
+
+_REPORT_AFTER_MS, _LOOK_MS = 60_000, 10_000
+_PAGE = 500
+"""How many runs of a place one look reads. The next look goes on from there."""
+
+
+class MissingEngines:
+    """Reports each set of needs once. A run fails after the time that an engine has to come back: the lease."""
+
+    def __init__(self, store: Store, catalog: Catalog, placement: Placement, lease_ms: int) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._placement = placement
+        self._lease = lease_ms
+        self._next = 0
+        self._read: dict[int, int] = {}
+        """By place, the last run that was read."""
+
+    def turn(self, now: int, boot: int) -> None:
+        if boot >= self._next:
+            self._next = boot + _LOOK_MS
+            self.look(now)
+
+    def look(self, now: int) -> None:
+        patience = min(self._lease, _REPORT_AFTER_MS)
+        with self._store.reading() as transaction:
+            late = [row for row in transaction.ready_places() if row.not_before <= now - patience]
+            places = {row.id: row.needs for row in transaction.places()} if late else {}
+        elsewhere = [row for row in late if row.place in places and row.place not in self._placement.mine]
+        engines = [engine.offers for engine in self._store.engines(self._lease)] if elsewhere else []
+        for row in elsewhere:
+            needs = json.loads(places[row.place])
+            missing = unserved(frozenset(needs), engines)
+            if missing is not None:
+                self._fail(row.place, missing, now)
+                if row.not_before <= now - _REPORT_AFTER_MS:
+                    self._report(row.place, needs, row.not_before, now)
+
+    def _report(self, place: int, needs: list[str], since: int, now: int) -> None:
+        with self._store.transaction(now) as transaction:
+            if transaction.report_place(place, now):
+                transaction.events.append(NewEvent(now, "run.no_engine", None, None, {"needs": needs, "since": since}))
+
+    def _fail(self, place: int, missing: Needs, now: int) -> None:
+        """Fail runs of a place whose job is missing, if their schedules say so."""
+        if not any(need.startswith(JOB_NEED) for need in missing):
+            return
+        with self._store.reading() as transaction:
+            ids = transaction.ready_in(place, now - self._lease, self._read.get(place, 0), _PAGE)
+        self._read[place] = ids[-1] if len(ids) == _PAGE else 0
+        if not ids:
+            return
+        with self._store.transaction(now) as transaction:
+            rows = [row for row in transaction.live_runs(ids) if row.state == RunState.READY]
+            compiled = self._catalog.compiled(transaction, {row.key for row in rows})
+            found = [(row, compiled.get(row.key)) for row in rows]
+            changes = [
+                _failed(row, item, now)
+                for row, item in found
+                if isinstance(item, CompiledSchedule) and item.definition.missing_job == "fail"
+            ]
+            apply(transaction, changes, now)
+
+
+def _failed(row: StartedRun, item: CompiledSchedule, now: int) -> RunChange:
+    evidence = {"job": item.definition.job}
+    return RunChange(row.id, row.epoch, row.slot, item, FAIL_UNSTARTED, now, reason="missing_job", evidence=evidence)

@@ -1,4 +1,7 @@
-"""Definitions, compiled once per schedule and revision."""
+"""Compiled schedules; stored definitions as values.
+
+The calls that runs stand for, as prompts, jobs and approvals see them.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,23 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
+
+import orjson
 
 from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
 from matins.engine.jobs import MESSAGE_JOB, job_needs, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
-from matins.engine.schedules import decode_sharing
+from matins.engine.prompts import CallContext
+from matins.engine.schedules import UNREADABLE, decode, decode_sharing
 from matins.engine.steps import of_step
 from matins.engine.when.triggers import compile_trigger
-from matins.model.rows import CompiledKey
-from matins.model.schedule import ScheduleDefinition
-from matins.model.step import Step
-from matins.model.trigger import Once
+from matins.model.call import CallRow
+from matins.model.rows import CompiledKey, RunRow, ScheduleRow
+from matins.model.run import RunRecord, RunState
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord, Step
+from matins.model.trigger import Never, Once
 from matins.store.transaction import Transaction
 
 log = logging.getLogger("matins")
@@ -231,3 +239,56 @@ class Catalog:
             if self._caches:
                 self._cache[key] = compiled
         return loaded
+
+
+def schedule_record(row: ScheduleRow) -> ScheduleRecord:
+    values: dict[str, Any] = row._asdict()
+    has_live_runs = values.pop("has_live_runs")
+    try:
+        values["definition"] = _definition(row.definition)
+    except Exception as error:  # one bad row must not hide the others
+        values |= {"state": "broken", "definition": UNREADABLE, "note": f"{type(error).__name__}: {error}"}
+    if values["state"] == "active" and row.next_slot is None and not has_live_runs:
+        values["state"] = "active" if _waits_for_calls(values["definition"], row.executions) else "completed"
+    return ScheduleRecord(**values)
+
+
+def _waits_for_calls(definition: ScheduleDefinition, executions: int) -> bool:
+    """Whether a schedule without a next slot may still run: calls start it, or it never fires by time."""
+    limit = definition.max_executions
+    on_call = bool(definition.on) or isinstance(definition.trigger.when, Never)
+    return on_call and (limit is None or executions < limit)
+
+
+def _definition(text: str) -> ScheduleDefinition:
+    """The parsed definition. Readers share it, unless it has values that they could change."""
+    shared = _shared(text) if len(text) <= _MAX_SHARED_LENGTH else None
+    return decode(text) if shared is None else shared
+
+
+@lru_cache(maxsize=1_024)
+def _shared(text: str) -> ScheduleDefinition | None:
+    return None if any(name in text for name in _CHANGEABLE) else decode(text)
+
+
+_MAX_SHARED_LENGTH = 4_096
+_CHANGEABLE = ('"payload"', '"labels"', '"on"')
+
+
+def run_record(row: RunRow) -> RunRecord:
+    values: dict[str, Any] = row._asdict()
+    values["state"] = RunState(row.state)
+    values["evidence"] = orjson.loads(row.evidence) if row.evidence else None
+    values["outcome"] = orjson.loads(row.outcome) if row.outcome else None
+    return RunRecord(**values)
+
+
+def call_context(transaction: Transaction, run_id: int) -> CallContext | None:
+    """The newest call that the run stands for, or the run that it is a step of."""
+    rows = transaction.calls_of_run(next(iter(transaction.parents_of([run_id])), run_id), 1)
+    return _context(rows[0]) if rows else None
+
+
+def _context(row: CallRow) -> CallContext:
+    body: Any = None if row.body is None else orjson.loads(row.body)
+    return CallContext(row.key, row.source, row.type, row.text, body)

@@ -1,4 +1,11 @@
-"""The gates between ready and started."""
+"""The gates between ready and started; floors; the thread of a run.
+
+The shortest interval between runs of what agents made, by every way: slots, starts, retries and catch-up.
+
+It holds for a chain: a schedule with all that descends from it. A chain of one-shots that renew themselves is one.
+
+The thread of a run: chosen when the run starts, and updated when it ends.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +14,9 @@ from typing import Any, Literal
 from matins.engine.approvals import needs_approval
 from matins.engine.catch_up import grace_of
 from matins.engine.gates import BITS, GATES, Candidate, Facts, Mask, Surroundings, Verdict, active_gates, choose, mask
-from matins.engine.gates.budget import BUDGET
+from matins.engine.gates.limits import BUDGET
 from matins.engine.policies import AFTER_RUN, BEFORE_RUN, NO_POLICIES, Policies
+from matins.engine.targets import BY_SESSION_ID, SESSION_GONE, Resolved, TargetState, Wait, resolve_target
 from matins.engine.transitions import (
     AFTER_VERDICT,
     BLOCK,
@@ -20,21 +28,131 @@ from matins.engine.transitions import (
     SKIP,
     SUSPEND,
 )
-from matins.model.agent import FRESH
-from matins.model.approval import Approval
+from matins.model.access import name_of
+from matins.model.agent import FRESH, Target
+from matins.model.policies import Approval
 from matins.model.rows import CheckRow, NewEvent, ReadyRun
-from matins.model.run import GatesPassed
+from matins.model.run import GatesPassed, Thread, ThreadAssignment
 from matins.model.trigger import Once
 from matins.runtime import approval_requests, spending
 from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult, ItemClaim
-from matins.runtime.floors import Floors
 from matins.runtime.pausing import is_held
-from matins.runtime.run_change import RunChange
-from matins.runtime.run_changes import apply
+from matins.runtime.run_changes import RunChange, apply, event_type
 from matins.runtime.run_keys import stored_run_key
-from matins.runtime.thread_assignment import assign_target
 from matins.store.transaction import Transaction
+
+_TOLERANCE_MS = 1_000
+"""A start may be late by this much without delaying the next one."""
+
+
+class Floors:
+    """The starts of one turn, beside those in the store."""
+
+    def __init__(self) -> None:
+        self._started: dict[int, int] = {}
+
+    def begin(self) -> None:
+        self._started.clear()
+
+    def free_at(self, transaction: Transaction, item: CompiledSchedule, policies: Policies, now: int) -> int:
+        """When the next run of this schedule may start: `now`, or later."""
+        if item.creator is None or item.step:  # the steps of a run are one run
+            return now
+        floor = policies.rules_for(name_of(item.creator)).min_interval_ms - _TOLERANCE_MS
+        chain = transaction.last_chain_start(item.schedule_id, now - floor, now)
+        root = chain.root or item.schedule_id
+        last = max(chain.started_at or 0, self._started.get(root, 0))
+        if last + floor > now:
+            return last + floor
+        self._started[root] = now
+        return now
+
+
+_BUSY_MS, _GONE_MS, _MAX_GONE_MS = 2_000, 30_000, 900_000
+
+
+def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, default: Target, now: int) -> bool:
+    """Whether the run has a thread now. If not, it waits or is skipped."""
+    definition = item.definition
+    target = definition.target or default
+    already, waited = transaction.thread_assignment(row.id), now - row.planned_at
+    found = _target_state(transaction, item.agent, target, row.id, already)
+    place = resolve_target(
+        target, found, definition.fallback, definition.final_fallback, waited, definition.fallback_timeout_ms
+    )
+    if isinstance(place, Resolved):
+        if already is not None and place.thread is not None and already.how not in (SESSION_GONE, BY_SESSION_ID):
+            place = place._replace(how=already.how)
+        _assign(transaction, row.id, item, target, place, now)
+        return True
+    gone = target.session_name or target.session or target.thread
+    note = f'"{item.name}" was skipped: its target {target.kind}{f" {gone}" if gone else ""} no longer exists.'
+    evidence = {"target": target.kind, "run": None, "note": note}
+    change = RunChange(row.id, row.epoch, row.slot, item, SKIP, now, None, "target_gone", None, evidence)
+    if isinstance(place, Wait):
+        del evidence["note"]
+        evidence["run"] = None if place.run is None else str(place.run)
+        again = now + (
+            _BUSY_MS if place.reason == "target_busy" else _retry_delay(waited, definition.fallback_timeout_ms)
+        )
+        change = change._replace(transition=DEFER, reason=place.reason, not_before=again)
+        if found.session_gone:  # the tool looks for the session again
+            transaction.unassign_thread(row.id)
+    apply(transaction, [change], now)
+    return False
+
+
+def _retry_delay(waited: int, deadline: int) -> int:
+    """The next check: later the longer the run has waited, but not after the deadline."""
+    return min(max(_GONE_MS, min(waited // 2, _MAX_GONE_MS)), max(1, deadline - waited))
+
+
+def _target_state(
+    transaction: Transaction, agent: str, target: Target, run_id: int, already: ThreadAssignment | None
+) -> TargetState:
+    if already is not None and already.how == SESSION_GONE:
+        if target.kind not in ("fresh", "channel"):
+            return TargetState(None, session_gone=True)
+        transaction.clear_session(already.thread.id, already.thread.state)
+    thread = _thread(transaction, agent, target, already)
+    busy = None if thread is None else transaction.run_in_thread(thread.id, run_id)
+    return TargetState(thread, busy)
+
+
+def _thread(transaction: Transaction, agent: str, target: Target, already: ThreadAssignment | None) -> Thread | None:
+    if already is not None:  # a further attempt continues in the same thread
+        return transaction.lock_thread(already.thread.id)
+    if target.kind == "channel" and target.channel is not None:
+        return transaction.channel_thread(agent, target.channel)
+    if target.kind == "session":
+        return transaction.session_thread(agent, target.session or target.session_name or "")
+    if target.kind != "thread" or not isinstance(target.thread, int):
+        return None
+    thread = transaction.lock_thread(target.thread)
+    # A tool does not know the sessions of other tools.
+    return thread if thread is not None and thread.agent == agent else None
+
+
+def _assign(
+    transaction: Transaction, run_id: int, item: CompiledSchedule, target: Target, place: Resolved, now: int
+) -> None:
+    thread_id = place.thread.id if place.thread else _open(transaction, item, target, place.how, now)
+    transaction.set_thread(thread_id, "running", now)
+    transaction.assign_thread(run_id, thread_id, place.how)
+    data = {"thread": str(thread_id), "how": place.how}
+    transaction.events.append(NewEvent(now, event_type(item, "run.thread_assigned"), item.schedule_id, run_id, data))
+
+
+def _open(transaction: Transaction, item: CompiledSchedule, target: Target, how: str, now: int) -> int:
+    """A new thread; in a channel it continues the channel's session."""
+    session, name = None, None
+    if target.kind == "channel" and target.channel is not None:
+        session, name = transaction.channel_session(item.agent, target.channel)
+    elif how == BY_SESSION_ID:
+        session, name = target.session, target.session_name
+    return transaction.insert_thread(item.agent, target.channel, session, name, now)
+
 
 _MARGIN_MS, _SOON_MS = 20_000, 1_000
 _RETRY_MS, _MAX_RETRY_MS = 60_000, 900_000

@@ -16,8 +16,7 @@ from typing import NamedTuple
 from matins.engine.policies import Policies
 from matins.model.agent import Agent
 from matins.model.schedule import CommandLine, ScheduleDefinition
-from matins.runtime.agent_folders import AGENTS
-from matins.runtime.named_files import files_of
+from matins.runtime.agent_folders import AGENTS, files_of
 
 COMMANDS = ("pre_check", "before_run", "after_run")
 _READERS = frozenset((

@@ -1,8 +1,7 @@
 """The engine: one thread that does all database work, one transaction a turn.
 
 A turn records ended runs, plans due slots, claims runs that may start, and hands them to the executor. It returns the
-time until the next event. The loop sleeps for that long, or until something changes.
-"""
+time until the next event. The loop sleeps for that long, or until something changes."""
 
 from __future__ import annotations
 
@@ -20,20 +19,16 @@ from matins.model.rows import NewEvent, ScopeRow
 from matins.model.run import RunState
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor
-from matins.runtime.capacity import Capacity
+from matins.runtime.capacity import Capacity, MissingEngines, Placement, trouble_of
 from matins.runtime.catalog import GLOBAL, Catalog
 from matins.runtime.checks import CheckedRun, Checks, NoChecks
 from matins.runtime.clearance import Clearance, record_checks
-from matins.runtime.clock_watch import MAX_STEP_BACK_MS, ClockWatch
+from matins.runtime.clock import MAX_STEP_BACK_MS, ClockWatch
 from matins.runtime.dispatcher import Dispatcher, release
-from matins.runtime.lineage import Lineage
-from matins.runtime.maintenance import Maintenance
+from matins.runtime.maintenance import Lineage, Maintenance
 from matins.runtime.message_runs import emit
-from matins.runtime.missing_engines import MissingEngines
-from matins.runtime.placement import Placement, trouble_of
-from matins.runtime.planner import Planner, mark_broken
-from matins.runtime.reaper import IsGone, Reaper
-from matins.runtime.replan import replan
+from matins.runtime.planner import Planner, mark_broken, replan
+from matins.runtime.recorder import IsGone, Reaper
 from matins.runtime.timers import Timers
 from matins.runtime.zone_changes import compare_zones
 from matins.store import Store

@@ -1,8 +1,7 @@
 """Incidents: reads events, opens and ends incidents, and says what is told to whom.
 
 The subscription's cursor, the incidents and the events about them change in one transaction: after a kill nothing is
-told twice, and nothing is forgotten. Destinations get the events as deliveries of the outbox.
-"""
+told twice, and nothing is forgotten. Destinations get the events as deliveries of the outbox."""
 
 from __future__ import annotations
 
@@ -14,11 +13,10 @@ import orjson
 
 from matins.engine.incidents import EVENT_TYPES, HOUR_MS, Action, Step, Trouble, decide, look_again
 from matins.engine.notices import Subject, held_until, quiet_hours_until, recipients, title_of
-from matins.model.audit import StoredEvent
-from matins.model.incident import NO_SCHEDULE, IncidentRow
+from matins.model.event import NO_SCHEDULE, IncidentRow, StoredEvent
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
-from matins.runtime.rows import schedule_record
+from matins.runtime.catalog import schedule_record
 from matins.runtime.subscribers import DeliveryQueue, QueueResults, StoredSubscriber, Turn
 from matins.store.transaction import Transaction
 

@@ -17,7 +17,7 @@ from matins.runtime.checks import Checks
 from matins.runtime.clock import seconds_left
 from matins.runtime.engine import Engine
 from matins.runtime.heartbeat import Heartbeat
-from matins.runtime.reaper import IsGone
+from matins.runtime.recorder import IsGone
 
 _FLUSH_MS = 2
 _STOP_POLL_S = 0.05

@@ -14,8 +14,7 @@ from matins.model.rows import NewEvent
 from matins.model.run import AgentTurn, Outcome, RunState
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
-from matins.runtime.call_contexts import call_context
-from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.catalog import CompiledSchedule, call_context
 from matins.runtime.run_context import previous_state, step_results
 from matins.store.transaction import Transaction
 

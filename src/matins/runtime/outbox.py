@@ -1,7 +1,6 @@
 """The outbox: delivers events to subscribers, at least once and in order per schedule.
 
-Events are queued for each subscriber. An event is sent after the transaction that selected it.
-"""
+Events are queued for each subscriber. An event is sent after the transaction that selected it."""
 
 from __future__ import annotations
 
@@ -17,9 +16,10 @@ from typing import NamedTuple, Protocol
 
 from matins.errors import StoreError
 from matins.model.clock import Clock
-from matins.model.subscription import Subscription, SubscriptionKind
+from matins.model.event import Subscription, SubscriptionKind
 from matins.runtime.catalog import Catalog
 from matins.runtime.incidents import IncidentSubscriber
+from matins.runtime.signals import drained
 from matins.runtime.subscribers import (
     Callback,
     DeliveryQueue,
@@ -31,7 +31,6 @@ from matins.runtime.subscribers import (
     Turn,
     storable_text,
 )
-from matins.runtime.thread_queue import drained
 from matins.store import Store
 
 log = logging.getLogger("matins")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from matins.engine.gates import Facts, touched_gates
-from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
+from matins.engine.gates.state import BY_BUDGET, BY_FAILURES
 from matins.engine.when.triggers import Trigger
 from matins.model.access import signed
 from matins.model.rows import NewEvent, ScheduleRow
 from matins.model.schedule import HELD_STATES, ScheduleRecord
 from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.new_runs import new_run, planned_event
-from matins.runtime.uncovered_slots import next_uncovered_slot, recorded_due
+from matins.runtime.new_runs import new_run, next_uncovered_slot, planned_event, recorded_due
 from matins.store.transaction import Transaction
 
 _AUTOMATIC = (BY_FAILURES, BY_BUDGET)

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from matins.engine.call_filter import mapping_of
+from matins.engine.calls import mapping_of
 from matins.engine.when.definitions import instant_text
 from matins.model.call import Call
 from matins.model.clock import Clock

@@ -1,26 +1,41 @@
-"""From due slots to runs: one batch in an open transaction."""
+"""Due, requested and replanned slots become runs.
+
+Runs that no slot creates: a person, an agent or a call requests them.
+
+Planning after the clock was set back: every schedule continues at the first slot that no run covers.
+
+Records of slots to come that never started are withdrawn, since the clock was ahead when they were made. Slots that
+have started do not start again.
+
+Runs that a resumed schedule repeats: those of one-shots, which have no other slot.
+"""
 
 from __future__ import annotations
 
+import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from matins.engine.gates import BITS, Facts, Mask, Surroundings, active_gates, touched_gates
-from matins.engine.gates.backing_off import MIN_FAILURES, Failures
-from matins.engine.gates.budget import BUDGET
+from matins.engine.audit import SHORTENED, WITHDRAWN
+from matins.engine.gates import BITS, Facts, Mask, Surroundings, Verdict, active_gates, touched_gates
+from matins.engine.gates.limits import BUDGET
+from matins.engine.gates.state import MIN_FAILURES, Failures
 from matins.engine.planning import Plan, PlannedRun
-from matins.model.rows import AttemptRow, CompiledKey, Cursor, Due, NewEvent, NewRun, from_tuple
+from matins.engine.transitions import INITIAL_STATES
+from matins.engine.when.triggers import Trigger
+from matins.model.rows import AttemptRow, CompiledKey, Cursor, Due, NewEvent, NewRun, RunAhead, from_tuple
 from matins.model.run import RunState
+from matins.model.schedule import ScheduleRecord
+from matins.model.trigger import Once
 from matins.runtime import spending
 from matins.runtime.attempt import Attempt
-from matins.runtime.capacity import Capacity
+from matins.runtime.capacity import Capacity, Placement
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.clearance import Clearance
-from matins.runtime.new_runs import covered, new_run, planned_event
-from matins.runtime.placement import Placement
-from matins.runtime.run_changes import end_runs
-from matins.runtime.uncovered_slots import recorded_due
+from matins.runtime.new_runs import covered, end_data, new_run, next_uncovered_slot, planned_event, recorded_due
+from matins.runtime.run_changes import continue_schedule, end_runs
+from matins.store import Store
 from matins.store.transaction import Transaction
 
 MAX_RUNS_PER_TRANSACTION = 5_000
@@ -317,3 +332,149 @@ def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> 
     transaction.set_schedule_state(row.schedule_id, "broken", now, note[:500], "matins")
     transaction.replace_cursor(row.schedule_id, row.slot, None, row.rev, paused=True)
     transaction.events.append(NewEvent(now, "schedule.broken", row.schedule_id, None, {"error": note[:500]}))
+
+
+def insert_requested_run(
+    transaction: Transaction, catalog: Catalog, compiled: CompiledSchedule, verdict: Verdict | None, key: str,
+    by: dict[str, Any], now: int,
+) -> int:  # fmt: skip
+    """Insert a run in the state that the gates decided, with its event. `by` says who requested it."""
+    planned = PlannedRun(None, None, 1, RunState.READY, None, {"by": by})
+    if verdict is not None:
+        evidence = {**(verdict.evidence or {}), "by": by}
+        planned = PlannedRun(None, None, 1, verdict.state, verdict.reason, evidence, verdict.until)
+    (run_id,) = transaction.run_ids(1)
+    place = Placement().place(transaction, compiled, catalog.policies(transaction))
+    transaction.insert_runs([new_run(run_id, compiled, planned, now, key, place)])
+    if verdict is not None and verdict.cancel:
+        end_runs(transaction, catalog, verdict.cancel, now, "cancelled_by_newer")
+    data: dict[str, Any] = {"by": by["name"], "reason": planned.reason, "slot": None}
+    if "who" in by:
+        data["who"] = by["who"]
+    if not planned.state.live:
+        data |= end_data(compiled, planned, now)
+    transaction.events.append(NewEvent(now, INITIAL_STATES[planned.state], compiled.schedule_id, run_id, data))
+    return run_id
+
+
+_PAGE = 500
+_COUNTED = (*(state for state in RunState if state.live), RunState.CANCELLED)
+"""States of runs that never started and count as executions."""
+
+
+def replan(store: Store, catalog: Catalog, now: int) -> None:
+    with store.transaction(now) as transaction:
+        transaction.set_replanning(True)
+    _withdraw_all(store, catalog, now)
+    _go_back_all(store, catalog, now)
+    with store.transaction(now) as transaction:
+        transaction.set_replanning(False)
+
+
+def _go_back_all(store: Store, catalog: Catalog, now: int) -> None:
+    after = 0
+    while True:
+        with store.transaction(now) as transaction:
+            page = transaction.cursors(after, _PAGE)
+            _go_back(transaction, catalog, page, now)
+            if not after:
+                transaction.undefer_runs(now)
+        if len(page) < _PAGE:
+            return
+        after = page[-1].schedule_id
+
+
+def _withdraw_all(store: Store, catalog: Catalog, now: int) -> None:
+    """The cursors go back in the same transaction: a slot without a record is one that is still to come."""
+    after = 0
+    while True:
+        with store.transaction(now) as transaction:
+            page = transaction.runs_ahead(now, after, _PAGE)
+            schedule_ids = sorted({row.schedule_id for row in page})
+            transaction.lock_due(schedule_ids)
+            compiled = catalog.compiled(transaction, {(row.schedule_id, row.rev, 0) for row in page})
+            ahead = transaction.runs_ahead(now, after, _PAGE)
+            rows = [row for row in ahead if (row.schedule_id, row.rev, 0) in compiled]
+            for row in rows:
+                item = compiled[row.schedule_id, row.rev, 0]
+                if isinstance(item, CompiledSchedule):
+                    _shorten(transaction, row, item.timetable.trigger, now)
+            _withdraw(transaction, catalog, [row for row in rows if _never_started(row, now)], now)
+            cursors = [row for id_ in schedule_ids for row in transaction.cursors(id_ - 1, 1) if row.schedule_id == id_]
+            _go_back(transaction, catalog, cursors, now)
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
+
+
+def _never_started(row: RunAhead, now: int) -> bool:
+    return row.started_at is None and (row.first_slot is None or row.first_slot > now)
+
+
+def _shorten(transaction: Transaction, row: RunAhead, trigger: Trigger, now: int) -> None:
+    """Let a run of several slots cover those up to now, or its first, if all are to come and it has started."""
+    if row.first_slot is None:
+        return
+    if row.first_slot <= now:
+        last = trigger.prev_ms(now + 1)
+        assert last is not None  # the first slot, or a later one
+        slots = trigger.count(row.first_slot, last + 1)
+        _cover(transaction, row, row.first_slot if slots > 1 else None, last, slots, now)
+    elif row.started_at is not None:
+        _cover(transaction, row, None, row.first_slot, 1, now)
+
+
+def _cover(transaction: Transaction, row: RunAhead, first: int | None, slot: int, slots: int, now: int) -> None:
+    transaction.set_range(row.id, first, slot, slots)
+    data = {"slot": slot, "slots": slots, "first": first}
+    transaction.events.append(NewEvent(now, SHORTENED, row.schedule_id, row.id, data))
+
+
+def _withdraw(transaction: Transaction, catalog: Catalog, rows: list[RunAhead], now: int) -> None:
+    live = [row for row in rows if row.state < RunState.SUCCEEDED]
+    end_runs(transaction, catalog, [row.id for row in live], now, "clock_went_back")
+    for row in rows:
+        if row.state in _COUNTED:
+            transaction.uncount_execution(row.schedule_id, row.id)
+    transaction.withdraw_runs([row.id for row in rows])
+    for row in rows:
+        data = {"slot": row.slot, "state": RunState(row.state).label}
+        transaction.events.append(NewEvent(now, WITHDRAWN, row.schedule_id, row.id, data))
+    for schedule_id in sorted({row.schedule_id for row in rows}):
+        continue_schedule(transaction, schedule_id, now)
+
+
+def _go_back(transaction: Transaction, catalog: Catalog, cursors: list[Due], now: int) -> None:
+    """Move cursors to the first slot after now that no run covers, if they are beyond it."""
+    compiled = catalog.compiled(transaction, [(row.schedule_id, row.rev, 0) for row in cursors])
+    for schedule_id, slot, rev, *_ in cursors:
+        item = compiled.get((schedule_id, rev, 0))
+        if not isinstance(item, CompiledSchedule):
+            continue
+        following = next_uncovered_slot(transaction, schedule_id, item.timetable.trigger, now)
+        if following is not None and following < slot:
+            transaction.replace_cursor(schedule_id, following, item.timetable.due_at(schedule_id, following), item.rev)
+            transaction.events.append(
+                NewEvent(now, "schedule.replanned", schedule_id, None, {"from": slot, "to": following})
+            )
+
+
+def repeat_one_shot(
+    transaction: Transaction, catalog: Catalog, schedule: ScheduleRecord, by: dict[str, Any], now: int
+) -> None:
+    """Repeat what failed in the last run of a one-shot that its failures paused, and that is resumed."""
+    if not _is_spent(schedule) or transaction.live([schedule.id]):
+        return
+    for last in transaction.started_runs([schedule.id]):
+        compiled = catalog.find(transaction, (schedule.id, last.rev, 0))
+        if last.state == RunState.FAILED and isinstance(compiled, CompiledSchedule):
+            made = insert_requested_run(transaction, catalog, compiled, None, str(uuid.uuid4()), by, now)
+            transaction.set_retry(made, last.id, None)
+
+
+def _is_spent(schedule: ScheduleRecord) -> bool:
+    """Whether a one-shot that pauses after failures has no slot left."""
+    definition = schedule.definition
+    most = definition.max_executions
+    once = isinstance(definition.trigger.when, Once) or (most is not None and schedule.executions >= most)
+    return once and definition.pause_after_failures is not None and schedule.next_slot is None

@@ -1,8 +1,7 @@
 """The context of a run, which executors read from the store.
 
 It is read when it is needed, not when the attempt is claimed: an agent may change before it starts, other runs use the
-same budgets, and most Python jobs need none of it.
-"""
+same budgets, and most Python jobs need none of it."""
 
 from __future__ import annotations
 
@@ -17,18 +16,15 @@ from matins.engine.prompts import CallContext
 from matins.engine.schedules import decode
 from matins.errors import InvalidInput
 from matins.model.agent import Agent
-from matins.model.approval import Approval
 from matins.model.clock import Clock
+from matins.model.policies import Approval
 from matins.model.rows import NewEvent
-from matins.model.run import RunState, Usage
-from matins.model.thread import Message, ThreadAssignment
+from matins.model.run import Message, RunState, ThreadAssignment, Usage
 from matins.runtime.approval_requests import needs_none, used_approval, void_run
 from matins.runtime.attempt import Attempt
-from matins.runtime.call_contexts import call_context
-from matins.runtime.catalog import Catalog
-from matins.runtime.rows import run_record
-from matins.runtime.run_tokens import run_token
+from matins.runtime.catalog import Catalog, call_context, run_record
 from matins.runtime.spending import SpendingLimit, spending_limits
+from matins.runtime.tokens import run_token
 from matins.store import Store
 from matins.store.transaction import Transaction
 

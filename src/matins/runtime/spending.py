@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from matins.engine.budgets import MAX_PAST_RUNS, Budget, Spent, reservation
-from matins.engine.charges import BudgetShortage, Charge, charges, shortage
-from matins.engine.gates.paused import BY_BUDGET
-from matins.engine.money import format_money, format_tokens
+from matins.engine.gates.state import BY_BUDGET
+from matins.engine.jobs import MESSAGE_JOB
+from matins.engine.money import (
+    MAX_PAST_RUNS,
+    Budget,
+    BudgetShortage,
+    Charge,
+    Spent,
+    charges,
+    format_money,
+    format_tokens,
+    reservation,
+    shortage,
+)
 from matins.engine.policies import DEFAULT_RESERVATION, Policies, read_policies
-from matins.engine.schedules import MESSAGE_JOB
-from matins.model.approval import Approval
-from matins.model.budget import BudgetUsage
+from matins.model.policies import Approval, BudgetUsage
 from matins.model.rows import NewEvent
 from matins.model.run import Usage
 from matins.runtime import approval_requests
-from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
+from matins.runtime.catalog import NO_LIMITS, CompiledSchedule, schedule_record
 from matins.runtime.pausing import pause
-from matins.runtime.rows import schedule_record
 from matins.store.transaction import Transaction
 
 _NOTHING = Usage()

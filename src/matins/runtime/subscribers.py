@@ -6,16 +6,24 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol
 
-from matins.engine.deliveries import DISCARDED, MAX_DELAY_MS, is_told, matches, next_delivery_at
-from matins.engine.events import NOTICE_EVENTS, PING_EVENTS, PIPELINE_EVENTS, TERMINAL_EVENTS, to_cloudevent
+from matins.engine.events import (
+    DISCARDED,
+    MAX_DELAY_MS,
+    NOTICE_EVENTS,
+    PING_EVENTS,
+    PIPELINE_EVENTS,
+    TERMINAL_EVENTS,
+    is_told,
+    matches,
+    next_delivery_at,
+    to_cloudevent,
+)
 from matins.engine.policies import AFTER_RUN, Policies
-from matins.model.audit import StoredEvent
+from matins.model.event import StoredEvent, Subscription, SubscriptionKind, destination_of
 from matins.model.rows import CheckRow, NewEvent
 from matins.model.run import RunRecord
-from matins.model.subscription import Subscription, SubscriptionKind, destination_of
 from matins.runtime.approval_requests import UnusedItem, allowed_files, unused_items
-from matins.runtime.catalog import Catalog, CompiledSchedule
-from matins.runtime.rows import run_record
+from matins.runtime.catalog import Catalog, CompiledSchedule, run_record
 from matins.store.transaction import Transaction
 
 Callback = Callable[[dict[str, Any]], Any]

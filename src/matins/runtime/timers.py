@@ -6,18 +6,15 @@ from dataclasses import replace
 
 from matins.engine.gates import Candidate, Facts, judge
 from matins.engine.transitions import AFTER_VERDICT, EXPIRE, MARK_READY, SUSPEND, Transition
-from matins.model.approval import Approval
+from matins.model.policies import Approval
 from matins.model.rows import NewEvent, StateChange, WaitingRun
 from matins.model.run import GatesPassed, RunState
 from matins.runtime import spending
 from matins.runtime.calls import DEBOUNCING
-from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.catalog import Catalog, CompiledSchedule, schedule_record
 from matins.runtime.pausing import is_held, resume
-from matins.runtime.planner import live_runs, mark_broken
-from matins.runtime.repeated_runs import repeat_one_shot
-from matins.runtime.rows import schedule_record
-from matins.runtime.run_change import RunChange
-from matins.runtime.run_changes import apply, end_runs, end_unreadable
+from matins.runtime.planner import live_runs, mark_broken, repeat_one_shot
+from matins.runtime.run_changes import RunChange, apply, end_runs, end_unreadable
 from matins.store.transaction import Transaction
 
 _BATCH = 200

@@ -3,21 +3,19 @@
 The store has the data from which slots were computed, by zone. A cursor does not say which of them it is from, so that
 a fire writes no more than before: it is from the newest data by which it is a slot. Several are kept only while engines
 with different data run beside each other. Only a start compares, so that those engines do not undo each other's work
-for ever.
-"""
+for ever."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
 
-from matins.engine.when.triggers import Trigger, compile_trigger
+from matins.engine.when.triggers import Trigger, compile_trigger, moved_slot
 from matins.engine.when.zones import Zone, load_zone
-from matins.engine.zone_changes import moved_slot
 from matins.errors import MatinsError, TimezoneError
 from matins.model.rows import CompiledKey, NewEvent, ScheduleRow
 from matins.runtime.catalog import Catalog, CompiledSchedule
-from matins.runtime.uncovered_slots import skip_covered
+from matins.runtime.new_runs import skip_covered
 from matins.store import Store
 from matins.store.transaction import Transaction
 

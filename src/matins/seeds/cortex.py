@@ -14,8 +14,8 @@ from matins.api.results import Run, Schedule
 from matins.api.schedules import Api
 from matins.app import parse_trigger, trigger_from_dict
 from matins.config.presets import PRESETS
-from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
-from matins.engine.schedules import AGENT_JOB
+from matins.engine.gates.state import BY_BUDGET, BY_FAILURES
+from matins.engine.jobs import AGENT_JOB
 from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.triggers import Trigger, to_ms

@@ -13,8 +13,8 @@ from matins.api.results import Mission
 from matins.api.schedules import Api
 from matins.config.presets import PRESETS
 from matins.engine.events import ALIASES, TERMINAL_EVENTS
-from matins.engine.missions import GOT_SCHEDULE
 from matins.engine.policies import BEFORE_RUN
+from matins.engine.steps import GOT_SCHEDULE
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.definitions import instant_text
 from matins.errors import Conflict, InvalidInput, NotFound

@@ -10,20 +10,19 @@ from typing import Any, Literal
 from matins.api.results import Approval, Run
 from matins.api.results import Vote as VoteResult
 from matins.engine.approvals import approval_request, authors, eligible_count, refusal_reason, tally
-from matins.engine.audit import approval_digest
-from matins.engine.audit_definitions import revision_fingerprint
-from matins.engine.gates.paused import BY_BUDGET
+from matins.engine.audit import approval_digest, revision_fingerprint
+from matins.engine.gates.state import BY_BUDGET
+from matins.engine.jobs import AGENT_JOB
 from matins.engine.policies import Policies
-from matins.engine.schedules import AGENT_JOB, SETTINGS, encode
+from matins.engine.schedules import SETTINGS, encode
 from matins.engine.transitions import DENY
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound, Stale
 from matins.executors.isolation import NOT_ISOLATED
-from matins.model import approval as model
+from matins.model import policies as model
 from matins.model.access import Principal, name_of, signed
-from matins.model.approval import ApprovalState, Vote
-from matins.model.budget import BudgetUsage
 from matins.model.job import JobTypes
+from matins.model.policies import ApprovalState, BudgetUsage, Vote
 from matins.model.rows import NewEvent, ScheduleRow
 from matins.model.run import RunState, StepId
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
@@ -36,10 +35,10 @@ from matins.runtime.timers import answer_run, reject
 from matins.runtime.zone_changes import note_zones
 from matins.service.core import Core
 from matins.service.drafts import changes_trigger, check_note
-from matins.service.edits import Edit, until_unmoved
-from matins.service.listening import listen
 from matins.service.proposals import Proposals
+from matins.service.record_changes import Edit, until_unmoved
 from matins.service.run_results import whole_result
+from matins.service.schedule_changes import listen
 from matins.store.transaction import Transaction
 
 EDITED_SINCE = "The schedule was {} since. This request is for the run as it was planned, with what is shown here."

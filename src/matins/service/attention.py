@@ -16,9 +16,9 @@ from matins.model.access import Principal, name_of
 from matins.model.agent import Agent
 from matins.model.counting import counted
 from matins.model.run import RunRecord, RunState
-from matins.runtime.rows import run_record
+from matins.runtime.catalog import run_record
 from matins.service.core import LEASE_MS, MAX_ID, Core
-from matins.service.file.missing_agents import missing_agents
+from matins.service.file.plan import missing_agents
 from matins.service.gate_reports import state_report
 from matins.service.output import silence_ms
 from matins.service.run_facts import by_schedule, past_durations

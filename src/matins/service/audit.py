@@ -7,13 +7,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from matins.api.results import Audit as AuditResult
-from matins.engine.audit import PRUNED, RecordCheck, pruning_of, writer_problems
-from matins.engine.audit_definitions import DefinitionCheck, Stored, named, revision_key
-from matins.engine.audit_runs import CREATED, ENDS, STARTED, RunCheck
+from matins.engine.audit import (
+    CREATED,
+    ENDS,
+    PRUNED,
+    STARTED,
+    DefinitionCheck,
+    RecordCheck,
+    RunCheck,
+    Stored,
+    named,
+    pruning_of,
+    revision_key,
+    writer_problems,
+)
 from matins.errors import InvalidInput
 from matins.model.access import Principal, name_of
-from matins.model.approval import Approval
-from matins.model.audit import StoredEvent, WriterRow
+from matins.model.event import StoredEvent, WriterRow
+from matins.model.policies import Approval
 from matins.model.rows import AttemptRow
 from matins.service.core import Core
 from matins.store.chain import ChainCheck, SealCheck, name_of_seal

@@ -1,25 +1,47 @@
-"""Use cases on calls: fire one, list what arrived, and fire one again."""
+"""Calls and their endpoints.
+
+Use cases on calls: fire one, list what arrived, and fire one again.
+
+Inbound webhooks: verified here, and then fired like every other call.
+"""
 
 from __future__ import annotations
 
 import builtins
+import logging
+import threading
 import uuid
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple, cast
+from urllib.parse import parse_qsl
 
 import orjson
 
-from matins.api.results import Call, CallRun
+from matins.api.results import Call, CallRun, InboundTest, TestedSchedule
+from matins.api.use_case import USE_CASES, Caller
+from matins.engine.calls import Match, listening, mapping_of, match_call
+from matins.engine.jobs import full_prompt
+from matins.engine.prompts import CallContext, PromptContext, build_prompt
 from matins.engine.validation import check_name
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound
+from matins.executors.secrets import resolve
 from matins.model import call as model
 from matins.model.access import Principal
+from matins.model.call import InboundEndpoint
+from matins.model.clock import Clock
+from matins.model.rows import NewEvent
 from matins.model.run import RunState
+from matins.model.schedule import ScheduleRecord
+from matins.net.inbound import SCHEMES, Delivery, Headers, delivery_type, verify
 from matins.runtime.calls import fire
+from matins.runtime.catalog import Catalog
 from matins.service.core import MAX_ID, Core
 from matins.service.permissions import rights_of
+from matins.store import Store
 from matins.store.transaction import Transaction
 
 MAX_BODY_BYTES = 8 << 20
@@ -157,3 +179,228 @@ def _checked_body(body: Any) -> Any:
     if size > MAX_BODY_BYTES:
         raise InvalidInput(f'"body" must be at most {MAX_BODY_BYTES} bytes as JSON, not {size}.', field="body")
     return body
+
+
+log = logging.getLogger("matins")
+MAX_DEPTH = 64
+_FORM = "application/x-www-form-urlencoded"
+_MAX_FIELDS = 1_000
+_MINUTE_MS = 60_000
+_MAX_ENDPOINT_LENGTH = 100
+
+Refusal = Literal["unknown", "unauthorized", "unreadable", "unsupported", "too_many", "misconfigured"]
+
+
+class DeliveryRefusedError(Exception):
+    """A delivery that fires nothing."""
+
+    def __init__(self, refusal: Refusal, detail: str, retry_after_s: int | None = None) -> None:
+        super().__init__(detail)
+        self.refusal: Refusal = refusal
+        self.retry_after_s = retry_after_s
+
+
+class Received(NamedTuple):
+    """The effect of a delivery."""
+
+    call: Call | None
+    challenge: str | None = None
+    """Slack's question whether the endpoint is ours, to be answered with itself."""
+
+
+class InboundReceiver:
+    """Receives deliveries to inbound endpoints. A sender is known by its signature alone."""
+
+    def __init__(self, caller: Caller, store: Store, clock: Clock) -> None:
+        self._caller = caller
+        self._store = store
+        self._clock = clock
+        self._catalog = Catalog(cache=False)
+        self._lock = threading.Lock()
+        self._accepted: dict[str, deque[int]] = {}
+        self._refused: dict[str, tuple[int, int]] = {}
+        """By endpoint: the refusals since the last event, and when the next event may be written."""
+
+    def max_bytes(self, name: str) -> int:
+        return self._endpoint(name).max_bytes
+
+    def receive(self, name: str, headers: Headers, body: bytes) -> Received:
+        """Fire the delivery. Raises DeliveryRefusedError unless it is signed, readable, and one of not too many."""
+        endpoint, now = self._endpoint(name), self._clock.now_ms()
+        delivery = Delivery(headers, body)
+        if not verify(endpoint, secrets_of(endpoint), delivery, now // 1000):
+            self._count_refusal(name, now)
+            raise DeliveryRefusedError("unauthorized", "The delivery is not signed as it should be.")
+        document = parse_body(delivery)
+        asked = mapping_of(document)
+        if endpoint.kind == "slack" and asked.get("type") == "url_verification":
+            return Received(None, str(asked.get("challenge", ""))[:1_000])
+        self._check_rate(endpoint)
+        call = call_of(endpoint, delivery, document, now)
+        principal = Principal("operator", name, rights=frozenset({"operate"}), kind="webhook")
+        given = {name: value for name, value in call._asdict().items() if name != "hops" and value is not None}
+        return Received(self._caller.call(principal, USE_CASES["calls.fire"], given))
+
+    def _endpoint(self, name: str) -> InboundEndpoint:
+        with self._store.reading() as transaction:
+            endpoint = self._catalog.policies(transaction).inbound.get(name)
+        if endpoint is None:
+            raise DeliveryRefusedError("unknown", "There is no such endpoint.")
+        return endpoint
+
+    def _check_rate(self, endpoint: InboundEndpoint) -> None:
+        now = self._clock.boot_ms()
+        with self._lock:
+            times = self._accepted.setdefault(endpoint.name, deque())
+            while times and times[0] <= now - _MINUTE_MS:
+                times.popleft()
+            if len(times) >= endpoint.max_per_minute:
+                wait_s = (times[0] + _MINUTE_MS - now) // 1000 + 1
+                detail = f"At most {endpoint.max_per_minute} deliveries a minute are accepted."
+                raise DeliveryRefusedError("too_many", detail, wait_s)
+            times.append(now)
+
+    def _count_refusal(self, name: str, now: int) -> None:
+        """Count a refusal. Its event is written at most once a minute, so that strangers cannot fill the disk."""
+        with self._lock:
+            count, next_at = self._refused.get(name, (0, 0))
+            count += 1
+            due = self._clock.boot_ms() >= next_at
+            self._refused[name] = (0, self._clock.boot_ms() + _MINUTE_MS) if due else (count, next_at)
+        if due:
+            log.warning("%s deliveries to the inbound endpoint %s were not signed as they should be.", count, name)
+            with self._store.transaction(now) as transaction:
+                data = {"source": "webhook", "name": name, "count": count}
+                transaction.events.append(NewEvent(now, "call.refused", None, None, data))
+
+
+def secrets_of(endpoint: InboundEndpoint) -> list[str]:
+    """The secret, and the former one while it is replaced."""
+    try:
+        references = [endpoint.secret, *([endpoint.previous_secret] if endpoint.previous_secret else [])]
+        return [resolve(reference, f'The secret of the inbound endpoint "{endpoint.name}"') for reference in references]
+    except InvalidInput as error:
+        log.error("%s", error.message)
+        raise DeliveryRefusedError("misconfigured", "The endpoint cannot be used at present.", 60) from None
+
+
+def parse_body(delivery: Delivery) -> Any:
+    """The body as JSON: itself, the `payload` of a form, or the fields of a form."""
+    media = delivery.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    text: bytes | str = delivery.body
+    if media == _FORM:
+        if delivery.body.count(b"&") >= _MAX_FIELDS:
+            raise DeliveryRefusedError("unreadable", f"The form has more than {_MAX_FIELDS:,} fields.")
+        fields = dict(parse_qsl(delivery.body.decode("utf-8", "replace")))
+        if "payload" not in fields:
+            return fields
+        text = fields["payload"]
+    elif media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
+        raise DeliveryRefusedError("unsupported", "The body must be JSON, or a form.")
+    try:
+        document: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise DeliveryRefusedError("unreadable", "The body is not JSON.") from None
+    if _deeper_than(document, MAX_DEPTH):
+        raise DeliveryRefusedError("unreadable", f"The body is nested deeper than {MAX_DEPTH} levels.")
+    return document
+
+
+def _deeper_than(document: Any, depth: int) -> bool:
+    level: list[Any] = [document]
+    for _ in range(depth):
+        level = [child for item in level for child in _children(item)]
+    return any(isinstance(item, (dict, list)) for item in level)
+
+
+def _children(item: Any) -> Iterable[Any]:
+    if isinstance(item, dict):
+        return cast("dict[str, Any]", item).values()
+    return cast("list[Any]", item) if isinstance(item, list) else ()
+
+
+def call_of(endpoint: InboundEndpoint, delivery: Delivery, document: Any, now: int) -> model.Call:
+    """The call of a verified delivery. One without an id is known by its body."""
+    scheme = SCHEMES[endpoint.kind]
+    given, signed = scheme.id(endpoint, delivery.headers, document), scheme.signed(endpoint, delivery)
+    if given is None or given == "":
+        signed = delivery.body
+        key = f"sha256:{sha256(signed).hexdigest()}:{now}"
+    else:
+        key = str(given)
+        fits = len(key) <= _MAX_ENDPOINT_LENGTH and key.isprintable()
+        key = key if fits else f"sha256:{sha256(key.encode(errors='replace')).hexdigest()}"
+    kind = delivery_type(endpoint, delivery.headers, document)
+    kind = kind[:_MAX_ENDPOINT_LENGTH] if kind and kind.isprintable() else None
+    digest = None if signed is None else sha256(signed).hexdigest()
+    return model.Call("webhook", endpoint.name, key, document, kind, signed=digest)
+
+
+@dataclass(frozen=True)
+class Inbound:
+    """Use cases of inbound endpoints beyond those of every record."""
+
+    core: Core
+    calls: Calls
+
+    def test(
+        self,
+        principal: Principal,
+        name: str,
+        *,
+        body: Any = None,
+        type: str | None = None,  # noqa: A002 - the name that senders use
+        dry_run: bool = False,
+    ) -> InboundTest:
+        now = self.core.clock.now_ms()
+        with self.core.store.reading() as transaction:
+            policies = self.core.catalog.policies(transaction)
+            endpoint = policies.inbound.get(name)
+            if endpoint is None:
+                raise NotFound(f'There is no inbound endpoint "{name}".', value=name, field="name")
+            delivery = self._signed(endpoint, {} if body is None else body, type, now)
+            document = parse_body(delivery)
+            call = call_of(endpoint, delivery, document, now)
+            schedules = self._schedules(transaction, call)
+        fired = None if dry_run else self._fire(principal, call)
+        reason = None if fired is None else fired.reason
+        outcome = "dry_run" if fired is None else "duplicate" if fired.duplicate else fired.outcome
+        return InboundTest(name, True, call.key, call.type, outcome, reason, schedules, fired.runs if fired else [])
+
+    def _signed(self, endpoint: InboundEndpoint, body: Any, kind: str | None, now: int) -> Delivery:
+        """A delivery as the sender would sign it. Raises unless it can be verified."""
+        scheme, raw = SCHEMES[endpoint.kind], orjson.dumps(body)
+        try:
+            secrets = secrets_of(endpoint)
+            headers = scheme.sign(endpoint, secrets[0], raw, f"test-{uuid.uuid4()}", now // 1000)
+        except DeliveryRefusedError as refused:
+            hint = "Set the variable, or the file, that the endpoint's secret names."
+            raise InvalidInput(str(refused), value=endpoint.secret, field="secret", hint=hint) from None
+        headers |= {scheme.type_header: kind} if scheme.type_header and kind else {}
+        delivery = Delivery(headers, raw)
+        if not verify(endpoint, secrets, delivery, now // 1000):
+            raise InvalidInput("The secret is empty.", field="secret", hint="Give it a value.")
+        return delivery
+
+    def _fire(self, principal: Principal, call: model.Call) -> Call:
+        """Fire the call of a test. It stands for itself: a delivery with the same body is another call."""
+        return self.calls.fire(principal, call.source, call.name, call.key, body=call.body, type=call.type)
+
+    def _schedules(self, transaction: Transaction, call: model.Call) -> list[TestedSchedule]:
+        ids = transaction.listeners(call.source, call.name, "")
+        schedules = [self.core.schedule(transaction, number) for number in ids]
+        return [self._tested(schedule, call) for schedule in schedules]
+
+    def _tested(self, schedule: ScheduleRecord, call: model.Call) -> TestedSchedule:
+        triggers = [one for one in schedule.definition.on if listening(one) == (call.source, call.name)]
+        matches = [match_call(trigger, call) for trigger in triggers]
+        reason = next((match for match in matches if not isinstance(match, Match)), None)
+        if reason is not None:
+            return TestedSchedule(schedule.name, False, reason, None)
+        prompt = full_prompt(schedule.definition)
+        return TestedSchedule(schedule.name, True, None, None if prompt is None else _prompt(schedule, prompt, call))
+
+
+def _prompt(schedule: ScheduleRecord, prompt: str, call: model.Call) -> str:
+    context = CallContext(call.key, call.source, call.type, call.text, call.body)
+    return build_prompt(prompt, PromptContext(schedule.name, schedule.agent, 0, 1, None, 0, 1, None, None, context))

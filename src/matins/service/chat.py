@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from matins.api.use_case import Caller
-from matins.engine.call_filter import mapping_of
+from matins.engine.calls import mapping_of
 from matins.engine.reasons import run_summary
 from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidInput
@@ -17,10 +17,9 @@ from matins.model.call import ANY_CHANNEL
 from matins.model.chat import ChatApp
 from matins.model.clock import Clock
 from matins.records.chat import CHAT
-from matins.runtime.catalog import Catalog
-from matins.runtime.rows import run_record, schedule_record
+from matins.runtime.catalog import Catalog, run_record, schedule_record
 from matins.service.idempotency import RETENTION_MS
-from matins.service.people import person_in_chat, principal_of
+from matins.service.tokens import person_in_chat, principal_of
 from matins.store import Store
 from matins.store.transaction import Transaction
 from matins.surfaces.chat._rows import ChatRows

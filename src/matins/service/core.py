@@ -9,17 +9,16 @@ from typing import Literal
 
 from matins.config.file import ConfigFile
 from matins.engine.policies import Policies
-from matins.engine.setting_values import ParseContext
+from matins.engine.settings import ParseContext
 from matins.errors import Conflict, NotFound
+from matins.executors.agent_checks import ToolVersions
 from matins.executors.isolation import Isolation
-from matins.executors.tool_versions import ToolVersions
 from matins.model.access import Principal
 from matins.model.clock import Clock
 from matins.model.run import RunRecord, StepId
 from matins.model.schedule import ScheduleRecord
-from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.catalog import Catalog, CompiledSchedule, run_record, schedule_record
 from matins.runtime.engine import EngineOptions
-from matins.runtime.rows import run_record, schedule_record
 from matins.service.jobs import KnownJobs
 from matins.service.permissions import check_not_stopped, check_own
 from matins.store import Store

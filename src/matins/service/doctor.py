@@ -1,17 +1,26 @@
-"""Checks of the installation. Each problem has the command that fixes it."""
+"""Checks of the installation.
+
+Each problem has the command that fixes it.
+
+Facts about the machine: whether its clock is synchronized, and the version of its time zone data.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
 import shlex
 import shutil
 import stat
+import sys
+import zoneinfo
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import tzdata
 from msgspec import structs
 
 from matins.api.results import Finding
@@ -24,12 +33,11 @@ from matins.engine.reasons import changed_text, rfc3339
 from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import compile_trigger
 from matins.errors import Example, InvalidFile, MatinsError, StoreCorrupt
-from matins.executors.agent_checks import agent_doubts, agent_problems, raised_by
-from matins.executors.command_checks import check_program
+from matins.executors.agent_checks import Surroundings, agent_doubts, agent_problems, raised_by, schedule_problems
 from matins.executors.isolation import NOT_ISOLATED, Isolation, fix_of, isolated_again
-from matins.executors.processes.namespaces import SIGNAL_VERSION
+from matins.executors.processes.walls import SIGNAL_VERSION
 from matins.executors.registry import runners
-from matins.executors.schedule_checks import Surroundings, schedule_problems
+from matins.executors.secrets import check_program
 from matins.model.access import Principal
 from matins.model.rows import WorkerRow
 from matins.model.run import RunState
@@ -37,17 +45,54 @@ from matins.model.schedule import CommandLine, ScheduleRecord
 from matins.runtime.approval_requests import allowed_files
 from matins.runtime.clock import SystemClock
 from matins.runtime.command_files import COMMANDS, changed_of
-from matins.runtime.external_heartbeat import MAX_LAG_MS
+from matins.runtime.heartbeat import MAX_LAG_MS
 from matins.runtime.zone_changes import moved_text
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.apply import File
-from matins.service.file.missing_agents import missing_agents
-from matins.service.file.plan import defined_by
-from matins.service.frequent_wakes import frequent_wakes
-from matins.service.host import clock_is_synchronized, zone_data
+from matins.service.file.plan import defined_by, missing_agents
+from matins.service.forecasts import frequent_wakes
 from matins.service.jobs import fails_without, troubles_of
 from matins.store import Store
 from matins.store.transaction import Transaction
+
+_TIMEX_BYTES = 512
+_UNSYNCHRONISED = 5  # TIME_ERROR
+
+
+class ZoneData(NamedTuple):
+    version: str
+    source: str
+    renew: str
+
+
+def clock_is_synchronized() -> bool | None:
+    """Whether the kernel considers the clock synchronized; None if it does not tell."""
+    if sys.platform != "linux":
+        return None
+    call = getattr(ctypes.CDLL(None), "adjtimex", None)
+    if call is None:
+        return None
+    state: int = call(ctypes.create_string_buffer(_TIMEX_BYTES))  # all zeros: read only
+    return None if state < 0 else state != _UNSYNCHRONISED
+
+
+def zone_data(folders: tuple[str, ...] | None = None) -> ZoneData | None:
+    """The time zone data of the first folder that has any, which is the one in use; None if its version is unknown."""
+    for folder in map(Path, zoneinfo.TZPATH if folders is None else folders):
+        if folder.is_dir():
+            version = _version_in(folder)
+            renew = "apt-get install --only-upgrade tzdata"
+            return None if version is None else ZoneData(version, str(folder), renew)
+    return ZoneData(tzdata.IANA_VERSION, "the package tzdata", "pip install --upgrade tzdata")
+
+
+def _version_in(folder: Path) -> str | None:
+    for name in ("tzdata.zi", "+VERSION"):
+        if (folder / name).exists():
+            first = (folder / name).read_text(encoding="utf-8").partition("\n")[0]
+            return first.removeprefix("# version ").strip()
+    return None
+
 
 _MIN_FREE_BYTES = 500 << 20
 _MAX_STEP_BACK_MS = 1_000

@@ -21,12 +21,12 @@ from matins.engine.schedules import (
     trigger_settings,
     trigger_source,
 )
-from matins.engine.setting_values import ParseContext
+from matins.engine.settings import ParseContext
 from matins.engine.targets import CURRENT, context_of, parse_context, resolve_current
 from matins.engine.validation import UNSTORABLE, check_name, items_of
-from matins.engine.when.hashed_cron import is_hashed
-from matins.engine.when.named_zones import names_zone
+from matins.engine.when.cron import is_hashed
 from matins.engine.when.triggers import Trigger, compile_trigger
+from matins.engine.when.zones import names_zone
 from matins.errors import Conflict, InvalidInput
 from matins.model.access import Principal
 from matins.model.agent import Target

@@ -1,4 +1,9 @@
-"""Why a schedule ran or did not run: the record of the slot, and what would happen now."""
+"""Why a schedule ran or did not run.
+
+Why a schedule ran or did not run: the record of the slot, and what would happen now.
+
+Why a run that may start has not started: no engine runs, none has what it needs, or a limit is reached.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from matins.api.results import AttemptSummary, Explanation, GateReport, RunDetail, Slot
-from matins.engine.jobs import wakes_agent
+from matins.engine.jobs import JOB_NEED, wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.reasons import local_time, run_summary
 from matins.engine.steps import parts_of
@@ -18,19 +23,76 @@ from matins.model.run import RunRecord, RunState
 from matins.model.schedule import HELD_STATES, ScheduleRecord
 from matins.model.sentence import Sentence
 from matins.model.trigger import Interval
-from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.placement import needs_sentence
-from matins.runtime.rows import run_record
+from matins.runtime.capacity import needs_of, needs_sentence, unserved
+from matins.runtime.catalog import CompiledSchedule, run_record
 from matins.service.approvals import approval_results
 from matins.service.calls import call_results
 from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
-from matins.service.gate_records import gate_records
-from matins.service.gate_reports import gate_reports, state_report
+from matins.service.gate_reports import full_limits, gate_records, gate_reports, state_report
 from matins.service.jobs import fails_without, troubles_of
 from matins.service.run_results import check_results, whole_result
-from matins.service.unstarted_runs import LATE_MS, why_unstarted
 from matins.store.transaction import Transaction
+
+LATE_MS = 5_000
+"""How long an engine may take to start what is due."""
+
+
+def why_unstarted(
+    core: Core, transaction: Transaction, policies: Policies, run: RunRecord,
+    engines: Sequence[WorkerRow], now: int,
+) -> Sentence | None:  # fmt: skip
+    """What keeps the run, or a step of it, from starting. None if its own record says why it waits, or it may start at
+    any moment."""
+    if run.state is RunState.RUNNING and run.step == 0:
+        return _of_steps(core, transaction, policies, run, engines, now)
+    reason = _reason(core, transaction, policies, run, engines, now)
+    if reason is None:
+        return None
+    return Sentence(f"{'Ready' if run.state is RunState.READY else 'Waiting'}: {reason}.")
+
+
+def _of_steps(
+    core: Core, transaction: Transaction, policies: Policies, run: RunRecord,
+    engines: Sequence[WorkerRow], now: int,
+) -> Sentence | None:  # fmt: skip
+    """The same for a run that runs only as far as its steps do: none of them has a worker, and one should have."""
+    whole = core.catalog.find(transaction, (run.schedule_id, run.rev, 0))
+    if not isinstance(whole, CompiledSchedule) or not whole.steps:
+        return None
+    steps = [run_record(row) for row in transaction.steps_of(run.id)]
+    if any(step.state in (RunState.STARTING, RunState.RUNNING) for step in steps):
+        return None
+    for step in steps:
+        reason = _reason(core, transaction, policies, step, engines, now)
+        if reason is not None:
+            return Sentence(f"Running, but one of its steps does not start: {reason}", whole.steps[step.step - 1].title)
+    return None
+
+
+def _reason(
+    core: Core, transaction: Transaction, policies: Policies, run: RunRecord,
+    engines: Sequence[WorkerRow], now: int,
+) -> str | None:  # fmt: skip
+    if run.state not in (RunState.READY, RunState.WAITING) or run.not_before is None or run.not_before > now:
+        return None
+    if not engines:
+        return "no engine is running"
+    if run.state is RunState.WAITING:
+        return None
+    compiled = core.catalog.find(transaction, (run.schedule_id, run.rev, run.step))
+    if not isinstance(compiled, CompiledSchedule):
+        return None
+    lacking = unserved(needs_of(compiled.definition, compiled.agent, policies), [each.offers for each in engines])
+    # The engine of this process is about to offer its jobs.
+    missing = frozenset(need for need in lacking or () if need.removeprefix(JOB_NEED) not in core.jobs.registry)
+    if missing and not compiled.steps:
+        return f"no running engine has {needs_sentence(missing)}"
+    limits = full_limits(transaction, compiled)
+    if limits:
+        return limits
+    return "no engine has started it yet" if now - run.not_before > LATE_MS else None
+
 
 Status = Literal["record", "due", "to_come", "no_slot", "before", "held_back", "forgotten", "no_record", "nothing_yet"]
 _NEVER_DUE = "The schedule never fires by time, and nothing has started it yet."

@@ -1,33 +1,54 @@
-"""The next slots, the verdict of each gate on them, and the cost of a day."""
+"""Next slots, cost of a day, catch-up.
+
+The next slots, the verdict of each gate on them, and the cost of a day.
+
+Previews of catching up: what a start now would record and run, for one schedule or for all.
+
+Schedules that wake a paid agent more than once a minute. Often a field of cron too many is the reason.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from matins.api.results import Forecast, ForecastStep, GateReport, Slot
-from matins.engine.budgets import MAX_PAST_RUNS, Spent, projected_per_day
-from matins.engine.charges import BudgetShortage
+import msgspec
+
+from matins.api.results import CatchUp, CatchUpAll, CatchUpRun, Forecast, ForecastStep, GateReport, Slot
 from matins.engine.forecast import ForecastSlot, ForecastStart, Waiting, forecast
-from matins.engine.gates import BITS
-from matins.engine.gates.backing_off import Failures
-from matins.engine.gates.budget import BUDGET
-from matins.engine.money import format_money
-from matins.engine.planning import Timetable
+from matins.engine.gates import BITS, Facts
+from matins.engine.gates.limits import BUDGET
+from matins.engine.gates.state import Failures
+from matins.engine.jobs import wakes_agent
+from matins.engine.money import MAX_PAST_RUNS, BudgetShortage, Spent, format_money, projected_per_day
+from matins.engine.planning import Plan, PlannedRun, Timetable
 from matins.engine.policies import Policies
-from matins.engine.reasons import FUTURE, local_time, rfc3339, sentence
+from matins.engine.reasons import FUTURE, NOW, local_time, rfc3339, sentence
 from matins.engine.schedules import UNREADABLE
+from matins.engine.steps import parts_of
 from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import to_datetime
+from matins.errors import InvalidInput
+from matins.executors.agent_checks import is_paid
+from matins.executors.registry import runners
+from matins.model.access import Principal
+from matins.model.agent import Agent
+from matins.model.counting import counted
+from matins.model.rows import ScheduleRow
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.sentence import Sentence
+from matins.model.trigger import Cron, Interval
 from matins.runtime import spending
-from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.uncovered_slots import next_uncovered_slot
-from matins.service.gate_reports import gate_report, state_report
+from matins.runtime.catalog import CompiledSchedule, schedule_record
+from matins.runtime.new_runs import next_uncovered_slot
+from matins.runtime.planner import live_runs
+from matins.service.core import Core
+from matins.service.gate_reports import gate_report, present_facts, state_report
 from matins.store.transaction import Transaction
 
 _HORIZON_DAYS = 28
@@ -250,3 +271,175 @@ def _then(timetable: Timetable, seen: list[ForecastSlot], report: GateReport) ->
     if maximum is not None and timetable.trigger.kind != "once":
         return f"Then the schedule has run {maximum} times, the maximum."
     return "There are no more slots."
+
+
+_MAX_SCHEDULES = 1_000
+_SHOWN_RECORDS = 5
+_COST_DAYS = 30
+
+
+@dataclass(frozen=True)
+class CatchUps:
+    core: Core
+
+    def preview_catch_up(
+        self, principal: Principal, name: str, *, since: int | None = None, agent: str | None = None
+    ) -> CatchUp:
+        now = self.core.clock.now_ms()
+        _check_past(since, now)
+        with self.core.store.reading() as transaction:
+            schedule = self.core.find(transaction, name, agent)
+            compiled, number = self.core.compiled(transaction, schedule), str(schedule.id)
+            if schedule.state != "active":
+                report = state_report(schedule)
+                return CatchUp(number, schedule.name, to_datetime(since or now), report.sentence, report.quote)
+            slot = _first_slot(schedule, compiled, since, now)
+            if slot is None:
+                following = to_datetime(schedule.next_slot)
+                since_at = to_datetime(since or now)
+                return CatchUp(number, schedule.name, since_at, "Nothing is overdue.", next_slot=following)
+            used = transaction.window_used(schedule.id) if since is None else 0
+            facts = present_facts(transaction, self.core.catalog.policies(transaction), schedule, compiled, now)
+        plan = compiled.timetable.plan(schedule.id, slot, used, schedule.executions, facts, now)
+        zone = compiled.definition.trigger.timezone
+        return _made_up(schedule, slot if since is None else since, plan, zone, now)
+
+    def preview_catch_up_all(self, principal: Principal, *, since: int | None = None) -> CatchUpAll:
+        now = self.core.clock.now_ms()
+        _check_past(since, now)
+        with self.core.store.reading() as transaction:
+            rows = transaction.overdue_schedules(since is not None, now, _MAX_SCHEDULES + 1)
+            found = self._all(transaction, rows[:_MAX_SCHEDULES], since, now)
+            costs = _costs(transaction, now)
+            omitted = len(rows) - _MAX_SCHEDULES
+            omitted = transaction.count_coming(now + 1) - _MAX_SCHEDULES if omitted > 0 else 0
+        runs, missed = sum(item.runs for _, item in found), sum(item.missed for _, item in found)
+        cost = sum(costs.get(key, 0) * item.runs for key, item in found)
+        return CatchUpAll(
+            since=to_datetime(since),
+            summary=_summary([item for _, item in found], runs, missed),
+            runs=runs,
+            missed=missed,
+            cost=format_money(cost),
+            schedules=[msgspec.structs.replace(item, records=item.records[:_SHOWN_RECORDS]) for _, item in found],
+            omitted=max(0, omitted),
+        )
+
+    def _all(
+        self, transaction: Transaction, rows: Sequence[ScheduleRow], since: int | None, now: int
+    ) -> list[tuple[tuple[str, str], CatchUp]]:
+        """What each schedule has to catch up, by its key. Limits and budgets are looked at when runs start."""
+        policies = self.core.catalog.policies(transaction)
+        live = live_runs(transaction, [row.id for row in rows]) if rows else {}
+        found: list[tuple[tuple[str, str], CatchUp]] = []
+        for row in rows:
+            schedule = schedule_record(row)
+            if schedule.state != "active":
+                continue
+            compiled = CompiledSchedule(row.id, row.rev, row.name, row.agent, row.definition)
+            slot = _first_slot(schedule, compiled, since, now)
+            if slot is None:
+                continue
+            timetable = compiled.timetable
+            backs_off = timetable.backs_off_until(Failures(schedule.failures, schedule.failed_at), now)
+            facts = Facts(live.get(row.id, ()), False, compiled.agent, policies, failures=schedule.failures)
+            facts = facts._replace(backs_off_until=backs_off)
+            plan = timetable.plan(row.id, slot, 0, schedule.executions, facts, now)
+            zone = compiled.definition.trigger.timezone
+            made = _made_up(schedule, slot if since is None else since, plan, zone, now)
+            found.append(((schedule.name, schedule.agent), made))
+        return found
+
+
+def _check_past(since: int | None, now: int) -> None:
+    if since is not None and since > now:
+        raise InvalidInput('"since" is in the future.', value=since, field="since", hint="Give a time in the past.")
+
+
+def _first_slot(schedule: ScheduleRecord, compiled: CompiledSchedule, since: int | None, now: int) -> int | None:
+    """The first slot to catch up; None if there is none."""
+    slot = schedule.next_slot if since is None else compiled.timetable.trigger.next_ms(since)
+    early = since is None and (schedule.due_at is None or schedule.due_at > now)
+    return None if slot is None or slot > now or early else slot
+
+
+def _costs(transaction: Transaction, now: int) -> Mapping[tuple[str, str], int]:
+    """The mean cost of a run in the last days, by schedule."""
+    rows = transaction.spend_by_schedule(now - _COST_DAYS * DAY_MS, now + 1, _MAX_SCHEDULES)
+    return {(row.name, row.agent): row.money // row.runs for row in rows}
+
+
+def _summary(found: Sequence[CatchUp], runs: int, missed: int) -> str:
+    if not found:
+        return "Nothing is overdue."
+    schedules = f"{len(found)} {'schedule' if len(found) == 1 else 'schedules'}"
+    return f"{schedules}: {runs} {'run' if runs == 1 else 'runs'} would start, {missed} slots would be missed."
+
+
+def _made_up(schedule: ScheduleRecord, since: int, plan: Plan, zone: str, now: int) -> CatchUp:
+    planned_runs = plan.runs
+    runs = sum(planned.state < RunState.SUCCEEDED for planned in planned_runs)
+    missed = sum(planned.slots for planned in planned_runs if planned.state is RunState.MISSED)
+    slots = sum(planned.slots for planned in planned_runs)
+    over = sum(planned.slots for planned in planned_runs if planned.state >= RunState.SUCCEEDED)
+    counts = {"missed": missed, "not to run": over - missed}
+    parts = [f"{count} {label}" for label, count in (*counts.items(), ("to run", runs)) if count]
+    summary = f"{counted(slots, 'slot')} since {local_time(since, zone)}: {', '.join(parts)}."
+    records = [_record(planned, zone, now) for planned in planned_runs]
+    return CatchUp(
+        schedule_id=str(schedule.id),
+        schedule=schedule.name,
+        since=to_datetime(since),
+        summary=summary,
+        records=records,
+        runs=runs,
+        missed=missed,
+        next_slot=to_datetime(plan.next_slot),
+    )
+
+
+def _record(planned: PlannedRun, zone: str, now: int) -> CatchUpRun:
+    assert planned.slot is not None
+    label = {RunState.READY: "runs", RunState.WAITING: "deferred"}.get(planned.state, planned.state.label)
+    if planned.reason is None:
+        text = Sentence("Runs." if planned.slots == 1 else f"Runs once for {counted(planned.slots, 'slot')}.")
+    else:
+        evidence = {"slots": planned.slots, "first": planned.first, "last": planned.slot, **(planned.evidence or {})}
+        text = sentence(planned.reason, evidence, zone, state=planned.state, at=now, tense=NOW)
+    return CatchUpRun(to_datetime(planned.slot), to_datetime(planned.first), planned.slots, label, *text)
+
+
+_OFTEN = 24 * 60
+_FIELDS_WITH_SECONDS = 6
+
+
+class FrequentWakes(NamedTuple):
+    sentence: str
+    when: str
+    """A time that is probably meant, or at least not as often."""
+
+    @property
+    def note(self) -> str:
+        return f"{self.sentence} Less often: --when {shlex.quote(self.when)}"
+
+
+def frequent_wakes(
+    transaction: Transaction, schedule_id: int, agent: str, timetable: Timetable, agents: Mapping[str, Agent], now: int
+) -> FrequentWakes | None:
+    """What a schedule costs a day, if it wakes a paid agent more than once a minute. 0 for a schedule without an id."""
+    definition = timetable.definition
+    names = [name for part, name in parts_of(definition, agent) if wakes_agent(part)]
+    paid = [name for name in names if name in agents and is_paid(runners().get(agents[name].runner))]
+    when = definition.trigger.when
+    if not paid:
+        return None
+    count = DAY_MS // when.every_ms if isinstance(when, Interval) else timetable.trigger.count(now, now + DAY_MS)
+    if count <= _OFTEN:
+        return None
+    cost = cost_of_day(transaction, schedule_id, definition, count)
+    costs = 'at an unknown cost, which "max_cost" limits' if cost is None else f"for {cost}"
+    sentence = f"It wakes {paid[0]} up to {count:,} times a day, {costs}"
+    fields = when.expression.split() if isinstance(when, Cron) else []
+    if len(fields) < _FIELDS_WITH_SECONDS:
+        return FrequentWakes(f"{sentence}.", "every 5 minutes")
+    return FrequentWakes(f"{sentence}: the first of six fields is the seconds.", " ".join(fields[:-1]))

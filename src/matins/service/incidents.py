@@ -13,7 +13,7 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, NotFound
 from matins.executors.notices import address_of, deliver, trial_message
 from matins.model.access import Principal
-from matins.model.incident import IncidentRow
+from matins.model.event import IncidentRow
 from matins.model.rows import NewEvent, ScheduleRow
 from matins.runtime.incidents import incident_event_data
 from matins.service.core import MAX_ID, Core

@@ -19,7 +19,7 @@ from matins.model.job import JobType
 from matins.model.rows import WorkerRow
 from matins.model.schedule import ScheduleRecord
 from matins.model.settings import Declared
-from matins.runtime.placement import needs_of, trouble_of, unserved
+from matins.runtime.capacity import needs_of, trouble_of, unserved
 from matins.store import Store
 
 

@@ -12,11 +12,10 @@ from matins.api.results import Found, Run, RunStateName, Schedule, ScheduleCount
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.model.access import Principal
-from matins.model.listing import RunFilter, ScheduleFilter, ScheduleSort, ScheduleTab, pattern
-from matins.model.overview import RecentRecord
+from matins.model.overview import RecentRecord, RunFilter, ScheduleFilter, ScheduleSort, ScheduleTab, pattern
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord, ScheduleState
-from matins.runtime.rows import run_record, schedule_record
+from matins.runtime.catalog import run_record, schedule_record
 from matins.service.core import MAX_ID, Core
 from matins.service.run_facts import by_schedule
 from matins.service.run_results import run_result

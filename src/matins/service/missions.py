@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from matins.api.results import FilePlace, Mission, Run
-from matins.engine.missions import MISSION_ABORTED, deciding_run, is_draft, is_recurring, mission_status
 from matins.engine.schedules import schedule_settings, trigger_source
-from matins.engine.steps import STEPS_JOB
+from matins.engine.steps import MISSION_ABORTED, STEPS_JOB, deciding_run, is_draft, is_recurring, mission_status
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Example, InvalidInput, NotFound
 from matins.model.access import Principal
 from matins.model.run import RunRecord, RunState
 from matins.model.schedule import MissionStatus, ScheduleRecord
+from matins.runtime.catalog import run_record, schedule_record
 from matins.runtime.planner import live_runs
-from matins.runtime.rows import run_record, schedule_record
 from matins.runtime.run_changes import end_runs
 from matins.service.core import Core
 from matins.service.run_results import run_result, whole_result

@@ -16,8 +16,7 @@ from matins.engine.settings import own_names
 from matins.engine.validation import items_of
 from matins.errors import InvalidInput, NotFound
 from matins.executors import isolation
-from matins.executors.agent_checks import AgentProblem, agent_doubts, agent_problems
-from matins.executors.agent_tools import needs_of
+from matins.executors.agent_checks import AgentProblem, agent_doubts, agent_problems, needs_of
 from matins.executors.registry import runners
 from matins.model.access import Principal
 from matins.model.agent import Agent

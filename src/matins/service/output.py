@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 from matins.api.results import Output
 from matins.engine.validation import check_number
 from matins.errors import NotFound, StoreError
-from matins.executors.processes.journal import name_of
 from matins.executors.processes.output import ERR, OUT
 from matins.executors.processes.output_chunks import OutputChunk, last_output_ms, read_output
+from matins.executors.processes.run_folder import name_of
 from matins.model.access import Principal
 from matins.model.run import RunRecord, StepId
 from matins.service.core import Core

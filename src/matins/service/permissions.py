@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from matins.api.use_case import UseCase
-from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
+from matins.engine.gates.state import BY_BUDGET, BY_FAILURES
 from matins.engine.schedules import SETTINGS, STEP_SETTINGS
 from matins.errors import NotAllowed
 from matins.model.access import Principal, Right, Role, name_of

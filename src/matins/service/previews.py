@@ -6,19 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from matins.api.results import (
-    EditForecast,
-    FireTime,
-    Forecast,
-    NewForecast,
-    Preview,
-    SettingChange,
-)
-from matins.engine.agent_rules import check_rules, limit_lifetime, notable_settings
+from matins.api.results import EditForecast, FireTime, Forecast, NewForecast, Preview, SettingChange
+from matins.engine.approvals import check_rules, limit_lifetime, notable_settings
 from matins.engine.english.describe import explain
-from matins.engine.idle_settings import idle_settings
 from matins.engine.planning import Timetable
-from matins.engine.schedules import OWN_SETTINGS, schedule_settings, trigger_text
+from matins.engine.schedules import OWN_SETTINGS, idle_settings, schedule_settings, trigger_text
 from matins.engine.settings import format_setting
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger, to_datetime
@@ -26,12 +18,12 @@ from matins.model.access import OWNER, Principal
 from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord, ScheduleState
 from matins.model.trigger import DstGap, DstOverlap
-from matins.runtime.uncovered_slots import first_uncovered_slot
-from matins.service.additions import Additions
+from matins.runtime.new_runs import first_uncovered_slot
 from matins.service.core import Core
 from matins.service.drafts import Draft, changes_trigger, check_available
 from matins.service.forecasts import budget_shortage, forecast_result
 from matins.service.proposals import Proposals
+from matins.service.schedules import Additions
 from matins.store.transaction import Transaction
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from matins.engine.agent_rules import (
+from matins.engine.approvals import (
     DEFAULT_RULES,
     AgentRules,
     check_rules,
@@ -25,11 +25,11 @@ from matins.engine.targets import context_of, resolve_current
 from matins.engine.validation import nearest
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, NotAllowed
-from matins.executors.command_checks import check_command
+from matins.executors.secrets import check_command
 from matins.model.access import Principal, name_of
 from matins.model.agent import Target
-from matins.model.approval import Approval
 from matins.model.job import JobType, JobTypes
+from matins.model.policies import Approval
 from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.settings import Command
@@ -39,8 +39,8 @@ from matins.runtime.command_files import commands_of, with_files
 from matins.runtime.spending import others_waiting
 from matins.service.core import Core
 from matins.service.drafts import Cache, Draft, apply_edit, make_draft, resolve_target_setting
-from matins.service.edits import Edit
 from matins.service.permissions import check_owner_only, proposed_settings
+from matins.service.record_changes import Edit
 from matins.store.transaction import Transaction
 
 COMMANDS = tuple(name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command))

@@ -1,20 +1,27 @@
-"""Changes of records inside a transaction: for use cases, and for the file."""
+"""Changes of records inside a transaction.
+
+Changes of records inside a transaction: for use cases, and for the file.
+
+Edits, parsed before a transaction is open: while one is, no other change is made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from matins.engine.jobs import wakes_agent
 from matins.engine.schedules import references
 from matins.engine.steps import of_step
 from matins.engine.validation import referred_names
+from matins.engine.when.triggers import Trigger
+from matins.errors import Conflict
 from matins.model.access import Principal
-from matins.model.schedule import ScheduleRecord
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.records import record_kinds
-from matins.records.hooks import HOOKS
 from matins.records.kind import RecordChange, RecordKind
+from matins.records.policies import HOOKS
 from matins.runtime.approval_requests import release_unchanged
 from matins.service.core import Core
 from matins.store.transaction import Transaction
@@ -82,3 +89,37 @@ def _uses(schedule: ScheduleRecord, noun: str, name: str) -> bool:
         woken = [agent for agent, step in zip(names, steps, strict=True) if wakes_agent(step)]
         return name in woken or (schedule.agent == name and wakes_agent(schedule.definition))
     return any(found.noun == noun and found.name == name for found in references(schedule.definition))
+
+
+_Result = TypeVar("_Result")
+_TRIES = 20
+
+
+class Edit(NamedTuple):
+    """A parsed edit, and what it was parsed with."""
+
+    revision: tuple[int, int]
+    """The schedule, and the revision that the edit changes."""
+    rates: Mapping[str, float]
+    given: Mapping[str, Any]
+    definition: ScheduleDefinition
+    trigger: Trigger
+
+    def check_same(self, revision: tuple[int, int], rates: Mapping[str, float]) -> None:
+        """Raise Moved unless the transaction has what the edit was parsed with."""
+        if revision != self.revision or rates != self.rates:
+            raise Moved
+
+
+class Moved(Exception):  # noqa: N818 - it names what happened
+    """What an edit changes is not what it was parsed with any more."""
+
+
+def until_unmoved(change: Callable[[], _Result], what: str) -> _Result:
+    """What `change` returns. It parses and writes, and is called again when it raises Moved."""
+    for _ in range(_TRIES):
+        try:
+            return change()
+        except Moved:
+            continue
+    raise Conflict(f"{what} was changed by someone else at the same time.", hint="Try again.")

@@ -18,10 +18,9 @@ from matins.records import record_kinds
 from matins.records.kind import Document, RecordContext, RecordKind
 from matins.records.limits import scope_of
 from matins.service.core import Core
-from matins.service.edits import Moved, until_unmoved
 from matins.service.file.write_back import Deleted, FileWriter, Replaced, managed_by_file
 from matins.service.permissions import governs
-from matins.service.record_changes import RecordChanges, users_of
+from matins.service.record_changes import Moved, RecordChanges, until_unmoved, users_of
 from matins.store.transaction import Transaction
 
 

@@ -14,13 +14,12 @@ from matins.engine.reasons import run_summary
 from matins.engine.run_spans import RunHistory, RunSpan, percentile, run_spans
 from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
+from matins.model.event import Subscription
 from matins.model.overview import RecentRecord, RunCost
 from matins.model.run import RunRecord, RunState, StepId
 from matins.model.schedule import ScheduleRecord
-from matins.model.subscription import Subscription
-from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.rows import run_record
-from matins.runtime.run_change import step_event
+from matins.runtime.catalog import CompiledSchedule, run_record
+from matins.runtime.run_changes import step_event
 from matins.service.core import Core
 from matins.service.run_results import run_result, whole_result
 from matins.store.transaction import Transaction

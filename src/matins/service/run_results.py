@@ -5,9 +5,8 @@ from __future__ import annotations
 from matins.api.results import Check, Run, RunStep
 from matins.engine.when.triggers import to_datetime
 from matins.model.run import RunRecord
-from matins.model.step import Step
-from matins.runtime.catalog import Catalog, CompiledSchedule
-from matins.runtime.rows import run_record
+from matins.model.schedule import Step
+from matins.runtime.catalog import Catalog, CompiledSchedule, run_record
 from matins.store.transaction import Transaction
 
 _NOT_STARTED = "waiting"

@@ -1,41 +1,100 @@
-"""Use cases on runs."""
+"""Runs, replies, threads, what a run says of itself.
+
+Replies: what people say to an agent in its thread becomes a run there.
+
+Use cases of an agent about the run that it speaks from: its context, and its own word on the outcome.
+"""
 
 from __future__ import annotations
 
 import builtins
+import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from matins.api.results import Check, Run, Snapshot, ThreadAssignment
-from matins.api.runs import RunOutcome
-from matins.engine.audit_definitions import revision_fingerprint
+import orjson
+
+from matins.api.results import CallerContext, Check, LimitLeft, Message, Run, Snapshot, ThreadAssignment
+from matins.api.results import Thread as ThreadResult
+from matins.api.runs import ReportedOutcome, RunOutcome
+from matins.engine.audit import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
-from matins.engine.jobs import full_prompt
+from matins.engine.jobs import AGENT_JOB, full_prompt
+from matins.engine.money import format_money
 from matins.engine.policies import Policies
+from matins.engine.prompts import check_prompt_text
 from matins.engine.reasons import CAUSES, rfc3339
-from matins.engine.schedules import decode, schedule_settings
+from matins.engine.schedules import decode, encode, schedule_settings
 from matins.engine.steps import of_step
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.validation import nearest
-from matins.errors import Conflict, InvalidInput, NotAllowed
+from matins.engine.when.triggers import to_datetime
+from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from matins.model import run as model
 from matins.model.access import Principal
+from matins.model.agent import Target
 from matins.model.rows import NewEvent
-from matins.model.run import RunRecord, RunState, StepId
-from matins.model.schedule import ScheduleRecord
+from matins.model.run import RunRecord, RunState, StepId, Thread
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.runtime import spending
 from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.floors import Floors
-from matins.runtime.planner import live_runs
-from matins.runtime.requested_runs import insert_requested_run
-from matins.runtime.run_change import RunChange
-from matins.runtime.run_changes import apply, end_runs
+from matins.runtime.clearance import Floors
+from matins.runtime.planner import insert_requested_run, live_runs
+from matins.runtime.run_changes import RunChange, apply, end_runs, event_type
 from matins.runtime.run_keys import stored_run_key
-from matins.service.core import LEASE_MS, Core
+from matins.runtime.spending import SpendingLimit, spending_limits
+from matins.service.core import LEASE_MS, MAX_ID, Core
+from matins.service.drafts import check_note
+from matins.service.file.plan import applied_text
 from matins.service.permissions import check_own
 from matins.service.run_results import check_results, whole_result
-from matins.service.threads import thread_result
 from matins.store.transaction import Transaction
 from matins.work.sources import open_source
+
+
+@dataclass(frozen=True)
+class Threads:
+    core: Core
+
+    def list(self, principal: Principal, *, before: int | None = None, limit: int = 100) -> builtins.list[ThreadResult]:
+        with self.core.store.reading() as transaction:
+            found = transaction.threads(MAX_ID if before is None else before, limit)
+        return [thread_result(thread) for thread in found]
+
+    def messages(
+        self, principal: Principal, thread_id: int, *, after: int | None = None, limit: int = 100
+    ) -> builtins.list[Message]:
+        with self.core.store.reading() as transaction:
+            if transaction.thread(thread_id) is None:
+                raise NotFound(f"There is no thread {thread_id}.", value=thread_id, field="thread")
+            found = transaction.messages(thread_id, after or 0, limit)
+        return [_message_result(message) for message in found]
+
+
+def thread_result(thread: model.Thread) -> ThreadResult:
+    return ThreadResult(
+        id=str(thread.id),
+        agent=thread.agent,
+        channel=thread.channel,
+        session=thread.session,
+        session_name=thread.session_name,
+        state=thread.state,
+        tokens=list(thread.usage[:3]),
+        created_at=to_datetime(thread.created_at),
+        updated_at=to_datetime(thread.updated_at),
+    )
+
+
+def _message_result(message: model.Message) -> Message:
+    return Message(
+        id=str(message.id),
+        thread_id=str(message.thread_id),
+        run_id=None if message.run_id is None else str(message.run_id),
+        role=message.role,
+        text=message.text,
+        at=to_datetime(message.at),
+    )
+
 
 _OUTCOMES = {"succeeded": SUCCEED, "failed": FAIL, "unknown": MARK_UNKNOWN, "retry": RETRY}
 _MAX_KEY_LENGTH = 200
@@ -315,3 +374,133 @@ def _checked_key(key: str | None) -> str:
         message = f'"key" must be text of 1 to {_MAX_KEY_LENGTH} printable characters.'
         raise InvalidInput(message, value=key[:60], field="key", hint="Shorten it, or omit it.")
     return key
+
+
+_FIELD = re.compile(r"\{(?=\{)")
+
+
+@dataclass(frozen=True)
+class Replies:
+    core: Core
+    runs: Runs
+
+    def reply(self, principal: Principal, thread_id: int, text: str, *, key: str | None = None) -> Run:
+        prompt = _FIELD.sub("{ ", check_prompt_text(text, "text"))  # what people say has no placeholders
+        now, core = self.core.clock.now_ms(), self.core
+        with core.store.transaction(now) as transaction:
+            thread, schedule = self._spoken_to(transaction, thread_id)
+            definition = _reply_definition(schedule.definition, thread, prompt)
+            result = self.runs.start_with(transaction, principal, schedule, encode(definition), key, now)
+        core.notify()
+        return result
+
+    def _spoken_to(self, transaction: Transaction, thread_id: int) -> tuple[Thread, ScheduleRecord]:
+        """The thread, and the schedule of the last run in it, with its cursor locked."""
+        thread, last = transaction.thread(thread_id), transaction.last_run_in(thread_id)
+        if thread is None:
+            raise NotFound(f"There is no thread {thread_id}.", value=thread_id, field="thread")
+        if last is None:
+            message, hint = f"No run has happened in thread {thread_id}.", "Speak after the first answer."
+            raise Conflict(message, value=thread_id, field="thread", hint=hint)
+        run = self.core.run(transaction, last)
+        transaction.lock_due([run.schedule_id])
+        schedule = self.core.schedule(transaction, run.schedule_id)
+        if schedule.state == "removed" or schedule.agent != thread.agent:
+            message = f'The schedule "{schedule.name}" of thread {thread_id} was deleted.'
+            raise Conflict(
+                message, value=thread_id, field="thread", hint="Add a schedule with this thread as its target."
+            )
+        return thread, schedule
+
+
+def _reply_definition(definition: ScheduleDefinition, thread: Thread, prompt: str) -> ScheduleDefinition:
+    """The settings of the schedule, for a run that only speaks in the thread. Words are not skipped, so they queue."""
+    return replace(
+        definition,
+        job=AGENT_JOB,
+        prompt=prompt,
+        prompt_prefix=False,
+        payload=None,
+        steps=(),
+        work_source=None,
+        on=(),
+        overlap="queue",
+        target=Target("thread", thread.channel, thread=thread.id),
+        job_prompt=None,
+        harmless=definition.harmless and definition.job == AGENT_JOB,
+        step_jobs=(),
+    )
+
+
+@dataclass(frozen=True)
+class SpeakingRuns:
+    core: Core
+
+    def context(self, principal: Principal) -> CallerContext:
+        if principal.run_id is None:
+            return CallerContext(principal.role, principal.name, self._profile(principal))
+        with self.core.store.reading() as transaction:
+            return self._context(transaction, principal, self.core.run(transaction, principal.run_id))
+
+    def _profile(self, principal: Principal) -> str:
+        if principal.role == "agent":
+            return principal.name
+        file = self.core.local.file
+        with self.core.store.reading() as transaction:
+            text, policies = applied_text(transaction), self.core.catalog.policies(transaction)
+        named = None if file is None or text is None else file.format.default_agent(file.parse(text))
+        return named or policies.default_agent
+
+    def _context(self, transaction: Transaction, principal: Principal, run: RunRecord) -> CallerContext:
+        policies = self.core.catalog.policies(transaction)
+        schedule = self.core.schedule(transaction, run.schedule_id)
+        agent, assignment = policies.agents.get(principal.name), transaction.thread_assignment(run.id)
+        thread = None if assignment is None else assignment.thread
+        key = (run.schedule_id, run.rev, run.step)
+        compiled = self.core.catalog.compiled(transaction, [key])[key]
+        limits: list[SpendingLimit] = []
+        if not isinstance(compiled, Exception):
+            limits = spending_limits(transaction, policies, compiled, run.id, self.core.clock.now_ms())
+        reported = transaction.reported_outcome(run.id, run.epoch)
+        return CallerContext(
+            role=principal.role,
+            name=principal.name,
+            profile=principal.name,
+            run_id=str(run.id),
+            schedule=schedule.name,
+            agent=principal.name,
+            runner=None if agent is None else agent.runner,
+            slot=to_datetime(run.slot if run.parent is None else transaction.nominal_slot(run.id)),
+            attempt=run.attempt,
+            workdir=None if agent is None else agent.workdir,
+            thread=None if thread is None else str(thread.id),
+            channel=None if thread is None else thread.channel,
+            session=None if thread is None else thread.session,
+            session_name=None if thread is None else thread.session_name,
+            limits=[_left(limit) for limit in limits],
+            reported=orjson.loads(reported)["outcome"] if reported else None,
+        )
+
+    def report_outcome(self, principal: Principal, outcome: ReportedOutcome, *, reason: str | None = None) -> bool:
+        check_note(reason, "reason")
+        if principal.run_id is None:
+            message, hint = "Only an agent in a run reports an outcome.", "Call it with the token of the run."
+            raise Conflict(message, field="outcome", hint=hint)
+        now = self.core.clock.now_ms()
+        with self.core.store.transaction(now) as transaction:
+            run = self.core.run(transaction, principal.run_id)
+            if run.state not in (RunState.STARTING, RunState.RUNNING):
+                raise Conflict(f"Run {run.id} is over: {run.state.label}.", value=run.id, field="run")
+            said = {"outcome": outcome, "reason": reason}
+            transaction.report_outcome(run.id, run.epoch, orjson.dumps(said).decode())
+            key = (run.schedule_id, run.rev, run.step)
+            compiled = self.core.catalog.compiled(transaction, [key])[key]
+            kind = "run.reported" if isinstance(compiled, Exception) else event_type(compiled, "run.reported")
+            data = {**said, **principal.signed}
+            transaction.events.append(NewEvent(now, kind, run.schedule_id, run.id, data))
+        return True
+
+
+def _left(limit: SpendingLimit) -> LimitLeft:
+    money = None if limit.money is None else format_money(max(0, limit.money))
+    return LimitLeft(limit.of, money, None if limit.tokens is None else max(0, limit.tokens))

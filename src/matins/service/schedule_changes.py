@@ -1,32 +1,99 @@
-"""Changes of schedules inside a transaction: for use cases, and for the file."""
+"""Changes of schedules inside a transaction.
+
+Changes of schedules inside a transaction: for use cases, and for the file.
+
+What schedules listen to: resolved, stored for calls, and free of circles.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from matins.engine.audit_definitions import revision_fingerprint, schedule_fingerprint
-from matins.engine.missions import gets_schedule
+from matins.engine.audit import revision_fingerprint, schedule_fingerprint
+from matins.engine.calls import listening
 from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
+from matins.engine.steps import gets_schedule
 from matins.engine.when.triggers import Trigger
+from matins.errors import Conflict, MatinsError
 from matins.model.access import Principal
+from matins.model.call import CallTrigger, Listener, OnSchedule
 from matins.model.rows import NewEvent, NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.runtime import approval_requests
 from matins.runtime.capacity import Capacity
+from matins.runtime.new_runs import first_uncovered_slot
 from matins.runtime.pausing import resume
-from matins.runtime.planner import Planner, live_runs
-from matins.runtime.repeated_runs import repeat_one_shot
+from matins.runtime.planner import Planner, live_runs, repeat_one_shot
 from matins.runtime.run_changes import end_runs
-from matins.runtime.uncovered_slots import first_uncovered_slot
 from matins.runtime.zone_changes import note_zones
 from matins.service.core import Core
 from matins.service.drafts import Draft, changes_trigger, check_available, check_duplicates
-from matins.service.listening import listen
 from matins.service.proposals import Proposals
 from matins.store.transaction import Transaction
+
+
+def listen(core: Core, transaction: Transaction, schedule_ids: Sequence[int]) -> None:
+    """Store what these schedules listen to. Raises if one follows a schedule that does not exist, or itself."""
+    schedules = [core.schedule(transaction, number) for number in schedule_ids]
+    follows = any(isinstance(trigger, OnSchedule) for schedule in schedules for trigger in schedule.definition.on)
+    if follows:
+        transaction.lock_policies()  # otherwise two concurrent changes could close a circle
+    for schedule in schedules:
+        transaction.set_listeners(schedule.id, list(_listeners(core, transaction, schedule)))
+    if follows:
+        _check_circles(core, transaction, schedules)
+
+
+def _listeners(core: Core, transaction: Transaction, schedule: ScheduleRecord) -> Iterator[Listener]:
+    for trigger in schedule.definition.on:
+        source, name = listening(trigger)
+        agent = ""
+        if isinstance(trigger, OnSchedule):
+            followed = _followed(core, transaction, trigger)
+            agent, name = followed.agent, followed.name
+        yield Listener(source, name, agent, schedule.id)
+
+
+def _followed(core: Core, transaction: Transaction, trigger: CallTrigger) -> ScheduleRecord:
+    try:
+        return core.find(transaction, listening(trigger)[1], None)
+    except MatinsError as error:
+        error.field = "on"  # type: ignore[attr-defined]
+        raise
+
+
+def _check_circles(core: Core, transaction: Transaction, schedules: Sequence[ScheduleRecord]) -> None:
+    followers: dict[int, list[int]] = defaultdict(list)
+    for source, follower in transaction.pipelines():
+        followers[source].append(follower)
+    for schedule in schedules:
+        circle = _circle(schedule.id, followers)
+        if circle:
+            names = " → ".join(core.schedule(transaction, number).name for number in circle)
+            message = f"The schedules would start each other for ever: {names}."
+            raise Conflict(message, value=schedule.name, field="on", hint="Let one of them follow another schedule.")
+
+
+def _circle(start: int, followers: Mapping[int, Sequence[int]]) -> list[int] | None:
+    """A way from a schedule back to itself."""
+    came_from: dict[int, int] = {}
+    left = [start]
+    while left:
+        here = left.pop()
+        for following in followers.get(here, ()):
+            if following == start:
+                way = [here]
+                while way[-1] != start:
+                    way.append(came_from[way[-1]])
+                return [*reversed(way), start]
+            if following not in came_from:
+                came_from[following] = here
+                left.append(following)
+    return None
 
 
 @dataclass(frozen=True)

@@ -1,39 +1,104 @@
-"""Use cases on schedules."""
+"""Schedules: add, edit, pause, delete.
+
+New schedules before they are added, with the agents that are created with them.
+
+Use cases that pause many schedules with one note, and resume just those.
+"""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from matins.api.results import FilePlace, Schedule
+from matins.api.results import FilePlace, Pause, Schedule
 from matins.config.file import file_format
-from matins.engine.idle_settings import idle_settings, newly_idle
 from matins.engine.jobs import full_prompt
-from matins.engine.schedules import UNREADABLE, schedule_settings, start_text
+from matins.engine.schedules import UNREADABLE, idle_settings, newly_idle, schedule_settings, start_text
 from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound, Stale
+from matins.executors.agent_checks import Surroundings, job_problems
+from matins.executors.registry import runners
 from matins.model.access import Principal, name_of
+from matins.model.agent import Agent
 from matins.model.job import JobTypes
-from matins.model.listing import ScheduleFilter
+from matins.model.overview import PausedSchedule, ScheduleFilter
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
+from matins.runtime.catalog import run_record, schedule_record
 from matins.runtime.pausing import pause
-from matins.runtime.rows import run_record, schedule_record
-from matins.service.additions import Additions
 from matins.service.core import Core
-from matins.service.drafts import Draft, check_note
-from matins.service.edits import Edit, Moved, until_unmoved
+from matins.service.drafts import Draft, check_note, free_name, name_from_text, subject_of
 from matins.service.file.write_back import Deleted, Edited, FileWriter
-from matins.service.frequent_wakes import frequent_wakes
+from matins.service.forecasts import frequent_wakes
+from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
+from matins.service.record_changes import Edit, Moved, until_unmoved
 from matins.service.run_results import run_result
 from matins.service.schedule_changes import ScheduleChanges
 from matins.store.transaction import Transaction
+
+
+class Addition(NamedTuple):
+    draft: Draft
+    agents: list[Agent]
+    """The agents to create."""
+    subject: str | None
+    """The text from which it gets a name; None when it has one."""
+
+    def named(self, transaction: Transaction) -> Draft:
+        """The draft, with a name that is free unless one was given."""
+        if self.subject is None:
+            return self.draft
+        return self.draft._replace(name=free_name(transaction, self.draft.agent, self.subject))
+
+
+@dataclass(frozen=True)
+class Additions:
+    proposals: Proposals
+    agents: NewAgents
+
+    def prepare(
+        self, principal: Principal, now: int, given: Mapping[str, Any], *, create_agent: bool,
+        new_agent: Mapping[str, Any] | None = None,
+    ) -> Addition:  # fmt: skip
+        """The checked schedule with these settings. Nothing is written."""
+        subject = subject_of(given) if given["name"] is None else None
+        if subject is not None:
+            given = {**given, "name": name_from_text(subject)}
+        made = self.agents.prepare(principal, given["agent"], given, new_agent) if create_agent else []
+        (draft,) = self.proposals.drafts(principal, [given], now, [one.name for one in made])
+        return Addition(draft, made, subject)
+
+    def notes(self, principal: Principal, addition: Addition, now: int) -> list[str]:
+        """What would make its runs fail now, and wakes that cost much. Agents do not read about folders of this
+        machine."""
+        core, draft = self.proposals.core, addition.draft
+        with core.store.reading() as transaction:
+            policies = core.catalog.policies(transaction)
+            agents = {**policies.agents, **{one.name: one for one in addition.agents}}
+            wakes = frequent_wakes(transaction, 0, draft.agent, draft.timetable, agents, now)
+        notes = [] if wakes is None else [wakes.note]
+        if principal.role == "agent":
+            return notes
+        workdir = core.workdir or str(Path.cwd())
+        here = Surroundings(replace(policies, agents=agents), runners(), core.jobs.registry, workdir, now)
+        found = job_problems(draft.timetable.definition, draft.agent, here)
+        return notes + [f"{error.message} {error.hint or ''}".strip() for error in found]
+
+    def create_agents(
+        self, transaction: Transaction, principal: Principal, agents: Iterable[Agent], now: int
+    ) -> list[str]:
+        """Create the agents. Returns notes for the caller."""
+        return [note for agent in agents for note in self.agents.create(transaction, principal, agent, now)]
+
 
 _UNCHANGED = ("active", "paused", "pending", "completed")
 """States in which an edit that changes nothing has no effect. In the others it revives the schedule."""
@@ -371,3 +436,111 @@ def does_not_run(schedule: ScheduleRecord) -> Conflict:
     }
     message = f'"{schedule.name}" is {schedule.state}.'
     return Conflict(message, value=schedule.state, field="state", hint=hints.get(schedule.state))
+
+
+T = TypeVar("T")
+_BATCH = 100
+"""Schedules in one transaction, so that the engine does not wait for all of them."""
+
+
+@dataclass(frozen=True)
+class Pauses:
+    core: Core
+    changes: ScheduleChanges
+
+    def pause_all(
+        self,
+        principal: Principal,
+        *,
+        names: Sequence[str] | None = None,
+        agent: str | None = None,
+        note: str | None = None,
+        until: int | None = None,
+    ) -> Pause:
+        check_note(note)
+        now = self.core.clock.now_ms()
+        if until is not None and until <= now:
+            raise InvalidInput('"until" is in the past.', value=until, field="until", hint="Give a time in the future.")
+        schedules = self._chosen(names, agent)
+        active = [schedule for schedule in schedules if schedule.state == "active"]
+        if not active:
+            hint = "Those that are paused stay as they are." if schedules else "List schedules: matins list"
+            raise Conflict("No active schedule is among them.", value=agent, field="names", hint=hint)
+        pause_id = secrets.token_hex(4)
+        for some in _batches(active):
+            with self.core.store.transaction(now) as transaction:
+                for schedule in some:
+                    self._pause(transaction, principal, schedule, pause_id, note, until, now)
+        self.core.notify()
+        return self._pause_of(pause_id)
+
+    def _pause(
+        self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, pause_id: str,
+        note: str | None, until: int | None, now: int,
+    ) -> None:  # fmt: skip
+        transaction.lock_due([schedule.id])
+        present = self.core.schedule(transaction, schedule.id)
+        if present.state != "active":  # somebody was faster
+            return
+        self.changes.plan_due(transaction, present, now)
+        if pause(transaction, schedule.id, now, principal.who, note, until):
+            transaction.set_pause(schedule.id, pause_id)
+
+    def pauses(self, principal: Principal) -> builtins.list[Pause]:
+        with self.core.store.reading() as transaction:
+            grouped: dict[str, builtins.list[PausedSchedule]] = defaultdict(list)
+            for row in transaction.paused_in(None):
+                grouped[row.pause_id].append(row)
+        return [_pause_result(rows) for rows in grouped.values()]
+
+    def resume_all(self, principal: Principal, pause_id: str) -> Pause:
+        now = self.core.clock.now_ms()
+        result = self._pause_of(pause_id)
+        with self.core.store.reading() as transaction:
+            ids = [row.id for row in transaction.paused_in(pause_id)]
+        resumed: builtins.list[str] = []
+        for some in _batches(ids):
+            with self.core.store.transaction(now) as transaction:
+                transaction.lock_due(some)
+                still = {row.id: row for row in transaction.paused_in(pause_id)}
+                for number in some:
+                    if number in still:
+                        self.changes.resume(transaction, principal, self.core.schedule(transaction, number), now)
+                        resumed.append(_full_name(still[number]))
+        self.core.notify()
+        return Pause(result.id, result.note, result.by, result.at, result.until, resumed)
+
+    def _pause_of(self, pause_id: str) -> Pause:
+        with self.core.store.reading() as transaction:
+            rows = transaction.paused_in(pause_id)
+        if not rows:
+            hint = "List them: matins call schedules.pauses"
+            raise NotFound(f'No schedule is paused by "{pause_id}".', value=pause_id, field="pause_id", hint=hint)
+        return _pause_result(rows)
+
+    def _chosen(self, names: Sequence[str] | None, agent: str | None) -> builtins.list[ScheduleRecord]:
+        with self.core.store.reading() as transaction:
+            if names is not None:
+                return [self.core.find(transaction, name, agent) for name in dict.fromkeys(names)]
+            schedules = self.core.all_schedules(transaction)
+        return [schedule for schedule in schedules if agent in (None, schedule.agent)]
+
+
+def _pause_result(rows: Sequence[PausedSchedule]) -> Pause:
+    first = rows[0]
+    return Pause(
+        id=first.pause_id,
+        note=first.note,
+        by=name_of(first.paused_by),
+        at=to_datetime(first.paused_at),
+        until=to_datetime(first.paused_until),
+        schedules=[_full_name(row) for row in rows],
+    )
+
+
+def _full_name(row: PausedSchedule) -> str:
+    return f"{row.agent}/{row.name}" if row.agent else row.name
+
+
+def _batches(items: Sequence[T]) -> Iterable[Sequence[T]]:
+    return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))

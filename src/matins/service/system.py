@@ -1,9 +1,18 @@
-"""Use cases on the installation: figures, checks, backups, jobs, the principal."""
+"""Use cases on the installation.
+
+Use cases on the installation: figures, checks, backups, jobs, the principal.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from msgspec import structs
 
 from matins.api.results import Backup, Finding, Job, Stats, Throttled, Tool, Whoami
 from matins.engine.money import format_money
@@ -12,13 +21,73 @@ from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import to_datetime
 from matins.engine.when.zones import load_zone
 from matins.errors import Conflict, InvalidInput
+from matins.executors.agent_checks import ToolVersions, credential_of, needs_of
+from matins.executors.registry import runners
 from matins.model.access import Principal
+from matins.model.agent import Agent
 from matins.model.rows import NewEvent
 from matins.runtime.catalog import GLOBAL
-from matins.service.agent_tools import list_tools
 from matins.service.core import LEASE_MS, Core
 from matins.service.doctor import Doctor
 from matins.service.permissions import rights_of
+
+
+def list_tools(core: Core, *, versions: bool) -> list[Tool]:
+    """The agents with their tools, then installed tools without an agent."""
+    agents = list(core.policies().agents.values())
+    used = {agent.runner for agent in agents}
+    free = [name for name, runner in sorted(runners().items()) if needs_of(runner) is not None and name not in used]
+    found: list[Tool] = [*map(_of_agent, agents), *map(_of_runner, free)]
+    ask = core.local.versions
+    if not versions or ask is None:
+        return found
+    asked = [*agents, *(Agent(name, name) for name in free)]
+    paths = [tool.path if tool.needs_credential else None for tool in found]
+    with ThreadPoolExecutor() as pool:  # a tool takes a second to tell its version
+        told = pool.map(partial(_version, ask), asked, paths)
+        return [structs.replace(tool, version=version) for tool, version in zip(found, told, strict=True)]
+
+
+def _version(ask: ToolVersions, agent: Agent, path: str | None) -> str | None:
+    return None if path is None else ask(agent, path)
+
+
+def _of_agent(agent: Agent) -> Tool:
+    runner = runners().get(agent.runner)
+    needs = needs_of(runner)
+    program = agent.command[0] if agent.command else getattr(runner, "program", "")
+    path = shutil.which(program) if program else None
+    permission = needs.permission if needs else None
+    return Tool(
+        agent.name,
+        agent.runner,
+        path,
+        None,
+        credential_of(agent, needs) if needs else None,
+        needs is not None,
+        agent.permission_mode,
+        permission.risk if permission and permission.asks else None,
+        needs.install if needs else None,
+    )
+
+
+def _of_runner(name: str) -> Tool:
+    runner = runners()[name]
+    needs = needs_of(runner)
+    assert needs is not None
+    path = shutil.which(getattr(runner, "program", ""))
+    permission = needs.permission
+    return Tool(
+        None,
+        name,
+        path,
+        None,
+        needs.credential(dict(os.environ), dict(os.environ)),
+        True,
+        permission.mode if permission else None,
+        permission.risk if permission and permission.asks else None,
+        needs.install,
+    )
 
 
 @dataclass(frozen=True)

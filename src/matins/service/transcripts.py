@@ -8,8 +8,7 @@ from matins.api.results import Transcript, TranscriptEntry
 from matins.executors.runners.tool_events import MAX_LINE_BYTES
 from matins.executors.transcript import entries_of, joined, may_be_event, plain
 from matins.model.access import Principal
-from matins.model.run import StepId
-from matins.model.transcript import Entry
+from matins.model.run import Entry, StepId
 from matins.service.output import Outputs, Source, StreamName, check_local, whole_characters
 
 _LOOK_BACK = 8_192

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from matins.errors import InvalidInput, StoreError
-from matins.model.audit import ChainHead
 from matins.model.clock import Clock
+from matins.model.event import ChainHead
 from matins.model.rows import WorkerRow
 
 if TYPE_CHECKING:

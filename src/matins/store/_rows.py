@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from matins.model.access import IdempotentRequest
-from matins.model.approval import Vote
-from matins.model.audit import BoundRevision, BoundRun, CurrentRevision, EventLink, SealRow, StoredEvent, WriterRow
-from matins.model.budget import BudgetUsage, SpendingRow
 from matins.model.call import CalledRun, CallOutcome, CallRow
-from matins.model.file import FileEntry
-from matins.model.incident import IncidentRow
-from matins.model.listing import TabCounts
+from matins.model.event import (
+    BoundRevision,
+    BoundRun,
+    CurrentRevision,
+    Delivery,
+    DeliveryState,
+    EventLink,
+    IncidentRow,
+    SealRow,
+    StoredEvent,
+    WriterRow,
+)
 from matins.model.overview import (
     ComingCursor,
     DayCount,
@@ -26,13 +32,16 @@ from matins.model.overview import (
     RunCost,
     RunPlace,
     SlotState,
+    TabCounts,
 )
+from matins.model.policies import BudgetUsage, SpendingRow, Vote
 from matins.model.rows import (
     AttemptRow,
     ChainStart,
     CheckRow,
     Due,
     Figures,
+    FileEntry,
     LiveRun,
     PlaceRow,
     PolicyRow,
@@ -46,9 +55,7 @@ from matins.model.rows import (
     WorkerRow,
     ZoneVersion,
 )
-from matins.model.run import Usage
-from matins.model.subscription import Delivery, DeliveryState
-from matins.model.thread import Message
+from matins.model.run import Message, Usage
 from matins.store.queries import Statements
 
 

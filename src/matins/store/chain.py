@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import orjson
 
-from matins.model.audit import ChainHead, EventLink, SealRow, StoredEvent, WriterRow
+from matins.model.event import ChainHead, EventLink, SealRow, StoredEvent, WriterRow
 from matins.model.rows import NewEvent
 
 GENESIS = bytes(32)

@@ -1,11 +1,19 @@
-"""Transactions of one thread that become one: all of them are committed, or none."""
+"""Transactions of one thread that become one, and processes that fork.
+
+Transactions of one thread that become one: all of them are committed, or none.
+
+What a child of `fork` must neither use nor close: the connections of its parent.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
+import weakref
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 
 class _Part(Protocol):
@@ -78,3 +86,23 @@ class JoiningStore(Generic[T]):
             call()
         elif call not in joined.after:
             joined.after.append(call)
+
+
+F = TypeVar("T")
+
+
+def after_fork(owner: F, call: Callable[[F], None]) -> None:
+    """Call it in every child that is forked while the owner exists."""
+    held = weakref.ref(owner)
+
+    def forked() -> None:
+        found = held()
+        if found is not None:
+            call(found)
+
+    os.register_at_fork(after_in_child=forked)
+
+
+def keep_forever(connection: Any) -> None:
+    """Never close a connection of the parent: that would end a session, or remove a log, that the parent uses."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))

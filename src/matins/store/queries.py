@@ -1,9 +1,13 @@
-"""Named SQL, and how methods run it.
+"""Named SQL, and migrations.
+
+Named SQL, and how methods run it.
 
 Each statement of a `.sql` file follows a header, `-- name(argument: type) -> result: purpose`; the purpose goes on in
 lines that begin with `--   `. `make pages` writes a method of that signature, see `tools/generate_rows.py`. A header
 without parentheses, `-- name: purpose`, belongs to a statement of methods that are written by hand, or to a part that
 stands in several statements as `{{name}}`. States of runs are written by name: `state = {ready}`, `state {live}`.
+
+Numbered changes of a store's schema. A released migration never changes; a new one follows it.
 """
 
 from __future__ import annotations
@@ -11,15 +15,19 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from hashlib import sha256
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from matins.errors import StoreVersionError
 from matins.model.rows import Row, from_tuple
 from matins.model.run import RunState
 
 if TYPE_CHECKING:
     from matins.store.transaction import Transaction
+
 
 _HEADER = re.compile(r"^-- (\w+)((?:\(|: ).*\n(?:--   .*\n)*)", re.MULTILINE)
 _PART = re.compile(r"\{\{(\w+)\}\}")
@@ -122,3 +130,43 @@ class SliceStatements(Statements):
 
     def _texts(self, values: Iterable[str]) -> Any:
         return self._transaction._texts(values)
+
+
+class Migration(NamedTuple):
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return sha256(self.sql.encode()).hexdigest()
+
+
+@lru_cache(maxsize=8)
+def load_migrations(package: str) -> list[Migration]:
+    """The migrations of a package (`migrations/NNNN_name.sql`), in order and without a gap."""
+    folder = resources.files(package).joinpath("migrations")
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    found = [Migration(int(f.name[:4]), f.name[5:-4], f.read_text(encoding="utf-8")) for f in files]
+    if [migration.number for migration in found] != list(range(1, len(found) + 1)):
+        raise ValueError(f"The migrations of {package} are not numbered from 1 without a gap.")
+    return found
+
+
+def check_known(where: str, have: int, recorded: dict[int, str], known: list[Migration], instead: str) -> None:
+    """Raise StoreVersionError unless all `have` migrations of a store are known, with the recorded checksums.
+
+    `instead` is the first part of the hint: what to use instead of this store.
+    """
+    for migration in known[:have]:
+        if recorded.get(migration.number) != migration.checksum:
+            raise StoreVersionError(
+                f"{where} was created by an earlier version of Matins that was never released: "
+                f"its migration {migration.number} differs from the released one.",
+                hint=f"{instead}, or use the version that created this one. Nothing was changed.",
+            )
+    if have > len(known):
+        raise StoreVersionError(
+            f"{where} was created by a newer version of Matins (schema {have}; this version supports {len(known)}).",
+            hint="Upgrade Matins. Nothing was changed.",
+        )

@@ -10,19 +10,17 @@ from typing import Any, TypeVar
 import orjson
 
 from matins.model.access import BrowserSession, Token
-from matins.model.approval import Approval, Vote
-from matins.model.audit import ChainHead, SealRow, StoredEvent
-from matins.model.budget import BudgetUsage
 from matins.model.call import Call, Listener
-from matins.model.file import FileEntry
-from matins.model.incident import HeldNotice
-from matins.model.listing import RunFilter, ScheduleFilter, ScheduleSort
+from matins.model.event import ChainHead, HeldNotice, SealRow, StoredEvent, Subscription, SubscriptionState
+from matins.model.overview import RunFilter, ScheduleFilter, ScheduleSort
+from matins.model.policies import Approval, BudgetUsage, Throttle, Vote
 from matins.model.rows import (
     AttemptRow,
     Claim,
     Cursor,
     DefinitionRow,
     Due,
+    FileEntry,
     NewEvent,
     NewRun,
     NewSchedule,
@@ -36,10 +34,7 @@ from matins.model.rows import (
     StartedRun,
     StateChange,
 )
-from matins.model.run import Usage
-from matins.model.subscription import Subscription, SubscriptionState
-from matins.model.thread import Thread, ThreadAssignment
-from matins.model.throttle import Throttle
+from matins.model.run import Thread, ThreadAssignment, Usage
 from matins.store import _rows as made
 
 R = TypeVar("R", Token, BrowserSession)

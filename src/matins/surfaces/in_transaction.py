@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matins.api.arguments import When
     from matins.api.results import Run, Schedule
 
+
 document_settings()
 
 

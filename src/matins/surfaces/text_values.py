@@ -1,7 +1,6 @@
 """Text → values by kind of setting: options of the command line, chat commands, fields of forms.
 
-A text that is not of its kind stays text: the service raises the error.
-"""
+A text that is not of its kind stays text: the service raises the error."""
 
 from __future__ import annotations
 

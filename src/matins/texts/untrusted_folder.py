@@ -1,7 +1,16 @@
-"""A folder that an agent can write, used from outside its walls. Nothing else opens, lists or changes what is in it.
+"""Folders that an agent can write: the one way into them, and files in them.
+
+A folder that an agent can write, used from outside its walls. Nothing else opens, lists or changes what is in it.
 
 Each path is walked from the descriptor of the folder, and no link is followed. Only regular files are read, and only so
 much of them; a file is written by a new one that takes its place. Standard library only: wardens use it too.
+
+The folders of Matins that this process uses. A path that an agent can change must not lead into them.
+
+A path that the owner wrote as one inside them stays usable: there agents can write only their own folders, and no link
+is followed.
+
+A text file that an agent can write, and that Matins changes: read up to a bound, and replaced atomically.
 """
 
 from __future__ import annotations
@@ -9,19 +18,26 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Callable, Generator, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple
+from weakref import WeakSet
 
+from matins.errors import InvalidInput
+from matins.texts.atomic_file import TextFile, decoded, file_error, mark_of
 from matins.texts.beneath import (
     FOLDER,
     INTO_HOME,
     SAFE_FILE,
     Identities,
     Refused,
+    identities,
     leads_into,
     open_beneath,
     open_named_folder,
+    read_named,
     read_regular,
 )
 
@@ -234,3 +250,160 @@ class UntrustedFolder:
 
     def _walk(self, name: str, flags: int) -> int:
         return open_beneath(self._fd, name, flags | os.O_NOFOLLOW)
+
+
+class OwnFolders:
+    """The folders of one scheduler, which are protected until it is closed or gone."""
+
+    def __init__(self, find: Callable[[], Iterable[Path]]) -> None:
+        self.find = find
+        with _OWN_LOCK:
+            _DECLARED.add(self)
+
+    def close(self) -> None:
+        with _OWN_LOCK:
+            _DECLARED.discard(self)
+
+
+_OWN_LOCK = threading.Lock()
+_DECLARED: WeakSet[OwnFolders] = WeakSet()
+
+
+def forbidden() -> Identities:
+    """The folders, as they are now."""
+    return identities(_folders())
+
+
+def read_file(path: str | Path, limit: int) -> bytes:
+    """The content of a regular file that the owner named. Raises `Refused` if it leads into a folder of Matins."""
+    inside = _inside(path)
+    file = None if inside is None else _opened(inside, SAFE_FILE)
+    if file is None:
+        return read_named(os.fspath(path), limit, forbidden())
+    try:
+        return read_regular(file, os.fspath(path), limit)
+    finally:
+        os.close(file)
+
+
+def open_folder(path: str | Path, owner: int | None = None, within: str | Path | None = None) -> UntrustedFolder:
+    """A folder that the owner named and that an agent can write. Raises `Refused` if it leads into one of Matins.
+
+    A path inside those must be below `within`: there an agent names only what is its own.
+    """
+    inside = _inside(path) if within is None or _is_below(path, within) else None
+    folder = None if inside is None else _opened(inside, FOLDER)
+    if folder is None:
+        return UntrustedFolder(path, forbidden(), owner)
+    try:
+        return UntrustedFolder(folder, owner=owner)
+    finally:
+        os.close(folder)
+
+
+class _Inside(NamedTuple):
+    folder: str
+    rest: str
+
+
+def _parts(path: str | Path) -> list[str]:
+    text = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
+    return [part for part in text.split("/") if part not in ("", ".")]
+
+
+def _is_below(path: str | Path, folder: str | Path) -> bool:
+    """Whether a path is written as the folder, or as one below it."""
+    base = _parts(folder)
+    return _parts(path)[: len(base)] == base
+
+
+def _inside(path: str | Path) -> _Inside | None:
+    """The folder of Matins inside which a path is written, and the rest of it. Links play no part."""
+    parts = _parts(path)  # ".." stays: it is not followed below a folder
+    for folder in _folders():
+        for form in (os.path.abspath(folder), os.path.realpath(folder)):  # noqa: PTH100
+            own = form.strip("/").split("/")
+            if parts[: len(own)] == own:
+                return _Inside(form, "/".join(parts[len(own) :]) or ".")
+    return None
+
+
+def _opened(inside: _Inside, flags: int) -> int | None:
+    """The file or folder; None if a link is on the way: then it may lead out, and must not lead in."""
+    folder = os.open(inside.folder, FOLDER)
+    try:
+        return open_beneath(folder, inside.rest, flags)
+    except Refused:
+        return None
+    finally:
+        os.close(folder)
+
+
+def _folders() -> list[Path]:
+    with _OWN_LOCK:
+        owners = list(_DECLARED)
+    return [folder for owner in owners for folder in owner.find()]
+
+
+class UntrustedText:
+    """One file in an open folder. A link in the place of the file or of the folder is not followed."""
+
+    def __init__(self, folder: UntrustedFolder, path: Path) -> None:
+        self.path = path
+        self._folder = folder
+
+    def read(self) -> TextFile:
+        try:
+            status = self._folder.status(self.path.name)  # first: a change after it is noticed
+            data = self._folder.read_whole(self.path.name, MAX_BYTES)
+        except OSError as error:
+            raise self._error(error) from None
+        ids = status.st_uid, status.st_gid
+        return TextFile(decoded(self.path, data), stat.S_IMODE(status.st_mode), ids, mark_of(status))
+
+    def read_if_there(self) -> TextFile | None:
+        """None when there is no such file."""
+        if not os.path.lexists(self.path):  # what is there is looked at by `read`
+            return None
+        return self.read()
+
+    def replace(self, before: TextFile | None, text: str) -> bool:
+        """Replace the file, or create it. False when it has changed since it was read. Raises OSError when it cannot be
+        written."""
+        if before is None:
+            return self._folder.replace(self.path.name, text.encode(), 0o644)
+        return self._folder.replace(
+            self.path.name, text.encode(), before.mode, before.owner, lambda: self._mark() != before.mark
+        )
+
+    def _mark(self) -> tuple[int, int, int, int]:
+        return mark_of(self._folder.status(self.path.name))
+
+    def open_lock(self) -> int:
+        """A file of its own beside this one, which is replaced. It stays, so that all use the same."""
+        lock = f"{self.path.name}.lock"
+        try:
+            self._folder.status(self.path.name)  # where there is no such file, nothing is created
+        except OSError as error:
+            raise self._error(error) from None
+        try:
+            return self._folder.open_lock(lock)
+        except OSError as error:
+            raise file_error(self.path.with_name(lock), error.strerror or str(error)) from None
+
+    def _error(self, error: OSError) -> InvalidInput:
+        if self.path.is_symlink():
+            hint = f"Name the file itself: {os.path.realpath(self.path)}."
+            return InvalidInput(f"{self.path.name} is a link.", value=str(self.path), field="path", hint=hint)
+        return file_error(self.path, error.strerror or str(error))
+
+
+@contextmanager
+def open_text(path: Path, within: str | Path | None = None) -> Generator[UntrustedText]:
+    """The file at a path that the owner named; for `within` see `open_folder`."""
+    try:
+        folder = open_folder(path.parent, within=within)
+    except OSError as error:
+        raise file_error(path, error.strerror or str(error)) from None
+    with folder:
+        yield UntrustedText(folder, path)

@@ -16,13 +16,14 @@ from urllib.parse import quote, urlsplit
 from matins.engine.validation import invalid
 from matins.engine.when.triggers import EPOCH
 from matins.errors import Example, InvalidInput, MatinsError, NotFound, RateLimited
-from matins.model.work_source import WorkSourceDefinition
+from matins.model.policies import WorkSourceDefinition
 from matins.texts.beneath import Refused
-from matins.texts.own_folders import read_file
+from matins.texts.untrusted_folder import read_file
 from matins.work.sources import WorkSourceUnavailable, readable
 
 if TYPE_CHECKING:
     import githubkit
+
 
 T = TypeVar("T")
 _PAGE = 100

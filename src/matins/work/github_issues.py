@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from matins.engine.prompts import WorkItem
 from matins.engine.validation import check_name, invalid
 from matins.errors import Conflict, Example, InvalidInput
-from matins.model.work_source import WorkSourceDefinition
+from matins.model.policies import WorkSourceDefinition
 from matins.work.github_api import Api, Comment, Issue, check_access, check_base_url, open_api
 from matins.work.sources import SourceKind, not_held, readable
 

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from matins.engine.prompts import WorkItem
 from matins.errors import InvalidInput, MatinsError
+from matins.model.policies import KIND_SETTINGS, WorkSourceDefinition
 from matins.model.settings import settings_of
-from matins.model.work_source import KIND_SETTINGS, WorkSourceDefinition
 from matins.plugins import installed
 
 KINDS = "matins.work_sources"

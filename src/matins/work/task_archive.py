@@ -9,7 +9,7 @@ from typing import Any
 
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput
-from matins.texts.untrusted_text import UntrustedText, open_text
+from matins.texts.untrusted_folder import UntrustedText, open_text
 from matins.texts.yaml_nodes import plain
 from matins.work.sources import WorkSourceUnavailable
 from matins.work.tasks_file import locked

@@ -13,9 +13,9 @@ from matins.engine.prompts import WorkItem
 from matins.engine.validation import check_name
 from matins.engine.when.definitions import instant_text
 from matins.errors import Conflict, InvalidInput, NotFound
-from matins.model.work_source import WorkSourceDefinition
+from matins.model.policies import WorkSourceDefinition
 from matins.texts.atomic_file import TextFile
-from matins.texts.untrusted_text import UntrustedText, open_text
+from matins.texts.untrusted_folder import UntrustedText, open_text
 from matins.work.sources import SourceKind, WorkSourceUnavailable, not_held, readable
 from matins.work.tasks_yaml import Task, Tasks, read_tasks, with_changes
 

@@ -22,8 +22,8 @@ from matins.engine.english.grammar import (
     Shape,
     Tree,
     Word,
+    load_grammar,
 )
-from matins.engine.english.grammar_file import load_grammar
 from matins.engine.english.phrases import phrase_grammar
 
 TEA = load_grammar("""

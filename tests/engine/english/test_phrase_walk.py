@@ -16,7 +16,7 @@ from phrase_oracle import Calendar, Every, Expectation, Moment, expected
 
 from matins.engine.english.grammar import Tree
 from matins.engine.english.phrases import PhraseMeaning, parse_phrase, phrase_grammar
-from matins.engine.english.spellings import respelled
+from matins.engine.english.values import respelled
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.engine.when.zones import load_zone
 from matins.errors import PhraseError

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from matins import parse_trigger
-from matins.engine.english.phrase_suggestions import keeps_meaning
+from matins.engine.english.errors import keeps_meaning
 from matins.errors import PhraseError
 
 NOW = datetime(2026, 3, 27, 8, tzinfo=UTC)

@@ -3,7 +3,7 @@
 import pytest
 
 from matins import InvalidInput
-from matins.engine.when.jitter import jitter_ms
+from matins.engine.when.triggers import jitter_ms
 
 HOUR = 3_600_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from matins import parse_trigger
-from matins.engine.when.named_zones import names_zone
+from matins.engine.when.zones import names_zone
 from matins.errors import MatinsError
 
 NINE = "every day at 09:00"

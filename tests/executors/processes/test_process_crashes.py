@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from process_harness import PATIENCE, Gate, Harness, Held, Marks, gone, kill
 
-from matins.executors.processes import journal, proc
+from matins.executors.processes import proc, run_folder
 from matins.executors.processes.channel import Channel
 from matins.executors.processes.launch import Limits
 from matins.executors.processes.watching import Watching
@@ -310,14 +310,14 @@ def test_a_line_that_was_cut_short_is_no_line(harness: Harness, torn: bytes) -> 
 def test_one_of_many_is_the_first(tmp_path: Path) -> None:
     """Many append at once; all of them read the same first line."""
     folder = os.open(tmp_path, os.O_RDONLY)
-    firsts: list[journal.Record] = []
+    firsts: list[run_folder.Record] = []
     begun = threading.Barrier(8)
 
     def claim(n: int) -> None:
-        file = journal.open_run(folder, "1-1")
+        file = run_folder.open_run(folder, "1-1")
         begun.wait(PATIENCE)
-        journal.append(file, {"n": n})
-        firsts.append(journal.records(file)[0])
+        run_folder.append(file, {"n": n})
+        firsts.append(run_folder.records(file)[0])
         os.close(file)
 
     threads = [threading.Thread(target=claim, args=(n,)) for n in range(8)]

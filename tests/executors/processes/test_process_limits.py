@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from process_harness import PYTHON, Gate, Harness, Held, Marks, gone
 
-from matins.executors.processes import journal, proc
+from matins.executors.processes import proc, run_folder
 from matins.executors.processes.launch import Limits
 
 STUBBORN = "trap '' TERM HUP INT"
@@ -227,8 +227,8 @@ def test_the_memory_and_the_mark_of_who_looks_dead_are_seen(harness: Harness, sa
     said.line()
     command = harness.command(run)
     assert proc.anonymous_bytes([command]) > 60_000_000
-    mark = journal.warden_name(*harness.warden(run)[:2])
-    assert command in proc.with_variable(f"{journal.WARDEN}={mark}")
+    mark = run_folder.warden_name(*harness.warden(run)[:2])
+    assert command in proc.with_variable(f"{run_folder.WARDEN}={mark}")
     assert harness.end(run).signal == signal.SIGKILL
 
 

@@ -18,8 +18,7 @@ from process_harness import PYTHON, Gate, Harness, Marks, gone
 
 from matins.executors.processes import output, proc
 from matins.executors.processes.launch import Limits
-from matins.executors.processes.output import CHUNK, Output
-from matins.executors.processes.redaction import MARK, Redactor
+from matins.executors.processes.output import CHUNK, MARK, Output, Redactor
 
 # -- redaction
 

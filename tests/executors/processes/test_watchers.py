@@ -13,9 +13,7 @@ from process_harness import PATIENCE, PYTHON, Gate, Harness, Held, Marks, gone, 
 
 from matins.executors.processes import proc, recovery
 from matins.executors.processes.launch import Limits
-from matins.executors.processes.namespaces import SIGNAL_VERSION, landlock_version
-from matins.executors.processes.probing import probe_here
-from matins.executors.processes.walls import Layout
+from matins.executors.processes.walls import SIGNAL_VERSION, Layout, landlock_version, probe_here
 from matins.executors.processes.watching import Deadline, SeenTime, Silence, Watching
 
 Desks = Callable[..., Harness]

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from driving import TOOLS, ask_here
 
+from matins.executors.metering import SessionMeter, session_meter
 from matins.executors.runners.protocol import Call, Runner, RunnerResult
-from matins.executors.session_meter import SessionMeter, session_meter
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 _LEDGERS: dict[str, str] = {

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from matins.errors import InvalidInput
+from matins.executors.runners.conformance import check_runner
 from matins.executors.runners.http import Http
 from matins.executors.runners.openai import OpenAI
 from matins.executors.runners.protocol import Call, EndpointConnection, Limit, RunnerResult
-from matins.testing import check_runner
 
 SECRET = "whsec_" + "A" * 43 + "="
 ENDPOINT: dict[str, Any] = {"url": "https://api.example.com/v1", "model": "m"}

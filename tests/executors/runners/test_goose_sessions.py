@@ -16,9 +16,9 @@ from driving import PATIENCE, ask_here
 
 from matins.errors import InvalidInput
 from matins.executors.inside import script
+from matins.executors.metering import SessionMeter
 from matins.executors.runners.goose_sessions import GooseLedger, Recorded, read_answer
 from matins.executors.runners.protocol import Answer, RunnerResult, SessionUsage
-from matins.executors.session_meter import SessionMeter
 
 TABLES = """
 CREATE TABLE sessions (id TEXT, name TEXT, created_at TEXT);

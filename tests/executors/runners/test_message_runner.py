@@ -11,7 +11,7 @@ import pytest
 import postgres_fixtures
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
-from matins.executors.runners.message import Message
+from matins.executors.runners.builtin import Message
 from matins.executors.runners.protocol import Call, EndpointConnection
 from matins.runtime.capacity import Capacity
 from matins.runtime.message_runs import emit

@@ -11,8 +11,8 @@ import pytest
 from driving import PATIENCE, Driver
 
 from matins.errors import InvalidInput
-from matins.executors.functions import calling
-from matins.executors.processes.line_patterns import matches
+from matins.executors import function_call
+from matins.executors.processes.output import matches
 from matins.executors.runners.protocol import Call, Limit, RunInfo, RunnerResult
 from matins.executors.runners.python import Python
 
@@ -127,7 +127,7 @@ def test_it_is_told_which_run_it_is(garden: Driver) -> None:
 def test_our_own_folder_is_not_on_its_path(garden: Driver) -> None:
     """B9: nor does a file in the workdir stand in for a module of Python's own"""
     first, cwd = call(garden, "where").text.split("|")
-    assert Path(calling.__file__).parent != Path(first) != garden.workdir
+    assert Path(function_call.__file__).parent != Path(first) != garden.workdir
     assert Path(cwd) == garden.workdir
 
 

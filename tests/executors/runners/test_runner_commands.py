@@ -12,10 +12,10 @@ import pytest
 from driving import TOOLS, ask_here
 
 from matins.errors import InvalidInput
+from matins.executors.runners.builtin import Shell
 from matins.executors.runners.openai import OpenAI
 from matins.executors.runners.protocol import Call, MatinsServer, Runner
 from matins.executors.runners.session_files import folder_of
-from matins.executors.runners.shell import Shell
 from standin_path import STANDINS
 
 URL = "https://example.com"

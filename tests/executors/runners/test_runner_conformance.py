@@ -11,11 +11,11 @@ import pytest
 from driving import TOOLS, Driver
 
 from matins.errors import InvalidInput
+from matins.executors.runners.builtin import Shell
+from matins.executors.runners.conformance import check_runner
 from matins.executors.runners.demo import Demo
 from matins.executors.runners.protocol import Call, Command, Runner, RunnerResult
 from matins.executors.runners.python import Python
-from matins.executors.runners.shell import Shell
-from matins.testing import check_runner
 
 OURS: dict[str, Runner] = {**TOOLS, "demo": Demo(), "shell": Shell(), "python": Python()}
 COMMANDS = {"shell": ("cat",), "python": ("json:dumps",)}

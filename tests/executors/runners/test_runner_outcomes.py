@@ -7,9 +7,16 @@ import time
 
 import pytest
 
-from matins.executors.runners.outcomes import MAX_DENIALS, Declaration, StreamNotes, declaration
+from matins.executors.runners.outcomes import (
+    MAX_DENIALS,
+    Declaration,
+    StreamNotes,
+    declaration,
+    find_limit,
+    instant,
+    retry_after,
+)
 from matins.executors.runners.protocol import Cumulative, RunnerResult, SessionUsage
-from matins.executors.runners.provider_limits import find_limit, instant, retry_after
 from matins.executors.runners.tool_events import (
     MAX_LINE_BYTES,
     MAX_NOTE_LENGTH,

@@ -10,7 +10,7 @@ import uuid
 import pytest
 from driving import TOOLS, Driver, read
 
-from matins.executors.processes.line_patterns import matches
+from matins.executors.processes.output import matches
 from matins.executors.runners.protocol import Limit, Runner, RunnerResult
 
 PROMPT = "Water the plants"

@@ -14,8 +14,7 @@ from matins.executors.runners.protocol import SessionUsage
 from matins.executors.runners.session_files import JsonLinesLedger, newest
 from matins.executors.runners.tool_events import Event
 from matins.texts import untrusted_folder
-from matins.texts.own_folders import OwnFolders
-from matins.texts.untrusted_folder import UntrustedFolder
+from matins.texts.untrusted_folder import OwnFolders, UntrustedFolder
 
 LINE = json.dumps({"tokens": 5}) + "\n"
 

@@ -10,9 +10,9 @@ from driving import Driver, read
 
 from matins.errors import InvalidInput
 from matins.executors.demo import report
-from matins.executors.processes.line_patterns import matches
+from matins.executors.processes.output import matches
+from matins.executors.runners.builtin import Shell
 from matins.executors.runners.demo import Demo
-from matins.executors.runners.shell import Shell
 
 PYTHON = sys.executable
 ECHO = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"

@@ -13,8 +13,8 @@ from chat_bench import ADA, EVE, HOME, OPS, message
 
 from matins import Matins
 from matins.daemon.chat import ChatHost
-from matins.records.http_server import HttpServer
-from matins.service.inbound import InboundReceiver
+from matins.records.file_settings import HttpServer
+from matins.service.calls import InboundReceiver
 from matins.surfaces.chat.slack import socket_mode
 from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.inbound import InboundApp

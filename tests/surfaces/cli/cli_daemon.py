@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from matins.service.idempotency import IdempotencyStore
-from matins.service.sessions import SessionVerifier
-from matins.service.tokens import TokenVerifier
+from matins.service.tokens import SessionVerifier, TokenVerifier
 from matins.surfaces.http.app import build_app
-from matins.surfaces.http.health import Health
 from matins.surfaces.http.server import Server, bind
+from matins.surfaces.http.server_routes import Health
 from matins.surfaces.transports.http_client import Http
 from matins.testing import Sandbox
 

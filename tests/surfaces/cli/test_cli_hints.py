@@ -7,7 +7,7 @@ from cli_daemon import served
 from cli_user import User
 
 from matins.errors import NotAllowed
-from matins.surfaces.cli.errors import exit_code
+from matins.surfaces.cli.context import exit_code
 from matins.surfaces.transports.http_client import Http
 from matins.testing import Sandbox
 

@@ -17,8 +17,7 @@ from matins.api.use_case import UseCase
 from matins.errors import Conflict, InvalidInput, MatinsError, NotAllowed, StoreUnavailable
 from matins.surfaces.cli import cli
 from matins.surfaces.cli.command_index import ALIASES, sections
-from matins.surfaces.cli.context import CliContext
-from matins.surfaces.cli.errors import EXIT_CODES
+from matins.surfaces.cli.context import EXIT_CODES, CliContext
 from matins.testing import Sandbox
 
 ROOT = click.Context(cli, info_name="matins")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cli_user import User
 
-from matins.executors.python import JobContext
+from matins.executors.job_context import JobContext
 from matins.testing import Sandbox
 
 

@@ -19,8 +19,7 @@ from matins.api.use_case import UseCase
 from matins.records import record_kind
 from matins.surfaces.cli import context as cli_context
 from matins.surfaces.cli import tables
-from matins.surfaces.cli.tables import Cell, Column
-from matins.surfaces.cli.terminal_text import cells
+from matins.surfaces.cli.tables import Cell, Column, cells
 
 LONG = "weekly-report-of-the-northern-branch-日本語-and-of-the-southern-branch"
 SENTENCE = f"{LONG} has run 3 times, and needs a person who looks at it, because of {LONG}"

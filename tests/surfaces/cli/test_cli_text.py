@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matins.surfaces.cli.tables import Cell, Column, fields, table
-from matins.surfaces.cli.terminal_text import block, cells, fitted, one_line, plain, without_codes, wrapped
+from matins.surfaces.cli.tables import Cell, Column, cells, fields, fitted, plain, table, wrapped
 from matins.surfaces.cli.times import duration_text, local, relative_time, two_units, when
+from matins.surfaces.display import block, one_line, without_codes
 
 NOW = datetime(2026, 3, 27, 8, tzinfo=UTC)
 ANY_TEXT = st.text(st.characters(), max_size=60)

@@ -9,16 +9,15 @@ from typing import Any, NamedTuple
 
 from matins import JobContext, Matins
 from matins.model.clock import Clock
-from matins.records.http_server import HttpServer as HttpSettings
+from matins.records.file_settings import HttpServer as HttpSettings
+from matins.service.calls import InboundReceiver
 from matins.service.idempotency import IdempotencyStore
-from matins.service.inbound import InboundReceiver
-from matins.service.sessions import SessionVerifier
-from matins.service.tokens import TokenVerifier
+from matins.service.tokens import SessionVerifier, TokenVerifier
 from matins.surfaces.client import Client
 from matins.surfaces.http.app import build_app
 from matins.surfaces.http.connections import Connections
-from matins.surfaces.http.health import Health
 from matins.surfaces.http.server import Server, bind
+from matins.surfaces.http.server_routes import Health
 
 YEARLY = "0 0 1 1 *"
 

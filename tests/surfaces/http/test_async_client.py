@@ -11,7 +11,7 @@ from http_server import YEARLY, HttpServer
 
 from matins import AsyncClient, Conflict, InvalidInput, NotFound, StoreUnavailable
 from matins.errors import NotAllowed
-from matins.surfaces.awaitable import MAX_CONNECTIONS
+from matins.surfaces.client import MAX_CONNECTIONS
 
 PATIENCE = 60
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from http_server import YEARLY, HttpServer
 
-from matins.records.http_server import HttpServer as HttpSettings
+from matins.records.file_settings import HttpServer as HttpSettings
 from matins.surfaces.http.connections import Connections
 
 GO = threading.Event()

@@ -14,7 +14,7 @@ from http_server import YEARLY, HttpServer
 from matins import StoreUnavailable
 from matins.api.use_case import UseCase
 from matins.model.access import Principal
-from matins.surfaces.http.health import Health
+from matins.surfaces.http.server_routes import Health
 from matins.testing import ManualClock
 
 

@@ -14,9 +14,9 @@ from http_server import YEARLY, HttpServer
 
 from matins import InvalidInput, StoreUnavailable
 from matins.api.use_case import USE_CASES
-from matins.library import open_store
 from matins.model.access import OWNER
 from matins.service.idempotency import RETENTION_MS, IdempotencyStore, StoredResponse
+from matins.store import open_store
 from matins.testing import ManualClock
 
 BODY = {"name": "a", "when": YEARLY, "job": "work"}

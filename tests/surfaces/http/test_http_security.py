@@ -17,8 +17,8 @@ from http_server import YEARLY, HttpServer, Reply
 from matins import Matins
 from matins.errors import NotAllowed, NotFound
 from matins.model.access import OWNER, Principal
-from matins.records.http_server import HttpServer as HttpSettings
-from matins.service.sessions import IDLE_MS, LINK_MS, LONGEST_MS, SessionVerifier
+from matins.records.file_settings import HttpServer as HttpSettings
+from matins.service.tokens import IDLE_MS, LINK_MS, LONGEST_MS, SessionVerifier
 from matins.surfaces.http.authentication import COOKIE
 from matins.surfaces.http.server import bind
 from matins.testing import ManualClock

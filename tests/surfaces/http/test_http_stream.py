@@ -16,10 +16,10 @@ from http_server import YEARLY, HttpServer
 
 from matins import AsyncClient
 from matins.errors import StoreUnavailable
-from matins.records.http_server import HttpServer as HttpSettings
+from matins.records.file_settings import HttpServer as HttpSettings
 from matins.surfaces.client import Client
-from matins.surfaces.http.feed import Feed
 from matins.surfaces.http.server import bind
+from matins.surfaces.http.stream import Feed
 
 
 @contextmanager
@@ -200,7 +200,7 @@ def test_the_client_gives_up_a_daemon_that_accepts_and_says_nothing(
 ) -> None:
     """A daemon that hangs, or another program on its port: not thirty times the silence of a heartbeat."""
     monkeypatch.setattr("matins.surfaces.transports.http_client.SILENCE_S", 3.0)
-    monkeypatch.setattr("matins.surfaces.transports.http_messages._MAX_SILENCE_S", 5.0)
+    monkeypatch.setattr("matins.surfaces.transports.http_client._MAX_SILENCE_S", 5.0)
     server = make_server(port=free_port(), heartbeat_s=0.05)
     port, client = server.port, Client(server.url, server.token)
     add(server, "a")
@@ -224,7 +224,7 @@ def test_followers_of_a_daemon_that_was_stopped_end_soon(
     make_server: Callable[..., HttpServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S7: with and without an event loop"""
-    monkeypatch.setattr("matins.surfaces.transports.http_messages._MAX_ABSENCE_S", 0.5)
+    monkeypatch.setattr("matins.surfaces.transports.http_client._MAX_ABSENCE_S", 0.5)
     server = make_server(port=free_port())
     add(server, "a")
     with closing(Client(server.url, server.token)) as client:

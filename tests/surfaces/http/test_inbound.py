@@ -15,7 +15,7 @@ import pytest
 from http_server import HttpServer, Reply
 from inbound_senders import PAYMENT, PULL_REQUEST, SECRET
 
-from matins.service.inbound import InboundReceiver
+from matins.service.calls import InboundReceiver
 from matins.surfaces.http.inbound import InboundApp
 from matins.surfaces.http.server import Server, bind
 from matins.testing import ManualClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from matins.surfaces.http.turns import Turns
+from matins.surfaces.http.connections import Turns
 
 
 def test_one_at_a_time() -> None:

@@ -13,7 +13,7 @@ import pytest
 from mcp_client import over_http, use
 
 from matins.model.access import Principal
-from matins.surfaces.mcp.bridge import Bridge
+from matins.surfaces.bridge import Bridge
 from matins.surfaces.mcp.json_rpc import shows_forms
 
 SCOUT = Principal("agent", "scout")

@@ -11,7 +11,7 @@ import pytest
 from http_server import HttpServer
 
 from matins.model.access import OWNER, Principal
-from matins.runtime.run_tokens import run_token
+from matins.runtime.tokens import run_token
 from matins.surfaces.mcp import json_rpc
 from matins.surfaces.mcp.cortex import CORTEX
 from matins.surfaces.mcp.polpo import POLPO

@@ -11,15 +11,14 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from matins import Matins
-from matins.records.http_server import HttpServer as HttpSettings
+from matins.records.file_settings import HttpServer as HttpSettings
 from matins.service.idempotency import IdempotencyStore
-from matins.service.sessions import SessionVerifier
-from matins.service.tokens import TokenVerifier
+from matins.service.tokens import SessionVerifier, TokenVerifier
 from matins.surfaces.http.app import HttpApp, build_app
 from matins.surfaces.http.authentication import COOKIE
 from matins.surfaces.http.connections import Connections
-from matins.surfaces.http.health import Health
 from matins.surfaces.http.server import Server, bind
+from matins.surfaces.http.server_routes import Health
 from matins.surfaces.web.app import Pages
 
 CHROMIUM = os.environ.get("MATINS_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

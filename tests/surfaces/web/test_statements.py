@@ -12,7 +12,7 @@ import pytest
 from page_server import PageServer
 
 from matins.api.use_case import USE_CASES, UseCase
-from matins.model.incident import IncidentRow
+from matins.model.event import IncidentRow
 from matins.model.run import RunState
 from matins.store.sqlite.transaction import SqliteTransaction
 from matins.surfaces.http.authentication import COOKIE

@@ -8,7 +8,7 @@ import pytest
 from page_server import Browsing, PageServer
 from playwright.sync_api import Browser, Page, expect
 
-from matins.model.incident import IncidentRow
+from matins.model.event import IncidentRow
 
 YEARLY = "0 0 1 1 *"
 STEPS = [

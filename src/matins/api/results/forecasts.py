@@ -1,4 +1,7 @@
-"""What will happen, what would, and why something did not."""
+"""Results: previews, overviews, system.
+
+The installation: health, jobs, tools, tokens, sessions, the file.
+"""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -6,9 +9,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from matins.api.results.content import Content
-from matins.api.results.events import Call
-from matins.api.results.runs import Run
-from matins.api.results.schedules import Approval
+from matins.api.results.runs import Approval, Call, Run, RunStateName
+from matins.model.access import Role
 from matins.model.schedule import ScheduleState
 
 
@@ -232,3 +234,425 @@ class Preview(Struct, frozen=True):
     """Assumptions that were made."""
     clock_changes: list[str]
     """What the clock changes between the first and the last fire do."""
+
+
+class TimelineRun(Struct, frozen=True):
+    """A record on the timeline."""
+
+    run_id: str
+    schedule_id: str
+    schedule: str
+    state: RunStateName
+    status: str
+    """The state; of a run that waits, what it waits for."""
+    at: datetime
+    """Where it lies: at its start, or at its slot when it did not start."""
+    slot: datetime | None
+    slots: int
+    """How many slots this record stands for."""
+    started_at: datetime | None
+    ended_at: datetime | None
+    reason: str | None
+    sentence: str | None
+    """Why it did not simply run; None if it did."""
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
+
+
+class TimelineSlot(Struct, frozen=True):
+    """A slot to come."""
+
+    schedule_id: str
+    schedule: str
+    at: datetime
+    due_at: datetime
+    """Later than the slot by its jitter."""
+    verdict: str
+    """runs, deferred, coalesced, queued or skipped."""
+    until: datetime | None
+    """When a deferred one continues."""
+    sentence: str | None
+    """Why it will not simply run; None if it will."""
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
+
+
+class TimelineBand(Struct, frozen=True):
+    """A stretch of time: many records or slots as one, quiet hours, or a provider's rate limit."""
+
+    kind: Literal["records", "slots", "quiet_hours", "throttle"]
+    start: datetime
+    end: datetime
+    name: str | None
+    """The quiet hours or the provider."""
+    schedule_id: str | None
+    schedule: str | None
+    """None where the band stands for several schedules."""
+    schedules: int
+    count: int
+    """The number of records or slots."""
+    states: dict[str, int]
+    """The records by state, or the slots by verdict; empty for slots of several schedules."""
+    sentence: str | None
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
+
+
+class TimelineLane(Struct, frozen=True):
+    """What an agent did and will do, or what schedules without an agent do."""
+
+    agent: str
+    runner: str | None
+    runs: list[TimelineRun]
+    slots: list[TimelineSlot]
+    bands: list[TimelineBand]
+
+
+class Timeline(Struct, frozen=True):
+    """Records and slots to come between two instants, a lane for each agent."""
+
+    start: datetime
+    end: datetime
+    now: datetime
+    records_from: datetime
+    """Where the records begin: later than the start where there are very many."""
+    omitted: int
+    """The number of schedules that fire soon, and whose slots are left out because there are too many."""
+    lanes: list[TimelineLane]
+
+
+class CalendarDay(Struct, frozen=True):
+    day: str
+    """The date on the schedule's own clock."""
+    states: dict[str, int]
+    """The slots with a record, by state."""
+    planned: int
+    """The slots to come."""
+
+
+class Calendar(Struct, frozen=True):
+    """The slots of a schedule by day. Days without any are left out."""
+
+    schedule: str
+    agent: str
+    timezone: str
+    since: datetime
+    until: datetime
+    days: list[CalendarDay]
+
+
+class SpendDay(Struct, frozen=True):
+    day: str
+    cost: str
+    tokens: int
+    runs: int
+    share: float
+    """Of the day on which the most was spent, from 0 to 1."""
+
+
+class SpendShare(Struct, frozen=True):
+    """What an agent or a schedule spent."""
+
+    name: str
+    agent: str
+    cost: str
+    tokens: int
+    runs: int
+    share: float
+    """Of the whole, from 0 to 1."""
+
+
+class Spend(Struct, frozen=True):
+    since: datetime
+    until: datetime
+    timezone: str
+    """The machine's own time zone, in which the days are."""
+    cost: str
+    tokens: int
+    per_day: str
+    per_month: str
+    """At this pace, for 30 days."""
+    days: list[SpendDay]
+    agents: list[SpendShare]
+    schedules: list[SpendShare]
+
+
+class Absence(Struct, frozen=True):
+    """A time in which no engine was running."""
+
+    start: datetime
+    """Of an engine that was killed: its last record."""
+    end: datetime | None
+    """None while there is none."""
+    duration_ms: int
+    missed: int
+    """Slots of that time that were missed."""
+    ran: int
+    """Slots of that time that were caught up."""
+
+
+class AttentionItem(Struct, frozen=True):
+    """Something that needs a person."""
+
+    kind: Literal["no_engine", "overdue", "no_agent", "approval", "held", "stuck", "paused", "broken", "incident"]
+    sentence: str
+    command: str
+    """What to type."""
+    quote: Content[str | None] = None
+    """What a tool, a check or a person wrote about it."""
+    schedule_id: str | None = None
+    schedule: str | None = None
+    agent: str | None = None
+    run_id: str | None = None
+    approval_id: str | None = None
+    incident_id: str | None = None
+    since: datetime | None = None
+
+
+class RunningRun(Struct, frozen=True):
+    run_id: str
+    schedule: str
+    started_at: datetime | None
+
+
+class NextRun(Struct, frozen=True):
+    schedule: str
+    agent: str
+    at: datetime
+    timezone: str
+
+
+class Status(Struct, frozen=True):
+    """What needs a person, what runs, and what comes next."""
+
+    summary: str
+    healthy: bool
+    """Whether schedules fire on time: an engine runs, and nothing is overdue."""
+    attention: list[AttentionItem]
+    running: list[RunningRun]
+    waiting: int
+    """Runs that wait for a time, a check or a person."""
+    failed: int
+    """Runs that failed in the last 24 hours."""
+    next: list[NextRun]
+    spend_today: str
+
+
+class LimitLeft(Struct, frozen=True):
+    limit: str
+    """`max_cost` of the run, or the name of a budget."""
+    cost: str | None
+    tokens: int | None
+
+
+class CallerContext(Struct, frozen=True):
+    """Where the caller is: the run that it speaks from. Outside a run, only `role`, `name` and `profile` are set."""
+
+    role: Role
+    name: str
+    profile: str = ""
+    """The agent of tasks without a profile: the one that speaks, or else the active one."""
+    run_id: str | None = None
+    schedule: str | None = None
+    agent: str | None = None
+    runner: str | None = None
+    slot: datetime | None = None
+    attempt: int | None = None
+    workdir: str | None = None
+    thread: str | None = None
+    channel: Content[str | None] = None
+    session: Content[str | None] = None
+    session_name: Content[str | None] = None
+    limits: list[LimitLeft] = []
+    """What the run may still spend."""
+    reported: str | None = None
+    """The outcome that the run has reported."""
+
+
+class Throttled(Struct, frozen=True):
+    provider: str
+    resets_at: datetime
+
+
+class Stats(Struct, frozen=True):
+    running: bool
+    """Whether an engine is running."""
+    active_schedules: int
+    paused_schedules: int
+    pending_schedules: int
+    """Proposed by agents, and not approved yet."""
+    running_executions: int
+    max_concurrent: int | None
+    """The global limit; None where none is set."""
+    recent_failures: int
+    """Runs that failed within the last 24 hours."""
+    planner_lag_ms: int
+    """How long the oldest unplanned slot has been due."""
+    ready_runs: int
+    waiting_runs: int
+    """Runs that wait for a time, a check, a person, or their turn."""
+    waiting_approvals: int
+    oldest_approval: datetime | None
+    spend_today: str
+    tokens_today: int
+    throttles: list[Throttled]
+
+
+class JobInput(Struct, frozen=True):
+    name: str
+    """The name in the payload."""
+    kind: str
+    required: bool
+    default: Any
+    help: str
+    example: Any
+
+
+class Job(Struct, frozen=True):
+    name: str
+    help: str
+    runs: Literal["function", "agent", "event"]
+    """Whether a run calls a function, wakes an agent or emits an event."""
+    destructive: bool
+    """Whether runs need approval under `owner_approve`."""
+    owner_only: bool
+    """Whether only the owner may schedule it."""
+    services: list[str]
+    inputs: list[JobInput]
+    """The inputs in the payload; empty where any payload is taken."""
+    installed: bool
+    """Whether the process that answers has the job."""
+    engines: int
+    """The number of running engines that have the job."""
+
+
+class Finding(Struct, frozen=True):
+    what: str
+    ok: bool | None
+    """None where it cannot be known."""
+    sentence: Content[str]
+    """With paths, commands and errors, as people need them."""
+    fix: Content[str | None] = None
+    """The command that fixes it."""
+
+
+class Tool(Struct, frozen=True):
+    """An agent with its tool, or a tool that is installed and has no agent yet."""
+
+    agent: str | None
+    runner: str
+    path: str | None
+    """None when the tool is not installed."""
+    version: str | None
+    credential: str | None
+    """The variable or the file by which the tool logs in; None when there is none, or when it needs none."""
+    needs_credential: bool
+    permission: str | None
+    """The permission mode of the agent; without an agent, the one in which an unattended run is of use."""
+    risk: str | None
+    """What that mode allows, where the tool would otherwise ask a person."""
+    install: str | None
+    """How to install the tool."""
+
+
+class Backup(Struct, frozen=True):
+    path: str
+    bytes: int
+
+
+class Whoami(Struct, frozen=True):
+    role: Role
+    name: str
+    run_id: str | None
+    rights: list[str]
+    timezone: str
+    """The person's time zone; without one, that of the machine of the engine."""
+    now: datetime
+
+
+class Token(Struct, frozen=True):
+    id: str
+    name: str
+    role: Role
+    rights: list[str] | None
+    """Which of its role's rights; None: all of them."""
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None = None
+    used_at: datetime | None = None
+
+
+class NewToken(Struct, frozen=True):
+    id: str
+    token: str
+    """Shown here and never again."""
+    name: str
+    role: Role
+    rights: list[str] | None
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+
+
+class NewSession(Struct, frozen=True):
+    id: str
+    path: str | None
+    """Path of the link that opens the session, once. Shown here and never again."""
+    expires_at: datetime
+
+
+class BrowserSession(Struct, frozen=True):
+    """A browser that is logged in, or a link that was not opened yet."""
+
+    id: str
+    name: str
+    role: Role
+    rights: list[str] | None
+    """Which of its role's rights; None: all of them."""
+    token: str | None
+    """The token that it came from and ends with."""
+    person: str | None
+    """The person whose session it is; it ends with the person."""
+    created_at: datetime
+    opened_at: datetime | None
+    used_at: datetime | None
+    expires_at: datetime
+
+
+class FileChange(Struct, frozen=True):
+    kind: str
+    name: str
+    change: Literal["added", "changed", "removed", "past"]
+    line: int
+    settings: list[SettingChange]
+    notes: list[str]
+    """What settings of the record do not do."""
+
+
+class FilePlan(Struct, frozen=True):
+    """What the file changes."""
+
+    path: str
+    state: Literal["ready", "same", "waits", "applied"]
+    added: int
+    removed: int
+    changed: int
+    same: int
+    note: str
+    waits: str | None
+    """Why a person should look before it is applied."""
+    entries: list[FileChange]
+    digest: str
+
+
+class BudgetUsage(Struct, frozen=True):
+    """What a budget has seen in one period."""
+
+    budget: str
+    of: str
+    period: str
+    money: str
+    tokens: int
+    money_reserved: str
+    tokens_reserved: int

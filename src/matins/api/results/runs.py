@@ -1,4 +1,4 @@
-"""Runs, their steps, checks, output and course."""
+"""Results: runs, schedules, events."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -6,8 +6,12 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from matins.api.results.content import Content
-from matins.model.thread import ThreadState
-from matins.model.transcript import EntryKind
+from matins.model.call import CallOutcome, CallSource
+from matins.model.destination import IncidentKind
+from matins.model.event import DeliveryState, IncidentState, SubscriptionState
+from matins.model.policies import ApprovalKind, ApprovalState
+from matins.model.run import EntryKind, ThreadState
+from matins.model.schedule import MissionStatus, ScheduleState
 
 RunStateName = Literal[
     "waiting", "queued", "ready", "running", "held", "succeeded", "failed", "skipped", "missed", "cancelled", "denied",
@@ -238,3 +242,309 @@ class Message(Struct, frozen=True):
     role: str
     text: Content[str]
     at: datetime
+
+
+class FilePlace(Struct, frozen=True):
+    """Where a file defines a record."""
+
+    path: str
+    line: int
+
+
+class SlotBar(Struct, frozen=True):
+    """One of the last records of a schedule."""
+
+    run_id: str
+    at: datetime
+    """The slot; of a manual run, when it was requested."""
+    state: RunStateName
+    reason: str | None
+    slots: int
+    """How many slots this record stands for."""
+
+
+class ScheduleCounts(Struct, frozen=True):
+    """The number of schedules in each tab of the list."""
+
+    all: int
+    active: int
+    attention: int
+    """Those that a person should look at: broken, pending, paused after failures, failing, or with a run that waits."""
+    paused: int
+    agents: int
+    """Those that agents made."""
+
+
+class Found(Struct, frozen=True):
+    """What a search found."""
+
+    kind: Literal["schedule", "run", "agent"]
+    id: str
+    title: str
+    agent: str | None
+    detail: str
+    """The state of a schedule or run, or the runner of an agent."""
+
+
+class Schedule(Struct, frozen=True):
+    """A schedule: its settings, its state, its last run."""
+
+    id: str
+    name: str
+    agent: str
+    state: ScheduleState
+    enabled: bool
+    rev: int
+    trigger: dict[str, Any]
+    trigger_text: str
+    """The trigger as a sentence."""
+    timezone: str
+    job: str
+    prompt: Content[str | None]
+    description: Content[str | None]
+    labels: Content[dict[str, str]]
+    next_run_at: datetime | None
+    due_at: datetime | None
+    """When the next slot is planned: later than the slot by its jitter."""
+    ends_at: datetime | None
+    note: Content[str | None]
+    """Why the schedule is paused, broken or rejected."""
+    paused_by: str | None
+    paused_at: datetime | None
+    paused_until: datetime | None
+    executions: int
+    """How many runs slots and calls have started."""
+    manual_runs: int | None
+    """How many runs were started by hand, among those that are kept; None in lists."""
+    max_executions: int | None
+    failures: int
+    """How many runs failed in a row."""
+    created_at: datetime
+    created_by: str
+    creator_role: str
+    creator_run: str | None
+    parent: str | None
+    depth: int
+    updated_at: datetime
+    settings: Content[dict[str, Any]]
+    """All settings whose value is not the default, as people write them."""
+    last_run_at: datetime | None
+    last_run: Run | None
+    file: FilePlace | None
+    """Where it is defined, when a file defines it."""
+    notes: list[str] = []
+    """What the call did besides, such as creating an agent."""
+    bars: list[SlotBar] = []
+    """The last records, the oldest first, where a list is asked for them."""
+
+
+class Mission(Struct, frozen=True):
+    """A schedule with steps, seen as a mission."""
+
+    id: str
+    name: str
+    agent: str
+    status: MissionStatus
+    recurring: bool
+    when: str | None
+    """The time as it was written; None for a draft."""
+    ends_at: datetime | None
+    next_run_at: datetime | None
+    """The next slot, or the time of the next retry."""
+    last_run_at: datetime | None
+    """When the last run started."""
+    last_run: Run | None
+    """The newest run; where one mission is asked for, with its steps."""
+    steps: Content[list[dict[str, Any]]]
+    note: Content[str | None]
+    """Why the mission is paused."""
+    created_at: datetime
+    file: FilePlace | None
+    """Where it is defined, when a file defines it."""
+    notes: list[str] = []
+    """What the call did besides, such as creating an agent."""
+
+
+class Vote(Struct, frozen=True):
+    voter: str
+    vote: Literal["approve", "deny"]
+    at: datetime
+    note: Content[str | None]
+    digest: str
+    """Of what this voter saw."""
+
+
+class Approval(Struct, frozen=True):
+    """A request to people, bound to a digest of what it is about."""
+
+    id: str
+    kind: ApprovalKind
+    schedule_id: str
+    schedule: str
+    run_id: str | None
+    rev: int
+    digest: str
+    policy: str
+    approvers: list[str]
+    required: int
+    default: str
+    requested_by: str
+    requester_role: str
+    requested_at: datetime
+    expires_at: datetime
+    state: ApprovalState
+    decided_at: datetime | None
+    request: Content[dict[str, Any]]
+    """What would be done, in terms that a person can judge."""
+    votes: list[Vote]
+
+
+class Pause(Struct, frozen=True):
+    """A pause of several schedules."""
+
+    id: str
+    note: Content[str | None]
+    by: str
+    at: datetime
+    until: datetime | None
+    schedules: list[str]
+
+
+class CallRun(Struct, frozen=True):
+    """A run that a call started or joined, or its record when a gate stopped it."""
+
+    id: str
+    schedule: str
+    state: RunStateName
+    reason: str | None
+
+
+class Call(Struct, frozen=True):
+    """A call from outside: a delivery, a chat message, or the end of another schedule's run."""
+
+    id: str
+    source: CallSource
+    name: str
+    key: Content[str]
+    type: Content[str | None]
+    sender: Content[str | None]
+    hops: int
+    """The number of schedules that the chain of calls has passed."""
+    at: datetime
+    outcome: CallOutcome
+    reason: Content[str | None]
+    """Why the call started nothing."""
+    duplicate: bool
+    """Whether the key was known: the result is the first call."""
+    runs: list[CallRun]
+    text: Content[str | None]
+    body: Content[Any]
+    """None in lists, and when the body is no longer kept."""
+
+
+class Incident(Struct, frozen=True):
+    """A trouble that people hear of once, however often it happens."""
+
+    id: str
+    state: IncidentState
+    kind: IncidentKind
+    schedule_id: str | None
+    """None for an incident of no schedule, or of several."""
+    schedule: str | None
+    agent: str | None
+    run_id: str | None
+    """The newest run."""
+    summary: str
+    quote: Content[str | None]
+    """What a tool, a check or a person wrote about it."""
+    error: Content[str | None]
+    count: int
+    """How often it happened."""
+    messages: int
+    """How many messages were told about it."""
+    opened_at: datetime
+    last_at: datetime
+    reminds_at: datetime | None
+    acknowledged_at: datetime | None
+    acknowledged_by: str | None
+    resolved_at: datetime | None
+    resolution: str | None
+    """How it ended: recovered, paused, resumed, ended, changed, deleted, decided, quiet."""
+
+
+class TestedDestination(Struct, frozen=True):
+    """Whether a test message arrived at a destination."""
+
+    destination: str
+    kind: str
+    delivered: bool
+    error: Content[str | None]
+
+
+class TestedSchedule(Struct, frozen=True):
+    """What a delivery means for a schedule that listens to it."""
+
+    schedule: str
+    matches: bool
+    reason: Content[str | None]
+    """Why the delivery does not concern the schedule."""
+    prompt: Content[str | None]
+    """The prompt with the delivery's values."""
+
+
+class InboundTest(Struct, frozen=True):
+    """A delivery that Matins signed itself."""
+
+    name: str
+    verified: bool
+    key: Content[str]
+    type: Content[str | None]
+    outcome: Literal["accepted", "ignored", "duplicate", "dry_run"]
+    reason: Content[str | None]
+    schedules: list[TestedSchedule]
+    runs: list[CallRun]
+
+
+class Event(Struct, frozen=True):
+    id: str
+    at: datetime
+    type: str
+    schedule_id: str | None
+    schedule: str | None
+    """Its name."""
+    agent: str | None
+    run_id: str | None
+    data: Content[dict[str, Any]]
+
+
+class Delivery(Struct, frozen=True):
+    """An event that a subscription has not received yet."""
+
+    event: str
+    schedule_id: str | None
+    attempts: int
+    next_at: datetime | None
+    last_error: Content[str | None]
+    state: DeliveryState
+
+
+class Audit(Struct, frozen=True):
+    """Whether every event is as it was written."""
+
+    events: int
+    chains: int
+    seal: str | None
+    """The newest one; None while there is none."""
+    problems: list[str]
+    """The first bad row of each chain, and what is wrong with the seals."""
+
+
+class NewWebhook(Struct, frozen=True):
+    name: str
+    url: str
+    types: list[str]
+    secret: str
+    """Shown here and never again."""
+    state: SubscriptionState
+    created_at: datetime
+    created_by: str

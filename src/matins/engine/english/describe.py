@@ -1,14 +1,255 @@
-"""Exact descriptions of triggers in plain English. They parse back wherever the grammar allows."""
+"""Exact descriptions of triggers in plain English.
+
+They parse back wherever the grammar allows.
+"""
 
 from __future__ import annotations
 
-from matins.engine.english.describe_cron import describe_cron
-from matins.engine.english.describe_rrule import describe_rrule
-from matins.engine.english.vocabulary import clock_text, every_duration, listed, on_times
-from matins.engine.when.definitions import wall_text
+from matins.engine.english.values import (
+    DAYS,
+    MAX_LISTED,
+    MONTHS,
+    WEEKDAYS,
+    at_times,
+    even_step,
+    every,
+    every_day,
+    every_duration,
+    listed,
+    on_days,
+    on_times,
+    ordinal,
+    place,
+    week_order,
+    window,
+)
+from matins.engine.when.cron import ALL_DAYS, Field, parse_cron
+from matins.engine.when.cron import Cron as CompiledCron
+from matins.engine.when.days import ALL_MONTHS, ALL_WEEKDAYS, bits, date_of, weekday
+from matins.engine.when.definitions import clock_text, wall_text
+from matins.engine.when.durations import DAY_MS, MINUTE_MS
 from matins.engine.when.instants import DstChange
+from matins.engine.when.rrule import Rule, minutes_of, parse_rule, rule_walls, until_wall
 from matins.engine.when.zones import Zone
 from matins.model.trigger import Cron, Daily, Interval, Never, Once, Rrule, TriggerDefinition, Weekly
+
+
+def describe_cron(expression: str) -> str:
+    cron = parse_cron(expression)
+    text = _by_date(cron) if _has_dates(cron) else _by_week(cron)
+    if cron.seconds is None or cron.seconds.mask == 1:
+        return text
+    seconds = bits(cron.seconds.mask)
+    if len(seconds) == 60:
+        return f"{text}, every second of that minute"
+    return f"{text}, at {'second' if len(seconds) == 1 else 'seconds'} {listed(seconds)}"
+
+
+def _has_dates(cron: CompiledCron) -> bool:
+    return cron.days_of_month.mask != ALL_DAYS or bool(cron.days_of_week.calendar)
+
+
+def _by_week(cron: CompiledCron) -> str:
+    """The same days every week."""
+    days = bits(cron.days_of_week.mask)
+    clock, times = _clock(cron), _times(cron)
+    step = even_step(times)
+    if clock:
+        text = f"{clock} {on_days(days)}"
+    elif step:
+        text = f"{window(times, step)} {on_days(days)}"
+    else:
+        text = f"{every_day(days)} {at_times(times)}"
+    months = f" in {listed(_months(cron))}" if cron.months.mask != ALL_MONTHS else ""
+    return text.rstrip() + months
+
+
+def _by_date(cron: CompiledCron) -> str:
+    """Days that depend on the month."""
+    dates = _dates(cron)
+    clock, times = _clock(cron), _times(cron)
+    step = even_step(times) if len(times) > MAX_LISTED else None
+    if clock:
+        return f"{clock}, {dates}"
+    return f"{window(times, step)}, {dates}" if step else f"{dates} {at_times(times)}"
+
+
+def _times(cron: CompiledCron) -> list[int]:
+    return [hour * 60 + minute for hour in bits(cron.hours.mask) for minute in bits(cron.minutes.mask)]
+
+
+def _clock(cron: CompiledCron) -> str | None:
+    """The text of times that follow the clock through clock changes; None for fixed times."""
+    if cron.fixed:
+        return None
+    minutes, hours = bits(cron.minutes.mask), bits(cron.hours.mask)
+    minute_step, hour_step = _whole_step(minutes, 60), _whole_step(hours, 24)
+    if minute_step and len(hours) == 24:
+        return f"{every(minute_step, 'minute')} on the clock"
+    if minutes == [0] and hour_step:
+        return f"{every(hour_step, 'hour')} on the hour"
+    if minute_step and len(minutes) > 1:
+        return f"{every(minute_step, 'minute')} on the clock in {_hours(hours)}"
+    if len(minutes) == 60:
+        return f"every minute on the clock in {_hours(hours)}"
+    unit = "minute" if minutes == [1] else "minutes"
+    past = "every hour" if len(hours) == 24 else _hours(hours)
+    return f"at {listed(minutes)} {unit} past {past}"
+
+
+def _whole_step(values: list[int], size: int) -> int | None:
+    """The step of values at even distances, such as 0, 15, 30, 45 of 60."""
+    step = size // len(values)
+    return step if values == list(range(0, size, step)) and size % step == 0 and step < size else None
+
+
+def _hours(hours: list[int]) -> str:
+    if len(hours) > 2 and even_step(hours) == 1:
+        return f"the hours {hours[0]} to {hours[-1]}"
+    return f"the hour {hours[0]}" if len(hours) == 1 else f"the hours {listed(hours)}"
+
+
+def _dates(cron: CompiledCron) -> str:
+    dom, dow = cron.days_of_month, cron.days_of_week
+    of = "every month" if cron.months.mask == ALL_MONTHS else f"every {listed(_months(cron))}"
+    all_dates, all_weekdays = dom.mask == ALL_DAYS, dow.mask == ALL_WEEKDAYS
+    if all_dates and all_weekdays:
+        return f"every day of {of}"
+    if all_weekdays and (dom.starred or dow.starred):
+        return f"on {_date_names(dom)} of {of}"
+    if all_dates and (dom.starred or dow.starred):
+        return f"on {_weekday_names(dow)} of {of}"
+    if dom.starred or dow.starred:
+        return f"on {_date_names(dom)} of {of} where it is {_weekday_names(dow, 'or')}"
+    return f"on {_date_names(dom)} of {of} or on {_weekday_names(dow)}"
+
+
+def _date_names(dom: Field) -> str:
+    days = bits(dom.mask)
+    step = even_step(days)
+    rules = [_date_rule(rule) for rule in dom.calendar]
+    if step and len(days) > 5:
+        nth = "" if step == 1 else f"{ordinal(step)} "
+        return listed([f"every {nth}day from the {ordinal(days[0])} to the {ordinal(days[-1])}", *rules])
+    return listed([*(["the " + listed([ordinal(day) for day in days])] if days else []), *rules])
+
+
+def _date_rule(rule: str) -> str:
+    if rule == "L":
+        return "the last day"
+    if rule.startswith("L-"):
+        return f"the {place(-int(rule[2:]) - 1)} day"
+    return "the last weekday" if rule == "LW" else f"the weekday nearest the {ordinal(int(rule[:-1]))}"
+
+
+def _weekday_names(dow: Field, last: str = "and") -> str:
+    plain = [f"{'a ' if last == 'or' else 'every '}{DAYS[day]}" for day in week_order(bits(dow.mask))]
+    return listed([*plain, *(_weekday_rule(rule) for rule in dow.calendar)], last)
+
+
+def _weekday_rule(rule: str) -> str:
+    number = -1 if rule[1] == "L" else int(rule[2:])
+    return f"the {place(number)} {DAYS[int(rule[0])]}"
+
+
+def _months(cron: CompiledCron) -> list[str]:
+    return [MONTHS[month - 1] for month in bits(cron.months.mask)]
+
+
+_UNITS = {"YEARLY": "year", "MONTHLY": "month", "WEEKLY": "week", "DAILY": "day"}
+
+
+def describe_rrule(rrule: Rrule) -> str:
+    rule = parse_rule(rrule.rule)
+    return f"{_pattern(rule, rrule.start_wall)}{_start(rule, rrule.start_wall)}{_end(rule)}"
+
+
+def _pattern(rule: Rule, start_wall: int) -> str:
+    if rule.elapsed_ms:
+        return every_duration(rule.elapsed_ms)
+    start = start_wall // DAY_MS
+    times = bits(minutes_of(rule, start_wall // MINUTE_MS % 1440))
+    parts = [_days(rule, start), at_times(times)]
+    seconds = start_wall // 1000 % 60
+    if seconds:
+        parts.append(f"and {seconds} seconds")
+    if rule.positions and not _is_one_weekday(rule, len(times)):
+        parts.append(f"(of these only the {listed([place(p) for p in rule.positions])} in each {_UNITS[rule.freq]})")
+    return " ".join(parts)
+
+
+def _is_one_weekday(rule: Rule, times: int) -> bool:
+    """Whether the rule is the first or last weekday (Monday to Friday) of the month, with all its times."""
+    workdays = {(0, day) for day in WEEKDAYS}
+    ends = (tuple(range(1, times + 1)), tuple(range(-times, 0)))
+    return rule.freq == "MONTHLY" and not rule.month_days and {*rule.week_days} == workdays and rule.positions in ends
+
+
+def _days(rule: Rule, start: int) -> str:
+    """The days in the phrases of the grammar: `every other Tuesday`, `every 3 months on the 1st`."""
+    unit = _UNITS.get(rule.freq, "day")
+    interval = 1 if rule.follows_clock else rule.interval
+    often = f"every other {unit}" if interval == 2 else every(interval, unit)
+    weekdays = rule.week_days or (((0, weekday(start)),) if rule.freq == "WEEKLY" else ())
+    if unit == "week" and not rule.months and len(weekdays) == 1 and interval <= 2:
+        return f"every{' other' * (interval - 1)} {DAYS[weekdays[0][1]]}"
+    chosen = _chosen(rule, weekdays, start, unit)
+    if rule.positions and _is_one_weekday(rule, len(rule.positions)):
+        chosen = [f"the {place(rule.positions[0] if rule.positions[0] > 0 else -1)} weekday"]
+    names = [f"on {listed(chosen)}"] if chosen else []
+    months = [f"in {listed([MONTHS[m - 1] for m in _rule_months(rule, start)])}"] if _rule_months(rule, start) else []
+    return " ".join([often, *months, *names])
+
+
+def _rule_months(rule: Rule, start: int) -> tuple[int, ...]:
+    if rule.months or rule.freq != "YEARLY" or rule.month_days or rule.week_days:
+        return rule.months
+    return (date_of(start).month,)
+
+
+def _chosen(rule: Rule, weekdays: tuple[tuple[int, int], ...], start: int, unit: str) -> list[str]:
+    month_days = rule.month_days
+    if unit in ("month", "year") and not month_days and not weekdays:
+        month_days = (date_of(start).day,)
+    dates = [f"the {_date(day)}" for day in month_days]
+    if dates and weekdays:
+        return [f"{listed(dates)} where it is {listed([_weekday(n, day) for n, day in weekdays], 'or')}"]
+    if unit == "week":
+        return [DAYS[day] for day in week_order([day for _, day in weekdays])]
+    return dates or [_weekday(n, day) for n, day in weekdays]
+
+
+def _date(day: int) -> str:
+    if day > 0:
+        return ordinal(day)
+    return "last day" if day == -1 else f"{place(day)} day"
+
+
+def _weekday(n: int, day: int) -> str:
+    return f"the {place(n)} {DAYS[day]}" if n else DAYS[day]
+
+
+def _start(rule: Rule, start_wall: int) -> str:
+    """The start of the rule. The time of day is included only if a fire of that day would come before it."""
+    date, _, time = wall_text(start_wall).partition("T")
+    midnight = start_wall // DAY_MS * DAY_MS
+    if rule.elapsed_ms or rule_walls(rule, start_wall).count(midnight, start_wall):
+        return f" starting {date} at {time if start_wall % MINUTE_MS else time[:5]}"
+    return f" starting {date}"
+
+
+def _end(rule: Rule) -> str:
+    if rule.count is not None:
+        return f", {'once' if rule.count == 1 else f'{rule.count} times'}"
+    if rule.until is None:
+        return ""
+    wall, is_utc = until_wall(rule.until)
+    return (
+        f", until {wall_text(wall)}{'Z' if is_utc else ''}"
+        if "T" in rule.until.upper()
+        else f", until {wall_text(wall)[:10]}"
+    )
+
 
 _MINUTE_MS = 60_000
 

@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from matins.engine.english import phrase_suggestions
-from matins.engine.english.grammar import Grammar, Reading
-from matins.engine.english.grammar_file import load_grammar
-from matins.engine.english.phrase_errors import reason_of
-from matins.engine.english.phrase_meanings import meaning_of
-from matins.engine.english.phrase_values import Context, InvalidPhraseError, join
-from matins.engine.english.spellings import respelled
-from matins.engine.english.vocabulary import listed
+from matins.engine.english import errors
+from matins.engine.english.errors import reason_of
+from matins.engine.english.grammar import Grammar, Reading, load_grammar
+from matins.engine.english.meanings import meaning_of
+from matins.engine.english.values import Context, InvalidPhraseError, join, listed, respelled
 from matins.engine.when.zones import Zone
 from matins.errors import PhraseError
 from matins.model.trigger import When
@@ -108,7 +105,7 @@ def _broken_off(reading: Reading) -> str:
     expected = f"expected {listed(wanted, 'or')}"
     if at == len(words):
         return f'"{join(words)}" is not complete: after "{words[-1]}" {expected}'
-    fault = phrase_suggestions.time_problem(words[at])
+    fault = errors.time_problem(words[at])
     if fault and any(name.startswith("a time") for name in reading.wanted):
         return f'"{words[at]}" is not a time: {fault}'
     place = f'after "{words[at - 1]}"' if at else "at the beginning"
@@ -142,7 +139,7 @@ def _hint(text: str, refusal: InvalidPhraseError, works: Callable[[str], bool]) 
     words = _respelled(split_words(text))
 
     def keeps(phrase: str) -> bool:
-        return phrase_suggestions.keeps_meaning(words, split_words(phrase)) and works(phrase)
+        return errors.keeps_meaning(words, split_words(phrase)) and works(phrase)
 
-    corrected = phrase_suggestions.corrected(words, phrase_grammar(), keeps)
+    corrected = errors.corrected(words, phrase_grammar(), keeps)
     return _EXAMPLES if corrected is None else f'Did you mean "{corrected}"?'

@@ -1,9 +1,13 @@
-"""The approval gate: whether people must approve the run."""
+"""Gates that need a person or a conversation: approval, target.
+
+The target gate: whether the target of an agent's run exists and is free. Only the store has the answer.
+"""
 
 from __future__ import annotations
 
 from matins.engine.approvals import needs_approval
 from matins.engine.gates.gate import Candidate, Gate, Verdict
+from matins.engine.jobs import wakes_agent
 from matins.engine.when.durations import format_duration
 from matins.model.run import RunState
 
@@ -32,4 +36,18 @@ APPROVAL = Gate(
     judge=lambda candidate: _ASK if needs_approval(candidate.definition) else None,
     asks=True,
     sentence=_sentence,
+)
+
+
+_RESOLVE = Verdict(RunState.WAITING, "waiting_for_target")
+TARGET = Gate(
+    name="target",
+    order=120,
+    stages=("start",),
+    level="step",
+    settings="`target`, `fallback`, `fallback_timeout`, `final_fallback`",
+    refusal="The run waits for its thread, or is `skipped`.",
+    applies=wakes_agent,
+    judge=lambda candidate: _RESOLVE if wakes_agent(candidate.definition) else None,
+    asks=True,
 )

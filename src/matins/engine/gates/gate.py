@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from matins.engine.charges import BudgetShortage, Charge
+from matins.engine.money import BudgetShortage, Charge
 from matins.engine.policies import NO_POLICIES, Policies
-from matins.model.budget import BudgetUsage
+from matins.model.policies import BudgetUsage
 from matins.model.run import RunState, Usage
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.sentence import Sentence

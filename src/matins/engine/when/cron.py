@@ -1,8 +1,14 @@
-"""Cron expressions: parsed to bit masks. An error names the field, the value and the range.
+"""Cron expressions.
+
+Cron expressions: parsed to bit masks. An error names the field, the value and the range.
 
 Five fields (minute, hour, day of month, month, day of week) or six with the seconds in front. A `Field` holds the
 mask of its plain values, whether it begins with `*`, and the calendar rules (`L`, `15W`, `5#2`) that depend on the
 month.
+
+The days that a cron expression's three day fields allow, month by month.
+
+`H` in a cron field: a value that follows from the name of the schedule, so that not all start at once.
 """
 
 from __future__ import annotations
@@ -10,13 +16,96 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from typing import NamedTuple
 
-from matins.engine.when.cron_days import CronDays
-from matins.engine.when.days import ALL_MONTHS, ALL_WEEKDAYS, Days, WeekDays, bits
+from matins.engine.when.days import (
+    ALL_MONTHS,
+    ALL_WEEKDAYS,
+    Days,
+    MonthDays,
+    WeekDays,
+    bits,
+    days_in_month,
+    first_of_month,
+    weekday,
+)
 from matins.engine.when.durations import SECOND_MS
 from matins.engine.when.walltimes import WallTimes, spread
 from matins.errors import CronParseError
+
+_WEEKLY = sum(1 << day for day in (1, 8, 15, 22, 29, 36))  # the 1st and the days in weekly steps after it
+
+
+class CronDays(MonthDays):
+    def __init__(
+        self,
+        months: int,
+        dom: int,
+        dom_rules: tuple[str, ...],
+        dow: int,
+        dow_rules: tuple[str, ...],
+        both: bool,
+    ) -> None:
+        super().__init__(months)
+        self._dom, self._dom_rules = dom, dom_rules
+        self._dow, self._dow_rules = dow, dow_rules
+        self._both = both
+        self._by_date_only = both and dow == ALL_WEEKDAYS and not dom_rules
+
+    def pick(self, year: int, month: int) -> int:
+        length = days_in_month(year, month)
+        by_date = self._dom
+        if self._by_date_only:
+            return by_date & ((2 << length) - 1)
+        first = weekday(first_of_month(year, month))
+        for rule in self._dom_rules:
+            by_date |= _date_rule(rule, first, length)
+        by_weekday = weekdays_mask(self._dow, first)
+        for rule in self._dow_rules:
+            by_weekday |= _weekday_rule(rule, first, length)
+        chosen = by_date & by_weekday if self._both else by_date | by_weekday
+        return chosen & ((2 << length) - 1)
+
+
+def weekdays_mask(days: int, first: int) -> int:
+    """The days of a month on these weekdays, when the 1st falls on `first`."""
+    mask = 0
+    for day in range(7):
+        if days >> day & 1:
+            mask |= _WEEKLY << (day - first) % 7
+    return mask
+
+
+def _date_rule(rule: str, first: int, length: int) -> int:
+    if rule == "L":
+        return 1 << length
+    if rule.startswith("L-"):
+        day = length - int(rule[2:])
+        return 1 << day if day > 0 else 0
+    if rule == "LW":
+        return 1 << _nearest_weekday(length, first, length)
+    day = int(rule[:-1])
+    return 1 << _nearest_weekday(day, first, length) if day <= length else 0
+
+
+def _nearest_weekday(day: int, first: int, length: int) -> int:
+    """The nearest day from Monday to Friday within the month."""
+    on = (first + day - 1) % 7
+    if on == 6:
+        return day - 1 if day > 1 else day + 2
+    if on == 0:
+        return day + 1 if day < length else day - 2
+    return day
+
+
+def _weekday_rule(rule: str, first: int, length: int) -> int:
+    day = 1 + (int(rule[0]) - first) % 7
+    if rule[1] == "#":
+        day += 7 * (int(rule[2:]) - 1)
+        return 1 << day if day <= length else 0
+    return 1 << day + (length - day) // 7 * 7
+
 
 ALIASES = {
     "@hourly": "0 * * * *",
@@ -377,3 +466,54 @@ def _latest(rule: str) -> int:
     if rule.startswith("L-"):
         return int(rule[2:]) + 1
     return int(rule[:-1]) if rule[:-1].isdigit() else 1
+
+
+_HASHED = re.compile(r"(?:^|[\s,])H(?=[\s,/(]|$)")
+_ITEM = re.compile(r"H(?:\(([0-9]{1,2})-([0-9]{1,2})\))?(?:/([0-9]{1,4}))?")
+_LAST_DAY_OF_EVERY_MONTH = 28
+
+
+def is_hashed(text: str) -> bool:
+    return _HASHED.search(text) is not None
+
+
+def freeze(text: str, name: str | None) -> str:
+    """The expression with numbers instead of `H`, `H/15`, `H(0-29)` and `H(0-29)/10`."""
+    if not name:
+        hint = "Give the schedule a name: --name NAME"
+        raise CronParseError("H follows from the name of the schedule, and there is none.", value=text, hint=hint)
+    fields = text.split()
+    kinds = FIELDS.get(len(fields))
+    if kinds is None:
+        return text  # the parser tells how many there must be
+    return " ".join(
+        ",".join(_frozen(kind, item, text, name) for item in field.split(","))
+        for kind, field in zip(kinds, fields, strict=True)
+    )
+
+
+def _frozen(kind: Kind, item: str, text: str, name: str) -> str:
+    if not item.startswith("H"):
+        return item
+    found = _ITEM.fullmatch(item)
+    low, high = _bounds(kind, found) if found else (0, -1)
+    step = int(found[3] or 0) if found else 0
+    if found is None or not kind.low <= low <= high <= kind.high or (found[3] and not 1 <= step <= high - low + 1):
+        raise _not_hashed(kind, item, text)
+    seed = int.from_bytes(sha256(f"{kind.name}\n{name}".encode()).digest()[:8], "big")
+    if step:
+        return f"{low + seed % step}-{high}/{step}"
+    return str(low + seed % (high - low + 1))
+
+
+def _bounds(kind: Kind, found: re.Match[str]) -> tuple[int, int]:
+    if found[1]:
+        return int(found[1]), int(found[2])
+    highest = {DAY_OF_MONTH: _LAST_DAY_OF_EVERY_MONTH, DAY_OF_WEEK: 6}
+    return kind.low, highest.get(kind, kind.high)
+
+
+def _not_hashed(kind: Kind, item: str, text: str) -> CronParseError:
+    message = f'Invalid cron expression "{text}" - {kind.name} "{item}" is not H, H/n, H(a-b) or H(a-b)/n'
+    hint = "For example: H/15 or H(0-29)."
+    return CronParseError(message, value=item, field=kind.name, allowed=kind.allowed, hint=hint)

@@ -6,13 +6,12 @@ import re
 from dataclasses import replace
 from datetime import datetime
 
+from matins.engine.when.cron import freeze, is_hashed
 from matins.engine.when.definitions import wall_text
 from matins.engine.when.durations import MINUTE_MS, parse_duration
-from matins.engine.when.hashed_cron import freeze, is_hashed
-from matins.engine.when.named_zones import ZonedText, split_zone
 from matins.engine.when.rrule import parse_rule, split_recurrence, wall_of_naive
 from matins.engine.when.triggers import Trigger, compile_trigger, to_ms
-from matins.engine.when.zones import MAX_MS, MIN_MS, Zone, load_zone
+from matins.engine.when.zones import MAX_MS, MIN_MS, Zone, ZonedText, load_zone, split_zone
 from matins.errors import Example, InstantError, RruleError, TriggerError
 from matins.model.trigger import (
     Anchor,

@@ -1,22 +1,36 @@
-"""Triggers: compiled definitions that yield instants."""
+"""Triggers.
+
+Jitter: a spread of start times that is the same after every restart.
+
+New data of a time zone: which slot takes the place of the next one of a schedule.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from typing import Any, overload
 
 from matins.engine.english.describe import describe
 from matins.engine.when import definitions
 from matins.engine.when.cron import parse_cron, week_days
 from matins.engine.when.days import ALL_WEEKDAYS
-from matins.engine.when.instant_sources import Bounded, Elapsed, Grid, NoInstant, OneInstant, Source
-from matins.engine.when.instants import DstChange, FireEffect, Instants
-from matins.engine.when.rrule import Rule, parse_rule, until_wall
-from matins.engine.when.rrule_walls import last_wall, rule_walls
+from matins.engine.when.instants import (
+    Bounded,
+    DstChange,
+    Elapsed,
+    FireEffect,
+    Grid,
+    Instants,
+    NoInstant,
+    OneInstant,
+    Source,
+)
+from matins.engine.when.rrule import Rule, last_wall, parse_rule, rule_walls, until_wall
 from matins.engine.when.walltimes import WallSet, WallTimes, minutes_mask
 from matins.engine.when.zones import Zone, load_zone
-from matins.errors import InstantError, RruleError
+from matins.errors import InstantError, InvalidInput, RruleError
 from matins.model.trigger import Cron, Daily, Interval, Never, Once, Rrule, TriggerDefinition, Weekly
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -230,3 +244,47 @@ def to_datetime(at: int | None) -> datetime | None: ...
 def to_datetime(at: int | None) -> datetime | None:
     """The datetime of UTC milliseconds, in UTC."""
     return None if at is None else EPOCH + timedelta(0, 0, 0, at)
+
+
+MAX_PERCENT = 10
+
+
+def jitter_ms(schedule_id: int | str, slot_ms: int, period_ms: int, percent: float) -> int:
+    """The delay of a slot: up to `percent` of the period, fixed by schedule and slot."""
+    if not 0 <= percent <= MAX_PERCENT:
+        raise InvalidInput(
+            f'"jitter" must be 0 to {MAX_PERCENT} percent, not {percent:g}.',
+            value=percent,
+            field="jitter",
+            allowed=f"0-{MAX_PERCENT}",
+            hint=f"Use at most {MAX_PERCENT}: more would reach the next slot.",
+        )
+    if percent == 0 or period_ms <= 0:
+        return 0
+    return int(period_ms * percent / 100 * fraction(f"{schedule_id}:{slot_ms}"))
+
+
+def fraction(text: str) -> float:
+    """A number from 0 up to 1 that looks random and is fixed by the text."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=6).digest()) / (1 << 48)
+
+
+def moved_slot(before: Trigger | None, after: Trigger, slot: int, since: int) -> int | None:
+    """The next slot by the new data. `slot` is the next one by the old data; None if those are unknown. All up to
+    `since`, and all before `slot`, have had their turn.
+
+    A fixed time that has had its turn does not come again because its instant is later now, and an instant that has a
+    record gets no second one because other times are at it now.
+    """
+    past = slot - 1 if before is None else before.prev_ms(slot)
+    if past is None:
+        return after.next_ms(since)
+    if before is not None and after.fixed:
+        since = max(since, _same_wall(past, before.zone, after.zone))
+    return after.next_ms(max(since, past))
+
+
+def _same_wall(at: int, before: Zone, after: Zone) -> int:
+    """The instant of the same wall time by the new data."""
+    wall = before.wall_of(at)
+    return at if after.wall_of(at) == wall else after.resolve(wall)

@@ -1,25 +1,107 @@
-"""Time zones as integer tables: each offset with its start and end.
+"""Time zones as integer tables.
+
+Time zones as integer tables: each offset with its start and end.
 
 `zoneinfo` computes one instant at a time and hides its transitions; the engine needs the periods between them.
 The periods come from the files of `zoneinfo`. The file's last rule extends them as far as needed.
+
+The last rule of a time zone file: POSIX TZ text such as `EST5EDT,M3.2.0,M11.1.0`.
+
+Time zones that the text of a trigger names: `TZ=Europe/London 0 9 * * *`, "every day at 9am New York time".
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 import struct
 import zoneinfo
 from bisect import bisect_right
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from matins.engine.when.days import FIRST_DAY, LAST_DAY
+from matins.engine.when.days import FIRST_DAY, LAST_DAY, days_in_month, first_of_month, is_leap
 from matins.engine.when.durations import DAY_MS
-from matins.engine.when.zone_rules import parse_zone_rule
 from matins.errors import TimezoneError
+
+_NAME = r"(?:<[^>]+>|[A-Za-z]+)"
+_TIME = r"[+-]?\d+(?::\d+(?::\d+)?)?"
+_RULE = re.compile(rf"{_NAME}(?P<std>{_TIME})(?:{_NAME}(?P<dst>{_TIME})?,(?P<start>[^,]+),(?P<end>[^,]+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class YearDay:
+    """A day of the year and a wall time on it: `M3.2.0/2`, `J60/0` or `59`."""
+
+    kind: str
+    month: int
+    week: int
+    day: int
+    time_ms: int
+
+    def wall(self, year: int) -> int:
+        return self._day_number(year) * DAY_MS + self.time_ms
+
+    def _day_number(self, year: int) -> int:
+        january = first_of_month(year, 1)
+        if self.kind == "J":  # 1 to 365; 29 February is never counted
+            return january + self.day - 1 + (is_leap(year) and self.day >= 60)
+        if self.kind == "n":
+            return january + self.day
+        first = first_of_month(year, self.month)
+        day = 1 + (self.day - (first + 4)) % 7 + 7 * (self.week - 1)
+        return first + (day if day <= days_in_month(year, self.month) else day - 7) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRule:
+    standard: int
+    summer: int
+    changes: tuple[YearDay, YearDay] | None
+
+    def transitions(self, first_year: int, last_year: int) -> list[tuple[int, int]]:
+        """(instant, offset after it) for every year of the range, in order."""
+        if self.changes is None:
+            return []
+        start, end = self.changes
+        found: list[tuple[int, int]] = []
+        for year in range(first_year, last_year + 1):
+            found.append((start.wall(year) - self.standard, self.summer))
+            found.append((end.wall(year) - self.summer, self.standard))
+        return sorted(found)
+
+
+def parse_zone_rule(text: str) -> ZoneRule:
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a POSIX TZ rule: {text!r}")
+    standard = -_time_ms(match["std"])
+    if match["start"] is None:
+        return ZoneRule(standard, standard, None)
+    summer = -_time_ms(match["dst"]) if match["dst"] else standard + 3_600_000
+    return ZoneRule(standard, summer, (_year_day(match["start"]), _year_day(match["end"])))
+
+
+def _year_day(text: str) -> YearDay:
+    date, _, time = text.partition("/")
+    time_ms = _time_ms(time) if time else 2 * 3_600_000
+    if date.startswith("M"):
+        month, week, day = map(int, date[1:].split("."))
+        return YearDay("M", month, week, day, time_ms)
+    if date.startswith("J"):
+        return YearDay("J", 0, 0, int(date[1:]), time_ms)
+    return YearDay("n", 0, 0, int(date), time_ms)
+
+
+def _time_ms(text: str) -> int:
+    sign = -1 if text.startswith("-") else 1
+    hours, minutes, seconds = ([int(part) for part in text.lstrip("+-").split(":")] + [0, 0])[:3]
+    return sign * ((hours * 60 + minutes) * 60 + seconds) * 1000
+
 
 FOREVER = 1 << 62
 # A few days at both ends of the range of datetime stay unused, so that no offset and no step leaves the range.
@@ -197,3 +279,94 @@ def _counts(data: bytes, at: int) -> tuple[int, ...]:
 def _body_length(counts: tuple[int, ...], width: int) -> int:
     isut, isstd, leap, times, types, chars = counts
     return times * (width + 1) + types * 6 + chars + leap * (width + 4) + isstd + isut
+
+
+_PREFIX = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.+)", re.DOTALL)
+_OF_RULE = re.compile(r"DTSTART;TZID=|DTSTART:\S{0,64}Z\b", re.IGNORECASE)
+_OFFSET = re.compile(r"T\d\S{0,64}(Z|[+-]\d\d:?\d\d)$", re.IGNORECASE)
+_MAX_WORDS = 3
+_PACIFIC, _MOUNTAIN, _CENTRAL, _EASTERN = "America/Los_Angeles", "America/Denver", "America/Chicago", "America/New_York"
+_SHORT = {
+    "utc": "UTC", "gmt": "UTC",
+    "pst": _PACIFIC, "pdt": _PACIFIC, "pt": _PACIFIC, "mst": _MOUNTAIN, "mdt": _MOUNTAIN, "mt": _MOUNTAIN,
+    "cst": _CENTRAL, "cdt": _CENTRAL, "ct": _CENTRAL, "est": _EASTERN, "edt": _EASTERN, "et": _EASTERN,
+    "cet": "Europe/Paris", "cest": "Europe/Paris", "bst": "Europe/London", "jst": "Asia/Tokyo",
+    "aest": "Australia/Sydney", "aedt": "Australia/Sydney",
+}  # fmt: skip
+_REGIONS = {"pacific": _PACIFIC, "mountain": _MOUNTAIN, "central": _CENTRAL, "eastern": _EASTERN,
+            "uk": "Europe/London", "central european": "Europe/Paris"}  # fmt: skip
+_AMBIGUOUS = {"ist": ("Asia/Kolkata", "Europe/Dublin", "Asia/Jerusalem"), "ast": ("America/Halifax", "Asia/Riyadh")}
+
+
+class ZonedText(NamedTuple):
+    text: str
+    """The rest of the text."""
+    zone: str | None
+    note: str | None = None
+
+
+def split_zone(text: str) -> ZonedText:
+    """The zone that a cron expression or an English phrase names, and the rest of the text."""
+    before = _PREFIX.fullmatch(text)
+    if before is not None:
+        return ZonedText(before[2], before[1])
+    words = text.split()
+    if len(words) < 2 or not words[-1][-1].isalpha():
+        return ZonedText(text, None)
+    if words[-1].lower() == "time":
+        return _of_place(text, words[:-1])
+    return _of_word(text, words)
+
+
+def names_zone(text: str) -> bool:
+    """Whether the text decides its own zone: by a name, an offset, or the DTSTART of a rule."""
+    if _OF_RULE.search(text) or _OFFSET.search(text.strip()):
+        return True
+    try:
+        return split_zone(text.strip()).zone is not None
+    except TimezoneError:
+        return True  # the parser raises it again, for the right field
+
+
+def _of_word(text: str, words: list[str]) -> ZonedText:
+    last = words[-1]
+    rest = " ".join(words[:-1])
+    if last.lower() in _AMBIGUOUS:
+        known = " or ".join(_AMBIGUOUS[last.lower()])
+        message = f'"{last}" is the name of several time zones.'
+        raise TimezoneError(message, value=last, field="timezone", hint=f"Write {known}.")
+    short = _SHORT.get(last.lower())
+    if short is not None:
+        return ZonedText(rest, short, None if short == "UTC" else _note(last, short))
+    if "/" in last and last[0].isalpha():
+        found = _by_lower_case().get(last.lower())
+        if found is not None:
+            return ZonedText(rest, found)
+    return ZonedText(text, None)
+
+
+def _of_place(text: str, words: list[str]) -> ZonedText:
+    """`… New York time`, `… Pacific time`: the longest name wins."""
+    for count in range(min(_MAX_WORDS, len(words) - 1), 0, -1):
+        place = " ".join(words[-count:])
+        found = _SHORT.get(place.lower()) or _REGIONS.get(place.lower()) or _cities().get(place.lower())
+        if found is not None:
+            return ZonedText(" ".join(words[:-count]), found, _note(f"{place} time", found))
+    return ZonedText(text, None)
+
+
+def _note(said: str, zone: str) -> str:
+    return f'"{said}" read as {zone}, with its clock changes'
+
+
+@cache
+def _by_lower_case() -> dict[str, str]:
+    return {name.lower(): name for name in zoneinfo.available_timezones()}
+
+
+@cache
+def _cities() -> dict[str, str]:
+    """Zones by the city in their name. A city in two zones, such as those of Indiana, has its zone in America."""
+    names = sorted((name for name in zoneinfo.available_timezones() if "/" in name), key=lambda name: -name.count("/"))
+    kept = [name for name in names if not name.startswith(("Etc/", "posix/", "right/", "SystemV/"))]
+    return {name.rpartition("/")[2].replace("_", " ").lower(): name for name in kept}

@@ -1,7 +1,6 @@
 """Algorand: a transaction of nothing, whose note has the status and a digest. It needs the extra `algorand`.
 
-The chain is public for ever: neither names nor errors nor output are in the note.
-"""
+The chain is public for ever: neither names nor errors nor output are in the note."""
 
 from __future__ import annotations
 
@@ -92,7 +91,7 @@ def _parts() -> _Parts:
         raise NotDelivered(f"the kind algorand needs a package: {_INSTALL}", retry=False) from None
 
 
-KIND = DestinationKind(
+ALGORAND = DestinationKind(
     "algorand", "A note on the Algorand chain with status and digest only; needs the extra algorand.", send,
     needs=("url", "to", "token"), check=check,
 )  # fmt: skip

@@ -14,7 +14,7 @@ _TYPES = {"bad": "failure", "good": "success", "info": "info"}
 _INSTALL = 'pip install "matins[notify]"'
 
 
-def send(address: Address, message: Message) -> None:
+def send_by_apprise(address: Address, message: Message) -> None:
     found = _apprise()
     if not found.add(address.url):
         raise NotDelivered("Apprise does not know the service of this URL", retry=False)
@@ -22,7 +22,7 @@ def send(address: Address, message: Message) -> None:
         raise NotDelivered("the service did not take the message")
 
 
-def check(destination: Destination) -> None:
+def check_apprise(destination: Destination) -> None:
     """Refuse a URL that Apprise does not know. A URL that is elsewhere is read when a message is sent."""
     try:
         found = _apprise()
@@ -44,7 +44,7 @@ def _apprise() -> Any:
         raise NotDelivered(f"the kind apprise needs a package: {_INSTALL}", retry=False) from None
 
 
-KIND = DestinationKind(
-    "apprise", "Any service that Apprise knows, by its URL; needs the extra notify.", send, needs=("url",), check=check,
+APPRISE = DestinationKind(
+    "apprise", "Any service that Apprise knows, by its URL; needs the extra notify.", send_by_apprise, needs=("url",), check=check_apprise,
     url_kind="apprise",
 )  # fmt: skip

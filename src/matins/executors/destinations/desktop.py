@@ -15,7 +15,7 @@ _SCRIPT = "on run argv\ndisplay notification (item 2 of argv) with title (item 1
 """The texts are arguments: they are never read as code."""
 
 
-def send(address: Address, message: Message) -> None:
+def send_to_desktop(address: Address, message: Message) -> None:
     command = _command(message)
     if command is None:
         raise NotDelivered("this machine has neither notify-send nor osascript", retry=False)
@@ -37,4 +37,4 @@ def _command(message: Message) -> list[str] | None:
     return None
 
 
-KIND = DestinationKind("desktop", "A notice on the desktop of the machine that runs Matins.", send)
+DESKTOP = DestinationKind("desktop", "A notice on the desktop of the machine that runs Matins.", send_to_desktop)

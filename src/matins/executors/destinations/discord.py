@@ -13,7 +13,7 @@ _MAX_LENGTH = 4_000
 _COLOURS = {"bad": 0xC0392B, "good": 0x27AE60, "info": 0x2980B9}
 
 
-def send(address: Address, message: Message) -> None:
+def send_to_discord(address: Address, message: Message) -> None:
     """Post an embed. Nobody is mentioned, whatever the text says."""
     plain = message._replace(output=message.output.replace("```", "` ` `"))
     embed = {
@@ -26,4 +26,4 @@ def send(address: Address, message: Message) -> None:
     post(address.url, orjson.dumps(body), {"content-type": "application/json"})
 
 
-KIND = DestinationKind("discord", "Discord, by an incoming webhook (url).", send, needs=("url",))
+DISCORD = DestinationKind("discord", "Discord, by an incoming webhook (url).", send_to_discord, needs=("url",))

@@ -92,4 +92,4 @@ def check(destination: Destination) -> None:
         raise InvalidInput('E-mail needs "to", or "person".', field="to", hint=hint)
 
 
-KIND = DestinationKind("email", "E-mail to the addresses in `to`, by the server of `smtp`.", send, check=check)
+EMAIL = DestinationKind("email", "E-mail to the addresses in `to`, by the server of `smtp`.", send, check=check)

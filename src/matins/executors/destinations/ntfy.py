@@ -18,7 +18,7 @@ _PRIORITIES = {"bad": 4, "good": 3, "info": 3}
 _TAGS = {"bad": "x", "good": "white_check_mark", "info": "information_source"}
 
 
-def send(address: Address, message: Message) -> None:
+def send_to_ntfy(address: Address, message: Message) -> None:
     """Publish as JSON: titles in headers would have to be ASCII."""
     text = text_of(message).encode()[:_MAX_BYTES].decode("utf-8", "ignore")
     body: dict[str, Any] = {
@@ -36,12 +36,15 @@ def send(address: Address, message: Message) -> None:
     post(address.url or _SERVER, orjson.dumps(body), headers)
 
 
-def check(destination: Destination) -> None:
+def check_ntfy(destination: Destination) -> None:
     if len(destination.to) != 1:
         hint = Example({"to": ["env:NTFY_TOPIC"]})
         raise InvalidInput('ntfy needs one topic in "to".', value=list(destination.to), field="to", hint=hint)
 
 
-KIND = DestinationKind(
-    "ntfy", "ntfy, a topic (to) on ntfy.sh or a server of your own (url); token if it needs one.", send, check=check
+NTFY = DestinationKind(
+    "ntfy",
+    "ntfy, a topic (to) on ntfy.sh or a server of your own (url); token if it needs one.",
+    send_to_ntfy,
+    check=check_ntfy,
 )

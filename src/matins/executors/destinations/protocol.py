@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from matins.engine.notices import Message
 from matins.executors.secrets import resolve
+from matins.model.access import Person
 from matins.model.destination import Destination, Smtp
-from matins.model.person import Person
 from matins.net.outbound import HttpClient, Response
 from matins.plugins import installed
 

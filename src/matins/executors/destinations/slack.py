@@ -15,7 +15,7 @@ _API = "https://slack.com/api"
 _MAX_SECTION = 2_900
 
 
-def send(address: Address, message: Message) -> None:
+def send_to_slack(address: Address, message: Message) -> None:
     token = address.token
     if token is None:
         post(address.url, orjson.dumps(document(message)), {"content-type": "application/json"})
@@ -61,6 +61,6 @@ def check(destination: Destination) -> None:
         raise InvalidInput('Slack needs "url", or "token" and a channel in "to".', field="url", hint=hint)
 
 
-KIND = DestinationKind(
-    "slack", "Slack, by an incoming webhook (url), or by a bot (token) in a channel (to).", send, check=check
+SLACK = DestinationKind(
+    "slack", "Slack, by an incoming webhook (url), or by a bot (token) in a channel (to).", send_to_slack, check=check
 )

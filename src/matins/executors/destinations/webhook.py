@@ -9,7 +9,7 @@ from matins.executors.destinations.protocol import Address, DestinationKind, pos
 from matins.net.signing import sign
 
 
-def send(address: Address, message: Message) -> None:
+def send_to_webhook(address: Address, message: Message) -> None:
     """Post `title`, `text`, `level` and the incident. The field `text` alone suits most chat servers."""
     document = {
         "title": message.title,
@@ -28,7 +28,7 @@ def send(address: Address, message: Message) -> None:
     post(address.url, body, headers)
 
 
-KIND = DestinationKind(
-    "webhook", "Any server that takes JSON (url), such as Mattermost or Teams; signed with token if given.", send,
+WEBHOOK = DestinationKind(
+    "webhook", "Any server that takes JSON (url), such as Mattermost or Teams; signed with token if given.", send_to_webhook,
     needs=("url",),
 )  # fmt: skip

@@ -1,7 +1,6 @@
 """Forks wardens for engines, and ends what a dead warden leaves behind. This small process survives its engines.
 
-Run as `python -I -S`, in its own session. It exits when it has neither engine nor warden.
-"""
+Run as `python -I -S`, in its own session. It exits when it has neither engine nor warden."""
 
 from __future__ import annotations
 
@@ -23,10 +22,8 @@ from collections.abc import Callable
 
 from matins.executors.processes import proc
 from matins.executors.processes.channel import Channel, Message, close_all, try_send
-from matins.executors.processes.journal import warden_name
-from matins.executors.processes.namespaces import close_to_others
-from matins.executors.processes.run_folder import KEEPER, LOCK, LOG, SCRATCH, RunFolder, accept
-from matins.executors.processes.walls import Walls, probe
+from matins.executors.processes.run_folder import KEEPER, LOCK, LOG, SCRATCH, RunFolder, accept, warden_name
+from matins.executors.processes.walls import Walls, close_to_others, probe
 from matins.executors.processes.warden import Warden, signals_as_bytes
 
 READY = b"ready\n"

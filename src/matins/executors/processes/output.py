@@ -1,13 +1,180 @@
-"""The output of a command: its head in a capped file, its tail in a ring. Both can be read at any time."""
+"""Output: bounded, redacted, matched line by line.
+
+The output of a command: its head in a capped file, its tail in a ring. Both can be read at any time.
+
+The stdout of a command that leaves before its pipe is read, and loses the rest: a file in memory loses nothing.
+
+Redacts secrets in a stream, also across chunks, in every spelling of JSON, and across indentation.
+
+Lines of a tool's output that a warden must recognise while nobody else reads them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import json
 import os
+import re
 import struct
-from collections.abc import Iterable
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
-from matins.executors.processes.redaction import Redactor
+MARK = b"[redacted]"
+_SHORT_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
+_MAX_BREAK_BYTES, _MAX_ESCAPE_BYTES = 140, 12
+
+
+class Redactor:
+    """Redacts a stream. Holds back only what may be the start of a secret."""
+
+    def __init__(self, secrets: Iterable[bytes]) -> None:
+        self._secrets = [_Secret(secret) for secret in secrets if secret.strip(b"\r\n")]
+        self._held = b""
+        self._covered = 0
+        """Number of held bytes that end a secret whose start is already written."""
+        self._marked = False
+        """Whether the last output was a mark, for a secret that may continue."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        if not self._secrets:
+            return chunk
+        data = self._held + chunk
+        return self._release(data, len(data) - self._open_end(data))
+
+    def finish(self) -> bytes:
+        return self._release(self._held, len(self._held))
+
+    def _release(self, data: bytes, until: int) -> bytes:
+        if not until:  # everything is held, also what is covered
+            self._held = data
+            return b""
+        spans = _merged([(0, self._covered), *self._matches(data)])
+        out = b"".join(self._pieces(data, spans, until))
+        self._held = data[until:]
+        self._covered = max((end - until for start, end in spans if start < until < end), default=0)
+        return out
+
+    def _matches(self, data: bytes) -> Iterator[tuple[int, int]]:
+        for secret in self._secrets:
+            yield from secret.matches(data)
+
+    def _open_end(self, data: bytes) -> int:
+        """Length of the longest suffix that may be the start of a secret."""
+        return max(secret.open_end(data) for secret in self._secrets)
+
+    def _pieces(self, data: bytes, spans: list[tuple[int, int]], until: int) -> Iterator[bytes]:
+        """The output: the data between secrets, and one mark for each secret."""
+        at = 0
+        for start, end in spans:
+            if start == end or start >= until:
+                continue
+            if start > at:
+                yield data[at:start]
+                self._marked = False
+            if not self._marked:
+                yield MARK
+            self._marked = True
+            at = min(end, until)
+        if at < until:
+            yield data[at:until]
+            self._marked = False
+
+
+class _Unit(NamedTuple):
+    """One character of a secret, in all its spellings."""
+
+    pattern: re.Pattern[bytes]
+    forms: tuple[bytes, ...]
+    """The spellings, with digits in lower case."""
+
+    def may_continue(self, rest: bytes) -> bool:
+        """Whether the rest of the data is the beginning of a spelling."""
+        return any(len(rest) < len(form) and form.startswith(rest.lower()) for form in self.forms)
+
+
+_BREAK = _Unit(
+    re.compile(rb"(?:\r?\n|\\r\\n|\\n|\\u000[dD]\\u000[aA]|\\u000[aA])(?:[ \t]|\\t){0,64}"),
+    (b"\r\n", b"\\r\\n", b"\\n", b"\\u000d\\u000a", b"\\u000a"),
+)
+"""A line break of a secret: with CRLF, as it is or in JSON, with any indentation after it."""
+
+
+class _Secret:
+    def __init__(self, secret: bytes) -> None:
+        text = secret.decode("utf-8", "surrogateescape").strip("\r\n").replace("\r\n", "\n")
+        text = re.sub(r"\n[ \t]+", "\n", text).rstrip("\n")  # indentation of its own is as good as any other
+        self._units = [_BREAK if character == "\n" else _unit(character) for character in text]
+        self._pattern = re.compile(b"".join(b"(?:%s)" % unit.pattern.pattern for unit in self._units))
+        self._max_bytes = sum(_MAX_BREAK_BYTES if unit is _BREAK else _MAX_ESCAPE_BYTES for unit in self._units)
+        self._plain = re.compile(re.escape(text.encode("utf-8", "surrogateescape")))
+        self._has_break = "\n" in text
+
+    def matches(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """All occurrences, also overlapping ones."""
+        # Without a backslash there is no escape, and a plain search is much quicker.
+        pattern = self._pattern if self._has_break or b"\\" in data else self._plain
+        found = pattern.search(data)
+        while found is not None:
+            yield found.span()
+            found = pattern.search(data, found.start() + 1)
+
+    def open_end(self, data: bytes) -> int:
+        """Length of the longest suffix that is the beginning of the secret in some spelling, and not all of it."""
+        begin = max(0, len(data) - self._max_bytes)
+        starts = {match.start() for match in self._units[0].pattern.finditer(data, begin)}
+        starts.update(range(max(begin, len(data) - _MAX_ESCAPE_BYTES), len(data)))
+        return max((len(data) - at for at in starts if self._is_open(data, at)), default=0)
+
+    def _is_open(self, data: bytes, at: int) -> bool:
+        for unit in self._units:
+            if at >= len(data) or unit.may_continue(data[at : at + _MAX_ESCAPE_BYTES]):
+                return True
+            found = unit.pattern.match(data, at)
+            if found is None:
+                return False
+            if unit is _BREAK and found.end() == len(data):
+                return True  # more indentation may follow
+            at = found.end()
+        return False
+
+
+def _unit(character: str) -> _Unit:
+    """A character as it is, or escaped as in JSON, with digits in any case."""
+    plain = character.encode("utf-8", "surrogateescape")
+    forms = [plain]
+    if not "\udc80" <= character <= "\udcff":  # a byte that is no character has no escape
+        units = character.encode("utf-16-be")
+        forms.append(b"".join(b"\\u" + units[at : at + 2].hex().encode() for at in range(0, len(units), 2)))
+    if character in _SHORT_ESCAPES:
+        forms.append(b"\\" + _SHORT_ESCAPES[character].encode())
+    patterns = [re.escape(plain), *(_in_any_case(form) for form in forms[1:])]
+    return _Unit(re.compile(b"|".join(sorted(patterns, key=len, reverse=True))), tuple(forms))
+
+
+def _in_any_case(escape: bytes) -> bytes:
+    """A pattern for an escape. The letters n, t and so on have one case; digits have two."""
+    if not escape.startswith(b"\\u"):
+        return re.escape(escape)
+    digits = "".join(f"[{digit}{digit.upper()}]" if digit in "abcdef" else digit for digit in escape.decode())
+    return digits.replace("\\", "\\\\").encode()
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans in order; overlapping spans are merged."""
+    spans.sort()
+    merged = spans[:1]
+    for start, end in spans[1:]:
+        before, last = merged[-1]
+        if start < last or before == start:
+            merged[-1] = before, max(last, end)
+        else:
+            merged.append((start, end))
+    return merged
+
 
 CHUNK = 65_536
 OUT, ERR = ".out", ".err"
@@ -187,3 +354,121 @@ def _opened(path: str) -> int | None:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
+
+
+_FREE_BYTES = 1 << 20
+_KEEP_SIZE_AND_PUNCH_HOLE = 3
+
+
+class OutputFile:
+    """A file that the command appends to, and that is read from its beginning. What was read takes no memory."""
+
+    def __init__(self) -> None:
+        self._file, self.writing_end = _memory_file() if sys.platform == "linux" else _unnamed_file()
+        self._offset = self._freed = 0
+
+    def read(self, limit: int) -> bytes:
+        """The next bytes; empty when there are none yet."""
+        chunk = os.pread(self._file, limit, self._offset)
+        self._offset += len(chunk)
+        if self._offset - self._freed >= _FREE_BYTES:
+            self._free()
+        return chunk
+
+    def skip_to_last(self, count: int) -> int:
+        """Continue with the last bytes, and return how many are left out."""
+        skipped = max(0, os.fstat(self._file).st_size - count - self._offset)
+        self._offset += skipped
+        return skipped
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _free(self) -> None:
+        if sys.platform == "linux":
+            libc = ctypes.CDLL(None)
+            offset, length = ctypes.c_int64(self._freed), ctypes.c_int64(self._offset - self._freed)
+            libc.fallocate(self._file, _KEEP_SIZE_AND_PUNCH_HOLE, offset, length)  # a failure only costs memory
+        self._freed = self._offset
+
+
+def _memory_file() -> tuple[int, int]:
+    file = os.memfd_create("stdout")
+    # Descriptors of their own in children must not begin at the beginning again.
+    return file, os.open(f"/proc/self/fd/{file}", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+
+def _unnamed_file() -> tuple[int, int]:
+    file, path = tempfile.mkstemp()
+    writing_end = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    Path(path).unlink()
+    return file, writing_end
+
+
+LinePattern = Mapping[str, str] | str
+"""A mapping matches an event (a line that is a JSON object) in which each of these keys has this value. `part.reason`
+is the key `reason` of the object `part`; a value with a `*` at its end is the beginning of one. A text matches any line
+that contains it."""
+_MAX_LINE_BYTES = 8 * 1024 * 1024
+
+
+class Seen(NamedTuple):
+    final: bool = False
+    """A line was the final event."""
+    progress: bool = True
+    """There was more than lines that only say that the tool tries again."""
+
+
+_PROGRESS = Seen()
+
+
+def matches(pattern: LinePattern, line: bytes) -> bool:
+    if isinstance(pattern, str):
+        return pattern.encode() in line
+    if not all(value.removesuffix("*").encode() in line for value in pattern.values()):
+        return False  # quicker than reading the line
+    event = _event(line)
+    return event is not None and all(_has(event, key, value) for key, value in pattern.items())
+
+
+class LineWatch:
+    """Reads a stream in chunks. Without patterns, every chunk is progress and nothing is kept."""
+
+    def __init__(self, finals: Sequence[LinePattern], retries: Sequence[LinePattern]) -> None:
+        self._finals = finals
+        self._retries = retries
+        self._rest = b""
+        self._skipping = False
+
+    def feed(self, chunk: bytes) -> Seen:
+        if not self._finals and not self._retries:
+            return _PROGRESS
+        *lines, rest = (self._rest + chunk).split(b"\n")
+        if self._skipping and lines:
+            del lines[0]
+            self._skipping = False
+        self._skipping = self._skipping or len(rest) > _MAX_LINE_BYTES
+        self._rest = b"" if self._skipping else rest
+        final = any(matches(pattern, line) for line in lines for pattern in self._finals)
+        return Seen(final, bool(rest) or not lines or any(self._is_progress(line) for line in lines))
+
+    def _is_progress(self, line: bytes) -> bool:
+        return not any(matches(pattern, line) for pattern in self._retries)
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    begin = line.find(b"{")  # codes of a terminal may precede it
+    try:
+        event = json.loads(line[begin:].decode("utf-8", "replace"), strict=False) if begin >= 0 else None
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", event) if isinstance(event, dict) else None
+
+
+def _has(event: dict[str, Any], key: str, value: str) -> bool:
+    found: Any = event
+    for name in key.split("."):
+        found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+    if not isinstance(found, str):
+        return False
+    return found.startswith(value[:-1]) if value.endswith("*") else found == value

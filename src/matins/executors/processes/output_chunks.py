@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from matins.executors.processes import journal, output, proc
-from matins.executors.processes.journal import Record
-from matins.executors.processes.run_folder import path_in
+from matins.executors.processes import output, proc, run_folder
+from matins.executors.processes.run_folder import Record, path_in
 
 
 class OutputChunk(NamedTuple):
@@ -69,6 +68,6 @@ def _records(path: str) -> list[Record]:
     except FileNotFoundError:
         return []
     try:
-        return journal.records(file)
+        return run_folder.records(file)
     finally:
         os.close(file)

@@ -1,22 +1,166 @@
-"""One command and its descendants, from the first line of the journal to the last, inside a warden."""
+"""One command and its descendants, from the first line of the journal to the last, inside.
+
+One command and its descendants, from the first line of the journal to the last, inside a warden.
+
+Starts a command as another user. A warden of root uses it; it has one thread, so a fork is safe.
+
+Limits of a process tree: rlimits, and sampling of its processes and memory.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import resource
 import shutil
 import signal
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
 
-from matins.executors.processes import journal, proc, resource_limits
-from matins.executors.processes.line_patterns import LineWatch
-from matins.executors.processes.output import CHUNK, ERR, OUT, Output, file_names
-from matins.executors.processes.output_file import OutputFile
+from matins.executors.processes import proc
+from matins.executors.processes import run_folder as journal
+from matins.executors.processes.output import CHUNK, ERR, OUT, LineWatch, Output, OutputFile, file_names
 from matins.executors.processes.run_folder import RunFolder
-from matins.executors.processes.spawning import spawn_as
 from matins.executors.processes.walls import Layout, Walls
+
+_EXEC_FAILED = 127
+
+
+def spawn_as(
+    account: tuple[int, int, list[int]],
+    program: str,
+    argv: list[str],
+    env: Mapping[str, str],
+    files: Sequence[int],
+    defaults: Iterable[signal.Signals],
+) -> int:
+    """The process id of the command, in its own session. Raises OSError if it cannot be started."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become(account, files, defaults)
+            os.execve(program, argv, env)
+        except OSError as error:
+            os.write(writing, b"%d" % (error.errno or errno.EIO))
+        finally:
+            os._exit(_EXEC_FAILED)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        failed = pipe.read()
+    if failed:
+        os.waitpid(pid, 0)
+        raise OSError(int(failed), os.strerror(int(failed)), program)
+    return pid
+
+
+def _become(account: tuple[int, int, list[int]], files: Sequence[int], defaults: Iterable[signal.Signals]) -> None:
+    uid, gid, groups = account
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in (*defaults, signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    copies = [os.dup(fd) for fd in files]  # a target may be one of the sources
+    for number, fd in enumerate(copies):
+        os.dup2(fd, number)
+    os.setgroups(groups)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+
+
+BUDGET_GRACE_MS = 1_000
+"""The grace after a budget is spent: a tool that ignores TERM continues to spend."""
+_CPU_GRACE_S = 2
+_QUICK_CHECK_MS = 50
+_FULL_CHECK_MS = 500
+_SPARE_THREADS = 500
+_UNUSED_BYTES = 1 << 30
+"""Tools reserve memory that they never use: with 512 MB of data most of them do not start."""
+_THREADS_EACH, _MORE_THREADS = 4, 64
+
+
+@contextlib.contextmanager
+def inherited(limits: dict[str, Any]) -> Generator[None]:
+    """Set the limits on this process, so that a command started now has them from its first instruction.
+
+    Only the soft limits: they can be raised again. A function between fork and exec would prevent vfork.
+    """
+    wanted = _by_system(limits)
+    before = {which: resource.getrlimit(which) for which in wanted}
+    try:
+        for which, (soft, _) in wanted.items():
+            resource.setrlimit(which, (_within(soft, before[which][1]), before[which][1]))
+        yield
+    finally:
+        for which, pair in before.items():
+            resource.setrlimit(which, pair)
+
+
+def harden(pid: int, limits: dict[str, Any], *, counted_alone: bool) -> None:
+    """Set the hard limits too, so that the command cannot raise them. `counted_alone`: the kernel counts the processes
+    of this tree apart from the user's others, because it has a user namespace of its own."""
+    if not hasattr(resource, "prlimit"):
+        return
+    wanted = _by_system(limits)
+    if limits["processes"] is not None:
+        maximum = _THREADS_EACH * limits["processes"] + _MORE_THREADS
+        if not counted_alone:  # all threads of the user count, so it only slows the tree down until the next check
+            maximum = proc.thread_count() + 2 * limits["processes"] + _SPARE_THREADS
+        wanted[resource.RLIMIT_NPROC] = maximum, maximum
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        for which, (soft, hard) in wanted.items():
+            maximum = resource.prlimit(pid, which)[1]
+            resource.prlimit(pid, which, (_within(soft, maximum), _within(hard, maximum)))
+
+
+def _by_system(limits: dict[str, Any]) -> dict[int, tuple[int, int]]:
+    wanted: dict[int, tuple[int, int]] = {}
+    if limits["memory_bytes"] is not None:
+        maximum = limits["memory_bytes"] + _UNUSED_BYTES
+        wanted[resource.RLIMIT_DATA] = maximum, maximum
+    if limits["files"] is not None:
+        wanted[resource.RLIMIT_NOFILE] = limits["files"], limits["files"]
+    if limits["cpu_s"] is not None:
+        wanted[resource.RLIMIT_CPU] = limits["cpu_s"], limits["cpu_s"] + _CPU_GRACE_S
+    if limits["file_bytes"] is not None:
+        wanted[resource.RLIMIT_FSIZE] = limits["file_bytes"], limits["file_bytes"]
+    return wanted
+
+
+def _within(wanted: int, maximum: int) -> int:
+    return wanted if maximum == resource.RLIM_INFINITY else min(wanted, maximum)
+
+
+class TreeWatch:
+    """Checks the tree twice a second, and sooner when the number of threads rises quickly."""
+
+    def __init__(self, limits: dict[str, Any], now: int) -> None:
+        self._memory: int | None = limits["memory_bytes"]
+        self._processes: int | None = limits["processes"]
+        self.next_check = None if self._memory is None and self._processes is None else now + _QUICK_CHECK_MS
+        self._next_full_check = now + _FULL_CHECK_MS
+        self._thread_count = 0 if self.next_check is None else proc.thread_count()
+
+    def exceeded(self, now: int) -> str | None:
+        """The limit that the tree exceeds."""
+        if self.next_check is None or now < self.next_check:
+            return None
+        self.next_check = now + _QUICK_CHECK_MS
+        threads = proc.thread_count()
+        if now < self._next_full_check and threads - self._thread_count <= (self._processes or threads) // 2:
+            return None
+        self._next_full_check, self._thread_count = now + _FULL_CHECK_MS, threads
+        return self._full_check()
+
+    def _full_check(self) -> str | None:
+        tree = proc.descendants(os.getpid())
+        if self._processes is not None and len(tree) > self._processes:
+            return "processes"
+        if self._memory is not None and proc.anonymous_bytes(tree) > self._memory:
+            return "memory"
+        return None
+
 
 _LINGER_MS = 200
 """Time for leftover processes to end by themselves before TERM."""
@@ -73,7 +217,7 @@ class ProcessTree:
         """Whether the final event was seen."""
         self._term_at: int | None = None
         self._kill_at: int | None = None
-        self._watch = resource_limits.TreeWatch(self._limits, self._started_boot_ms)
+        self._watch = TreeWatch(self._limits, self._started_boot_ms)
 
     def _output(self, suffix: str) -> Output:
         secrets = [secret.encode("latin-1") for secret in self._launch["secrets"]]
@@ -130,10 +274,10 @@ class ProcessTree:
         with self._view():
             os.chdir(self._launch["cwd"])  # in the view: a folder that was entered before leads out of it by `..`
             program = _find_program(argv[0], env)
-            with resource_limits.inherited(self._limits):
+            with inherited(self._limits):
                 self._pid = self._spawn(program, argv, env, files)
         alone = self._walls is not None and self._walls.counts_alone
-        resource_limits.harden(self._pid, self._limits, counted_alone=alone)
+        harden(self._pid, self._limits, counted_alone=alone)
         with contextlib.suppress(OSError):  # a full disk: the command can run and be ended without this line
             journal.append(self._journal, {"pid": [self._pid, proc.start_of(self._pid)]})
 
@@ -263,9 +407,7 @@ class ProcessTree:
 
     def _terminate(self, now: int) -> None:
         grace_ms = self.grace_ms
-        self._kill_at = now + (
-            min(grace_ms, resource_limits.BUDGET_GRACE_MS) if self._ended_by == "budget" else grace_ms
-        )
+        self._kill_at = now + (min(grace_ms, BUDGET_GRACE_MS) if self._ended_by == "budget" else grace_ms)
         tree = proc.descendants(os.getpid())
         self._others.update(process.pid for process in tree)
         proc.send(tree, signal.SIGTERM)

@@ -1,4 +1,7 @@
-"""Finds the outcome of a run: from its journal, and from the processes that are still alive."""
+"""Finds the outcome of a run.
+
+Finds the outcome of a run: from its journal, and from the processes that are still alive.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,17 @@ import logging
 import os
 import select
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from matins.errors import InvalidInput
-from matins.executors.processes import journal, proc
+from matins.executors.processes import output, proc
+from matins.executors.processes import run_folder as journal
 from matins.executors.processes.channel import Channel, Message, try_send
-from matins.executors.processes.journal import WARDEN, Record, warden_name
-from matins.executors.processes.launch import EndedBy, OutcomeKind, ProcessOutcome
+from matins.executors.processes.launch import HEAD_BYTES, TAIL_BYTES, EndedBy, OutcomeKind, ProcessOutcome
 from matins.executors.processes.output import ERR, OUT, stored_bytes
-from matins.executors.processes.run_folder import RunFolder
+from matins.executors.processes.run_folder import WARDEN, Record, RunFolder, warden_name
 
 _REPLY_TIMEOUT_MS = 2_000
 _EXIT_TIMEOUT_MS = 1_000
@@ -287,3 +290,44 @@ def _strays(records: list[Record]) -> set[proc.Process]:
     mark = f"{WARDEN}={warden_name(*records[0]['warden'])}"
     found = {*proc.with_variable(mark), *([command] if command else [])}
     return found | {*proc.descendants(*(process.pid for process in found))}
+
+
+class RunFiles:
+    def __init__(self, run_folder: RunFolder, name: Callable[[int, int], str]) -> None:
+        self._run_folder = run_folder
+        self._name = name
+        """Of the files of a run, by run and epoch."""
+
+    @property
+    def folder(self) -> str:
+        return self._run_folder.path
+
+    def open_output(self, run_id: int, epoch: int, secrets: Iterable[str]) -> output.Output:
+        """The stored stdout of a run without a process."""
+        needles = [secret.encode() for secret in secrets]
+        return output.Output(
+            self._run_folder.runs_fd, self._name(run_id, epoch) + output.OUT, HEAD_BYTES, TAIL_BYTES, needles
+        )
+
+    def tail(self, run_id: int, epoch: int, *, stream: str = output.OUT, limit: int = TAIL_BYTES) -> bytes:
+        """The last bytes of stdout."""
+        return output.tail(self._path(run_id, epoch, stream), limit)
+
+    def read(self, run_id: int, epoch: int, offset: int, limit: int, *, stream: str = output.OUT) -> bytes:
+        """The first bytes, from the capped file, as they arrive. A character may be cut at both ends."""
+        return output.read(self._path(run_id, epoch, stream), offset, limit)
+
+    def read_after(self, run_id: int, epoch: int, offset: int, limit: int) -> tuple[bytes, int, int]:
+        """stdout from an offset on, where it begins, and the total. Beyond the capped file, the ring is read."""
+        return output.read_after(self._path(run_id, epoch, output.OUT), offset, limit)
+
+    def delete(self, run_id: int, epoch: int) -> None:
+        """Delete the files of a run that will not be started or read again."""
+        self.delete_named(self._name(run_id, epoch))
+
+    def delete_named(self, key: str) -> None:
+        for name in (key, *output.file_names(key)):
+            Path(self._run_folder.run_path(name)).unlink(missing_ok=True)
+
+    def _path(self, run_id: int, epoch: int, stream: str) -> str:
+        return self._run_folder.run_path(self._name(run_id, epoch) + stream)

@@ -1,4 +1,9 @@
-"""Process trees for an engine: start, follow, end, and find again after a crash."""
+"""Process trees for an engine.
+
+Process trees for an engine: start, follow, end, and find again after a crash.
+
+The one supervisor of an engine, for its agents and its commands.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +11,81 @@ import contextlib
 import logging
 import selectors
 import signal
+import socket
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 from matins.errors import Conflict, MatinsError
 from matins.executors.processes import proc, recovery
 from matins.executors.processes.channel import Channel, Message, close_all, try_send
-from matins.executors.processes.journal import name_of
-from matins.executors.processes.launch import EndedBy, Launch, Limits, ProcessOutcome, check_launch
-from matins.executors.processes.launch_message import LaunchMessage
-from matins.executors.processes.listening_thread import ListeningThread
-from matins.executors.processes.run_files import RunFiles
-from matins.executors.processes.run_folder import LOG
+from matins.executors.processes.launch import EndedBy, Launch, LaunchMessage, Limits, ProcessOutcome, check_launch
+from matins.executors.processes.recovery import RunFiles
+from matins.executors.processes.run_folder import LOG, name_of
 from matins.executors.processes.walls import Probe
 from matins.executors.processes.wardens import Identity, WardenPool
 from matins.executors.processes.watching import WATCHING, Deadline, SeenTime, Silence, Watching
 
 log = logging.getLogger("matins")
+
+
+class ListeningThread:
+    """Calls what is registered with the selector, then the tasks of other threads, then `duties`, whenever it wakes.
+
+    `pause` returns the longest wait in seconds; None: until something happens."""
+
+    def __init__(self, name: str, *duties: Callable[[], None], pause: Callable[[], float | None]) -> None:
+        self.selector = selectors.DefaultSelector()
+        """The data of a key is called when its file can be read."""
+        self._duties = duties
+        self._pause = pause
+        self._tasks: deque[Callable[[], None]] = deque()
+        self._stopped = False
+        self._receiver, self._sender = socket.socketpair()
+        self._sender.setblocking(False)
+        self.selector.register(self._receiver, selectors.EVENT_READ, lambda: self._receiver.recv(4096))
+        self._thread = threading.Thread(target=self._listen, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # the thread is woken already
+            self._sender.send(b"\0")
+
+    def call(self, task: Callable[[], None]) -> None:
+        """Have the thread do this."""
+        self._tasks.append(task)
+        self.wake()
+
+    def stop(self) -> None:
+        """End the thread. The selector can still be used."""
+        self._stopped = True
+        self.wake()
+        self._thread.join()
+
+    def close(self) -> None:
+        for end in (self.selector, self._receiver, self._sender):
+            end.close()
+
+    def _listen(self) -> None:
+        while not self._stopped:
+            for selected, _ in self.selector.select(self._pause()):
+                _safely(selected.data)
+            while self._tasks:
+                _safely(self._tasks.popleft())
+            for duty in self._duties:
+                _safely(duty)
+
+
+def _safely(task: Callable[[], None]) -> None:
+    try:
+        task()
+    except Exception:  # one failing run must not affect others
+        log.exception("the supervisor of processes continues after an error")
+
+
 _MAX_IDLE = 8
 _MAX_STOPS = 3
 _SPARE_S = 10.0
@@ -543,3 +604,25 @@ class Supervisor:
 
     def _register(self, channel: Channel) -> None:
         self._thread.selector.register(channel, selectors.EVENT_READ, lambda: self._on_message(channel))
+
+
+class SharedSupervisor:
+    """Creates the supervisor on first use: an engine without agents and commands needs none."""
+
+    def __init__(self, make: Callable[[], Supervisor]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self.started: Supervisor | None = None
+
+    def __call__(self) -> Supervisor:
+        with self._lock:
+            if self.started is None:
+                self.started = self._make()
+            return self.started
+
+    def close(self) -> None:
+        """Runs continue; commands end. The next use creates another supervisor."""
+        with self._lock:
+            supervisor, self.started = self.started, None
+        if supervisor is not None:
+            supervisor.close(leave_running=True)

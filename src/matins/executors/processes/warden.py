@@ -1,7 +1,6 @@
 """Supervises one run at a time, with or without an engine. A child of the keeper, reused while its engine lives.
 
-A small process with one thread: one poll delivers all its events.
-"""
+A small process with one thread: one poll delivers all its events."""
 
 from __future__ import annotations
 
@@ -15,9 +14,8 @@ from typing import Any
 
 from matins.executors.processes import proc
 from matins.executors.processes.channel import Channel, close_all, try_send
-from matins.executors.processes.journal import warden_name
 from matins.executors.processes.process_tree import ProcessTree
-from matins.executors.processes.run_folder import RunFolder, accept
+from matins.executors.processes.run_folder import RunFolder, accept, warden_name
 from matins.executors.processes.walls import Walls
 
 _MAX_POLL_MS = 10_000

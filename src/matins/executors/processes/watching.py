@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from matins.executors.processes.launch import EndedBy
-from matins.executors.processes.resource_limits import BUDGET_GRACE_MS
+from matins.executors.processes.process_tree import BUDGET_GRACE_MS
 
 
 class Watching(NamedTuple):

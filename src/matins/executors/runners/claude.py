@@ -5,15 +5,36 @@ from __future__ import annotations
 import json
 
 from matins.executors.runners.call_checks import check_session_id, check_tool_call
-from matins.executors.runners.command_line import given_options
-from matins.executors.runners.needs import Needs, Permission
-from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
-from matins.executors.runners.protocol import Call, Command, Limit, MatinsServer, SessionLedger, SessionUsage, StoppedBy
-from matins.executors.runners.provider_limits import instant, limit_of_status
+from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens, instant, limit_of_status
+from matins.executors.runners.protocol import (
+    Call,
+    Command,
+    Limit,
+    MatinsServer,
+    Needs,
+    Permission,
+    SessionLedger,
+    SessionUsage,
+    StoppedBy,
+    given_options,
+)
 from matins.executors.runners.session_files import JsonLinesLedger, folder_of
-from matins.executors.runners.tool_events import Event, action, shorten, storable
-from matins.executors.runners.transcript_entries import amount, call, ended, note, problem, result, said, texts, thought
-from matins.model.transcript import Entry
+from matins.executors.runners.tool_events import (
+    Event,
+    action,
+    amount,
+    call,
+    ended,
+    note,
+    problem,
+    result,
+    said,
+    shorten,
+    storable,
+    texts,
+    thought,
+)
+from matins.model.run import Entry
 
 MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 _OWN = ("-p", "--print", "--output-format", "--input-format", "--verbose", "--session-id", "--resume", "-r",

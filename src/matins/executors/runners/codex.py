@@ -5,14 +5,32 @@ from __future__ import annotations
 import re
 
 from matins.executors.runners.call_checks import check_tool_call, check_unused
-from matins.executors.runners.command_line import given_options
-from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
-from matins.executors.runners.protocol import Call, Command, MatinsServer, SessionLedger, SessionUsage
+from matins.executors.runners.protocol import (
+    Call,
+    Command,
+    MatinsServer,
+    Needs,
+    Permission,
+    SessionLedger,
+    SessionUsage,
+    given_options,
+)
 from matins.executors.runners.session_files import JsonLinesLedger, folder_of
-from matins.executors.runners.tool_events import Event, shorten
-from matins.executors.runners.transcript_entries import amount, call, ended, note, problem, result, said, texts, thought
-from matins.model.transcript import Entry
+from matins.executors.runners.tool_events import (
+    Event,
+    amount,
+    call,
+    ended,
+    note,
+    problem,
+    result,
+    said,
+    shorten,
+    texts,
+    thought,
+)
+from matins.model.run import Entry
 
 MODES = ("read-only", "workspace-write", "danger-full-access")
 _OWN = ("--json", "--experimental-json", "--sandbox", "-s", "--skip-git-repo-check", "--model", "-m", "--cd", "-C",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from matins.errors import InvalidInput
-from matins.executors.processes.line_patterns import matches
+from matins.executors.processes.output import matches
 from matins.executors.runners.endpoint_conformance import check_endpoint_runner
 from matins.executors.runners.known_faults import (
     CANARY,

@@ -28,7 +28,7 @@ from matins.executors.runners.protocol import Call, EndpointRunner, RunInfo, Run
 from matins.net.outbound import StreamedResponse, Unreachable
 
 _REFUSALS = (400, 401, 404, HTTPStatus.TOO_MANY_REQUESTS, 500, 503)
-_FLOOD = 64
+_FLOOD_OF_WORDS = 64
 _RUN_INFO = RunInfo(841, 7, "garden", None, 1, "841")
 
 
@@ -94,7 +94,7 @@ class _PlayedConnection:
 
 def check_endpoint_runner(runner: EndpointRunner, answers: Iterable[bytes], call: Call) -> None:
     runner.check(call)
-    proof = _Check(runner, call if call.run_info.key else replace(call, run_info=_RUN_INFO))
+    proof = _EndpointCheck(runner, call if call.run_info.key else replace(call, run_info=_RUN_INFO))
     bodies = list(answers)
     proof.check_prompts(bodies[0] if bodies else b"")
     proof.check_refusals(bodies[0] if bodies else b"")
@@ -102,7 +102,7 @@ def check_endpoint_runner(runner: EndpointRunner, answers: Iterable[bytes], call
         proof.check_answer(answer)
 
 
-class _Check:
+class _EndpointCheck:
     def __init__(self, runner: EndpointRunner, call: Call) -> None:
         self._runner = runner
         self._call = call
@@ -144,7 +144,7 @@ class _Check:
             self._read(answer[:end], torn=True)
         lines = answer.splitlines(keepends=True)
         self._read(b"".join(noise + b"\n" + line for line in lines for noise in NOISE))
-        self._read(b"".join(padded(line) for line in lines for _ in range(_FLOOD // len(lines) + 1)))
+        self._read(b"".join(padded(line) for line in lines for _ in range(_FLOOD_OF_WORDS // len(lines) + 1)))
         for number, line in enumerate(lines):
             for wrong in spoilt(line):
                 self._read(b"".join([*lines[:number], wrong, *lines[number + 1 :]]))

@@ -8,9 +8,8 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from matins.errors import Example, InvalidInput
-from matins.executors.runners.outcomes import StreamNotes
+from matins.executors.runners.outcomes import StreamNotes, find_limit, retry_after
 from matins.executors.runners.protocol import Call
-from matins.executors.runners.provider_limits import find_limit, retry_after
 from matins.executors.runners.tool_events import MAX_NOTE_LENGTH, Event, read_event, shorten
 from matins.net.outbound import check_url
 

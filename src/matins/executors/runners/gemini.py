@@ -6,27 +6,38 @@ import re
 from typing import Any
 
 from matins.executors.runners.call_checks import check_tool_call, check_unused
-from matins.executors.runners.command_line import given_options
-from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
 from matins.executors.runners.protocol import (
     Call,
     Command,
     MatinsServer,
+    Needs,
+    Permission,
     RunnerResult,
     SessionLedger,
     SessionUsage,
     ToolSettings,
+    given_options,
 )
 from matins.executors.runners.session_files import JsonLinesLedger, home_of
-from matins.executors.runners.tool_events import Event, action, shorten
-from matins.executors.runners.transcript_entries import amount, call, ended, note, problem, result, said
-from matins.model.transcript import Entry
+from matins.executors.runners.tool_events import (
+    Event,
+    action,
+    amount,
+    call,
+    ended,
+    note,
+    problem,
+    result,
+    said,
+    shorten,
+)
+from matins.model.run import Entry
 
-MODES = ("default", "auto_edit", "plan", "yolo")
-_OWN = ("-p", "--prompt", "-i", "--prompt-interactive", "-o", "--output-format", "--approval-mode", "-y", "--yolo",
+GEMINI_MODES = ("default", "auto_edit", "plan", "yolo")
+_GEMINI_OPTIONS = ("-p", "--prompt", "-i", "--prompt-interactive", "-o", "--output-format", "--approval-mode", "-y", "--yolo",
         "-r", "--resume", "--session-id", "-m", "--model", "--allowed-tools", "--list-sessions")  # fmt: skip
-_EXITS = {
+_GEMINI_EXITS = {
     41: "gemini is not logged in",
     42: "gemini rejected the input or the session",
     44: "the sandbox failed",
@@ -60,7 +71,7 @@ class Gemini:
     reports = ("tokens", "model")
 
     def check(self, call: Call) -> None:
-        check_tool_call(call, self.program, MODES, _OWN)
+        check_tool_call(call, self.program, GEMINI_MODES, _GEMINI_OPTIONS)
         hint = "Set model.maxSessionTurns in its settings.json, or use a timeout."
         check_unused("max_turns", call.max_turns, self.program, "has no option for a limit of turns", hint)
 
@@ -176,8 +187,8 @@ class GeminiReader(EventReader):
                 pass
 
     def close(self, exit_code: int | None) -> RunnerResult:
-        if not self.notes.executed and exit_code in _EXITS:
-            self.notes.error = self.notes.error or f"gemini ended before its final event: {_EXITS[exit_code]}"
+        if not self.notes.executed and exit_code in _GEMINI_EXITS:
+            self.notes.error = self.notes.error or f"gemini ended before its final event: {_GEMINI_EXITS[exit_code]}"
             self.notes.stopped_by = "turns" if exit_code == _TURNS_EXIT else None
         return super().close(exit_code)
 

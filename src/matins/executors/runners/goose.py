@@ -1,21 +1,38 @@
 """goose: `goose run --instructions=-` with the prompt on stdin. Matins names the session and resumes it by that name.
 
-Every run ends with `complete`. An `error` event, or a known failure message in the agent's text, marks a failure.
-"""
+Every run ends with `complete`. An `error` event, or a known failure message in the agent's text, marks a failure."""
 
 from __future__ import annotations
 
 import shlex
 
 from matins.executors.runners.call_checks import check_tool_call, check_unused
-from matins.executors.runners.command_line import given_options
 from matins.executors.runners.goose_sessions import GooseLedger
-from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import EventReader, Tokens
-from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, StoppedBy
-from matins.executors.runners.tool_events import Event, action, shorten
-from matins.executors.runners.transcript_entries import amount, call, ended, note, problem, result, said, thought
-from matins.model.transcript import Entry
+from matins.executors.runners.protocol import (
+    Call,
+    Command,
+    Needs,
+    Permission,
+    RunnerResult,
+    SessionLedger,
+    StoppedBy,
+    given_options,
+)
+from matins.executors.runners.tool_events import (
+    Event,
+    action,
+    amount,
+    call,
+    ended,
+    note,
+    problem,
+    result,
+    said,
+    shorten,
+    thought,
+)
+from matins.model.run import Entry
 
 MODES = ("auto", "chat")
 _OWN = ("-i", "--instructions", "-t", "--text", "--recipe", "-q", "--quiet", "--output-format", "-n", "--name",

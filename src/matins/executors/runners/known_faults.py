@@ -53,7 +53,7 @@ def secret_names(*owners: str) -> set[str]:
     return {f"{owner.upper()}_{kind}" for owner in owners for kind in _SECRETS} | {*_SECRETS}
 
 
-def _texts(result: RunnerResult) -> list[str | None]:
+def _spoken(result: RunnerResult) -> list[str | None]:
     limit = result.limit.reason if result.limit else None
     return [result.text, result.error, result.reason, result.session, result.model, *result.denials, limit]
 
@@ -61,7 +61,7 @@ def _texts(result: RunnerResult) -> list[str | None]:
 def _storable(result: RunnerResult) -> bool:
     try:
         json.dumps(result.structured, allow_nan=False, ensure_ascii=False).encode()
-        return b"\0" not in "".join(text for text in _texts(result) if text).encode()
+        return b"\0" not in "".join(text for text in _spoken(result) if text).encode()
     except (ValueError, TypeError, RecursionError):
         return False
 

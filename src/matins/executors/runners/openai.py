@@ -19,9 +19,8 @@ from matins.executors.runners.endpoints import (
     check_secret,
     record_refusal,
 )
-from matins.executors.runners.outcomes import StreamNotes, Tokens, conclude
+from matins.executors.runners.outcomes import StreamNotes, Tokens, conclude, find_limit, limit_of_status, retry_after
 from matins.executors.runners.protocol import Call, EndpointConnection, RunnerResult
-from matins.executors.runners.provider_limits import find_limit, limit_of_status, retry_after
 from matins.executors.runners.tool_events import MAX_TEXT_LENGTH, Event, read_event, shorten
 from matins.net.outbound import Unreachable
 

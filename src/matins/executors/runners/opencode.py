@@ -2,8 +2,7 @@
 
 The exit code is 0 also for a failure, an unknown session and a denied permission. Version 2 needs "--standalone", which
 keeps the work in this process: its service would outlive the run. Version 1 does not know it, and allows everything
-with "--auto". Problems of its provider are only in its log, which it is asked to print.
-"""
+with "--auto". Problems of its provider are only in its log, which it is asked to print."""
 
 from __future__ import annotations
 
@@ -12,15 +11,11 @@ import re
 
 from matins.errors import InvalidInput
 from matins.executors.runners.call_checks import check_tool_call, check_unused
-from matins.executors.runners.command_line import given_options
-from matins.executors.runners.needs import Needs, Permission
-from matins.executors.runners.outcomes import EventReader, Tokens
-from matins.executors.runners.protocol import Call, Command, RunnerResult
-from matins.executors.runners.provider_limits import LIMIT_STATUSES, limit_of_status, retry_after
-from matins.executors.runners.tool_events import Event, action, shorten
+from matins.executors.runners.outcomes import LIMIT_STATUSES, EventReader, Tokens, limit_of_status, retry_after
+from matins.executors.runners.protocol import Call, Command, Needs, Permission, RunnerResult, given_options
+from matins.executors.runners.tool_events import Event, action, call, note, problem, result, said, shorten, thought
 from matins.executors.runners.tool_help import has_option
-from matins.executors.runners.transcript_entries import call, note, problem, result, said, thought
-from matins.model.transcript import Entry
+from matins.model.run import Entry
 
 MODES = ("default", "auto")
 _OWN = ("--format", "-s", "--session", "-c", "--continue", "-m", "--model", "--dir", "--attach", "--server", "--fork",

@@ -1,17 +1,84 @@
-"""The types that every runner receives and returns, whatever its tool."""
+"""The types that every runner receives and returns, whatever its tool.
+
+Clock times at which a limit ends, as tools write them for people: "at 10:21 AM", "at Nov 18th, 2026 11:06 AM".
+
+What a tool needs to work without a person: its program, a key or a login, and a permission to do something.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from matins.executors.processes.line_patterns import LinePattern
-from matins.executors.runners.clock_times import ClockTime
+from matins.executors.processes.output import LinePattern
 from matins.executors.runners.tool_events import Event
-from matins.model.transcript import Entry
+from matins.model.run import Entry
 from matins.net.outbound import StreamedResponse
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_TIME = re.compile(
+    r"(?:try again|resets?|available again)\s{1,3}(?:(?:at|on|by)\s{1,3})?"
+    r"(?:(?P<month>[A-Z][a-z]{2})[a-z]{0,7}\s{1,3}(?P<day>\d{1,2})(?:st|nd|rd|th)?(?:,?\s{1,3}(?P<year>\d{4}))?,?\s{1,3}(?:at\s{1,3})?)?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s{0,3}(?P<half>[AP]M)\b(?:\s{0,3}\((?P<zone>[\w/+-]{1,60})\))?",
+    re.IGNORECASE,
+)
+
+
+class ClockTime(NamedTuple):
+    """A time on the wall clock, of a date or of the next day that has it."""
+
+    hour: int
+    minute: int
+    month: int | None = None
+    day: int | None = None
+    year: int | None = None
+    zone: str | None = None
+    """The zone of this machine when the tool names none."""
+
+    def after(self, now: int) -> int | None:
+        """UTC milliseconds of its first occurrence after `now`; None when there is no such date."""
+        here = datetime.fromtimestamp(now / 1000, UTC).astimezone(_zone(self.zone))
+        year = self.year or here.year
+        try:
+            at = here.replace(
+                year, self.month or here.month, self.day or here.day, self.hour, self.minute, second=0, microsecond=0
+            )
+            if at <= here and self.month is None:
+                at += timedelta(days=1)
+            elif at <= here and self.year is None:
+                at = at.replace(year + 1)
+        except ValueError:
+            return None
+        return round(at.timestamp() * 1000)
+
+
+def find_clock_time(text: str) -> ClockTime | None:
+    found = _TIME.search(text)
+    if found is None:
+        return None
+    hour, minute = int(found["hour"]), int(found["minute"] or 0)
+    month = (found["month"] or "").lower()
+    if not 1 <= hour <= 12 or minute > 59 or (month and month not in _MONTHS):
+        return None
+    hour = hour % 12 + (12 if found["half"].lower() == "pm" else 0)
+    if not month:
+        return ClockTime(hour, minute, zone=found["zone"])
+    year = int(found["year"]) if found["year"] else None
+    return ClockTime(hour, minute, _MONTHS.index(month) + 1, int(found["day"]), year, found["zone"])
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    try:
+        return ZoneInfo(name) if name else None
+    except (ZoneInfoNotFoundError, ValueError):
+        return None
+
 
 Declared = Literal["failed", "nothing"]
 StoppedBy = Literal["turns", "money"]
@@ -353,3 +420,57 @@ class EndpointRunner(Protocol):
 
 
 AnyRunner = Runner | EndpointRunner
+
+
+ALWAYS = ("GH_TOKEN", "GITHUB_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
+"""Variables that any tool may need to reach GitHub and its provider."""
+
+
+class Permission(NamedTuple):
+    """A permission mode of the tool in which an unattended run is of use, and its risk."""
+
+    mode: str
+    risk: str
+    never_as_root: tuple[str, ...] = ()
+    """Modes that the tool refuses as root."""
+    asks: bool = False
+    """Whether the tool, without a mode, asks a person, who is not there."""
+
+
+class Needs(NamedTuple):
+    install: str
+    """The command that installs the tool."""
+    keys: tuple[str, ...]
+    """Variables; one of them is enough. None if the tool's own settings choose."""
+    login: str
+    """The command by which a person logs in instead."""
+    logins: tuple[str, ...]
+    """Files that a login leaves. A name in capitals is a variable with the directory, which has precedence."""
+    permission: Permission | None = None
+    variables: tuple[str, ...] = ()
+    """Further variables that the tool reads."""
+
+    def wanted(self) -> tuple[str, ...]:
+        """All variables that a run of the tool should have, where the daemon has them."""
+        return (*self.keys, *self.variables, *ALWAYS)
+
+    def credential(self, environment: Mapping[str, str], home: Mapping[str, str]) -> str | None:
+        """The key among the variables of an agent, or the file of a login; None when there is neither. `home` has the
+        variables from which the tool finds its files."""
+        key = next((name for name in self.keys if environment.get(name)), None)
+        return key or next((str(path) for path in self._login_files({**home, **environment}) if path.is_file()), None)
+
+    def _login_files(self, environment: Mapping[str, str]) -> list[Path]:
+        found: list[Path] = []
+        for text in self.logins:
+            variable, _, rest = text.partition("/")
+            if not variable.isupper():
+                found.append(Path(environment.get("HOME", "/"), text))
+            elif environment.get(variable):
+                found.insert(0, Path(environment[variable], rest))
+        return found
+
+
+def given_options(**options: object) -> list[str]:
+    """`--name=value` of each option that has a value; `session_id` is `--session-id`."""
+    return [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None]

@@ -12,12 +12,11 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from matins.errors import InvalidInput
-from matins.executors.functions import calling
+from matins.executors import function_call
 from matins.executors.runners.call_checks import check_call, check_unused
 from matins.executors.runners.endpoints import Kinds, check_options
-from matins.executors.runners.outcomes import StreamNotes, conclude
+from matins.executors.runners.outcomes import StreamNotes, conclude, instant
 from matins.executors.runners.protocol import Call, Command, Limit, RunnerResult
-from matins.executors.runners.provider_limits import instant
 from matins.executors.runners.tool_events import Event, read_event, shorten, storable
 
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -55,9 +54,12 @@ class Python:
             "MATINS_ATTEMPT": str(attempt),
             "MATINS_KEY": key,
         }
-        argv = (self._interpreter(call), calling.__file__, *call.extra_args)
+        argv = (self._interpreter(call), function_call.__file__, *call.extra_args)
         return Command(
-            argv, call.prompt.encode(), env_add=variables, finals=(calling.RETURNED.decode(), calling.RAISED.decode())
+            argv,
+            call.prompt.encode(),
+            env_add=variables,
+            finals=(function_call.RETURNED.decode(), function_call.RAISED.decode()),
         )
 
     def reader(self) -> PythonReader:
@@ -74,7 +76,7 @@ class PythonReader:
         self._notes = StreamNotes(metered=False)
 
     def feed(self, line: bytes) -> None:
-        if line.startswith((calling.RETURNED, calling.RAISED)) and (event := read_event(line)) is not None:
+        if line.startswith((function_call.RETURNED, function_call.RAISED)) and (event := read_event(line)) is not None:
             self._handle(event)
 
     def close(self, exit_code: int | None) -> RunnerResult:

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from matins.executors.runners.call_checks import check_session_id, check_tool_call
 from matins.executors.runners.claude import ClaudeReader
-from matins.executors.runners.command_line import given_options
 from matins.executors.runners.gemini import mcp_settings
-from matins.executors.runners.needs import Needs, Permission
 from matins.executors.runners.outcomes import Tokens, add_tokens
-from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionLedger, SessionUsage, ToolSettings
+from matins.executors.runners.protocol import (
+    Call,
+    Command,
+    Needs,
+    Permission,
+    RunnerResult,
+    SessionLedger,
+    SessionUsage,
+    ToolSettings,
+    given_options,
+)
 from matins.executors.runners.session_files import JsonLinesLedger, home_of
 from matins.executors.runners.tool_events import Event, shorten
 
-MODES = ("plan", "default", "auto-edit", "auto", "yolo")
-_OWN = ("-p", "--prompt", "-i", "--prompt-interactive", "-o", "--output-format", "--input-format", "--approval-mode",
+QWEN_MODES = ("plan", "default", "auto-edit", "auto", "yolo")
+_QWEN_OPTIONS = ("-p", "--prompt", "-i", "--prompt-interactive", "-o", "--output-format", "--input-format", "--approval-mode",
         "-y", "--yolo", "-r", "--resume", "-c", "--continue", "--session-id", "--fork-session", "-m", "--model",
         "--allowed-tools", "--max-session-turns")  # fmt: skip
-_EXITS = {52: "its settings are invalid", 53: "the limit of turns is reached", 130: "qwen was cancelled"}
+_QWEN_EXITS = {52: "its settings are invalid", 53: "the limit of turns is reached", 130: "qwen was cancelled"}
 _TURNS_EXIT = 53
 
 
@@ -36,7 +44,7 @@ class Qwen:
     reports = ("tokens", "model")
 
     def check(self, call: Call) -> None:
-        check_tool_call(call, self.program, MODES, _OWN)
+        check_tool_call(call, self.program, QWEN_MODES, _QWEN_OPTIONS)
         check_session_id(call, self.program)
 
     def command(self, call: Call) -> Command:
@@ -101,8 +109,8 @@ class QwenReader(ClaudeReader):
             self.notes.cumulative = frozenset({"tokens"})
 
     def close(self, exit_code: int | None) -> RunnerResult:
-        if not self.notes.executed and exit_code in _EXITS:
-            self.notes.error = self.notes.error or f"qwen ended before its final event: {_EXITS[exit_code]}"
+        if not self.notes.executed and exit_code in _QWEN_EXITS:
+            self.notes.error = self.notes.error or f"qwen ended before its final event: {_QWEN_EXITS[exit_code]}"
             self.notes.stopped_by = "turns" if exit_code == _TURNS_EXIT else None
         return super().close(exit_code)
 

@@ -1,4 +1,9 @@
-"""Files in which tools record what a session uses. Nothing about them is promised: what cannot be read is not known."""
+"""Files in which tools record what a session uses.
+
+Nothing about them is promised: what cannot be read is not known.
+
+Sessions that a tool does not know. The target of the run is gone; this is not a failure.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +14,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
-from matins.executors.runners.protocol import SessionUsage
+from matins.engine.targets import BY_SESSION_ID
+from matins.errors import InvalidInput
+from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionUsage
 from matins.executors.runners.tool_events import Event, read_event
-from matins.texts.own_folders import open_folder
-from matins.texts.untrusted_folder import MAX_ENTRIES, Entry, UntrustedFolder
+from matins.model.run import ThreadAssignment
+from matins.texts.untrusted_folder import MAX_ENTRIES, Entry, UntrustedFolder, open_folder
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
 MAX_LOOK_BYTES = 4_000_000
@@ -161,3 +168,23 @@ def time_of(event: Event) -> int | None:
         return round(datetime.fromisoformat(event.name("timestamp") or "").timestamp() * 1000)
     except (ValueError, OverflowError):
         return None
+
+
+def check_session(call: Call, assignment: ThreadAssignment | None, command: Command) -> None:
+    """Raise InvalidInput for a session that is new here, when the tool cannot report unknown sessions."""
+    requested = assignment is not None and assignment.how == BY_SESSION_ID
+    if call.session is not None and requested and not command.session_unknown:
+        message = f'The session "{call.session}" is unknown here, and its tool stores none.'
+        raise InvalidInput(message, value=call.session, field="session", hint="Name a thread or a channel.")
+
+
+def session_gone(call: Call, result: RunnerResult, unknown_session: tuple[bytes, ...], stderr: bytes) -> bool:
+    """Whether a failed tool reports an unknown session. Such a run has spent nothing."""
+    spent = result.tokens_in + result.tokens_out + result.tokens_cached
+    text = stderr + (result.error or "").encode()
+    return (
+        call.session is not None
+        and not result.succeeded
+        and not spent
+        and any(phrase in text for phrase in unknown_session)
+    )

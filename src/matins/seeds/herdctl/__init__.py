@@ -1,14 +1,7 @@
 """herdctl's scheduler: its class, functions, errors and types, in Python spelling, on Matins' engine."""
 
-from matins.errors import (
-    CronParseError,
-    IntervalParseError,
-    MatinsError,
-    SchedulerShutdownError,
-    ScheduleTriggerError,
-)
-from matins.seeds.herdctl.runner import build_schedule_prompt, run_schedule
-from matins.seeds.herdctl.scheduler import Scheduler
+from matins.errors import CronParseError, IntervalParseError, MatinsError, SchedulerShutdownError, ScheduleTriggerError
+from matins.seeds.herdctl.scheduler import Scheduler, build_schedule_prompt, run_schedule
 from matins.seeds.herdctl.states import (
     check_schedule,
     get_agent_schedule_states,

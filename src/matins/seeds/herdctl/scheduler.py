@@ -1,29 +1,46 @@
-"""herdctl's Scheduler on Matins' engine: a trigger is a run, its callback the job."""
+"""herdctl's Scheduler on Matins' engine.
+
+herdctl's Scheduler on Matins' engine: a trigger is a run, its callback the job.
+
+herdctl's runner of schedules: what a trigger does with a prompt, a work item and a job executor.
+
+The agents of a herdctl scheduler as schedules in a store: each entry of an agent's file is one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol, Unpack
 
+from matins.api.results import Schedule
+from matins.config.presets import PRESETS
+from matins.engine.prompts import DEFAULT_PROMPT, WorkItem, with_item
 from matins.engine.when.definitions import instant_text
+from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import to_ms
-from matins.errors import MatinsError, NotFound, ScheduleTriggerError
+from matins.errors import Conflict, InvalidInput, MatinsError, NotFound, ScheduleTriggerError
 from matins.executors.check_executor import awaited
 from matins.executors.job_context import JobContext, NotBegun
-from matins.executors.work_items import NoWork
+from matins.executors.work_items import HeldWorkItem, NoWork, claim_item
+from matins.library import Matins
 from matins.model.clock import Clock
-from matins.seeds.herdctl.fleet import JOB, Fleet, max_concurrent
-from matins.seeds.herdctl.runner import ConsoleLogger, Trigger, current, not_running, running
-from matins.seeds.herdctl.states import STORE, get_schedule_state
+from matins.model.run import Outcome
+from matins.runtime.catalog import CompiledSchedule
+from matins.seeds.herdctl.states import STORE, UNTIMED, get_schedule_state
+from matins.seeds.herdctl.times import parse_cron_expression, parse_interval
 from matins.seeds.herdctl.types import (
     AgentEntry,
     Agents,
     AgentScheduleInfo,
+    RunScheduleOptions,
     ScheduleEntry,
     SchedulerLogger,
     SchedulerState,
@@ -31,7 +48,236 @@ from matins.seeds.herdctl.types import (
     SchedulerTriggerCallback,
     ScheduleRunResult,
     TriggerInfo,
+    TriggerMetadata,
 )
+
+
+@dataclass
+class Trigger:
+    """A trigger that is under way."""
+
+    run: JobContext
+    key: str
+    clock: Clock
+    failed: str | None = None
+    no_work: bool = False
+
+
+current: ContextVar[Trigger | None] = ContextVar("trigger", default=None)
+
+
+class RunsNow(Protocol):
+    def run_now(self, agent: str, schedule_name: str, handler: SchedulerTriggerCallback) -> str: ...
+
+
+running: dict[Path, RunsNow] = {}
+"""The schedulers of this process that run, by state directory."""
+
+
+class ConsoleLogger:
+    """Writes each message to standard error."""
+
+    def debug(self, message: str) -> None:
+        self._write("debug", message)
+
+    def info(self, message: str) -> None:
+        self._write("info", message)
+
+    def warn(self, message: str) -> None:
+        self._write("warn", message)
+
+    def error(self, message: str) -> None:
+        self._write("error", message)
+
+    def _write(self, level: str, message: str) -> None:
+        sys.stderr.write(f"[scheduler] {level}: {message}\n")
+
+
+def build_schedule_prompt(schedule: ScheduleEntry, work_item: WorkItem | None = None) -> str:
+    """The schedule's prompt, or the default one; with a work item its details below."""
+    return with_item(schedule.get("prompt") or DEFAULT_PROMPT, work_item)
+
+
+def run_schedule(**options: Unpack[RunScheduleOptions]) -> ScheduleRunResult:
+    """Run a schedule: claim a work item, build the prompt, execute, report the outcome.
+
+    In `on_trigger` it is that trigger's run. Elsewhere it starts one in the scheduler of `state_dir`, and waits. Either
+    way the run is the state: running while it lasts, then its outcome and the next run.
+    """
+    trigger = current.get()
+    if trigger is not None:
+        return _execute(trigger, options)
+    home = Path(options["state_dir"]).expanduser().absolute()
+    scheduler = running.get(home)
+    if scheduler is None:
+        raise not_running(home)
+    found: list[ScheduleRunResult] = []
+
+    def handler(info: TriggerInfo) -> None:
+        found.append(run_schedule(**options))
+
+    run = scheduler.run_now(options["agent"]["name"], options["schedule_name"], handler)
+    return found[0] if found else ScheduleRunResult(False, run, error="the run did not start")
+
+
+def _execute(trigger: Trigger, options: RunScheduleOptions) -> ScheduleRunResult:
+    logger, schedule = options.get("logger") or ConsoleLogger(), options["schedule"]
+    name, run = f"{options['agent']['name']}/{options['schedule_name']}", str(trigger.run.id)
+    source = options.get("work_source_manager")
+    try:
+        held = None if source is None else claim_item(source, trigger.key, trigger.clock)
+    except NoWork:
+        logger.debug(f"No work items available for {name}")
+        trigger.no_work = True
+        return ScheduleRunResult(False, run, skip_reason="no_work")
+    item = None if held is None else held.item
+    about = TriggerMetadata(
+        "cron" if schedule.get("type") == "cron" else "interval",
+        options["schedule_name"],
+        None if item is None else item.id,
+        None if item is None else item.title,
+    )
+    try:
+        result = awaited(options["job_executor"](build_schedule_prompt(schedule, item), about))
+    except Exception as error:
+        logger.error(f"Error running schedule {name}: {error}")
+        trigger.failed = str(error) or type(error).__name__
+        _report(held, Outcome(False, error=trigger.failed), trigger.clock)
+        return ScheduleRunResult(False, run, error=trigger.failed, work_item=item)
+    _report(held, Outcome(True, result), trigger.clock)
+    logger.info(f"Completed schedule {name}: success")
+    return ScheduleRunResult(True, run, result, work_item=item)
+
+
+def _report(held: HeldWorkItem | None, outcome: Outcome, clock: Clock) -> None:
+    if held is not None:
+        held.report(outcome, clock)
+
+
+def not_running(home: Path) -> Conflict:
+    hint = f'Call it in on_trigger, or start one: Scheduler(state_dir="{home}").start(agents).'
+    return Conflict(f"No scheduler of this process runs in {home}.", value=str(home), field="state_dir", hint=hint)
+
+
+JOB = "herdctl"
+"""The job of all schedules that a Scheduler makes: it calls `on_trigger`."""
+_BY_FILE = "enabled: false in the agent's file"
+
+
+class Planned(NamedTuple):
+    agent: str
+    name: str
+    entry: ScheduleEntry
+    when: str
+    enabled: bool
+
+
+class Fleet(Matins):
+    """A Matins whose schedules are those of the agents that it is given."""
+
+    def turns(self) -> tuple[int, int | None]:
+        """How often the engine has checked what is due, and when last."""
+        loop = self._loop
+        if loop is None:
+            return 0, None
+        ago = self.clock.boot_ms() - loop.engine.turned_at
+        return loop.engine.turns, self.clock.now_ms() - ago if loop.engine.turns else None
+
+    def set_agents(self, agents: Iterable[AgentEntry]) -> None:
+        """Add, change and delete schedules until they are those of these agents. Whatever stays the same keeps its next
+        run, its state and its history. A schedule that was disabled stays so while its agent is away."""
+        agents = list(agents)
+        planned = {(each.agent, each.name): each for agent in agents for each in planned_of(agent)}
+        known = {(schedule.agent, schedule.name): schedule for schedule in self._schedules()}
+        for key in known.keys() - planned.keys():
+            if not _is_disabled(known[key]):
+                self.delete(key[1], agent=key[0])
+        for agent in agents:
+            self.limits.set(f"agent:{agent['name']}", size=max_concurrent(agent))
+        for key, each in planned.items():
+            self._set(each, known.get(key))
+
+    def count_from(self, agent: str, name: str, at: int) -> None:
+        """Count an interval from the end of a run that no clock started."""
+        schedule = self.get(name, agent=agent)
+        now, number = self.clock.now_ms(), int(schedule.id)
+        with self._store.transaction(now) as transaction:
+            transaction.lock_due([number])
+            row = transaction.schedule(number)
+            item = None if row is None else self._catalog.find(transaction, (number, row.rev, 0))
+            if row is None or row.state != "active" or not isinstance(item, CompiledSchedule):
+                return
+            if item.timetable.from_completion:
+                slot, due_at = item.timetable.after_completion(number, None, at)
+                transaction.replace_cursor(number, slot, due_at, row.rev)
+        self._changed()
+
+    def _schedules(self) -> Iterable[Schedule]:
+        after: str | None = None
+        while page := self.list(after=after):
+            yield from (schedule for schedule in page if schedule.job == JOB)
+            after = page[-1].id
+
+    def _set(self, each: Planned, known: Schedule | None) -> None:
+        before = None if known is None else known.settings.get("payload")
+        times = self._times(each)
+        if known is None:
+            self.add(each.name, agent=each.agent, job=JOB, payload=dict(each.entry), **times)
+        elif before != each.entry:
+            moved = times if before is None or _times_changed(before, each) else {}
+            self.edit(each.name, agent=each.agent, payload=dict(each.entry), **moved)
+        paused = known is not None and known.state == "paused"
+        if not each.enabled and not paused:
+            self.pause(each.name, agent=each.agent, note=_BY_FILE)
+        elif each.enabled and known is not None and paused and known.note == _BY_FILE:
+            self.resume(each.name, agent=each.agent)
+
+    def _times(self, each: Planned) -> dict[str, Any]:
+        """When it is due, with herdctl's defaults."""
+        when = parse_trigger(each.when, now_ms=self.clock.now_ms()).definition.when
+        times = {"when": each.when, **PRESETS["herdctl"].settings_for(when)}
+        # A schedule that is disabled must not be triggered between its insertion and its pause.
+        return times if each.enabled or "first" not in times else {**times, "first": "after_interval"}
+
+
+def _is_disabled(schedule: Schedule) -> bool:
+    """Whether a person disabled it, and not its agent's file."""
+    return schedule.state == "paused" and schedule.note != _BY_FILE
+
+
+def planned_of(agent: AgentEntry) -> Iterable[Planned]:
+    """The schedules of an agent that a clock triggers."""
+    schedules: Mapping[str, ScheduleEntry] = agent.get("schedules") or {}
+    for name, entry in schedules.items():
+        if entry.get("type") not in UNTIMED:
+            yield Planned(agent["name"], name, entry, _when(entry), entry.get("enabled") is not False)
+
+
+def _times_changed(before: ScheduleEntry, each: Planned) -> bool:
+    return _when(before) != each.when or (before.get("enabled") is not False) != each.enabled
+
+
+def max_concurrent(agent: AgentEntry) -> int:
+    instances: Mapping[str, Any] = agent.get("instances") or {}
+    return instances.get("max_concurrent") or agent.get("max_concurrent") or 1
+
+
+def _when(entry: ScheduleEntry) -> str:
+    """The trigger of an entry, as Matins writes it."""
+    kind = entry.get("type")
+    spellings: dict[Any, tuple[tuple[str, ...], Callable[[str], Any]]] = {
+        "interval": (("interval",), parse_interval),
+        "cron": (("expression", "cron"), parse_cron_expression),
+    }
+    if kind not in spellings:
+        allowed = "interval, cron, webhook, chat"
+        raise InvalidInput(f'"type" must be {allowed}, not {kind!r}.', value=kind, field="type", allowed=allowed)
+    names, parse = spellings[kind]
+    text: str | None = next((entry[name] for name in names if entry.get(name)), None)
+    if text is None:
+        raise InvalidInput(f'A schedule of type {kind} needs "{names[0]}".', field=names[0], hint=f"{names[0]}: …")
+    parse(text)
+    return text.strip().lower() if kind == "interval" else text.strip()
 
 
 class Scheduler:

@@ -10,8 +10,7 @@ from matins.app import parse_trigger
 from matins.config.presets import PRESETS
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.durations import parse_duration
-from matins.engine.when.jitter import jitter_ms
-from matins.engine.when.triggers import EPOCH, Trigger, to_ms
+from matins.engine.when.triggers import EPOCH, Trigger, jitter_ms, to_ms
 from matins.errors import CronParseError, IntervalParseError
 from matins.runtime.clock import SystemClock
 

@@ -12,16 +12,14 @@ import orjson
 from matins.api.results import FilePlan
 from matins.config.file import ConfigFile, Content, FileState
 from matins.config.interpretation import Entry, Interpretation, when_changed
-from matins.config.problems import invalid_file
-from matins.config.reader import FileItem
+from matins.config.reader import FileItem, invalid_file
 from matins.engine.calls import follows_schedule
 from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput, Stale
 from matins.model.access import Principal
-from matins.model.file import FileEntry
-from matins.model.rows import NewEvent
+from matins.model.rows import FileEntry, NewEvent
 from matins.model.schedule import ScheduleRecord
 from matins.model.trigger import Once
 from matins.records import kinds_by_name, record_kinds

@@ -21,17 +21,16 @@ from matins.config.cortex import (
 )
 from matins.config.file import ConfigFile, Content, FileFormat, NewEntry
 from matins.config.reader import ParsedFile
-from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
+from matins.engine.gates.state import BY_BUDGET, BY_FAILURES
 from matins.engine.policies import Policies
 from matins.model.clock import Clock
-from matins.model.file import FileEntry
+from matins.model.policies import Throttle
+from matins.model.rows import FileEntry
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
-from matins.model.throttle import Throttle
 from matins.model.trigger import Once
 from matins.records.kind import RecordContext
-from matins.runtime.catalog import Catalog
-from matins.runtime.rows import run_record
+from matins.runtime.catalog import Catalog, run_record
 from matins.service.file.plan import APPLIED, applied_text, find_schedule
 from matins.store import Store
 from matins.store.transaction import Transaction

@@ -1,8 +1,14 @@
-"""The plan of a file: its entries compared with those applied before, and whether it needs confirmation."""
+"""The plan of a file.
+
+The plan of a file: its entries compared with those applied before, and whether it needs confirmation.
+
+Agents that the schedules of a file wake, and that do not exist: Cortex's file names profiles, and has none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -10,17 +16,18 @@ import orjson
 
 from matins.api.results import FileChange, FilePlan, SettingChange
 from matins.config.file import Content
-from matins.config.file_schedules import FileSchedule
-from matins.config.interpretation import Entry, Interpretation
-from matins.config.problems import Problem
+from matins.config.interpretation import Entry, FileSchedule, Interpretation
+from matins.config.reader import Problem
+from matins.engine.jobs import wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.schedules import SETTINGS, schedule_settings
 from matins.engine.settings import is_private, origin
+from matins.engine.steps import parts_of
 from matins.model.access import name_of
-from matins.model.file import FileEntry
+from matins.model.rows import FileEntry
 from matins.model.schedule import ScheduleRecord
 from matins.records import kinds_by_name
-from matins.runtime.rows import schedule_record
+from matins.runtime.catalog import schedule_record
 from matins.store.transaction import Transaction
 
 Action = Literal["added", "changed", "removed", "same", "past"]
@@ -223,3 +230,35 @@ def _record_settings(kind: str, value: Any) -> dict[str, Any]:
 
 def _paused(paused: bool) -> dict[str, Any]:
     return {"paused": True} if paused else {}
+
+
+_NAMED = 5
+
+
+class MissingAgent(NamedTuple):
+    name: str
+    schedules: Sequence[str]
+
+    @property
+    def sentence(self) -> str:
+        names, more = ", ".join(self.schedules[:_NAMED]), len(self.schedules) - _NAMED
+        whose = f"{names} and {more} more" if more > 0 else names
+        return f'There is no agent "{self.name}", so runs of {whose} are skipped'
+
+    @property
+    def fix(self) -> str:
+        return f"matins agents set {shlex.quote(self.name)} --runner claude"
+
+
+def missing_agents(transaction: Transaction, policies: Policies) -> list[MissingAgent]:
+    """The agents of active schedules of files that do not exist."""
+    found: dict[str, list[str]] = {}
+    for entry in transaction.file_entries():
+        if entry.kind != "schedule" or entry.name.partition("/")[0] in policies.agents:
+            continue
+        schedule = find_schedule(transaction, entry.name)
+        if schedule is not None and schedule.state == "active":
+            for part, agent in parts_of(schedule.definition, schedule.agent):
+                if wakes_agent(part) and agent not in policies.agents:
+                    found.setdefault(agent, []).append(schedule.name)
+    return [MissingAgent(name, schedules) for name, schedules in sorted(found.items())]

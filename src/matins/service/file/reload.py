@@ -12,8 +12,7 @@ from matins.errors import InvalidFile, MatinsError, Stale, StoreError
 from matins.model.access import Principal
 from matins.model.clock import Clock
 from matins.runtime.catalog import Catalog
-from matins.service.file.missing_agents import missing_agents
-from matins.service.file.plan import defined_by
+from matins.service.file.plan import defined_by, missing_agents
 from matins.store import Store
 
 log = logging.getLogger("matins")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matins.errors import Conflict
-from matins.executors.agent_tools import Tool
+from matins.executors.agent_checks import Tool
 
 _HEAD = """\
 # The configuration of Matins. Matins applies it when you save it, without a restart.

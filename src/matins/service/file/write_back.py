@@ -15,11 +15,10 @@ from matins.config.reader import Location
 from matins.config.writer import edit_settings, remove_item, set_settings, write_back_failed
 from matins.engine.reasons import rfc3339
 from matins.engine.schedules import SETTINGS
-from matins.engine.setting_values import ParseContext
-from matins.engine.settings import parse_setting
+from matins.engine.settings import ParseContext, parse_setting
 from matins.errors import Conflict, ManagedByFile
 from matins.model.access import Principal
-from matins.model.file import FileEntry
+from matins.model.rows import FileEntry
 from matins.model.schedule import ScheduleDefinition
 from matins.model.settings import Instant
 from matins.records import kinds_by_name

@@ -12,8 +12,7 @@ from psycopg.rows import tuple_row
 
 from matins.errors import Conflict, InvalidInput
 from matins.store.chain import Chain
-from matins.store.postgres.arrays import register
-from matins.store.postgres.session import SQL, Session, translated_refusals
+from matins.store.postgres.session import SQL, Session, register, translated_refusals
 from matins.store.postgres.transaction import PostgresTransaction
 
 _PASS = (

@@ -1,27 +1,152 @@
-"""Connections, each for one transaction at a time. Each is a writer with its own event chain."""
+"""Connections and arrays.
+
+Connections, each for one transaction at a time. Each is a writer with its own event chain.
+
+Arrays in PostgreSQL's binary form, packed at once. psycopg's own lists cost a call for each element.
+
+Poolers between Matins and the server: one that keeps a session for each connection works, others are refused.
+
+Matins needs its session between transactions: prepared statements, which have numbers as names, so that on another
+session they are other statements; the search path and timeouts of the connection; and LISTEN.
+"""
 
 from __future__ import annotations
 
 import re
+import struct
 import threading
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import resources
+from itertools import chain, repeat
 from typing import Any
 
 import psycopg
-from psycopg.abc import RV, PQGen
+from psycopg.abc import RV, AdaptContext, PQGen
+from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import TransactionStatus
+from psycopg.pq import Format, TransactionStatus
+from psycopg.types.numeric import Int8BinaryDumper
 
 from matins.errors import Conflict, InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
 from matins.store.chain import Chain
-from matins.store.forking import after_fork, keep_forever
-from matins.store.postgres.arrays import register
-from matins.store.postgres.poolers import check_sessions, split_search_path
+from matins.store.joining import after_fork, keep_forever
 from matins.store.queries import load_queries
+
+_INT8, _INT8_ARRAY = 20, 1016
+_TEXT, _TEXT_ARRAY = 25, 1009
+_HEAD = struct.Struct(">iiIii")
+_ONE = struct.Struct(">iq")
+_LENGTH = struct.Struct(">i")
+_NULL = b"\xff\xff\xff\xff"
+
+
+class Integers(bytes):
+    """A packed bigint[]."""
+
+    __slots__ = ()
+
+
+class Texts(bytes):
+    """A packed text[]."""
+
+    __slots__ = ()
+
+
+def integers(values: Iterable[int | None]) -> Integers:
+    items = list(values)
+    if None in items:
+        body = b"".join([_NULL if item is None else _ONE.pack(8, item) for item in items])
+    else:
+        body = struct.pack(">" + "iq" * len(items), *chain.from_iterable(zip(repeat(8), items, strict=False)))
+    return Integers(_head(_INT8, len(items)) + body)
+
+
+def texts(values: Iterable[str | None]) -> Texts:
+    items = [None if value is None else value.encode() for value in values]
+    if b"\0" in b"".join(filter(None, items)):
+        raise psycopg.DataError("PostgreSQL text cannot contain the character NUL.")
+    body = b"".join([_NULL if item is None else _LENGTH.pack(len(item)) + item for item in items])
+    return Texts(_head(_TEXT, len(items)) + body)
+
+
+def _head(element: int, count: int) -> bytes:
+    """The header: dimensions, whether NULLs may occur, the type of the elements, the length, and the lower bound."""
+    return _HEAD.pack(1, 1, element, count, 1)
+
+
+class _Packed(Dumper):
+    format = Format.BINARY
+
+    def dump(self, obj: bytes) -> bytes:
+        return obj
+
+
+class _IntegersDumper(_Packed):
+    oid = _INT8_ARRAY
+
+
+class _TextsDumper(_Packed):
+    oid = _TEXT_ARRAY
+
+
+def register(to: AdaptContext) -> None:
+    """Register packed arrays, and every integer as a bigint, so that a statement is prepared once."""
+    to.adapters.register_dumper(Integers, _IntegersDumper)
+    to.adapters.register_dumper(Texts, _TextsDumper)
+    to.adapters.register_dumper(int, Int8BinaryDumper)
+
+
+_ROUNDS = 4
+"""Other clients of the pooler may take the sessions in between, and hide once what a round would show."""
+_SEARCH_PATH = re.compile(r"(?:^|(?<=\s))-c\s*search_path=([^\s\\]+)(?:\s+|$)")
+
+
+def check_sessions(
+    connection: psycopg.Connection[Any], connect: Callable[[], psycopg.Connection[Any]], name: str
+) -> None:
+    """Raise StoreError behind a pooler that gives a transaction the session of another connection. PostgreSQL tells a
+    client the number of its session when it connects; a pooler tells another number."""
+    if _session_of(connection) == connection.info.backend_pid:
+        return
+    with connect() as other:
+        seen: tuple[set[int], set[int]] = set(), set()
+        for _ in range(_ROUNDS):
+            # Twice each: a pooler that takes its sessions in turn gives another one at once; others give the last one.
+            seen[0].update((_session_of(connection), _session_of(connection)))
+            seen[1].update((_second_session(other, name), _session_of(other)))
+    if len(seen[0]) == len(seen[1]) == 1 and seen[0] != seen[1]:
+        return
+    raise StoreError(
+        f"The pooler before {name} shares sessions between connections, and Matins needs a session for each.",
+        hint="Set pool_mode = session for this database in PgBouncer, or connect to the server itself.",
+    )
+
+
+def split_search_path(options: str) -> tuple[str, str | None]:
+    """Split `options` of a URL into what is sent when connecting, and the search path: poolers refuse it there."""
+    found = _SEARCH_PATH.findall(options)
+    return (_SEARCH_PATH.sub("", options).strip(), found[-1]) if found else (options, None)
+
+
+def _session_of(connection: psycopg.Connection[Any]) -> int:
+    row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _second_session(connection: psycopg.Connection[Any], name: str) -> int:
+    try:
+        return _session_of(connection)
+    except psycopg.OperationalError as error:
+        first_line = str(error).strip().partition("\n")[0].rstrip(".")
+        raise StoreUnavailable(
+            f"The pooler before {name} gives Matins no second session: {first_line}.",
+            hint="Raise default_pool_size in PgBouncer: a process of Matins uses up to 13 sessions.",
+        ) from error
+
 
 _LOCKS = {"/* lock */": "FOR UPDATE", "/* lock free */": "FOR UPDATE SKIP LOCKED"}
 

@@ -1,28 +1,154 @@
-"""A PostgreSQL schema: READ COMMITTED and row locks, many engines, no leader."""
+"""A PostgreSQL schema, its clock, its listener.
+
+A PostgreSQL schema: READ COMMITTED and row locks, many engines, no leader.
+
+The database's clock, so that workers on hosts whose clocks differ agree on what is due.
+
+Receives notifications about changes of other processes, on its own connection and thread.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import re
+import select
+import threading
 import uuid
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+import psycopg
+from psycopg import sql
 
 from matins.errors import Conflict, StoreError, StoreUnavailable, StoreVersionError
-from matins.model.audit import ChainHead
 from matins.model.clock import Clock
+from matins.model.event import ChainHead
 from matins.model.rows import WorkerRow
 from matins.store.joining import JoiningStore
-from matins.store.migrations import Migration, check_known, load_migrations
 from matins.store.postgres.callers import CallersTransaction, callers_session
-from matins.store.postgres.clock import DatabaseClock
-from matins.store.postgres.listener import Listener
 from matins.store.postgres.session import SQL, Session, SessionPool, patient
 from matins.store.postgres.transaction import PostgresTransaction
+from matins.store.queries import Migration, check_known, load_migrations
+
+_EVERY_MS = 1_000
+_AWAY_MS = 5_000
+_STEP_MS = 1_000
+_PATIENCE_S = 0.5
+"""How long a caller waits for a reading. A server that hangs would stop it for seconds."""
+
+
+class TimeSource(Protocol):
+    def database_time(self) -> int: ...
+
+
+class DatabaseClock:
+    """The host's boot time plus an offset, which is read again at most once a second. A caller waits briefly for the
+    reading, and other threads use the present offset meanwhile. If the database hangs or is unreachable, the offset is
+    kept: boot time is steady."""
+
+    def __init__(self, store: TimeSource, host: Clock) -> None:
+        self._store = store
+        self._host = host
+        self._reading = threading.Lock()
+        low, high = self._bounds()
+        self._offset = (low + high + 1) // 2
+        self._next = host.boot_ms() + _EVERY_MS
+
+    def now_ms(self) -> int:
+        if self._host.boot_ms() >= self._next and self._reading.acquire(blocking=False):
+            done = threading.Event()
+            threading.Thread(target=self._read_aside, args=(done,), name="matins-clock", daemon=True).start()
+            done.wait(_PATIENCE_S)
+        return self._host.boot_ms() + self._offset
+
+    def boot_ms(self) -> int:
+        return self._host.boot_ms()
+
+    def local_zone(self) -> str:
+        return self._host.local_zone()
+
+    def _read_aside(self, done: threading.Event) -> None:
+        try:
+            self._read_again()
+        finally:
+            self._reading.release()
+            done.set()
+
+    def _read_again(self) -> None:
+        """Move the offset no further than necessary, so that a slow reply does not move it. After a step the clock is
+        read again immediately, for two readings."""
+        wait = _AWAY_MS
+        with suppress(StoreError):  # the next use of the store raises it
+            low, high = self._bounds()
+            before, self._offset = self._offset, min(max(self._offset, low), high)
+            wait = 0 if abs(self._offset - before) > _STEP_MS else _EVERY_MS
+        self._next = self._host.boot_ms() + wait
+
+    def _bounds(self) -> tuple[int, int]:
+        """The bounds of the offset: the server read its clock between the request and the reply."""
+        before = self._host.boot_ms()
+        now = self._store.database_time()
+        return now - self._host.boot_ms() - 1, now - before  # fractions of a millisecond are dropped
+
 
 log = logging.getLogger("matins")
+_BACK_OFF_S = (0.1, 0.5, 2.0, 5.0)
+
+
+class Listener:
+    def __init__(
+        self, connect: Callable[[], psycopg.Connection[Any]], channel: str, me: str, wake: Callable[[], None]
+    ) -> None:
+        self._connect = connect
+        self._listen = sql.SQL("LISTEN {}").format(sql.Identifier(channel))
+        self._me = me
+        self._wake = wake
+        self._stop_read, self._stop_write = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="matins-listener", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the listener. Returns when the connection is closed."""
+        if self._thread.is_alive():
+            os.write(self._stop_write, b".")
+            self._thread.join()
+            os.close(self._stop_read)
+            os.close(self._stop_write)
+
+    def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                with self._connect() as connection:
+                    connection.execute(self._listen)
+                    failures = 0
+                    self._wake()  # for notifications that arrived while nothing listened
+                    if self._receive(connection):
+                        return
+            except psycopg.Error as error:
+                log.warning("Matins does not receive changes of other processes, and connects again: %s", error)
+            if self._stopped(_BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]):
+                return
+            failures += 1
+
+    def _receive(self, connection: psycopg.Connection[Any]) -> bool:
+        """Receive notifications. Returns True when the listener is stopped; raises when the connection is lost."""
+        while True:
+            foreign = [notice.payload != self._me for notice in connection.notifies(timeout=0)]
+            if any(foreign):
+                self._wake()
+            if self._stop_read in select.select([connection, self._stop_read], [], [])[0]:
+                return True
+
+    def _stopped(self, seconds: float) -> bool:
+        return bool(select.select([self._stop_read], [], [], seconds)[0])
+
+
 _OLDEST_SERVER = 140_000
 _BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _TABLES = {"migrations", "meta", "schedules", "revisions", "due", "runs", "attempts", "permits", "places", "workers",

@@ -1,8 +1,7 @@
 """The statements of one PostgreSQL transaction.
 
 Locks are taken in one order: cursors by id and all at once, permits, runs, policies, usage of budgets. A transaction
-that holds more than a cursor takes another one only if it is free.
-"""
+that holds more than a cursor takes another one only if it is free."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from matins.model.audit import StoredEvent
+from matins.model.event import StoredEvent
 from matins.model.rows import (
     AttemptRow,
     Claim,
@@ -25,8 +24,7 @@ from matins.model.rows import (
     StateChange,
 )
 from matins.store.chain import GENESIS, Chain, heads_text, seal_hash
-from matins.store.postgres.arrays import Integers, Texts, integers, texts
-from matins.store.postgres.session import SQL, Session, in_dialect
+from matins.store.postgres.session import SQL, Integers, Session, Texts, in_dialect, integers, texts
 from matins.store.transaction import Transaction
 
 _RUN = ("int8", "int8", "int8", "int8", "text", "int2", "int2", "text", "int8", "int8", "int8", "int8", "int8", "int8",

@@ -1,30 +1,190 @@
-"""A SQLite file: WAL, synchronous FULL, one writer connection, one engine."""
+"""A SQLite file, its readers, its backup.
+
+A SQLite file: WAL, synchronous FULL, one writer connection, one engine.
+
+Connections that read a SQLite file beside its writer: neither waits for the other.
+
+Checks and copies of a database file while an engine writes to it.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import time
 import uuid
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any
 
 import apsw
 
-from matins.errors import InvalidInput, StoreBusy, StoreCorrupt, StoreError, StoreUnavailable, unwritable
-from matins.model.audit import ChainHead
+from matins.errors import Conflict, InvalidInput, StoreBusy, StoreCorrupt, StoreError, StoreUnavailable, unwritable
 from matins.model.clock import Clock
+from matins.model.event import ChainHead
 from matins.model.rows import WorkerRow
 from matins.store.chain import Chain
-from matins.store.forking import after_fork, keep_forever
-from matins.store.joining import JoiningStore
-from matins.store.migrations import Migration, check_known, load_migrations
-from matins.store.sqlite.backup import integrity_problems, write_backup
-from matins.store.sqlite.opened_file import LogLost, OpenedFile, set_foreign_log_aside
-from matins.store.sqlite.ownership import Ownership, check_filesystem, check_names
-from matins.store.sqlite.readers import Readers
+from matins.store.joining import JoiningStore, after_fork, keep_forever
+from matins.store.queries import Migration, check_known, load_migrations
+from matins.store.sqlite.ownership import (
+    LogLost,
+    OpenedFile,
+    Ownership,
+    check_filesystem,
+    check_names,
+    set_foreign_log_aside,
+)
 from matins.store.sqlite.transaction import SQL, SqliteTransaction
+
+_KEPT = 4
+_READING = "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000"
+
+
+class Readers:
+    """Connections for reading, each used by one thread at a time and opened when it is first needed."""
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._open: list[Any] = []
+        self._idle: list[Any] = []
+        self.closed = False
+
+    @contextmanager
+    def snapshot(self) -> Generator[Any]:
+        """A connection in a transaction that sees one state of the file."""
+        connection = self._take()
+        connection.execute("BEGIN")
+        try:
+            yield connection
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self._give_back(connection)
+
+    def leave_to_parent(self) -> None:
+        """Leave all of them to the parent, in a forked child."""
+        for connection in self._open:
+            keep_forever(connection)
+        self._open, self._idle = [], []
+
+    def close(self) -> None:
+        """Close those that are not in use; the others are closed by the thread that uses them."""
+        self.closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def _take(self) -> Any:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            connection = self._connect()
+            connection.execute(_READING).fetchall()
+            # The writer writes the log back when it is closed, and knows whether it may.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._open.append(connection)
+            return connection
+
+    def _give_back(self, connection: Any) -> None:
+        if connection not in self._open:
+            return  # the parent's
+        if self.closed or len(self._idle) >= _KEPT:
+            self._open.remove(connection)
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+
+_MAX_SHOWN = 5
+_NO_LINK = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+"""An agent may write the folder: a link in the place of the new file would have the copy written elsewhere."""
+
+
+def write_backup(source: Path, target: Path) -> None:
+    """Copy the database as of one moment. Writers do not wait. The copy is checked before it gets its name."""
+    try:
+        folder = target.parent.resolve(strict=True)
+        target = folder / target.name
+        file, name = mkstemp(".partial", f".{target.name}.", folder)  # a new private name
+        os.close(file)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    new = Path(name)
+    try:
+        _copy(source, new)
+        os.link(new, target)  # unlike a rename, a link never replaces a file
+    except FileExistsError:
+        raise Conflict(f"{target} already exists.", value=str(target), field="path", hint="Name a new file.") from None
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _unwritable(target: Path, error: OSError) -> InvalidInput:
+    message = f"{target} cannot be written: {error.strerror}."
+    return InvalidInput(message, value=str(target), field="path", hint="Name another directory.")
+
+
+def _copy(source: Path, target: Path) -> None:
+    here = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        there = apsw.Connection(str(target), flags=_NO_LINK)
+    except apsw.CantOpenError as error:
+        here.close()
+        raise OSError(errno.EPERM, "another file was put in the place of the new one") from error
+    try:
+        here.set_busy_timeout(5_000)
+        with there.backup("main", here, "main") as backup:
+            while not backup.done:
+                backup.step(-1)
+        _pragma(there, "journal_mode = DELETE")  # one file, without a log
+        _mark_as_copy(there)
+        problems = _integrity_problems(there)
+    finally:
+        there.close()
+        here.close()
+    if problems:
+        raise StoreCorrupt(
+            f"The copy of {source} is damaged: {problems[0]}.", hint="Run matins doctor. The copy was deleted."
+        )
+    file = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _mark_as_copy(connection: Any) -> None:
+    """Give the copy another incarnation: the store that runs goes on, so the copy is older when it is used."""
+    connection.execute(
+        "INSERT INTO meta SELECT 'copy_of', value FROM meta WHERE key = 'incarnation';"
+        "UPDATE meta SET value = lower(hex(randomblob(8))) WHERE key = 'incarnation'"
+    )
+
+
+def integrity_problems(path: Path) -> list[str]:
+    """The problems that `quick_check` finds, on its own connection: the engine does not wait."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        connection.set_busy_timeout(5_000)
+        return _integrity_problems(connection)
+    except (apsw.CorruptError, apsw.NotADBError) as error:  # too damaged for the check itself
+        return [str(error)]
+    finally:
+        connection.close()
+
+
+def _integrity_problems(connection: apsw.Connection) -> list[str]:
+    found = [str(row[0]) for row in _pragma(connection, f"quick_check({_MAX_SHOWN})")]
+    return [] if found == ["ok"] else found
+
+
+def _pragma(connection: Any, pragma: str) -> list[Any]:
+    return connection.execute(f"PRAGMA {pragma}").fetchall()
+
 
 _MAX_OPEN_TRIES = 500
 _OPEN_POLL_S = 0.01

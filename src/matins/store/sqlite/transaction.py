@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import orjson
 
-from matins.model.audit import StoredEvent
+from matins.model.event import StoredEvent
 from matins.model.rows import (
     AttemptRow,
     Claim,

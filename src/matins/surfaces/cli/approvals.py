@@ -12,13 +12,19 @@ import click
 from matins.errors import Conflict
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
-from matins.surfaces.cli.framework import Command, NounGroup, number_argument, pass_context, root_command
+from matins.surfaces.cli.framework import (
+    Command,
+    NounGroup,
+    Page,
+    number_argument,
+    page_options,
+    pass_context,
+    root_command,
+)
 from matins.surfaces.cli.options import read_setting, split_assignment
-from matins.surfaces.cli.paging import Page, page_options
-from matins.surfaces.cli.states import moment, state_text
-from matins.surfaces.cli.tables import Column
-from matins.surfaces.cli.terminal_text import block, one_line, plain
+from matins.surfaces.cli.tables import Column, moment, plain, state_text
 from matins.surfaces.cli.times import relative_time
+from matins.surfaces.display import block, one_line
 
 F = TypeVar("F", bound=Callable[..., Any])
 _COLUMNS = (
@@ -116,7 +122,7 @@ def approve(
     context: CliContext, approval_id: str, yes: bool, digest: str | None, note: str | None, edits: tuple[str, ...]
 ) -> None:
     """The request is shown first. The answer counts only if the request is unchanged since."""
-    from matins.surfaces.cli.schedule_options import SCHEDULE
+    from matins.surfaces.cli.options import SCHEDULE
 
     approval = _shown(context, approval_id, digest)
     pairs = [split_assignment(edit, "--edit max_cost='$1'") for edit in edits]

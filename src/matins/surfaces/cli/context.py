@@ -1,27 +1,128 @@
-"""The context of every command: the transport of its calls, and the output."""
+"""The context of every command.
+
+The context of every command: the transport of its calls, and the output.
+
+Instants as options: in local time, in UTC, or as a duration from now.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import click
 
+from matins.errors import Conflict, Example, InstantError, InvalidInput, MatinsError, NotAllowed, NotFound, StoreError
 from matins.model.hidden_characters import write_out
 from matins.surfaces.cli import times
-from matins.surfaces.cli.errors import CANCELLED
-from matins.surfaces.cli.states import moment
-from matins.surfaces.cli.tables import Cell, Column, fields, table
-from matins.surfaces.cli.terminal_text import block, one_line, wrapped
+from matins.surfaces.cli.tables import Cell, Column, fields, moment, table, wrapped
+from matins.surfaces.display import block, one_line
 
 if TYPE_CHECKING:
     from matins.api.use_case import Caller, Transport, UseCase
     from matins.model.access import Principal
+
+
+OK, FAILED, USAGE, CANCELLED, NOT_ALLOWED, RUN_FAILED, OVER_BUDGET, WAITS = 0, 1, 2, 3, 4, 5, 6, 8
+INTERRUPTED = 130
+EXIT_CODES = """\b
+Exit codes: 0 done; 1 failed; 2 invalid input; 3 cancelled or timed out;
+4 not allowed; 5 the run failed; 6 over budget; 8 waiting for approval."""
+_LISTS = {"run": "matins runs", "approval": "matins approvals", "agent": "matins agents", "thread": "matins threads"}
+_DEFAULT_HINTS: tuple[tuple[type[MatinsError], str], ...] = (
+    (NotAllowed, "Ask the owner, or use another token: --token TOKEN"),
+    (NotFound, "List what there is: matins list"),
+    (Conflict, "Check its state: matins show, matins runs or matins approvals"),
+    (InvalidInput, "See the options: --help"),
+    (StoreError, "Check the store: matins doctor"),
+)
+_LAST_HINT = "Try again, or check the installation: matins doctor"
+
+
+def exit_code(work: Callable[[], Any], *, as_json: bool = False) -> int:
+    """The exit code of a command. Errors are printed without a traceback, unless MATINS_DEBUG is set; as JSON, one
+    document on stderr."""
+    try:
+        code = work()
+        return code if isinstance(code, int) else OK
+    except click.ClickException as error:
+        if as_json:
+            _print_document("usage", error.format_message(), None)
+        else:
+            error.show()
+        return error.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    except MatinsError as error:
+        if as_json:
+            _print_document(error.code, error.message, _hint(error), getattr(error, "field", None))
+        else:
+            print_error(error.message, _hint(error))
+        return _code(error)
+    except Exception as error:
+        if os.environ.get("MATINS_DEBUG"):
+            raise
+        text = str(error) or "no message"
+        print_error(f"Unexpected error: {type(error).__name__}: {text}", "To see where: MATINS_DEBUG=1 matins …")
+        return FAILED
+
+
+def _print_document(code: str, message: str, hint: str | None, field: str | None = None) -> None:
+    import json  # most commands have no errors
+
+    click.echo(json.dumps({"error": {"code": code, "message": message, "field": field, "hint": hint}}), err=True)
+
+
+def print_error(message: str, hint: str | None) -> None:
+    click.echo(f"Error: {block(message)}", err=True)
+    if hint:
+        click.echo(f"Hint: {block(hint)}", err=True)
+
+
+def _hint(error: MatinsError) -> str:
+    """The hint of the error, with settings as options: `--period day`."""
+    if isinstance(error.hint, Example):
+        return f"For example: {', '.join(_option(name, value) for name, value in error.hint.settings.items())}"
+    return error.hint or _default_hint(error)
+
+
+def _option(name: str, value: Any) -> str:
+    import json  # most commands have no errors
+    import shlex
+
+    if isinstance(value, list) and all(isinstance(item, str) for item in cast("list[Any]", value)):
+        value = ", ".join(cast("list[str]", value))
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"--{name.replace('_', '-')} {shlex.quote(text)}"
+
+
+def _default_hint(error: MatinsError) -> str:
+    if isinstance(error, NotAllowed) and os.environ.get("MATINS_IN_RUN"):
+        return "Ask the owner: a run has the rights of its agent, and no other token."
+    if isinstance(error, NotFound) and error.field in _LISTS:
+        return f"List what there is: {_LISTS[error.field]}"
+    return next((hint for kind, hint in _DEFAULT_HINTS if isinstance(error, kind)), _LAST_HINT)
+
+
+def _code(error: MatinsError) -> int:
+    if isinstance(error, NotAllowed):
+        return NOT_ALLOWED
+    return USAGE if isinstance(error, InvalidInput) and not isinstance(error, Conflict) else FAILED
+
+
+def replace_unknown_characters() -> None:
+    """Print another character for one that the terminal cannot show, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
 
 Document = dict[str, Any]
 
@@ -96,7 +197,7 @@ class CliContext:
 
     def zone_for(self, when: str | None, settings: Mapping[str, Any]) -> Document:
         """The caller's time zone as a setting, unless the settings or the text of the trigger have one."""
-        from matins.engine.when.named_zones import names_zone  # few commands need it
+        from matins.engine.when.zones import names_zone  # few commands need it
 
         if when is None or settings.get("timezone") is not None or names_zone(when):
             return {}
@@ -221,3 +322,74 @@ def json_text(document: Any, indent: int | None = None) -> str:
     if text.isascii() and "\x7f" not in text:
         return text
     return write_out(text, lambda character: json.dumps(character)[1:-1], keep="\n")
+
+
+_LENGTH = re.compile(r"(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?")
+
+
+class Instant(click.ParamType[str]):
+    """A click type that returns an ISO text with an offset."""
+
+    name = "instant"
+
+    def __init__(self, *, future: bool = False, zoned: bool = False) -> None:
+        """`future` accepts 2h for two hours from now. `zoned` leaves any other text to the service, for its zone."""
+        self._future = future
+        self._zoned = zoned
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        # What is counted from now is shown as counted from the same instant: "in 2h", not "in 1h".
+        context = ctx.find_object(CliContext) if ctx is not None else None
+        try:
+            return self._read(value.strip(), times.now() if context is None else context.now)
+        except (ValueError, OverflowError):
+            message = f'"{value}" is not an instant.'
+            raise InstantError(message, value=value, field=param and param.name, hint=self._hint(value)) from None
+
+    def _read(self, text: str, now: datetime) -> str:
+        length = _LENGTH.fullmatch(text) if text and self._future else None
+        if length is not None:
+            return _iso(now + _length(length))
+        if self._zoned:
+            return text
+        if _DATE.fullmatch(text):
+            raise ValueError(text)
+        return _iso(datetime.fromisoformat(text).astimezone())
+
+    def _hint(self, text: str) -> str:
+        if _DATE.fullmatch(text.strip()):
+            return f"Add the time: {text.strip()}T09:00"
+        ways = "2026-12-31T18:00 for your own clock, or 2026-12-31T18:00:00Z."
+        return f"Use 2h, {ways}" if self._future else f"Use {ways}"
+
+
+class Seconds(click.ParamType[float]):
+    """A click type for a length of time: a number of seconds, or 3s, 2m, 1h30m."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip()
+        length = _LENGTH.fullmatch(text) if text else None
+        if length is not None:
+            return _length(length).total_seconds()
+        if _NUMBER.fullmatch(text):
+            return float(text)
+        return self.fail(f'"{value}" is not a length of time. Use 90s, 5m or 1h30m.', param, ctx)
+
+
+def _length(found: re.Match[str]) -> timedelta:
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return timedelta(days, seconds, 0, 0, minutes, hours)
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds" if at.microsecond else "seconds")
+
+
+FUTURE, ANY = Instant(future=True), Instant()
+SECONDS = Seconds()
+ZONED = Instant(future=True, zoned=True)
+"""For a record with its own time zone: instants without an offset are in that zone."""

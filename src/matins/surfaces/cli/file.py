@@ -9,7 +9,8 @@ import click
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context, root_command
-from matins.surfaces.cli.terminal_text import one_line, plain
+from matins.surfaces.cli.tables import plain
+from matins.surfaces.display import one_line
 
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
 

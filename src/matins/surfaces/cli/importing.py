@@ -15,11 +15,11 @@ from matins.model.counting import counted
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import Command, NounGroup, pass_context, without_none
-from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.display import one_line
 
 if TYPE_CHECKING:
-    from matins.importers.comparison import Comparison
-    from matins.importers.entries import Imported, ImportEntry, Importer
+    from matins.importers.entries import Comparison, Imported, ImportEntry, Importer
+
 
 _MORE = """
 
@@ -62,7 +62,7 @@ def _command(source: str, importer: Importer) -> click.Command:
         found = read_import(source, path, timezone or context.app.local_zone())
         found = _with_account(found, without_none(user=user, isolation=isolation))
         if not context.location["url"]:  # on another machine, other folders are there
-            from matins.importers.folders import with_folders
+            from matins.importers.entries import with_folders
             from matins.surfaces.home import Home
 
             found = with_folders(found, Home(context.location["home"]).path)
@@ -151,7 +151,7 @@ def _document(
     *,
     applied: bool,
 ) -> Document:
-    from matins.importers.comparison import compare
+    from matins.importers.entries import compare
 
     entries: list[Document] = []
     for entry in found.entries:

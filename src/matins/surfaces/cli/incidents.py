@@ -1,19 +1,28 @@
-"""`matins incidents` and `matins ack`: what people hear of."""
+"""`matins incidents`, `ack` and `notify`."""
 
 from __future__ import annotations
 
 import click
 
 from matins.model.sentence import joined
+from matins.surfaces.cli import context as errors
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
-from matins.surfaces.cli.framework import NounGroup, number_argument, pass_context, root_command
-from matins.surfaces.cli.paging import Page, page_options
+from matins.surfaces.cli.framework import (
+    NounGroup,
+    Page,
+    complete_keys,
+    number_argument,
+    page_options,
+    pass_context,
+    root_command,
+)
+from matins.surfaces.cli.records import record_group
 from matins.surfaces.cli.tables import Column
-from matins.surfaces.cli.terminal_text import one_line
 from matins.surfaces.cli.times import relative_time
+from matins.surfaces.display import one_line
 
-_COLUMNS = (
+_INCIDENT_COLUMNS = (
     Column("INCIDENT", "id"),
     Column("KIND", "kind"),
     Column("SCHEDULE", "schedule", 14, middle=True),
@@ -43,7 +52,7 @@ def list_incidents(
             "incidents.list", all=everything, schedule=schedule, agent=agent, before=before, limit=count
         ),
     )
-    context.show_list(_COLUMNS, page.items, _EMPTY)
+    context.show_list(_INCIDENT_COLUMNS, page.items, _EMPTY)
     page.note_more(context, "matins incidents --before", page.last_id)
 
 
@@ -87,3 +96,24 @@ def _shown(context: CliContext, item: Document) -> list[str]:
 def _acknowledged(context: CliContext, item: Document) -> str | None:
     by, at = item["acknowledged_by"], item["acknowledged_at"]
     return f"{context.when(at)} by {by}" if at else None
+
+
+_DESTINATION_COLUMNS = (
+    Column("DESTINATION", "destination", 16, middle=True),
+    Column("KIND", "kind"),
+    Column("RESULT", lambda item, now: item["error"] or "delivered", 20),
+)
+_NONE = "There is no destination. Create one: matins destinations set phone --kind ntfy --to env:NTFY_TOPIC"
+notify = record_group("notify")
+
+
+@notify.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_keys("destinations"))
+@click.pass_context
+def test(ctx: click.Context, names: tuple[str, ...]) -> None:
+    """Send a test message to each destination, or to some, and say what came back."""
+    context = ctx.ensure_object(CliContext)
+    chosen = names or tuple(item["name"] for item in context.call("destinations.list"))
+    items: list[Document] = [context.call("destinations.test", name=name) for name in chosen]
+    context.show_list(_DESTINATION_COLUMNS, items, _NONE)
+    ctx.exit(errors.OK if all(item["delivered"] for item in items) else errors.FAILED)

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from matins._version import __version__
-from matins.surfaces.cli.context import CliContext
-from matins.surfaces.cli.errors import EXIT_CODES, exit_code, replace_unknown_characters
+from matins.surfaces.cli.context import EXIT_CODES, CliContext, exit_code, replace_unknown_characters
 from matins.surfaces.cli.framework import LazyGroup
 
 _HELP = f"""Matins wakes AI agents on time.
@@ -54,6 +53,6 @@ class Root(LazyGroup):
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
-        from matins.surfaces.cli.starting import welcome  # commands do not need it
+        from matins.surfaces.cli.daemon import welcome  # commands do not need it
 
         welcome(ctx.ensure_object(CliContext))

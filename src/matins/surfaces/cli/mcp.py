@@ -14,13 +14,14 @@ from matins.surfaces.cli.accounts import asked_account
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context
-from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.display import one_line
 from matins.surfaces.home import Home, TokenFile
 
 if TYPE_CHECKING:
     from matins.api.use_case import Caller
     from matins.model.access import Principal
     from matins.surfaces.mcp.clients import Client
+
 
 TOOLSETS = ("run", "polpo", "cortex")
 RIGHTS = ("read", "run", "change")

@@ -9,16 +9,21 @@ import click
 
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document
-from matins.surfaces.cli.framework import NounGroup, agent_option, complete_keys, deletion, pass_context
-from matins.surfaces.cli.options import given_settings, setting_options
-from matins.surfaces.cli.paging import Page, page_options
-from matins.surfaces.cli.schedule_options import SCHEDULE, when_option
+from matins.surfaces.cli.framework import (
+    NounGroup,
+    Page,
+    agent_option,
+    complete_keys,
+    deletion,
+    page_options,
+    pass_context,
+)
+from matins.surfaces.cli.options import SCHEDULE, given_settings, setting_options, when_option
 from matins.surfaces.cli.schedule_settings import given_steps, step_option
-from matins.surfaces.cli.states import last_run, mission_status, moment
 from matins.surfaces.cli.steps import step_tree
-from matins.surfaces.cli.tables import Column
-from matins.surfaces.cli.terminal_text import one_line
+from matins.surfaces.cli.tables import Column, last_run, mission_status, moment
 from matins.surfaces.cli.times import full_time
+from matins.surfaces.display import one_line
 
 _STATUSES = ("draft", "scheduled", "recurring", "active", "paused", "completed", "failed", "cancelled")
 _COLUMNS = (

@@ -1,4 +1,9 @@
-"""Settings as options, from their declarations. The service checks the values."""
+"""Settings as options, from their declarations.
+
+The service checks the values.
+
+The settings of a schedule as options; separate from `options`, since their declarations take long to load.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,10 @@ import click
 
 from matins.errors import InvalidInput
 from matins.model import settings as kinds
-from matins.model.settings import Declared, Table
+from matins.model.schedule import ScheduleDefinition, TriggerSettings
+from matins.model.settings import Declared, Table, settings_of
+from matins.surfaces.cli.context import FUTURE, ZONED, Instant
 from matins.surfaces.cli.framework import complete_keys, nearest
-from matins.surfaces.cli.instants import FUTURE, ZONED, Instant
 from matins.surfaces.text_values import METAVAR, from_text
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,7 +75,7 @@ def default_text(declared: Declared) -> str | None:
     if isinstance(declared.kind, kinds.Duration):
         return next((f"{default // size}{unit}" for size, unit in _UNITS_MS if default % size == 0), f"{default}ms")
     if isinstance(declared.kind, kinds.Size):
-        from matins.engine.sizes import format_size  # loaded only for sizes: help must be quick
+        from matins.engine.settings import format_size  # loaded only for sizes: help must be quick
 
         return format_size(default)
     if isinstance(declared.kind, (kinds.Names, kinds.Arguments)):
@@ -119,3 +125,12 @@ def check_any(settings: Mapping[str, Any]) -> None:
 
 def _instant_type(table: Table) -> Instant:
     return ZONED if any(isinstance(declared.kind, kinds.Zone) for declared in table.values()) else FUTURE
+
+
+SCHEDULE = settings_of(ScheduleDefinition, TriggerSettings)
+when_option = click.option(
+    "--when",
+    PREFIX + WHEN,
+    metavar="TEXT",
+    help="When the schedule fires: English, cron, a duration or an instant.",
+)

@@ -19,14 +19,14 @@ from matins.records.kind import RecordKind
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, complete_keys, deletion, pass_context
 from matins.surfaces.cli.options import check_any, given_settings, read_setting, setting_options
-from matins.surfaces.cli.states import moment, state_text
-from matins.surfaces.cli.tables import LAYOUTS, Cell, Column, Layout
-from matins.surfaces.cli.terminal_text import one_line, plain
+from matins.surfaces.cli.tables import LAYOUTS, Cell, Column, Layout, moment, plain, state_text
+from matins.surfaces.display import one_line
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from matins.surfaces.cli.framework import Completer
+
 
 Settings = dict[str, Any]
 Prepare = Callable[[CliContext, Settings], Settings]

@@ -9,24 +9,23 @@ from typing import get_args
 
 import click
 
-from matins.model.listing import ScheduleSort, ScheduleTab
+from matins.model.overview import ScheduleSort, ScheduleTab
 from matins.surfaces.cli.command_index import help_of
-from matins.surfaces.cli.context import CliContext, Document
+from matins.surfaces.cli.context import FUTURE, CliContext, Document
 from matins.surfaces.cli.framework import (
     NounGroup,
+    Page,
     agent_option,
     deletion,
     name_argument,
+    page_options,
     pass_context,
     root_command,
 )
-from matins.surfaces.cli.instants import FUTURE
-from matins.surfaces.cli.paging import Page, page_options
-from matins.surfaces.cli.states import last_run, next_run, schedule_state, state_text
 from matins.surfaces.cli.steps import step_tree
-from matins.surfaces.cli.tables import Column
-from matins.surfaces.cli.terminal_text import block, one_line, plain
+from matins.surfaces.cli.tables import Column, last_run, next_run, plain, schedule_state, state_text
 from matins.surfaces.cli.times import full_time
+from matins.surfaces.display import block, one_line
 
 _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
 _TABS, _SORTS = get_args(ScheduleTab), get_args(ScheduleSort)
@@ -160,10 +159,9 @@ def delete(context: CliContext, name: str, agent: str | None) -> None:
 @cache
 def noun_group(noun: str) -> NounGroup:
     """All commands on schedules, by noun. Other modules are loaded only here, so that `matins list` is quick."""
-    from matins.surfaces.cli.forecasts import preview
+    from matins.surfaces.cli.forecasts import preview, why
     from matins.surfaces.cli.runs import list_runs, run
     from matins.surfaces.cli.schedule_settings import add, edit
-    from matins.surfaces.cli.why import why
 
     group = NounGroup(noun, help_of(noun))
     group.takes(

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from matins.errors import InvalidInput
 from matins.surfaces.cli.context import CliContext, Document
-from matins.surfaces.cli.states import run_state, state_text
-from matins.surfaces.cli.terminal_text import cells, fitted, one_line
+from matins.surfaces.cli.tables import cells, fitted, run_state, state_text
 from matins.surfaces.cli.times import duration_text
+from matins.surfaces.display import one_line
 
 FORM = "TITLE [(after A, B)] [@AGENT]: PROMPT"
 _CARRIED_OVER = "carried_over"

@@ -1,13 +1,106 @@
-"""Tables and lists of fields, fitted to the width of the terminal."""
+"""Tables, states, text that is safe in a terminal.
+
+Tables and lists of fields, fitted to the width of the terminal.
+
+States as text, with a mark and, if the terminal has colours, a colour.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from matins.surfaces.cli.terminal_text import cells, fitted, fitted_ends, one_line, padded, wrapped
+from matins.surfaces.cli.times import local, relative_time, when
+from matins.surfaces.display import one_line
+
+_MORE = "…"
+_MARKS_EACH = 4
+_SHORTEST_ENDS = 5
+
+
+def plain(value: Any) -> str:
+    """Any value of a document on one line."""
+    match value:
+        case str():
+            return one_line(value)
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(plain(item) for item in cast("list[Any]", value))
+        case dict():
+            return ", ".join(f"{one_line(word)}: {plain(item)}" for word, item in cast("dict[str, Any]", value).items())
+        case _:
+            return one_line(value)
+
+
+def cells(text: str) -> int:
+    """The width of a text in columns of a terminal."""
+    return len(text) if text.isascii() else sum(map(_cells_of, text))
+
+
+def _cells_of(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def fitted(text: str, width: int) -> str:
+    """The text cut to a width, with … at its end if it was longer."""
+    if cells(text) <= width and len(text) <= width * _MARKS_EACH:
+        return text
+    kept, left = "", width - 1
+    for character in text[: width * _MARKS_EACH]:
+        left -= _cells_of(character)
+        if left < 0:
+            break
+        kept += character
+    return kept.rstrip() + _MORE if width > 0 else ""
+
+
+def fitted_ends(text: str, width: int) -> str:
+    """The text cut to a width, with … in its middle if it was longer."""
+    if cells(text) <= width or width < _SHORTEST_ENDS:
+        return fitted(text, width)
+    end = fitted(text[::-1], (width - 1) // 2 + 1).removesuffix(_MORE)[::-1].lstrip()
+    while end and not _cells_of(end[0]):  # a mark whose letter was cut away
+        end = end[1:]
+    return fitted(text, width - cells(end)) + end
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    gap = " " * (width - cells(text))
+    return gap + text if right else text + gap
+
+
+def wrapped(text: str, width: int | None) -> list[str]:
+    """Lines of at most `width` columns, broken at spaces."""
+    if width is None or cells(text) <= width:
+        return [text]
+    lines = [""]
+    for word in text.split(" "):
+        for piece in _pieces(word, width):
+            longer = f"{lines[-1]} {piece}" if lines[-1] else piece
+            if cells(longer) <= width:
+                lines[-1] = longer
+            else:
+                lines.append(piece)
+    return lines
+
+
+def _pieces(word: str, width: int) -> list[str]:
+    """The parts of a word, each of which fits on a line."""
+    pieces = [""]
+    for character in word:
+        if pieces[-1] and cells(pieces[-1]) + _cells_of(character) > width:
+            pieces.append("")
+        pieces[-1] += character
+    return pieces
+
 
 _GAP = "  "
 _NARROWEST = 20
@@ -178,3 +271,97 @@ def fields(pairs: Iterable[tuple[str, object]], width: int | None) -> list[str]:
         lines.append((padded(label, margin) + first).rstrip())
         lines += [" " * margin + line for line in rest]
     return lines
+
+
+_RUNS = {
+    "queued": ("◌", None),
+    "ready": ("◌", None),
+    "running": ("▸", "cyan"),
+    "held": ("?", "yellow"),
+    "succeeded": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "skipped": ("↷", "yellow"),
+    "missed": ("↷", "yellow"),
+    "cancelled": ("⊘", None),
+    "denied": ("⊘", "red"),
+    "blocked": ("⊘", "yellow"),
+    "expired": ("⊘", "yellow"),
+    "interrupted": ("✗", "yellow"),
+    "unknown": ("?", "yellow"),
+    "over_budget": ("✗", "red"),
+}
+_SCHEDULES = {"paused": "yellow", "pending": "magenta", "rejected": "red", "broken": "red"}
+_MISSIONS = {
+    "active": ("▸", "cyan"),
+    "paused": ("‖", "yellow"),
+    "completed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "cancelled": ("⊘", None),
+    "draft": ("◌", None),
+}
+_WAITS = "awaiting_approval"
+
+
+def waits_for_approval(run: dict[str, Any]) -> bool:
+    return run["state"] == "waiting" and run["status"] == _WAITS
+
+
+def run_state(run: dict[str, Any]) -> Cell:
+    """The state of a run; if it waits, the reason."""
+    if waits_for_approval(run):
+        return Cell("◆ needs approval", "magenta")
+    if run["state"] == "waiting":
+        return Cell(f"◌ waits: {state_text(run['status'])}", "yellow")
+    if run["state"] == "succeeded" and run["reason"] == "with_denials":
+        return Cell("✓ with denials", "yellow")
+    mark, colour = _RUNS.get(run["state"], ("·", None))
+    return Cell(f"{mark} {state_text(run['state'])}", colour)
+
+
+def last_run(run: dict[str, Any] | None, at: datetime) -> Cell:
+    if run is None:
+        return Cell("–")
+    state = run_state(run)
+    if run["live"]:
+        return state
+    since = run["ended_at"] or run["started_at"] or run["slot"] or run["planned_at"]
+    ago = relative_time(since, at)
+    return state._replace(text=f"{state.text} {ago}", short=f"{state.text[0]} {ago}")
+
+
+def moment(text: str | None, at: datetime) -> Cell:
+    """An instant in a table: in 3h (09:00); where that has no room, 09:00."""
+    return Cell("–") if text is None else Cell(when(text, at), short=local(text, at))
+
+
+def next_run(schedule: dict[str, Any], at: datetime) -> Cell:
+    """The time of the next run, or the reason why there is none."""
+    if schedule["state"] == "active":
+        return moment(schedule["next_run_at"], at)
+    return schedule_state(schedule)
+
+
+def schedule_state(schedule: dict[str, Any]) -> Cell:
+    state = schedule["state"]
+    if state == "pending":
+        return Cell("◆ needs approval", "magenta")
+    mark = {"active": "✓", "paused": "‖", "rejected": "⊘", "broken": "✗"}.get(state, "·")
+    return Cell(f"{mark} {state}", _SCHEDULES.get(state))
+
+
+def mission_status(mission: dict[str, Any]) -> Cell:
+    status = mission["status"]
+    mark, colour = _MISSIONS.get(status, ("·", None))
+    return Cell(f"{mark} {status}", colour)
+
+
+def gate_verdict(passes: bool | None) -> Cell:
+    """The verdict of a gate; None if it is known only when the run starts."""
+    if passes is None:
+        return Cell("? asks", "yellow")
+    return Cell("✓ passes", "green") if passes else Cell("✗ stops", "red")
+
+
+def state_text(name: str) -> str:
+    """The text of a state, reason or setting: `over budget` for `over_budget`."""
+    return name.replace("_", " ")

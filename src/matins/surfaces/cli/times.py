@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from matins.surfaces.duration_units import SIZES, amounts
+from matins.surfaces.display import SIZES, amounts
 
 _UNITS = ("d", "h", "m", "s")
 _TWO_DAYS, _WEEK_S, _SEASON_S = 172_800, 6 * 86_400, 270 * 86_400

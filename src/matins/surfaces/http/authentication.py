@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from matins.model.access import Principal
-from matins.service.sessions import SessionVerifier
-from matins.service.tokens import TokenVerifier
+from matins.service.tokens import SessionVerifier, TokenVerifier
 from matins.surfaces.http.problem_json import HttpError
 
 COOKIE = "matins_session"

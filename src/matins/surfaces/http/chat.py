@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from matins.errors import MatinsError
 from matins.net.inbound import Delivery
-from matins.service.inbound import DeliveryRefusedError, parse_body
+from matins.service.calls import DeliveryRefusedError, parse_body
 from matins.surfaces.http.endpoint import headers_of, in_time, read_body
 from matins.surfaces.http.problem_json import HttpError, problem
 

@@ -1,7 +1,11 @@
-"""Limits of connections: in all, for each address, and of requests that have not arrived completely.
+"""Limits of connections.
+
+Limits of connections: in all, for each address, and of requests that have not arrived completely.
 
 At a limit, a connection that waits makes room for a new one; where all are being answered, the new one is closed as it
 is accepted, before it costs more than a moment. Half of the process's descriptors stay with runs, files and the store.
+
+Reads that take turns: threads that share the interpreter take more time together than one after the other.
 """
 
 from __future__ import annotations
@@ -10,13 +14,13 @@ import resource
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
-from matins.records.http_server import HttpServer
+from matins.records.file_settings import HttpServer
 
 _MAX_IN_TURN = 16
 """Connections that one turn of the loop accepts. The first is read from three turns later, so that a request which was
@@ -208,3 +212,25 @@ def _decrease(counter: Counter[str], address: str) -> None:
     counter[address] -= 1
     if counter[address] <= 0:
         del counter[address]
+
+
+_PATIENCE_S = 0.05
+
+
+class Turns:
+    """`needed` is False where a read waits for another machine: others go on meanwhile."""
+
+    def __init__(self, *, needed: bool, patience_s: float = _PATIENCE_S) -> None:
+        self._needed = needed
+        self._patience_s = patience_s
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def turn(self) -> Generator[None]:
+        """One at a time. A long read delays each of the others by the patience at most."""
+        taken = self._needed and self._lock.acquire(timeout=self._patience_s)
+        try:
+            yield
+        finally:
+            if taken:
+                self._lock.release()

@@ -1,35 +1,217 @@
-"""The endpoint of a use case: read the request, call, respond."""
+"""The endpoint of a use case.
+
+The endpoint of a use case: read the request, call, respond.
+
+The arguments of a use case from a request: its path, its query and its body.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, NamedTuple, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 import msgspec
+import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from matins.api import codec
-from matins.api.paging import next_cursor
+from matins.api.arguments import argument_kind
 from matins.api.results import Schedule
-from matins.api.use_case import USE_CASES, Caller, UseCase
-from matins.errors import MatinsError, NotFound
+from matins.api.use_case import USE_CASES, Caller, UseCase, decode_cursor, next_cursor
+from matins.engine.validation import nearest
+from matins.errors import InvalidInput, MatinsError, NotFound
 from matins.model.access import OWNER, Principal
 from matins.records import record_kinds
 from matins.service.idempotency import IDEMPOTENCY_KEY, IdempotencyStore, StoredResponse
 from matins.service.permissions import check_right
-from matins.surfaces.http import etags
-from matins.surfaces.http.arguments import read_request
 from matins.surfaces.http.authentication import Authenticator, header
-from matins.surfaces.http.connections import ARRIVED
+from matins.surfaces.http.connections import ARRIVED, Turns
 from matins.surfaces.http.problem_json import HttpError, problem
-from matins.surfaces.http.turns import Turns
+
+_MAX_DEPTH = 100
+_MAX_PAIRS = 200
+_CURSOR = "cursor"
+
+
+def read_request(use_case: UseCase, path: Mapping[str, str], query: bytes, body: bytes) -> dict[str, Any]:
+    """The arguments of a request. This checks only where each may be; the service checks the values."""
+    outer = _read_query(use_case, query)
+    inner = _read_body(use_case, body) if body else {}
+    for name in inner:
+        if name in path or name in use_case.in_query or name == use_case.revision:
+            where = "path" if name in path else "If-Match header" if name == use_case.revision else "query"
+            message = f'"{name}" belongs in the {where}.'
+            raise InvalidInput(message, field=name, hint="Remove it from the body.")
+    return {**inner, **outer, **path}
+
+
+def _read_query(use_case: UseCase, text: bytes) -> dict[str, Any]:
+    if not text:
+        return {}
+    allowed = [*use_case.in_query, *([_CURSOR] if use_case.page else [])]
+    given: dict[str, Any] = {}
+    for name, value in _pairs(text):
+        if name not in allowed:
+            hint = nearest(name, allowed)
+            raise InvalidInput(f'There is no parameter "{name[:60]}" here.', field=name[:60], hint=hint)
+        read = value if name == _CURSOR else argument_kind(use_case.parameters[name].annotation).from_text(name, value)
+        if isinstance(read, list):
+            given.setdefault(name, []).extend(read)
+        elif name in given:
+            raise InvalidInput(f'"{name}" is given twice.', field=name, hint="Give it once.")
+        else:
+            given[name] = read
+    cursor = given.pop(_CURSOR, None)
+    if cursor is None:
+        return given
+    place = decode_cursor(use_case, cursor)
+    if place.keys() & given.keys():
+        field = next(iter(place))
+        raise InvalidInput(f'"cursor" and "{field}" say the same.', field=field, hint="Omit one of them.")
+    return {**given, **place}
+
+
+def _read_body(use_case: UseCase, body: bytes) -> dict[str, Any]:
+    if not use_case.has_body:
+        return {}
+    data = read_json(body)
+    if not isinstance(data, dict):
+        raise InvalidInput("The body must be a JSON object.", field="body", hint='For example: {"name": …}.')
+    return cast("dict[str, Any]", data)
+
+
+def read_json(body: bytes) -> Any:
+    try:
+        data = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        hint = "Check quotes and commas."
+        raise HttpError(400, "invalid_json", f"The body is not JSON: {error}", hint=hint) from None
+    if body.count(b"[") + body.count(b"{") > _MAX_DEPTH and _deeper(data, _MAX_DEPTH):
+        message = f"The body is nested deeper than {_MAX_DEPTH} levels."
+        raise InvalidInput(message, field="body", hint="Make it flatter.")
+    return data
+
+
+def _deeper(value: Any, depth: int) -> bool:
+    parts: Iterable[Any] = ()
+    if isinstance(value, dict):
+        parts = cast("dict[str, Any]", value).values()
+    elif isinstance(value, list):
+        parts = cast("list[Any]", value)
+    return depth < 0 or any(_deeper(part, depth - 1) for part in parts)
+
+
+def _pairs(text: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_PAIRS, errors="strict")
+    except ValueError:
+        hint = "Percent-encode it as UTF-8."
+        raise InvalidInput("The query cannot be read.", field="query", hint=hint) from None
+
+
+_TAGS = re.compile(r'\s*(W/)?"([\x21\x23-\x7e]*)"\s*(?:,|$)')
+_REV = re.compile(r"[0-9]{1,15}")
+ANY = "*"
+
+
+def etag(body: bytes, first: str | None = None) -> str:
+    """The tag of a body. `first` is the part that an edit compares, such as a schedule's revision."""
+    return f'"{digest(body)}"' if first is None else f'"{first}.{digest(body)}"'
+
+
+def digest(data: bytes) -> str:
+    return blake2b(data, digest_size=8).hexdigest()
+
+
+def is_unchanged(scope: Any, tag: str) -> bool:
+    """Whether the client already has this version, by If-None-Match."""
+    given = header(scope, b"if-none-match")
+    return given is not None and (given.strip() == ANY or tag.strip('"') in tags(given, weak=True))
+
+
+def tags(text: str, *, weak: bool = False) -> list[str]:
+    found: list[str] = []
+    place = 0
+    while place < len(text):
+        match = _TAGS.match(text, place)
+        if match is None:
+            message, hint = "An ETag must be in double quotes.", 'For example: If-Match: "3".'
+            raise HttpError(400, "invalid_header", message, value=text, hint=hint)
+        place = match.end()
+        if weak or not match[1]:
+            found.append(match[2])
+    return found
+
+
+def expected_revision(scope: Any, current: Callable[[], int]) -> int | None:
+    """The revision that an edit expects; None for any. `current` is called when several are allowed."""
+    given = _required(scope)
+    if given.strip() == ANY:
+        return None
+    revisions = [int(first) for first in _first_parts(given) if _REV.fullmatch(first)]
+    if len(revisions) == 1:
+        return revisions[0]
+    now = current() if revisions else 0
+    if now in revisions:
+        return now
+    raise _stale()
+
+
+def check_edit(scope: Any, current: Callable[[], str | None]) -> None:
+    """Check the condition of an edit of a record without revisions. If there is no record, the use case raises."""
+    given, tag = _required(scope), current()
+    if tag is not None and given.strip() != ANY and _first_part(tag) not in _first_parts(given):
+        raise _stale()
+
+
+def check_replace(scope: Any, current: Callable[[], str | None]) -> None:
+    """Check the condition of a replacement or deletion. `current` returns the present tag; None without a record."""
+    wanted, unwanted = header(scope, b"if-match"), header(scope, b"if-none-match")
+    if wanted is None and unwanted is None:
+        return
+    tag = current()
+    if wanted is not None:
+        if tag is None:
+            message, hint = "The record does not exist.", "Omit If-Match to create it."
+            raise HttpError(412, "stale", message, field="If-Match", hint=hint)
+        if wanted.strip() != ANY and _first_part(tag) not in _first_parts(wanted):
+            raise _stale()
+    if unwanted is not None and tag is not None and is_unchanged(scope, tag):
+        message, hint = "The record exists already.", "Omit If-None-Match to replace it."
+        raise HttpError(412, "stale", message, field="If-None-Match", hint=hint)
+
+
+def _first_part(tag: str) -> str:
+    """The part of a tag that an edit compares."""
+    return tag.strip('"').partition(".")[0]
+
+
+def _first_parts(text: str) -> list[str]:
+    return [_first_part(tag) for tag in tags(text)]
+
+
+def _required(scope: Any) -> str:
+    given = header(scope, b"if-match")
+    if given is None:
+        message = "An edit must name the revision that it changes."
+        hint = "Read the record and send its ETag as If-Match, or send If-Match: * to change any revision."
+        raise HttpError(428, "precondition_required", message, field="If-Match", hint=hint)
+    return given
+
+
+def _stale() -> HttpError:
+    message, hint = "The record has changed since you read it.", "Read it again and send the new ETag."
+    return HttpError(412, "stale", message, field="If-Match", hint=hint)
+
 
 _READ_ON = 4 << 20
 _JSON = "application/json"
@@ -154,11 +336,11 @@ class Endpoint:
         if use_case.name == "schedules.run" and key is not None:  # even a crash in between does not start it twice
             arguments.setdefault("key", key)
         if use_case.revision is not None:
-            revision = etags.expected_revision(scope, lambda: self._current(principal, arguments).rev)
+            revision = expected_revision(scope, lambda: self._current(principal, arguments).rev)
             arguments[use_case.revision] = revision
         if not self._conditional:
             return self._response(request, arguments, self._result(principal, arguments))
-        check = etags.check_edit if use_case.method == "PATCH" else etags.check_replace
+        check = check_edit if use_case.method == "PATCH" else check_replace
         with self._context.changing:  # one request at a time reads and changes
             check(scope, lambda: self._current_tag(arguments))
             return self._response(request, arguments, self._result(principal, arguments))
@@ -195,7 +377,7 @@ class Endpoint:
             body = codec.encode(result)
         if use_case.method == "GET":
             tag = headers["ETag"] = self._tag(result, body)
-            if etags.is_unchanged(request.scope, tag):
+            if is_unchanged(request.scope, tag):
                 return EndpointResponse(304, b"", headers)
         elif isinstance(result, Schedule):
             headers["ETag"] = f'"{result.rev}"'
@@ -208,13 +390,13 @@ class Endpoint:
     def _tag(self, result: Any, body: bytes) -> str:
         """The tag of the result. Its first part is what an edit compares: a schedule's revision, or the settings."""
         if isinstance(result, Schedule):
-            return etags.etag(body, str(result.rev))
+            return etag(body, str(result.rev))
         if not self._state or isinstance(result, list):
-            return etags.etag(body)
+            return etag(body)
         document = codec.to_document(result)
         for name in self._state:
             del document[name]
-        return etags.etag(body, etags.digest(msgspec.json.encode(document)))
+        return etag(body, digest(msgspec.json.encode(document)))
 
     def _without_secret(self, body: bytes) -> str:
         """The body without the secret that is shown once, for storing."""

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from matins.api.results import Call
 from matins.errors import MatinsError
-from matins.service.inbound import DeliveryRefusedError, InboundReceiver, Received
+from matins.service.calls import DeliveryRefusedError, InboundReceiver, Received
 from matins.surfaces.http.endpoint import headers_of, in_time, read_body
 from matins.surfaces.http.parts import DaemonPart
 from matins.surfaces.http.problem_json import HttpError, problem

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from matins.errors import StoreUnavailable
-from matins.records.http_server import HttpServer
+from matins.records.file_settings import HttpServer
 from matins.surfaces.http.connections import ARRIVED, Connections, LimitedListener, limited
 
 _BACKLOG = 128

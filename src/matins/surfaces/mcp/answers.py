@@ -7,9 +7,9 @@ from typing import Any, cast
 import orjson
 
 from matins.errors import InvalidInput, MatinsError
+from matins.surfaces.display import as_data
 from matins.surfaces.mcp.principal_calls import Document
 from matins.surfaces.mcp.quotes import Quoted, cut
-from matins.surfaces.visible_text import as_data
 
 MAX_BYTES = 8_000
 MAX_OUTPUT_BYTES = 16_000

@@ -8,11 +8,12 @@ from pathlib import PurePath
 from secrets import token_hex
 from typing import Any
 
-from matins.engine.gates.paused import BY_BUDGET, BY_FAILURES
-from matins.engine.schedules import AGENT_JOB
+from matins.config.cortex import thread_id
+from matins.engine.gates.state import BY_BUDGET, BY_FAILURES
+from matins.engine.jobs import AGENT_JOB
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.service.file.cortex import SKIPPED_BY
-from matins.service.presets import cortex_target, preset_of, thread_id
+from matins.service.presets import cortex_target, preset_of
 from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls
 from matins.surfaces.mcp.quotes import quoted
 from matins.surfaces.mcp.tool import Tool, Toolset

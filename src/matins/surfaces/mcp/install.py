@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from matins.errors import InvalidInput, MatinsError
-from matins.surfaces.mcp.bridge import Bridge
+from matins.surfaces.bridge import Bridge
 from matins.surfaces.mcp.clients import Client, Entry
 from matins.texts import atomic_file
 from matins.texts.beneath import Refused

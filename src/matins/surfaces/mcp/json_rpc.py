@@ -3,8 +3,7 @@
 The 2026-07-28 revision has no handshake: version and capabilities are in `_meta` of each request, and headers of HTTP
 repeat what proxies route by. Earlier revisions begin with `initialize`, of which only is remembered who shows forms.
 
-Our own, because the SDK takes a second of CPU to import, and a fire would wait for the interpreter's lock meanwhile.
-"""
+Our own, because the SDK takes a second of CPU to import, and a fire would wait for the interpreter's lock meanwhile."""
 
 from __future__ import annotations
 

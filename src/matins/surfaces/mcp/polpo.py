@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from matins.engine.missions import GOT_SCHEDULE
+from matins.engine.steps import GOT_SCHEDULE
 from matins.engine.when.cron import parse_cron
 from matins.errors import InvalidInput, NotFound
 from matins.service.presets import preset_of
@@ -25,14 +25,14 @@ def _create(calls: PrincipalCalls, given: Document) -> Document:
     name, expression = given["missionId"], given["expression"]
     calls.call("missions.get", name=name)
     edits = {"when": expression, "ends_at": given.get("endDate"), **preset_of("polpo").settings}
-    edits |= _mode(calls, name, expression, recurring=given.get("recurring", False))
+    edits |= _tool_mode(calls, name, expression, recurring=given.get("recurring", False))
     calls.send("schedules.edit", {"name": name, **edits})
     if calls.call("schedules.get", name=name)["state"] == "paused":
         calls.call("schedules.resume", name=name)
     return {"summary": f"Scheduled {name}: {expression}.", **_found(calls, name)}
 
 
-def _mode(calls: PrincipalCalls, name: str, expression: str, *, recurring: bool) -> Document:
+def _tool_mode(calls: PrincipalCalls, name: str, expression: str, *, recurring: bool) -> Document:
     """The settings of a recurring or one-shot mission. A one-shot by cron runs at its next match, once."""
     once = preset_of("polpo").once
     if _ISO.match(expression) is None:
@@ -49,7 +49,7 @@ def _mode(calls: PrincipalCalls, name: str, expression: str, *, recurring: bool)
     return {**once, "max_executions": None}
 
 
-def _entry(calls: PrincipalCalls, mission: Document) -> Document:
+def _tool_entry(calls: PrincipalCalls, mission: Document) -> Document:
     """A schedule as Polpo shows it, with the status and the end of its mission."""
     name, kept = mission["name"], {"types": GOT_SCHEDULE, "schedule": mission["name"], "limit": 1}
     events = calls.call("events.list", **kept, agent=mission["agent"] or None)
@@ -68,23 +68,23 @@ def _entry(calls: PrincipalCalls, mission: Document) -> Document:
 
 
 def _found(calls: PrincipalCalls, name: str) -> Document:
-    return _entry(calls, calls.call("missions.get", name=name))
+    return _tool_entry(calls, calls.call("missions.get", name=name))
 
 
 def _list(calls: PrincipalCalls, given: Document) -> Document:
     timed = [mission for mission in calls.call("missions.list", limit=1_000) if mission["when"] is not None]
-    entries = [_entry(calls, mission) for mission in timed]
+    entries = [_tool_entry(calls, mission) for mission in timed]
     return {"summary": f"{len(entries)} scheduled.", "schedules": entries}
 
 
 def _update(calls: PrincipalCalls, given: Document) -> Document:
-    mission = _scheduled(calls, given["missionId"])
+    mission = _scheduled_mission(calls, given["missionId"])
     name = mission["name"]
     edits: dict[str, Any] = {"ends_at": given["endDate"]} if "endDate" in given else {}
     if "expression" in given or "recurring" in given:
         expression = given.get("expression", mission["when"])
         recurring = given.get("recurring", mission["recurring"])
-        edits |= {"when": expression, "strict": True, **_mode(calls, name, expression, recurring=recurring)}
+        edits |= {"when": expression, "strict": True, **_tool_mode(calls, name, expression, recurring=recurring)}
     if edits:
         calls.send("schedules.edit", {"name": name, **edits})
     if "enabled" in given:
@@ -105,7 +105,7 @@ def _delete(calls: PrincipalCalls, given: Document) -> Document:
     return {"summary": summary, "removed": removed, "missionId": name, "status": status}
 
 
-def _scheduled(calls: PrincipalCalls, name: str) -> Document:
+def _scheduled_mission(calls: PrincipalCalls, name: str) -> Document:
     mission = calls.call("missions.get", name=name)
     if mission["when"] is None:
         hint = "Call create_schedule first."

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from matins.engine.prompts import fenced
-from matins.surfaces.visible_text import as_data
+from matins.surfaces.display import as_data
 
 MAX_TEXT = 2_000
 

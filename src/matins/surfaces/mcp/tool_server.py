@@ -11,6 +11,7 @@ import orjson
 
 from matins.errors import InvalidInput, MatinsError, NotAllowed
 from matins.service.permissions import check_granted
+from matins.surfaces.display import as_data
 from matins.surfaces.mcp import json_rpc, texts
 from matins.surfaces.mcp.answers import error_text, plain_answer, readable
 from matins.surfaces.mcp.json_rpc import Json, ProtocolError, Request
@@ -19,7 +20,6 @@ from matins.surfaces.mcp.sessions import Ask
 from matins.surfaces.mcp.tool import Tool, checked
 from matins.surfaces.mcp.tools import MAX_WAIT_S, shown_run
 from matins.surfaces.mcp.toolsets import find, listed
-from matins.surfaces.visible_text import as_data
 
 log = logging.getLogger("matins")
 ASKING = "answer_approval"

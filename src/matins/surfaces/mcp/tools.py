@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from matins.surfaces.display import TranscriptText
 from matins.surfaces.mcp.answers import MAX_OUTPUT_BYTES, fit
 from matins.surfaces.mcp.cursors import as_cursor, cursor_of
 from matins.surfaces.mcp.instants import instant_of
-from matins.surfaces.mcp.principal_calls import (
-    Document,
-    PrincipalCalls,
-    count,
-    local,
-    outcome_of,
-    quote_of,
-    run_brief,
-)
+from matins.surfaces.mcp.principal_calls import Document, PrincipalCalls, count, local, outcome_of, quote_of, run_brief
 from matins.surfaces.mcp.quotes import quoted
 from matins.surfaces.mcp.schedule_tools import (
     create_schedule,
@@ -26,7 +19,6 @@ from matins.surfaces.mcp.schedule_tools import (
     update_schedule,
 )
 from matins.surfaces.mcp.tool import DIGITS, Tool
-from matins.surfaces.transcript_text import TranscriptText
 
 MAX_WAIT_S = 50
 _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")

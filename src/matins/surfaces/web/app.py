@@ -18,8 +18,7 @@ from matins.errors import MatinsError
 from matins.model.access import Principal
 from matins.model.clock import Clock
 from matins.surfaces.http.authentication import header
-from matins.surfaces.http.endpoint import EndpointContext
-from matins.surfaces.http.etags import is_unchanged
+from matins.surfaces.http.endpoint import EndpointContext, is_unchanged
 from matins.surfaces.http.parts import DaemonPart, Scheduler
 from matins.surfaces.http.problem_json import HttpError, log, status_of
 from matins.surfaces.http.router import Route, Unknown
@@ -103,7 +102,7 @@ class Pages(DaemonPart):
 
     def _begun(self, scope: Any) -> tuple[bytes, Iterator[bytes]] | Response:
         try:
-            parts = export.parts(self._visit(scope, self._context.authenticator.principal_of(scope)))
+            parts = export.exported_parts(self._visit(scope, self._context.authenticator.principal_of(scope)))
             return next(parts, b""), parts
         except HttpError as error:
             return self._refused(scope, error)

@@ -18,7 +18,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 FORMATS = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 
 
-def parts(visit: Visit) -> Iterator[bytes]:
+def exported_parts(visit: Visit) -> Iterator[bytes]:
     """The file, the oldest event first, up to the newest when it was asked for."""
     written: Callable[[list[Event]], bytes] = _csv if visit.query.get("format") == "csv" else _json_lines
     listed, filters = visit.api.events.list, chosen(visit.query)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from matins.api.results import Calendar, CalendarDay
 from matins.surfaces.web import states
 
-_LEFT, _TOP, _STEP = 28, 16, 17.3
+_LEFT, _HEAT_TOP, _WEEK_STEP = 28, 16, 17.3
 _WORST_FIRST = ("failed", "interrupted", "over_budget", "unknown", "held", "missed", "denied", "expired", "cancelled",
                 "blocked", "skipped", "waiting", "queued", "ready", "running", "succeeded")  # fmt: skip
 _OUTLINED = frozenset({"missed"})
@@ -44,7 +44,7 @@ def heat(calendar: Calendar) -> Heat | None:
     notable: list[Square] = []
     for at, day in sorted(days.items()):
         week, weekday = divmod((at - monday).days, 7)
-        x, y = round(_LEFT + week * _STEP, 1), round(_TOP + weekday * _STEP, 1)
+        x, y = round(_LEFT + week * _WEEK_STEP, 1), round(_HEAT_TOP + weekday * _WEEK_STEP, 1)
         icon = _icon(day)
         if icon in _OUTLINED:
             outlined.setdefault(icon, []).append(f"M{x} {y}h13v13h-13z")
@@ -59,7 +59,7 @@ def heat(calendar: Calendar) -> Heat | None:
         notable,
         _months(monday, weeks),
         _label(calendar),
-        round(_LEFT + weeks * _STEP),
+        round(_LEFT + weeks * _WEEK_STEP),
     )
 
 
@@ -81,7 +81,7 @@ def _months(monday: date, weeks: int) -> list[tuple[float, str]]:
     for week in range(weeks):
         start = monday + timedelta(days=7 * week)
         if start.day <= 7:
-            found.append((round(_LEFT + week * _STEP, 1), f"{start:%b}"))
+            found.append((round(_LEFT + week * _WEEK_STEP, 1), f"{start:%b}"))
     return found
 
 

@@ -1,15 +1,13 @@
 """`GET /ui/stream`: the names of what changed, gathered for a moment. Pages fetch themselves again.
 
-One way of rendering is enough, and nobody's text is in the stream.
-"""
+One way of rendering is enough, and nobody's text is in the stream."""
 
 from __future__ import annotations
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from matins.surfaces.http.feed import EventFrame
-from matins.surfaces.http.stream import Manner, Stream
+from matins.surfaces.http.stream import EventFrame, Manner, Stream
 
 _GATHER_S = 0.25
 _HEARTBEAT_S = 4.0

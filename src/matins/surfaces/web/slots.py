@@ -15,10 +15,10 @@ from matins.surfaces.web import states, times
 from matins.surfaces.web.sentences import because
 from matins.surfaces.web.templates import plain
 
-_STEP = 6
+_SLOT_STEP = 6
 
 
-class Mark(NamedTuple):
+class SlotMark(NamedTuple):
     icon: str
     path: str
     outline: bool
@@ -27,7 +27,7 @@ class Mark(NamedTuple):
 
 
 class SlotBar(NamedTuple):
-    marks: list[Mark]
+    marks: list[SlotMark]
     label: str
 
     @property
@@ -48,16 +48,16 @@ class SlotBar(NamedTuple):
 def slot_bar(runs: list[Run], zone: tzinfo, now: datetime, reasons_zone: str) -> SlotBar:
     """The runs, given newest first, as marks from the oldest; and the same as a sentence."""
     found = [(states.of_run(run), run.slot or run.planned_at, because(run, reasons_zone)) for run in reversed(runs)]
-    return _bar(found, zone, now)
+    return _slot_bar(found, zone, now)
 
 
 def bar_of(slots: list[results.SlotBar], zone: tzinfo, now: datetime) -> SlotBar:
     """The same for the records of a list."""
     found = [(states.RUNS[slot.state], slot.at, states.words(slot.reason or "")) for slot in slots]
-    return _bar(found, zone, now)
+    return _slot_bar(found, zone, now)
 
 
-def _bar(found: list[tuple[states.Look, datetime, str]], zone: tzinfo, now: datetime) -> SlotBar:
+def _slot_bar(found: list[tuple[states.Look, datetime, str]], zone: tzinfo, now: datetime) -> SlotBar:
     marks = [
         mark(index, look, f"{times.clock(at, zone, now)} · {look.word}\n{reason}")
         for index, (look, at, reason) in enumerate(found)
@@ -79,8 +79,8 @@ _BOX = "M{left} 3.5h3v15h-3z"
 _BOXES = {"missed": "M{left} 9.5h3v9h-3z"}
 
 
-def mark(index: int, look: states.Look, tip: str) -> Mark:
-    x = index * _STEP + _STEP // 2
+def mark(index: int, look: states.Look, tip: str) -> SlotMark:
+    x = index * _SLOT_STEP + _SLOT_STEP // 2
     outline = look.icon not in _LINES
     path = _LINES.get(look.icon) or _BOXES.get(look.icon, _BOX)
-    return Mark(look.icon, path.format(x=x, left=x - 1.5), outline, index * _STEP, tip.strip())
+    return SlotMark(look.icon, path.format(x=x, left=x - 1.5), outline, index * _SLOT_STEP, tip.strip())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from matins.surfaces.http.host_check import accepts_gzip
+from matins.surfaces.http.app import accepts_gzip
 from matins.surfaces.http.problem_json import HttpError, problem
 
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}

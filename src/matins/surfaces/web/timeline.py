@@ -13,8 +13,8 @@ from matins.surfaces.web import states, times
 from matins.surfaces.web.states import Look
 from matins.surfaces.web.visit import Visit
 
-_TOP, _LANE = 30, 46
-_NARROWEST = 0.35
+_LANES_TOP, _LANE = 30, 46
+_NARROWEST_MARK = 0.35
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360)
 """Distances of ticks, in minutes."""
 _PAST, _PAST_TICKS, _FUTURE_TICKS = 0.34, 5, 9
@@ -22,13 +22,13 @@ _SHORTEST_PAST = timedelta(minutes=5)
 _MAX_DASHES = 200
 
 
-class Tick(NamedTuple):
+class TimelineTick(NamedTuple):
     x: float
     text: str
     is_day: bool
 
 
-class Mark(NamedTuple):
+class LaneMark(NamedTuple):
     """A record or a slot: a bar where it lasted, an icon where it did not."""
 
     id: str
@@ -59,7 +59,7 @@ class Lane(NamedTuple):
     agent: str
     runner: str
     y: int
-    marks: list[Mark]
+    marks: list[LaneMark]
     bands: list[Band]
     label: str
 
@@ -67,7 +67,7 @@ class Lane(NamedTuple):
 class Picture(NamedTuple):
     height: int
     now: float
-    ticks: list[Tick]
+    ticks: list[TimelineTick]
     lanes: list[Lane]
     label: str
     omitted: int
@@ -96,7 +96,7 @@ class _Scale(NamedTuple):
 def picture(timeline: Timeline, visit: Visit) -> Picture:
     scale = _Scale(_begin(timeline), timeline.end, timeline.now, visit.zone, visit.address)
     lanes = [_lane(lane, index, scale) for index, lane in enumerate(timeline.lanes)]
-    height = _TOP + _LANE * max(len(lanes), 1)
+    height = _LANES_TOP + _LANE * max(len(lanes), 1)
     label = (
         f"{counted(len(lanes), 'agent')} from {scale.clock(scale.start)} to {scale.clock(timeline.end)}, "
         f"{visit.zone_name}. "
@@ -113,24 +113,24 @@ def _begin(timeline: Timeline) -> datetime:
     return max(timeline.start, min(oldest, timeline.now - _SHORTEST_PAST))
 
 
-def _ticks(scale: _Scale) -> Iterator[Tick]:
+def _ticks(scale: _Scale) -> Iterator[TimelineTick]:
     yield from _ticks_between(scale, scale.start, scale.now, _PAST_TICKS)
     yield from _ticks_between(scale, scale.now, scale.end, _FUTURE_TICKS)
 
 
-def _ticks_between(scale: _Scale, start: datetime, end: datetime, most: int) -> Iterator[Tick]:
+def _ticks_between(scale: _Scale, start: datetime, end: datetime, most: int) -> Iterator[TimelineTick]:
     minutes = (end - start) / timedelta(minutes=1)
     step = next((size for size in _STEPS if minutes / size <= most), _STEPS[-1])
     local = start.astimezone(scale.zone).replace(minute=0, second=0, microsecond=0)
     while local < end:
         if local > start and (local.hour * 60 + local.minute) % step == 0:
             is_day = local.hour == 0 and local.minute == 0
-            yield Tick(scale.x(local), f"{local:%a} {local.day}" if is_day else f"{local:%H:%M}", is_day)
+            yield TimelineTick(scale.x(local), f"{local:%a} {local.day}" if is_day else f"{local:%H:%M}", is_day)
         local += timedelta(minutes=min(step, 60))
 
 
 def _lane(lane: TimelineLane, index: int, scale: _Scale) -> Lane:
-    y = _TOP + index * _LANE
+    y = _LANES_TOP + index * _LANE
     marks = [_run(run, scale, y) for run in lane.runs]
     marks += [_slot(slot, lane.agent, scale, y, number) for number, slot in enumerate(lane.slots)]
     bands = [_band(band, lane.agent, scale) for band in lane.bands]
@@ -138,17 +138,17 @@ def _lane(lane: TimelineLane, index: int, scale: _Scale) -> Lane:
     return Lane(lane.agent, lane.runner or "", y, marks, bands, label)
 
 
-def _run(run: TimelineRun, scale: _Scale, y: int) -> Mark:
+def _run(run: TimelineRun, scale: _Scale, y: int) -> LaneMark:
     look = states.of_run(run)
     x = scale.x(run.at)
     ends = run.ended_at or (scale.now if run.started_at else None)
     lasted = run.started_at is not None and ends is not None
-    width = max(round(scale.x(ends) - x, 1), _NARROWEST) if lasted and ends is not None else 0.0
+    width = max(round(scale.x(ends) - x, 1), _NARROWEST_MARK) if lasted and ends is not None else 0.0
     text = (
         f"{run.schedule} {scale.clock(run.slot or run.at)}: {joined(run.sentence or '', run.quote) or _took(run, look)}"
     )
     address = scale.address("/runs", run.run_id)
-    return Mark(f"m-{run.run_id}", x, width, look.icon, lasted, False, address, text, None, y)
+    return LaneMark(f"m-{run.run_id}", x, width, look.icon, lasted, False, address, text, None, y)
 
 
 def _took(run: TimelineRun, look: Look) -> str:
@@ -157,17 +157,19 @@ def _took(run: TimelineRun, look: Look) -> str:
     return f"{look.word} in {times.duration((run.ended_at - run.started_at).total_seconds() * 1000)}"
 
 
-def _slot(slot: TimelineSlot, agent: str, scale: _Scale, y: int, number: int) -> Mark:
+def _slot(slot: TimelineSlot, agent: str, scale: _Scale, y: int, number: int) -> LaneMark:
     look: Look = states.of_verdict(slot.verdict)
     text = f"{slot.schedule} {scale.clock(slot.at)}: {joined(slot.sentence or '', slot.quote) or look.word}"
     to = scale.x(slot.until) if slot.until is not None else None
     why = f"{scale.address('/schedules', agent, slot.schedule, at=slot.at.isoformat())}#why"
-    return Mark(f"s-{slot.schedule_id}-{number}", scale.x(slot.due_at), 0.0, look.icon, False, True, why, text, to, y)
+    return LaneMark(
+        f"s-{slot.schedule_id}-{number}", scale.x(slot.due_at), 0.0, look.icon, False, True, why, text, to, y
+    )
 
 
 def _band(band: TimelineBand, agent: str, scale: _Scale) -> Band:
     x = scale.x(band.start)
-    width = max(round(scale.x(band.end) - x, 1), _NARROWEST)
+    width = max(round(scale.x(band.end) - x, 1), _NARROWEST_MARK)
     worst = next((state for state in ("failed", "missed", "skipped") if band.states.get(state)), "succeeded")
     icon = states.RUNS[worst].icon if band.kind == "records" else "planned"
     counts = ", ".join(f"{count} {states.words(state).lower()}" for state, count in band.states.items())

@@ -6,7 +6,7 @@ from datetime import datetime, tzinfo
 
 from markupsafe import Markup, escape
 
-from matins.surfaces.duration_units import amounts
+from matins.surfaces.display import amounts
 
 _UNITS = (" d", " h", " min", " s")
 _WEEK_S = 6 * 86_400

@@ -12,7 +12,7 @@ from matins.surfaces.chat.dialogue import Place
 from matins.surfaces.chat.messages import Message, Text
 from matins.surfaces.chat.slack.cards import Cards
 from matins.surfaces.chat.slack.web_api import WebApi
-from matins.surfaces.visible_text import without_codes
+from matins.surfaces.display import without_codes
 
 _DECIDED = (
     "approval.voted", "approval.approved", "approval.denied", "approval.expired", "approval.used", "approval.voided",

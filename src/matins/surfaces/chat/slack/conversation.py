@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from matins.api.schedules import Api
-from matins.engine.call_filter import mapping_of
+from matins.engine.calls import mapping_of
 from matins.errors import InvalidInput, MatinsError, Stale
 from matins.model.chat import ChatApp
 from matins.service.chat import ChatPerson, ChatRecords
@@ -140,9 +140,9 @@ class Conversation:
             place = Place(self._api.whoami().team, heard.channel, str(held.get("p", "")))
             draft = forms.draft_of(heard.fields, drafts.Clock(self._records.clock.now_ms(), person.zone))
             self._say(heard, self._dialogue.begin(self._incoming(heard, person, place, ""), draft), private=True)
-        elif heard.action == forms.DENY:
+        elif heard.action == forms.DENY_FORM:
             self._decide(heard, person, held, approve=False, note=heard.fields.get("note") or None)
-        elif heard.action == forms.READ:
+        elif heard.action == forms.READ_FORM:
             self._decide(heard, person, held, approve=True)
 
     # -- clicks

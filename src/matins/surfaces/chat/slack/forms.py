@@ -17,7 +17,7 @@ from matins.surfaces.chat.drafts import Draft
 from matins.surfaces.chat.messages import Code, Part, Text
 from matins.surfaces.chat.slack.rendering import MAX_MODAL_BLOCKS, blocks, modal, text_input
 
-DRAFT, DENY, READ = "draft_form", "deny_form", "read_form"
+DRAFT, DENY_FORM, READ_FORM = "draft_form", "deny_form", "read_form"
 _READERS = {"when": "when", "message": "message", "agent": "agent", "name": "name"}
 
 
@@ -61,7 +61,7 @@ def errors_of(fields: Mapping[str, str], clock: drafts.Clock) -> dict[str, str]:
 def deny_form(asked: Approval, digest: str, channel: str, ts: str) -> dict[str, Any]:
     shown = blocks((Text(f"{title(asked)} (approval {asked.id})"),))
     reason = text_input("note", "Why?", lines=True, optional=True)
-    return modal(DENY, "Deny", "Deny", [*shown, reason], _metadata(a=asked.id, d=digest, c=channel, m=ts))
+    return modal(DENY_FORM, "Deny", "Deny", [*shown, reason], _metadata(a=asked.id, d=digest, c=channel, m=ts))
 
 
 def read_form(asked: Approval, digest: str, channel: str, ts: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def read_form(asked: Approval, digest: str, channel: str, ts: str) -> dict[str, 
     if len(body) > MAX_MODAL_BLOCKS:
         hint = f"Read and decide there: matins approvals show {asked.id}"
         raise InvalidInput("The request is too long for Slack.", field="approval", hint=hint)
-    return modal(READ, "Read and decide", "Approve", body, _metadata(a=asked.id, d=digest, c=channel, m=ts))
+    return modal(READ_FORM, "Read and decide", "Approve", body, _metadata(a=asked.id, d=digest, c=channel, m=ts))
 
 
 def _metadata(**values: str) -> str:

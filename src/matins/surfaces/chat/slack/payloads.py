@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, cast
 
-from matins.engine.call_filter import mapping_of
+from matins.engine.calls import mapping_of
 
 Kind = Literal["message", "command", "click", "form"]
 _SUBTYPES = (None, "thread_broadcast", "file_share")

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from matins.surfaces.chat.messages import Button, Buttons, Code, Fields, Heading, Message, Part, Text
-from matins.surfaces.visible_text import block, one_line
+from matins.surfaces.display import block, one_line
 
 MAX_BLOCKS, MAX_MODAL_BLOCKS = 50, 100
 MAX_TEXT = 2_900

@@ -10,7 +10,7 @@ from matins.surfaces.web.visit import Page, Visit
 _SHOWN = 50
 
 
-def index(visit: Visit) -> Page:
+def agents(visit: Visit) -> Page:
     api = visit.api
     running = Counter(each.agent for each in api.runs.live() if each.run.state == "running")
     spent = {share.name: share.cost for share in api.system.spend().agents}
@@ -23,7 +23,7 @@ def index(visit: Visit) -> Page:
     return Page("agents.html", "Agents", values, ("agents", "policys", "runs"))
 
 
-def show(visit: Visit) -> Page:
+def show_agent(visit: Visit) -> Page:
     api, name = visit.api, visit.params["name"]
     agent = api.agents.get(name)
     runs = api.runs.list(agent=name, limit=20)

@@ -15,7 +15,7 @@ _STATES = ("approved", "used", "denied", "expired")
 """Of requests that have been decided. An approval that has started its run is used."""
 
 
-def index(visit: Visit) -> Page:
+def approvals(visit: Visit) -> Page:
     return _page(visit, visit.api.approvals.list(limit=50))
 
 

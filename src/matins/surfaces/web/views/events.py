@@ -8,7 +8,7 @@ from typing import Any
 from matins.engine.events import EVENTS
 from matins.surfaces.web.visit import Page, Visit
 
-_PAGE = 100
+_EVENTS_A_PAGE = 100
 _ICONS = {
     **{state: state for state in ("succeeded", "failed", "skipped", "missed", "planned", "deferred", "denied")},
     "started": "running", "requested": "waiting", "waiting": "deferred", "paused": "pause", "deleted": "denied",
@@ -19,12 +19,12 @@ _FILTERS = ("group", "schedule", "run")
 _GROUPS = ("run", "schedule", "approval", "throttle", "incident", "policy", "session", "token")
 
 
-def index(visit: Visit) -> Page:
-    found = visit.api.events.list(limit=_PAGE, **chosen(visit.query))
+def events(visit: Visit) -> Page:
+    found = visit.api.events.list(limit=_EVENTS_A_PAGE, **chosen(visit.query))
     rows = [(event, _icon(event.type)) for event in reversed(found)]
     values = {
         "rows": rows,
-        "size": _PAGE,
+        "size": _EVENTS_A_PAGE,
         "groups": _GROUPS,
         "group": _group(visit.query),
         "seal": visit.api.audit.seal(),

@@ -7,7 +7,7 @@ from matins.surfaces.web.visit import Page, Visit
 _PAGE = 50
 
 
-def index(visit: Visit) -> Page:
+def incidents(visit: Visit) -> Page:
     every = visit.query.get("all") == "1"
     found = visit.api.incidents.list(all=every, before=visit.query.get("before"), limit=_PAGE)
     return Page("incidents.html", "Incidents", {"incidents": found, "every": every, "size": _PAGE}, ("incidents",))

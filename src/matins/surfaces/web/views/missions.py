@@ -10,12 +10,12 @@ _PAGE = 50
 _GOING = ("succeeded", "running", "ready", "waiting", "queued")
 
 
-def index(visit: Visit) -> Page:
+def missions(visit: Visit) -> Page:
     found = visit.api.missions.list(after=visit.query.get("after"), limit=_PAGE)
     return Page("missions.html", "Missions", {"missions": found, "size": _PAGE}, ("missions", "runs", "schedules"))
 
 
-def show(visit: Visit) -> Page:
+def show_mission(visit: Visit) -> Page:
     mission = visit.api.missions.get(visit.params["name"])
     steps = mission.last_run.steps if mission.last_run is not None else []
     stopped = {step.title for step in steps if step.state not in _GOING}

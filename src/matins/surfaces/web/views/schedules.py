@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from matins.api.results import Explanation, Run, Schedule, Slot
 from matins.errors import MatinsError
-from matins.model.listing import ScheduleSort, ScheduleTab
+from matins.model.overview import ScheduleSort, ScheduleTab
 from matins.model.schedule import ScheduleDefinition, TriggerSettings
 from matins.model.sentence import joined
 from matins.model.settings import settings_of

@@ -1,1 +1,0 @@
-"""Functions that are called in their own processes. Alone in this folder, so that no file shadows a module."""

@@ -1,0 +1,118 @@
+"""Hooks, quiet hours, work sources."""
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+from matins.engine.quiet_hours import QuietHours, check_quiet_hours
+from matins.model.policies import HOOK_EVENTS, Hook, WorkSourceDefinition
+from matins.records.kind import POLICIES, Column, RecordChange, RecordContext, RecordKind
+
+
+def _check_hook(hook: Hook, context: RecordContext) -> Hook:
+    from matins.executors.secrets import check_command
+
+    return replace(hook, command=check_command(hook.command, "command", workdir=context.workdir))
+
+
+def _changed(hook: Hook, before: Hook | None, change: RecordChange) -> None:
+    """Keep the digests of the files that the hook runs. A change of the time limit alone leaves them."""
+    from matins.runtime.approval_requests import keep_hook_files
+    from matins.runtime.command_files import files_run_by
+
+    if before is not None and before.command == hook.command and "command" not in change.given:
+        return
+    files = files_run_by([hook.command], change.policies.workdir)
+    keep_hook_files(change.transaction, hook.event, files, change.principal, change.now)
+
+
+def _deleted(hook: Hook, before: Hook | None, change: RecordChange) -> None:
+    from matins.runtime.approval_requests import delete_hook_files
+
+    delete_hook_files(change.transaction, hook.event, change.principal, change.now)
+
+
+def _command(document: dict[str, Any]) -> str:
+    command = document["command"]
+    return command if isinstance(command, str) else shlex.join(command)
+
+
+HOOKS = RecordKind(
+    kind="hook",
+    noun="hooks",
+    one="hook",
+    key="event",
+    keys=HOOK_EVENTS,
+    value=Hook,
+    help="Manage commands that run before or after every run.",
+    file_help="Commands for every schedule, by event.",
+    storage=POLICIES,
+    alone="command",
+    complete=_check_hook,
+    changed=_changed,
+    deleted=_deleted,
+    columns=(Column("EVENT", "event"), Column("COMMAND", _command), Column("TIMEOUT", "timeout")),
+    example="matins hooks set before:schedule:trigger --command ./may-it-run.sh",
+)
+
+
+def _check_quiet_hours(hours: QuietHours, context: RecordContext) -> QuietHours:
+    check_quiet_hours(hours)
+    return hours
+
+
+def _windows(document: dict[str, Any]) -> str:
+    return ", ".join(document["windows"])
+
+
+QUIET_HOURS = RecordKind(
+    kind="quiet_hours",
+    noun="quiet_hours",
+    one="quiet hours policy",
+    value=QuietHours,
+    help="Manage quiet hours.",
+    file_help="When nothing starts, by name.",
+    storage=POLICIES,
+    complete=_check_quiet_hours,
+    wakes="quiet_hours",
+    columns=(
+        Column("NAME", "name"),
+        Column("WINDOWS", _windows),
+        Column("TIMEZONE", "timezone"),
+        Column("MODE", "mode"),
+    ),
+    example='matins quiet-hours set nights --windows "22:00-07:00" -z Europe/London',
+)
+
+
+def _check_work_source(source: WorkSourceDefinition, context: RecordContext) -> WorkSourceDefinition:
+    from matins.work.sources import check_work_source
+
+    return check_work_source(source)
+
+
+def _place(document: dict[str, Any]) -> str:
+    return document["repo"] if document["kind"] == "github" else document["path"]
+
+
+def _labels(document: dict[str, Any]) -> str:
+    return ", ".join(document["labels"]) if document["kind"] == "github" else "–"
+
+
+WORK_SOURCES = RecordKind(
+    kind="work_source",
+    noun="work_sources",
+    one="work source",
+    value=WorkSourceDefinition,
+    help="Manage sources of work items.",
+    file_help="Where work items come from, by name.",
+    storage=POLICIES,
+    complete=_check_work_source,
+    columns=(
+        Column("NAME", "name"),
+        Column("KIND", "kind"),
+        Column("SOURCE", _place),
+        Column("LABELS", _labels),
+    ),
+    example="matins work-sources set todo --kind tasks --path TASKS.yaml",
+)

@@ -1,0 +1,134 @@
+"""`matins tokens` and `matins sessions`.
+
+`matins login` and `matins sessions`: browsers that are logged in.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from matins.errors import NotFound, StoreUnavailable
+from matins.surfaces.cli.command_index import help_of
+from matins.surfaces.cli.context import FUTURE, CliContext, Document
+from matins.surfaces.cli.framework import NounGroup, complete_keys, pass_context, root_command
+from matins.surfaces.cli.tables import Column
+from matins.surfaces.cli.times import relative_time
+from matins.surfaces.display import one_line
+
+_ROLES = ("owner", "operator", "viewer", "agent")
+_NO_TOKENS = "No tokens. Create one: matins tokens create NAME"
+tokens = NounGroup("tokens", help_of("tokens"))
+
+
+@tokens.command("list")
+@pass_context
+def list_tokens(context: CliContext) -> None:
+    """List tokens. The secrets themselves are not kept."""
+    context.show_list(_TOKEN_COLUMNS, context.call("tokens.list"), _NO_TOKENS)
+
+
+def _state(item: Document, now: datetime) -> str:
+    if item["revoked_at"]:
+        return f"revoked {relative_time(item['revoked_at'], now)}"
+    if not item["expires_at"]:
+        return "valid"
+    return f"expires {relative_time(item['expires_at'], now)}"
+
+
+_TOKEN_COLUMNS = (
+    Column("ID", "id"),
+    Column("NAME", "name", 12, middle=True),
+    Column("ROLE", "role"),
+    Column("RIGHTS", lambda item, now: ", ".join(item["rights"] or ()) or "all of its role", 8),
+    Column("USED", lambda item, now: relative_time(item["used_at"], now) if item["used_at"] else "never"),
+    Column("STATE", _state),
+)
+
+
+@tokens.command()
+@click.argument("name")
+@click.option("--role", type=click.Choice(_ROLES), default="operator", help="Role of the token. Default: operator.")
+@click.option(
+    "--right", "rights", multiple=True, metavar="RIGHT", help="Right to grant; repeatable. Default: the role's."
+)
+@click.option("--expires", type=FUTURE, metavar="INSTANT", help="When the token expires: 30d, 2026-12-31T18:00.")
+@pass_context
+def create(context: CliContext, name: str, role: str, rights: tuple[str, ...], expires: str | None) -> None:
+    """Create a token for NAME. It is shown once."""
+    item = context.call("tokens.create", name=name, role=role, rights=list(rights) or None, expires_at=expires)
+    context.show(item, lambda: item["token"])
+    context.note(f"Store the token now. It is not shown again. To revoke it: matins tokens revoke {item['id']}")
+
+
+@tokens.command()
+@click.argument("token_id", metavar="ID")
+@pass_context
+def revoke_token(context: CliContext, token_id: str) -> None:
+    """Revoke a token at once."""
+    revoked = bool(context.call("tokens.revoke", token_id=token_id))
+    if not revoked:
+        _check_not_a_name(context, token_id)
+    absent = f'There is no token "{token_id}": nothing to revoke.'
+    context.show({"revoked": revoked}, lambda: one_line(f"Revoked the token {token_id}." if revoked else absent))
+
+
+def _check_not_a_name(context: CliContext, given: str) -> None:
+    """Raise if a name was given instead of an ID: the token would stay valid unnoticed."""
+    named = [item["id"] for item in context.call("tokens.list") if item["name"] == given and not item["revoked_at"]]
+    if named:
+        hint = f"Use the ID: matins tokens revoke {' or '.join(named)}"
+        raise NotFound(f'"{given}" is the name of a token, not its ID. Nothing was revoked.', value=given, hint=hint)
+
+
+_SESSION_COLUMNS = (
+    Column("ID", "id"),
+    Column("NAME", "name", 12, middle=True),
+    Column("ROLE", "role"),
+    Column("TOKEN", "token", 8, middle=True),
+    Column(
+        "USED",
+        lambda item, now: relative_time(item["used_at"] or item["opened_at"], now) if item["opened_at"] else "never",
+    ),
+    Column(
+        "STATE",
+        lambda item, now: f"{'open' if item['opened_at'] else 'link'}, ends {relative_time(item['expires_at'], now)}",
+    ),
+)
+_NO_SESSIONS = "No browser is logged in. Print a link: matins login"
+sessions = NounGroup("sessions", help_of("sessions"))
+
+
+@root_command("login")
+@click.argument("person", required=False, shell_complete=complete_keys("people"))
+@click.option("--for", "token_id", metavar="ID", help="Token whose rights the link has. Default: your own rights.")
+@pass_context
+def login(context: CliContext, person: str | None, token_id: str | None) -> None:
+    """The link opens once, within ten minutes.
+
+    With PERSON, it is that person's: its session has their name and role, and ends with them. Otherwise it ends with
+    the token that it came from."""
+    url: str | None = getattr(context.transport, "url", None)
+    if url is None:
+        raise StoreUnavailable("No daemon is running, and a browser needs one.", hint="Start it: matins up")
+    item = context.call("sessions.create", token_id=token_id, person=person)
+    context.show(item, lambda: f"{url}{item['path']}")
+    context.note(f"To void the link or to end its session: matins sessions revoke {item['id']}")
+
+
+@sessions.command("list")
+@pass_context
+def list_sessions(context: CliContext) -> None:
+    """List browsers that are logged in, and links that were not opened yet."""
+    context.show_list(_SESSION_COLUMNS, context.call("sessions.list"), _NO_SESSIONS)
+
+
+@sessions.command()
+@click.argument("session_id", metavar="ID")
+@pass_context
+def revoke_session(context: CliContext, session_id: str) -> None:
+    """End a browser session, or void its link, at once."""
+    revoked = bool(context.call("sessions.revoke", session_id=session_id))
+    absent = f'There is no session "{session_id}": nothing to revoke.'
+    context.show({"revoked": revoked}, lambda: one_line(f"Ended the session {session_id}." if revoked else absent))
