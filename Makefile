@@ -30,7 +30,7 @@ check: style types  ## style, types, layers
 style: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/djangofmt --check src/matins/surfaces/web/templates
+	$(BIN)/djangofmt --check src/matins/web/templates
 
 types: .venv/test
 	$(BIN)/lint-imports --no-logo
@@ -56,7 +56,7 @@ pictures: .venv/browser  ## pictures of the page in docs/pictures, from the demo
 
 pages: .venv/test  ## renew the types and pages that are made from declarations
 	$(BIN)/python tools/generate_rows.py
-	$(BIN)/ruff format --quiet src/matins/store/_rows.py src/matins/surfaces/chat/_rows.py
+	$(BIN)/ruff format --quiet src/matins/store/_rows.py src/matins/chat/_rows.py
 	$(BIN)/python tools/generate_types.py
 	$(BIN)/python tools/generate_awaitable.py
 	$(BIN)/ruff format --quiet src/matins/api/_types.py src/matins/api/_results.py src/matins/api/_nouns.py src/matins/api/_awaitable.pyi

@@ -34,10 +34,10 @@ def one_round(folder: Path) -> None:
     """Print the latenesses in milliseconds: alone, while tools are called, while the SDK is imported."""
     from matins import Matins
     from matins.api.use_case import Caller
+    from matins.mcp.json_rpc import read, request_of
+    from matins.mcp.principal_calls import PrincipalCalls
+    from matins.mcp.tool_server import ToolServer
     from matins.model.access import OWNER
-    from matins.surfaces.mcp.json_rpc import read, request_of
-    from matins.surfaces.mcp.principal_calls import PrincipalCalls
-    from matins.surfaces.mcp.tool_server import ToolServer
 
     late: list[float] = []
     matins = Matins(f"sqlite:///{folder}/matins.db")

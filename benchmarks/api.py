@@ -66,7 +66,7 @@ def serve(folder: Path, schedules: int, firing: int, *, governed: bool) -> None:
     from matins.surfaces.http.app import build_app
     from matins.surfaces.http.server import Server, bind
     from matins.surfaces.http.server_routes import Health
-    from matins.surfaces.web.app import Pages
+    from matins.web.app import Pages
 
     late: list[float] = []
     matins = Matins(f"sqlite:///{folder}/matins.db")

@@ -22,7 +22,7 @@ MAY_READ = {
     "runtime/clock.py": "it is the clock",
     "net/outbound.py": "deadlines of sockets, on which no schedule depends",
     "executors/processes/proc.py": "keeper and wardens, which go on when there is no engine to hand them a clock",
-    "work/tasks_file.py": "patience for a lock that another process holds",
+    "seeds/cortex/tasks.py": "patience for a lock that another process holds",
     "surfaces/cli/times.py": "how far an instant is from whoever reads",
     "surfaces/transports/http_client.py": "how long a follower of events has heard nothing",
     "api/runs.py": "how long the caller of `runs.wait` waits",

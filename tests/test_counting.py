@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from matins.model.counting import counted, runs_per_period
+from matins.model.words import counted, runs_per_period
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs"), (1440, "1,440 runs")])

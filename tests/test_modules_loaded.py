@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent / "surfaces" / "http"))
 
 from http_server import HttpServer
 
-from matins.surfaces.mcp.app import McpApp
+from matins.mcp.app import McpApp
 
 CEILINGS = {
     "import matins": 2,

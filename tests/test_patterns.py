@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from matins.api.use_case import USE_CASES, path_pattern
+from matins.chat.slack.payloads import mentioned
 from matins.engine.english.grammar import Shape, parts
 from matins.engine.english.phrases import phrase_grammar
 from matins.executors.processes.output import Redactor
-from matins.surfaces.chat.slack.payloads import mentioned
-from matins.surfaces.web.views import FRAGMENTS, VIEWS
 from matins.texts.foreign_entry import Toml
+from matins.web.views import FRAGMENTS, VIEWS
 from pattern_scan import Use, milliseconds, run, text_of, texts, uses
 
 LENGTH = 2_000
@@ -59,7 +59,7 @@ def _made(text: str, method: str) -> list[Use]:
 BUILT: dict[str, tuple[list[Use], Callable[[str], object] | None]] = {
     "api/use_case.py:path_pattern": (_paths(), None),
     "engine/english/grammar.py:_item": (_shapes(), None),
-    "surfaces/chat/slack/payloads.py:mentioned": (
+    "chat/slack/payloads.py:mentioned": (
         _made(r"<@U1(?:\|[^<>]{0,200})?>[:,]?", "split"), lambda text: mentioned(text, "U1"),
     ),
     "texts/foreign_entry.py:ours": (

@@ -56,6 +56,6 @@ def test_our_own_is_used_when_another_has_its_name(register: Register, caplog: p
         assert plugins.installed("matins.executors")["shell"] is Shell
     (record,) = caplog.records
     assert record.getMessage() == (
-        '"shell" is registered twice in matins.executors: by matins.executors.runners.builtin:Shell, and by json:loads, '
-        "which is left out."
+        '"shell" is registered twice in matins.executors: by matins.executors.runners.builtin:Shell, and by '
+        "json:loads, which is left out."
     )

@@ -30,9 +30,9 @@ import matins
 from matins import Matins
 from matins.app import App
 from matins.executors.check_executor import CheckExecutor
+from matins.mcp.app import McpApp
 from matins.runtime.loop import Loop
 from matins.surfaces.cli import cli
-from matins.surfaces.mcp.app import McpApp
 from matins.testing import ManualClock
 
 sys.path.insert(0, str(Path(__file__).parent / "surfaces" / "http"))

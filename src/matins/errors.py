@@ -30,7 +30,8 @@ MatinsError
 The HTTP client (`matins.net`) adds AddressRefused, an InvalidInput, and Unreachable, a MatinsError.
 
 Programs may match on `code`, which is stable; messages may change. Errors also have the invalid `value`, its `field`,
-what is `allowed`, and a `hint`: what to do or type. A hint with settings is an `Example`."""
+what is `allowed`, and a `hint`: what to do or type. A hint with settings is an `Example`.
+"""
 
 from __future__ import annotations
 

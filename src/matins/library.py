@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from matins.api.schedules import Api
 from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
+from matins.delivery.outbox import Outbox, Senders
+from matins.delivery.subscribers import Callback
+from matins.delivery.webhooks import senders
 from matins.engine.events import canonical_types
 from matins.engine.validation import check_names_known
 from matins.errors import Conflict, StoreError
 from matins.executors.agent_checks import ToolVersions
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.commands import Commands
-from matins.executors.deliveries import senders
 from matins.executors.factory import ExecutorFactory
 from matins.executors.isolation import Isolation, Places, own_folders
 from matins.executors.processes.recovery import evidence_in, is_gone
@@ -40,10 +42,8 @@ from matins.runtime.engine import Engine, EngineOptions
 from matins.runtime.heartbeat import ExternalHeartbeat
 from matins.runtime.loop import Loop
 from matins.runtime.maintenance import Lineage
-from matins.runtime.outbox import Outbox, Senders
 from matins.runtime.run_context import ContextLoader
 from matins.runtime.signals import Signals, Standby, engine_running
-from matins.runtime.subscribers import Callback
 from matins.service import Service
 from matins.service.file.reload import Reloader
 from matins.service.output import Outputs, state_folder

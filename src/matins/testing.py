@@ -12,7 +12,8 @@ sandbox.assert_ran("morning", times=3)
 
 To test your own runner: check the contract of runners, with the faults that tools have shown.
 
-check_runner(Cobbler(), [Path("cobbler.jsonl").read_bytes()])"""
+check_runner(Cobbler(), [Path("cobbler.jsonl").read_bytes()])
+"""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ from datetime import datetime
 from typing import Any
 
 from matins.api.results import Run
+from matins.coding_tools.conformance import check_runner
 from matins.engine.when.triggers import to_datetime, to_ms
 from matins.executors.check_executor import CheckExecutor, call_logged
 from matins.executors.python import PythonExecutor, run_job
 from matins.executors.registry import runners
-from matins.executors.runners.conformance import check_runner
 from matins.library import Matins
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
 from matins.runtime.checks import Check, CheckedRun

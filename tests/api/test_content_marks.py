@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from matins.api import _results, results
-from matins.api.results.content import CONTENT
+from matins.model.words import CONTENT
 
 STRUCTS: dict[str, type[Any]] = {
     kind.__name__: kind

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from matins.config.watcher import FileWatch
+from matins.service.file.reload import FileWatch
 
 PATIENCE_S = 90
 

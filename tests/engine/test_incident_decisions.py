@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from matins.engine.incidents import EVENT_TYPES, HOUR_MS, decide, look_again, next_reminder, signature_of, trouble_of
-from matins.engine.notices import clean_text, last_lines, span_text
+from matins.delivery.decisions import EVENT_TYPES, HOUR_MS, decide, look_again, next_reminder, signature_of, trouble_of
+from matins.delivery.texts import clean_text, last_lines, span_text
 from matins.model.event import StoredEvent
 
 DAY_MS = 24 * HOUR_MS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from matins.engine.incidents import EVENT_TYPES, decide
+from matins.delivery.decisions import EVENT_TYPES, decide
 from matins.model.event import StoredEvent
 
 HOUR_MS = 3_600_000

@@ -17,13 +17,13 @@ from algosdk import account, mnemonic
 from algosdk.encoding import encode_address
 
 from matins import InvalidInput
-from matins.engine.notices import Message
-from matins.executors.destinations import algorand
-from matins.executors.destinations.protocol import Address, destination_kinds
-from matins.executors.notices import deliver
+from matins.delivery.destinations import Address, destination_kinds
+from matins.delivery.notices import deliver
+from matins.delivery.texts import Message
 from matins.model.access import Person
 from matins.model.destination import Destination, Smtp
 from matins.net.signing import verify
+from matins.seeds.corvid import algorand
 from matins.testing import Sandbox
 from standins.algod import open_algod
 from standins.inbox import Inbox, open_inbox
@@ -200,8 +200,8 @@ def test_apprise_reaches_its_services(inbox):
 
 def _by_apprise(url: str) -> str:
     code = (
-        "import sys; from matins.engine.notices import Message; from matins.executors.notices import deliver\n"
-        "from matins.executors.destinations.protocol import Address; from matins.model.destination import *\n"
+        "import sys; from matins.delivery.texts import Message; from matins.delivery.notices import deliver\n"
+        "from matins.delivery.destinations import Address; from matins.model.destination import *\n"
         "there = Destination('there', 'apprise', url=sys.argv[1])\n"
         "print(deliver(Address(there, Smtp(), 0), Message('✗ nightly failed', 'text')).verdict)"
     )

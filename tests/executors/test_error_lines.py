@@ -8,7 +8,7 @@ import office as offices
 import pytest
 from office import Office
 
-from matins.executors.runners.gemini import Gemini
+from matins.coding_tools.gemini import Gemini
 from matins.executors.runners.outcomes import with_stderr_reason
 from matins.executors.runners.protocol import RunnerResult
 

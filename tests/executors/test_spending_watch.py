@@ -11,16 +11,16 @@ from typing import Any, cast
 import pytest
 
 from matins import Matins, Run, SchedulerShutdownError
+from matins.coding_tools.claude import Claude
+from matins.coding_tools.codex import Codex
+from matins.coding_tools.gemini import Gemini
+from matins.coding_tools.goose import Goose
+from matins.coding_tools.opencode import Opencode
 from matins.errors import StoreUnavailable
 from matins.executors.metering import SpendingWatch
 from matins.executors.processes.supervisor import Supervisor
 from matins.executors.runners.builtin import Shell
-from matins.executors.runners.claude import Claude
-from matins.executors.runners.codex import Codex
-from matins.executors.runners.gemini import Gemini
-from matins.executors.runners.goose import Goose
 from matins.executors.runners.openai import OpenAI
-from matins.executors.runners.opencode import Opencode
 from matins.executors.runners.protocol import Metered, Runner
 from matins.model.run import Usage
 from matins.runtime import run_context

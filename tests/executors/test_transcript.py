@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from matins.executors.transcript import entries_of, joined
+from matins.service.output import entries_of, joined
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 WORK = "/home/ann/work"

@@ -91,7 +91,7 @@ def test_v10_a_pull_request_is_not_opened_twice(m: Matins, forge: Forge, garden:
     """A run that is repeated after its end was lost finds it by its branch"""
     agent(m, garden, "cat >/dev/null; date +%N > new")
     run = fire(m, "work_task", {"description": "Paint", "base_url": forge.url})
-    from matins.jobs.work_task import WorkTask, WorkTaskErrand
+    from matins.github.jobs import WorkTask, WorkTaskErrand
     from matins.model.job import ErrandPlace
 
     key = (run.outcome or {})["result"]["job"]["work_task_id"]

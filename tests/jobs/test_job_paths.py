@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from matins.errors import InvalidInput
-from matins.jobs.git_work import Branch
-from matins.jobs.memory_index_regen import MemoryIndexRegen, regenerate_index
-from matins.jobs.memory_maintenance import MaintenanceErrand, MemoryMaintenance
-from matins.jobs.work_task import repo_of
+from matins.github.git_work import Branch
+from matins.github.jobs import repo_of
 from matins.model.job import ErrandPlace
+from matins.seeds.cortex.jobs import MemoryIndexRegen, regenerate_index
+from matins.seeds.corvid.jobs import MaintenanceErrand, MemoryMaintenance
 from matins.texts import untrusted_folder
 from matins.texts.untrusted_folder import OwnFolders
 

@@ -18,8 +18,8 @@ from matins.errors import NotAllowed
 from matins.executors.registry import installed_jobs
 from matins.model.access import Principal
 from matins.net.signing import verify
+from matins.seeds.cortex.tasks import read_tasks
 from matins.testing import ManualClock, Sandbox
-from matins.work.tasks_yaml import read_tasks
 from net.sites import http_site
 
 START = "2026-03-27T08:00:00Z"

@@ -16,13 +16,13 @@ from matins.api.arguments import setting_names
 from matins.api.use_case import USE_CASES, UseCase
 from matins.errors import MatinsError, RateLimited
 from matins.executors.job_context import JobContext
+from matins.mcp.principal_calls import PrincipalCalls
+from matins.mcp.tool import Tool
+from matins.mcp.tools import TOOLS
 from matins.model.access import Principal
 from matins.model.overview import ScheduleSort, ScheduleTab
-from matins.surfaces.mcp.cortex import CORTEX
-from matins.surfaces.mcp.polpo import POLPO
-from matins.surfaces.mcp.principal_calls import PrincipalCalls
-from matins.surfaces.mcp.tool import Tool
-from matins.surfaces.mcp.tools import TOOLS
+from matins.seeds.cortex.tools import CORTEX
+from matins.seeds.polpo import POLPO
 
 MARK = "qqcanary"
 WORDS = tuple(
@@ -239,7 +239,7 @@ def tool_answers(bench: Watched, principal: Principal) -> Iterator[tuple[str, st
 
 
 def tool_answer(calls: PrincipalCalls, tool: Tool, given: dict[str, Any]) -> str:
-    from matins.surfaces.mcp.answers import error_text, plain_answer
+    from matins.mcp.tool import error_text, plain_answer
 
     try:
         return orjson.dumps(plain_answer(tool.call(calls, given))).decode()

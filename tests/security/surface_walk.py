@@ -12,7 +12,13 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from matins import Matins
+from matins.mcp.app import McpApp
+from matins.mcp.tool import Tool
+from matins.mcp.tool_server import PHRASES, PROMPTS, TEMPLATES
+from matins.mcp.tools import TOOLS
 from matins.records.file_settings import HttpServer as HttpSettings
+from matins.seeds.cortex.tools import CORTEX
+from matins.seeds.polpo import POLPO
 from matins.service.calls import InboundReceiver
 from matins.service.idempotency import IdempotencyStore
 from matins.service.tokens import SessionVerifier, TokenVerifier
@@ -21,14 +27,8 @@ from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.openapi import openapi
 from matins.surfaces.http.server import Server, bind
 from matins.surfaces.http.server_routes import Health
-from matins.surfaces.mcp.app import McpApp
-from matins.surfaces.mcp.cortex import CORTEX
-from matins.surfaces.mcp.polpo import POLPO
-from matins.surfaces.mcp.texts import PHRASES, PROMPTS, TEMPLATES
-from matins.surfaces.mcp.tool import Tool
-from matins.surfaces.mcp.tools import TOOLS
-from matins.surfaces.web.app import Pages
-from matins.surfaces.web.views import FRAGMENTS, VIEWS
+from matins.web.app import Pages
+from matins.web.views import FRAGMENTS, VIEWS
 
 STREAMS = {"/v1/events/stream": "?after=0", "/ui/stream": ""}
 """Answers without an end: what they say until the first heartbeat is read."""

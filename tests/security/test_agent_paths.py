@@ -13,7 +13,7 @@ import pytest
 
 from house import House, Ordinary
 from matins import InvalidInput, Matins
-from matins.executors.runners.demo import Demo
+from matins.coding_tools.demo import Demo
 from matins.executors.runners.protocol import Call
 
 

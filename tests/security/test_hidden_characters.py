@@ -9,20 +9,19 @@ from collections.abc import Callable
 import orjson
 import pytest
 
+from matins.chat.messages import Code, Fields, Heading, Message, Text
+from matins.chat.slack.rendering import render
 from matins.daemon.log_format import _printable  # pyright: ignore[reportPrivateUsage]
-from matins.engine.notices import clean_text
+from matins.delivery.texts import clean_text
 from matins.engine.validation import check_name
 from matins.errors import InvalidInput
-from matins.model import hidden_characters as hidden
-from matins.surfaces.chat.messages import Code, Fields, Heading, Message, Text
-from matins.surfaces.chat.slack.rendering import render
+from matins.mcp.principal_calls import quoted
+from matins.mcp.tool import readable
+from matins.model import words as hidden
 from matins.surfaces.cli.context import json_text
 from matins.surfaces.cli.tables import plain
 from matins.surfaces.display import block, one_line, without_codes
-from matins.surfaces.mcp.answers import readable
-from matins.surfaces.mcp.quotes import quoted
-from matins.surfaces.web.static_files import StaticFiles
-from matins.surfaces.web.templates import environment
+from matins.web.templates import StaticFiles, environment
 
 PAGE = environment(StaticFiles())
 TEMPLATE = PAGE.from_string('<p title="{{ text }}">{{ text }}</p><pre>{{ text|shown }}</pre>')

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from security_cast import Watched
 
+from matins.chat.messages import parse_command
 from matins.engine.calls import check_filter, follows_schedule, parse_on
 from matins.engine.schedules import SETTINGS
 from matins.engine.when.parse import parse_trigger
 from matins.errors import InvalidInput, MatinsError, TriggerError
-from matins.surfaces.chat.chat_commands import parse_command
 
 
 def test_on_and_when_have_at_most_1000_characters() -> None:

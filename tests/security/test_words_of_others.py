@@ -10,9 +10,9 @@ from security_cast import OWNER, ROVER, SCOUT, Open, Watched
 
 from matins.api.use_case import USE_CASES
 from matins.errors import NotAllowed
+from matins.mcp.principal_calls import PrincipalCalls
+from matins.mcp.tools import TOOLS
 from matins.model.rows import NewSchedule
-from matins.surfaces.mcp.principal_calls import PrincipalCalls
-from matins.surfaces.mcp.tools import TOOLS
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_p4_a_text_cannot_end_its_marks(open_bench: Open) -> None:
     bench = open_bench()
     bench.agents.set("rover", runner="demo")
     from matins.engine.prompts import fenced
-    from matins.surfaces.mcp.quotes import quoted
+    from matins.mcp.principal_calls import quoted
 
     calls = PrincipalCalls(bench, OWNER, "http://page.test")
     first = str(quoted("it", "x"))

@@ -17,7 +17,7 @@ from surface_walk import NO_WORDS, STREAMS, Surfaces, Values, api_answers, mcp_a
 from executors.office import Office
 from matins import Matins
 from matins.surfaces.http.openapi import openapi
-from matins.surfaces.web.views import FRAGMENTS, VIEWS
+from matins.web.views import FRAGMENTS, VIEWS
 from standin_path import standin_path
 
 

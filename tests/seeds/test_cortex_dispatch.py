@@ -9,8 +9,8 @@ from typing import Any
 
 from matins import Matins
 from matins.executors.registry import installed_jobs
+from matins.seeds.cortex.tasks import read_tasks
 from matins.testing import ManualClock, Sandbox
-from matins.work.tasks_yaml import read_tasks
 
 NOW = "2026-03-27T08:00:00Z"
 ARCHIVE: dict[str, Any] = {

@@ -16,7 +16,6 @@ from matins import InvalidInput, Matins
 from matins.api.results import Schedule
 from matins.engine.notify_addresses import is_address
 from matins.errors import CronParseError
-from matins.importers.corvid import read as import_corvid
 from matins.seeds import corvid
 from matins.seeds.corvid import (
     BUILT_IN,
@@ -26,6 +25,7 @@ from matins.seeds.corvid import (
     agent_schedule,
     create_schedule,
 )
+from matins.seeds.corvid import read as import_corvid
 from matins.testing import ManualClock, Sandbox
 from standins.algod import open_algod
 

@@ -16,6 +16,7 @@ import pytest
 from matins.errors import Conflict, InvalidInput, NotFound
 from matins.runtime.loop import Loop
 from matins.seeds import herdctl
+from matins.seeds.cortex.tasks import TasksFile
 from matins.seeds.herdctl import (
     Scheduler,
     SchedulerShutdownError,
@@ -28,7 +29,6 @@ from matins.seeds.herdctl import (
 )
 from matins.seeds.herdctl import states as notes
 from matins.testing import ManualClock, Sandbox
-from matins.work.tasks_file import TasksFile
 
 PATIENCE = 60
 ISSUES = {"type": "interval", "interval": "5m", "prompt": "Check for ready issues."}

@@ -12,8 +12,8 @@ import pytest
 from file_steps import FILE, Desk
 
 from matins.api.results import FilePlan
+from matins.delivery.webhooks import Webhooks
 from matins.errors import Conflict, InvalidFile, InvalidInput, ManagedByFile, NotAllowed, Stale
-from matins.executors.deliveries import Webhooks
 from matins.model.access import Principal
 from matins.net.signing import new_secret, verify
 from matins.testing import ManualClock, Sandbox, iso

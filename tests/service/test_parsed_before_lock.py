@@ -13,9 +13,9 @@ from matins.api.schedules import Api
 from matins.engine import prompts, settings
 from matins.engine.when import parse
 from matins.errors import Conflict
+from matins.mcp.principal_calls import PrincipalCalls
+from matins.mcp.tools import TOOLS
 from matins.model.access import Principal
-from matins.surfaces.mcp.principal_calls import PrincipalCalls
-from matins.surfaces.mcp.tools import TOOLS
 from matins.surfaces.transports.in_process import InProcess
 from matins.testing import Sandbox
 

@@ -13,8 +13,7 @@ import pytest
 from matins.api.codec import to_document
 from matins.executors.processes.output import OUT
 from matins.executors.processes.run_folder import path_in
-from matins.service.output import Source
-from matins.service.transcripts import page_of
+from matins.service.output import Source, page_of
 from matins.surfaces.display import TranscriptText
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "recordings").glob("*/tool_call.out"))

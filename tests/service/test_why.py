@@ -17,7 +17,7 @@ from matins.engine.gates import GATES
 from matins.errors import NotFound, RateLimited
 from matins.executors.job_context import JobContext
 from matins.model.access import Principal
-from matins.model.sentence import joined
+from matins.model.words import joined
 from matins.testing import Sandbox, instant
 
 url = postgres_fixtures.url

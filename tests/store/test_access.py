@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from store_records import NOW
 
+from matins.chat._rows import ChatRows
+from matins.chat.rows import ChatPost, DraftRow
 from matins.model.access import Token
 from matins.model.rows import FileEntry
 from matins.store import Store
-from matins.surfaces.chat._rows import ChatRows
-from matins.surfaces.chat.rows import ChatPost, DraftRow
 
 
 def test_tokens(store: Store) -> None:

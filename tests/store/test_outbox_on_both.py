@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from store_records import NOW
 
+from matins.delivery.outbox import Outbox
+from matins.delivery.subscribers import LEASE_MS, DeliveryQueue, DeliveryResult, EventDelivery
 from matins.model.event import Subscription
 from matins.model.rows import NewEvent
 from matins.runtime.catalog import Catalog
-from matins.runtime.outbox import Outbox
-from matins.runtime.subscribers import LEASE_MS, DeliveryQueue, DeliveryResult, EventDelivery
 from matins.store import Store
 from matins.store.postgres.store import PostgresStore
 from matins.testing import ManualClock, Sandbox

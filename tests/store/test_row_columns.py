@@ -9,13 +9,13 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from store_records import NOW
 
+from matins.chat._rows import ChatRows
 from matins.model import event, rows
 from matins.model.overview import RunFilter, ScheduleFilter
 from matins.store import Store
 from matins.store.postgres.store import PostgresStore
 from matins.store.sqlite.store import SqliteStore
 from matins.store.transaction import Transaction
-from matins.surfaces.chat._rows import ChatRows
 
 Columns = list[tuple[str, ...]]
 

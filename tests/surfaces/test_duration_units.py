@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from matins.surfaces.cli.times import two_units
-from matins.surfaces.web.times import length
+from matins.web.templates import length
 
 
 @pytest.mark.parametrize(

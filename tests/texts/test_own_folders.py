@@ -10,9 +10,9 @@ import pytest
 
 from matins.errors import InvalidInput
 from matins.executors.secrets import resolve
+from matins.github import read_token
 from matins.texts.beneath import Refused, read_named
 from matins.texts.untrusted_folder import OwnFolders, forbidden, open_folder, read_file
-from matins.work.github_api import read_token
 
 TOKEN = "the-owner-s-token"
 NAMES = ["key", "sub/key", "deep/er/key"]

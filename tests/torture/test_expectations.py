@@ -83,10 +83,10 @@ def test_a_ledger_does_not_ask_the_code_under_test(path: str) -> None:
     ("source", "asked"),
     [
         ("from matins.engine.steps import of_step", {"matins.engine.steps"}),
-        ("import matins.engine.keys as keys", {"matins.engine.keys"}),
+        ("import matins.runtime.attempt as keys", {"matins.runtime.attempt"}),
         ("from matins import engine", {"matins.engine"}),
         ("def late():\n    from matins.runtime import catalog", {"matins.runtime.catalog"}),
-        ("import_module('matins.engine.keys')", {"matins.engine.keys"}),
+        ("import_module('matins.runtime.attempt')", {"matins.runtime.attempt"}),
         ("from planted import catalog", {"matins.runtime through planted"}),
         ("from whole_log import chain_problems", {"matins.engine.audit", "matins.model.event", "matins.store.chain"}),
         ("from matins import Matins\nfrom matins.model.run import RunState\nfrom planted import FAULTS", set()),

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from matins.work.tasks_file import TasksFile
+from matins.seeds.cortex.tasks import TasksFile
 
 
 def main() -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from matins.engine.prompts import WorkItem
+from matins.seeds.cortex.tasks import TasksFile, read_tasks
 from matins.texts.yaml_nodes import plain
-from matins.work.tasks_file import TasksFile
-from matins.work.tasks_yaml import read_tasks
 
 NOW = 1_774_602_000_000  # 2026-03-27T09:00:00Z
 LATER = NOW + 3_600_000

@@ -10,8 +10,8 @@ from github_server import TOKEN, GitHub
 from work_sources import parse_source
 
 from matins.errors import InvalidInput, MatinsError, NotFound, RateLimited
-from matins.work.github_issues import GitHubIssues
-from matins.work.sources import WorkSourceUnavailable
+from matins.executors.work_items import WorkSourceUnavailable
+from matins.github.issues import GitHubIssues
 
 NOW = 1_774_602_000_000
 AT = datetime(2026, 3, 27, 9, tzinfo=UTC)

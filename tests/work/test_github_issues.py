@@ -12,8 +12,8 @@ from work_sources import parse_source
 
 from matins.engine.prompts import WorkItem
 from matins.errors import Conflict, InvalidInput
-from matins.work.github_issues import GitHubIssues
-from matins.work.sources import WorkSourceUnavailable
+from matins.executors.work_items import WorkSourceUnavailable
+from matins.github.issues import GitHubIssues
 
 NOW = 1_774_602_000_000
 BROKEN = (502, {}, {"message": "Bad gateway"})

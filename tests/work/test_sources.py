@@ -7,11 +7,11 @@ import pytest
 from work_sources import parse_source
 
 from matins.errors import InvalidInput
+from matins.executors.work_items import open_source
+from matins.github.issues import GitHubIssues
 from matins.model.policies import WorkSourceDefinition
 from matins.records.policies import WORK_SOURCES
-from matins.work.github_issues import GitHubIssues
-from matins.work.sources import open_source
-from matins.work.tasks_file import TasksFile
+from matins.seeds.cortex.tasks import TasksFile
 
 GITHUB = {"kind": "github", "repo": "octo-org/garden"}
 

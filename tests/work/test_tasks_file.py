@@ -8,7 +8,7 @@ from tasks_desk import LATER, NOW, claimed, fields
 
 from matins.engine.prompts import PromptContext, WorkItem, build_prompt
 from matins.errors import Conflict, NotFound
-from matins.work.tasks_file import TasksFile
+from matins.seeds.cortex.tasks import TasksFile
 
 path = tasks_desk.path
 

@@ -16,12 +16,11 @@ import tasks_desk
 from tasks_desk import LATER, NOW, claimed
 
 from matins.errors import InvalidInput
+from matins.executors.work_items import WorkSourceUnavailable, open_source
 from matins.model.policies import WorkSourceDefinition
+from matins.seeds.cortex import tasks as tasks_file
+from matins.seeds.cortex.tasks import TasksFile, read_tasks
 from matins.texts.untrusted_folder import OwnFolders
-from matins.work import tasks_file
-from matins.work.sources import WorkSourceUnavailable, open_source
-from matins.work.tasks_file import TasksFile
-from matins.work.tasks_yaml import read_tasks
 
 path = tasks_desk.path
 

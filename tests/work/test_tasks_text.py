@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matins.errors import InvalidInput
+from matins.executors.work_items import readable
+from matins.seeds.cortex.tasks import read_tasks, with_changes
 from matins.texts.yaml_nodes import parse, plain
-from matins.work.sources import readable
-from matins.work.tasks_yaml import read_tasks, with_changes
 
 SET = {"status": "claimed", "claimed_by": "run 7", "claimed_at": "2026-03-27T09:00:00Z"}
 

@@ -16,7 +16,7 @@ from matins.api._results import (
     HttpServer,
     InboundEndpoint,
     InboundListen,
-    Limit,
+    Limit as ResultsLimit,
     Notify,
     Person,
     Price,
@@ -73,7 +73,7 @@ from matins.api._types import (
     WorkSourceEdit,
     WorkSourceSettings,
 )
-from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit as ArgumentsLimit, RunId, When
+from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, RunId, When
 from matins.api.results import (
     Absence,
     Approval,
@@ -129,13 +129,110 @@ from matins.api.results import (
 )
 from matins.api.runs import ReportedOutcome, RunOutcome
 from matins.model.access import Role
-from matins.model.approval import ApprovalState
 from matins.model.call import CallSource
-from matins.model.listing import ScheduleSort, ScheduleTab
+from matins.model.event import DeliveryState
+from matins.model.overview import ScheduleSort, ScheduleTab
+from matins.model.policies import ApprovalState
 from matins.model.schedule import MissionStatus, ScheduleState
-from matins.model.subscription import DeliveryState
 from matins.model.trigger import DstGap, DstOverlap
 from typing import Any, Literal, Unpack
+
+class AwaitableApprovals(AwaitableNoun):
+    async def list(
+        self, *, state: ApprovalState = "pending", newest: bool = False, after: Id | None = None, limit: Limit = 100
+    ) -> builtins.list[Approval]:
+        """List approvals, the oldest first; default: pending ones. `newest`: the last ones, the newest first."""
+    async def get(self, approval_id: Id) -> Approval:
+        """Get an approval: exactly what would run, and who asked."""
+    async def approve(
+        self,
+        approval_id: Id,
+        *,
+        note: str | None = None,
+        digest: str | None = None,
+        edits: Mapping[str, Any] | None = None,
+    ) -> Approval:
+        """Approve a request, or what it becomes with `edits`: then others are asked, unless the owner answers.
+
+        `digest`: approve only if the request is unchanged."""
+    async def deny(self, approval_id: Id, *, note: str | None = None, digest: str | None = None) -> Approval:
+        """Deny a request."""
+    async def answer(self, run_id: RunId, approved: bool, *, digest: str | None = None) -> Run | None:
+        """Approve or deny the pending request about a run; None when there is none."""
+
+class AwaitableEvents(AwaitableEventsCalls):
+    async def list(
+        self,
+        *,
+        types: EventTypes | None = None,
+        after: Id | None = None,
+        limit: Limit = 100,
+        schedule: str | None = None,
+        agent: str | None = None,
+        run_id: Id | None = None,
+    ) -> builtins.list[Event]:
+        """List events, the oldest first: the next ones after an event, or the newest of all."""
+
+class AwaitableSubscriptions(AwaitableNoun):
+    async def open(self, name: str, *, types: EventTypes | None = None) -> None:
+        """Open a named position in the stream of events for a function: from now on, or where it was."""
+    async def delete(self, name: str) -> bool:
+        """Delete the position of a named function; it starts again from now. False when there is none."""
+    async def deliveries(
+        self, name: str, *, state: DeliveryState = "retrying", after: str | None = None, limit: Limit = 100
+    ) -> builtins.list[Delivery]:
+        """List events that a subscription has not received, the oldest first: retrying or discarded."""
+    async def redeliver(self, name: str, event_id: str) -> None:
+        """Deliver an event now, whether it was discarded, is retried, or has arrived before."""
+
+class AwaitableAuditLog(AwaitableNoun):
+    async def verify(self, *, seal: str | None = None) -> Audit:
+        """Verify the event log. `seal`: one that was noted down elsewhere, which must still be there."""
+    async def seal(self) -> str | None:
+        """Get the newest seal, to be noted down elsewhere; None while there is none."""
+
+class AwaitableIncidents(AwaitableNoun):
+    async def list(
+        self,
+        *,
+        all: bool = False,
+        schedule: str | None = None,
+        agent: str | None = None,
+        before: Id | None = None,
+        limit: Limit = 100,
+    ) -> builtins.list[Incident]:
+        """List incidents that are not over, the newest first. `all`: those that are over too."""
+    async def get(self, incident_id: Id) -> Incident:
+        """Get an incident."""
+    async def acknowledge(self, incident_id: Id) -> Incident:
+        """Acknowledge an incident: no more messages are sent until it is over."""
+
+class AwaitableCalls(AwaitableNoun):
+    async def fire(
+        self,
+        source: CallSource,
+        name: str,
+        key: str,
+        *,
+        body: Json = None,
+        type: str | None = None,
+        text: str | None = None,
+        sender: str | None = None,
+        signed: str | None = None,
+    ) -> Call:
+        """Start a run of every schedule that listens to a source, once per key.
+
+        `source` is webhook or chat, `name` the inbound endpoint or the channel. A known key starts nothing: the result
+        is the first call, with `duplicate`. So does a known `signed`, a digest of what the sender signed, for 24 hours.
+        The gates apply as to a slot."""
+    async def list(
+        self, *, source: CallSource | None = None, name: str | None = None, before: Id | None = None, limit: Limit = 100
+    ) -> builtins.list[Call]:
+        """List calls without their bodies, the newest first."""
+    async def get(self, call_id: Id) -> Call:
+        """Get a call with its runs, and its body for principals with the "operate" right."""
+    async def replay(self, call_id: Id) -> Call:
+        """Fire a call again, as a new one: its body is judged by the present settings."""
 
 class AwaitableAllowedHostsNoun(AwaitableNoun):
     async def set(self, **settings: Unpack[AllowedHostsSettings]) -> AllowedHosts:
@@ -282,15 +379,15 @@ class AwaitableInboundListenNoun(AwaitableNoun):
         """Delete an address of inbound endpoints. False when there is none."""
 
 class AwaitableLimitsNoun(AwaitableNoun):
-    async def set(self, scope: str, **settings: Unpack[LimitSettings]) -> Limit:
+    async def set(self, scope: str, **settings: Unpack[LimitSettings]) -> ResultsLimit:
         """Create a limit, or replace it."""
-    async def edit(self, scope: str, **settings: Unpack[LimitEdit]) -> Limit:
+    async def edit(self, scope: str, **settings: Unpack[LimitEdit]) -> ResultsLimit:
         """Change settings of a limit; None resets one to its default."""
-    async def get(self, scope: str) -> Limit:
+    async def get(self, scope: str) -> ResultsLimit:
         """Get a limit."""
     async def delete(self, scope: str) -> bool:
         """Delete a limit. False when there is none."""
-    async def list(self) -> builtins.list[Limit]:
+    async def list(self) -> builtins.list[ResultsLimit]:
         """List limits."""
 
 class AwaitableNotifyNoun(AwaitableNoun):
@@ -395,145 +492,6 @@ class AwaitableWorkSourcesNoun(AwaitableNoun):
     async def list(self) -> builtins.list[WorkSource]:
         """List work sources."""
 
-class AwaitableApprovals(AwaitableNoun):
-    async def list(
-        self,
-        *,
-        state: ApprovalState = "pending",
-        newest: bool = False,
-        after: Id | None = None,
-        limit: ArgumentsLimit = 100,
-    ) -> builtins.list[Approval]:
-        """List approvals, the oldest first; default: pending ones. `newest`: the last ones, the newest first."""
-    async def get(self, approval_id: Id) -> Approval:
-        """Get an approval: exactly what would run, and who asked."""
-    async def approve(
-        self,
-        approval_id: Id,
-        *,
-        note: str | None = None,
-        digest: str | None = None,
-        edits: Mapping[str, Any] | None = None,
-    ) -> Approval:
-        """Approve a request, or what it becomes with `edits`: then others are asked, unless the owner answers.
-
-        `digest`: approve only if the request is unchanged."""
-    async def deny(self, approval_id: Id, *, note: str | None = None, digest: str | None = None) -> Approval:
-        """Deny a request."""
-    async def answer(self, run_id: RunId, approved: bool, *, digest: str | None = None) -> Run | None:
-        """Approve or deny the pending request about a run; None when there is none."""
-
-class AwaitableCalls(AwaitableNoun):
-    async def fire(
-        self,
-        source: CallSource,
-        name: str,
-        key: str,
-        *,
-        body: Json = None,
-        type: str | None = None,
-        text: str | None = None,
-        sender: str | None = None,
-        signed: str | None = None,
-    ) -> Call:
-        """Start a run of every schedule that listens to a source, once per key.
-
-        `source` is webhook or chat, `name` the inbound endpoint or the channel. A known key starts nothing: the result
-        is the first call, with `duplicate`. So does a known `signed`, a digest of what the sender signed, for 24 hours.
-        The gates apply as to a slot."""
-    async def list(
-        self,
-        *,
-        source: CallSource | None = None,
-        name: str | None = None,
-        before: Id | None = None,
-        limit: ArgumentsLimit = 100,
-    ) -> builtins.list[Call]:
-        """List calls without their bodies, the newest first."""
-    async def get(self, call_id: Id) -> Call:
-        """Get a call with its runs, and its body for principals with the "operate" right."""
-    async def replay(self, call_id: Id) -> Call:
-        """Fire a call again, as a new one: its body is judged by the present settings."""
-
-class AwaitableEvents(AwaitableEventsCalls):
-    async def list(
-        self,
-        *,
-        types: EventTypes | None = None,
-        after: Id | None = None,
-        limit: ArgumentsLimit = 100,
-        schedule: str | None = None,
-        agent: str | None = None,
-        run_id: Id | None = None,
-    ) -> builtins.list[Event]:
-        """List events, the oldest first: the next ones after an event, or the newest of all."""
-
-class AwaitableSubscriptions(AwaitableNoun):
-    async def open(self, name: str, *, types: EventTypes | None = None) -> None:
-        """Open a named position in the stream of events for a function: from now on, or where it was."""
-    async def delete(self, name: str) -> bool:
-        """Delete the position of a named function; it starts again from now. False when there is none."""
-    async def deliveries(
-        self, name: str, *, state: DeliveryState = "retrying", after: str | None = None, limit: ArgumentsLimit = 100
-    ) -> builtins.list[Delivery]:
-        """List events that a subscription has not received, the oldest first: retrying or discarded."""
-    async def redeliver(self, name: str, event_id: str) -> None:
-        """Deliver an event now, whether it was discarded, is retried, or has arrived before."""
-
-class AwaitableAuditLog(AwaitableNoun):
-    async def verify(self, *, seal: str | None = None) -> Audit:
-        """Verify the event log. `seal`: one that was noted down elsewhere, which must still be there."""
-    async def seal(self) -> str | None:
-        """Get the newest seal, to be noted down elsewhere; None while there is none."""
-
-class AwaitableIncidents(AwaitableNoun):
-    async def list(
-        self,
-        *,
-        all: bool = False,
-        schedule: str | None = None,
-        agent: str | None = None,
-        before: Id | None = None,
-        limit: ArgumentsLimit = 100,
-    ) -> builtins.list[Incident]:
-        """List incidents that are not over, the newest first. `all`: those that are over too."""
-    async def get(self, incident_id: Id) -> Incident:
-        """Get an incident."""
-    async def acknowledge(self, incident_id: Id) -> Incident:
-        """Acknowledge an incident: no more messages are sent until it is over."""
-
-class AwaitableMissions(AwaitableNoun):
-    async def make(
-        self,
-        name: str | None = None,
-        *,
-        when: When | None = None,
-        agent: str = "",
-        create_agent: bool = False,
-        context: Mapping[str, Any] | None = None,
-        **settings: Unpack[ScheduleSettings],
-    ) -> Mission:
-        """Make a mission from its `steps`. Without `when` it is a draft, which a person starts.
-
-        The arguments are those of `add`. A name that is taken is refused."""
-    async def list(
-        self,
-        *,
-        agent: str | None = None,
-        status: MissionStatus | None = None,
-        after: Id | None = None,
-        limit: ArgumentsLimit = 100,
-    ) -> builtins.list[Mission]:
-        """List missions with their status, next and last run, the oldest first."""
-    async def get(self, name: str, *, agent: str | None = None) -> Mission:
-        """Get a mission: its status, its steps, its last run."""
-    async def draft(self, name: str, *, agent: str | None = None) -> Mission:
-        """Take the time of a mission away, with its end. Running runs continue."""
-    async def abort(self, name: str, *, agent: str | None = None) -> Mission:
-        """Take the time of a mission away, and cancel its runs."""
-    async def delete(self, name: str, *, agent: str | None = None) -> bool:
-        """Delete a mission. Its history is kept. False when there is none."""
-
 class AwaitableRuns(AwaitableRunsCalls):
     async def list(
         self,
@@ -545,7 +503,7 @@ class AwaitableRuns(AwaitableRunsCalls):
         since: Instant | None = None,
         until: Instant | None = None,
         before: Id | None = None,
-        limit: ArgumentsLimit = 100,
+        limit: Limit = 100,
     ) -> builtins.list[Run]:
         """List runs of all schedules, or of one, the newest first. `since` and `until`: by when they were planned."""
     async def live(self) -> builtins.list[LiveRun]:
@@ -639,11 +597,9 @@ class AwaitableSessions(AwaitableNoun):
         """End a browser session, or void its link, at once. False when there is none."""
 
 class AwaitableThreads(AwaitableNoun):
-    async def list(self, *, before: Id | None = None, limit: ArgumentsLimit = 100) -> builtins.list[Thread]:
+    async def list(self, *, before: Id | None = None, limit: Limit = 100) -> builtins.list[Thread]:
         """List conversations with agents, the newest first."""
-    async def messages(
-        self, thread_id: Id, *, after: Id | None = None, limit: ArgumentsLimit = 100
-    ) -> builtins.list[Message]:
+    async def messages(self, thread_id: Id, *, after: Id | None = None, limit: Limit = 100) -> builtins.list[Message]:
         """List the messages of a conversation, the oldest first."""
     async def reply(self, thread_id: Id, text: str, *, key: str | None = None) -> Run:
         """Speak to the agent of a conversation, once per key: the text is the prompt of a run in it.
@@ -657,7 +613,45 @@ class AwaitableFile(AwaitableNoun):
     async def apply(self, *, digest: str | None = None) -> FilePlan:
         """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed."""
 
+class AwaitableMissions(AwaitableNoun):
+    async def make(
+        self,
+        name: str | None = None,
+        *,
+        when: When | None = None,
+        agent: str = "",
+        create_agent: bool = False,
+        context: Mapping[str, Any] | None = None,
+        **settings: Unpack[ScheduleSettings],
+    ) -> Mission:
+        """Make a mission from its `steps`. Without `when` it is a draft, which a person starts.
+
+        The arguments are those of `add`. A name that is taken is refused."""
+    async def list(
+        self,
+        *,
+        agent: str | None = None,
+        status: MissionStatus | None = None,
+        after: Id | None = None,
+        limit: Limit = 100,
+    ) -> builtins.list[Mission]:
+        """List missions with their status, next and last run, the oldest first."""
+    async def get(self, name: str, *, agent: str | None = None) -> Mission:
+        """Get a mission: its status, its steps, its last run."""
+    async def draft(self, name: str, *, agent: str | None = None) -> Mission:
+        """Take the time of a mission away, with its end. Running runs continue."""
+    async def abort(self, name: str, *, agent: str | None = None) -> Mission:
+        """Take the time of a mission away, and cancel its runs."""
+    async def delete(self, name: str, *, agent: str | None = None) -> bool:
+        """Delete a mission. Its history is kept. False when there is none."""
+
 class AwaitableApi(AwaitableNoun):
+    approvals: AwaitableApprovals
+    events: AwaitableEvents
+    subscriptions: AwaitableSubscriptions
+    audit: AwaitableAuditLog
+    incidents: AwaitableIncidents
+    calls: AwaitableCalls
     allowed_hosts: AwaitableAllowedHostsNoun
     destinations: AwaitableDestinationsNoun
     rates: AwaitableRatesNoun
@@ -679,19 +673,13 @@ class AwaitableApi(AwaitableNoun):
     throttles: AwaitableThrottlesNoun
     webhooks: AwaitableWebhooksNoun
     work_sources: AwaitableWorkSourcesNoun
-    approvals: AwaitableApprovals
-    calls: AwaitableCalls
-    events: AwaitableEvents
-    subscriptions: AwaitableSubscriptions
-    audit: AwaitableAuditLog
-    incidents: AwaitableIncidents
-    missions: AwaitableMissions
     runs: AwaitableRuns
     system: AwaitableSystem
     tokens: AwaitableTokens
     sessions: AwaitableSessions
     threads: AwaitableThreads
     file: AwaitableFile
+    missions: AwaitableMissions
     def __init__(self, transport: AsyncTransport) -> None: ...
     async def add(
         self,
@@ -727,7 +715,7 @@ class AwaitableApi(AwaitableNoun):
         sort: ScheduleSort = "created",
         bars: int = 0,
         after: Id | None = None,
-        limit: ArgumentsLimit = 100,
+        limit: Limit = 100,
     ) -> builtins.list[Schedule]:
         """List schedules with their next and last run, the oldest first, by name, or those that fire next first.
 
@@ -735,7 +723,7 @@ class AwaitableApi(AwaitableNoun):
         settings or note. `bars`: with so many of their last records."""
     async def counts(self, *, agent: str | None = None, query: str | None = None) -> ScheduleCounts:
         """Count the schedules of each tab of the list."""
-    async def search(self, text: str, *, limit: ArgumentsLimit = 10) -> builtins.list[Found]:
+    async def search(self, text: str, *, limit: Limit = 10) -> builtins.list[Found]:
         """Search schedules, agents and runs by name, text or number."""
     async def get(self, name: str, *, agent: str | None = None) -> Schedule:
         """Get a schedule: settings, state, last run."""
@@ -778,7 +766,7 @@ class AwaitableApi(AwaitableNoun):
         """Start a run now, once per key: the same key gives the run that exists.
 
         Quiet hours and the schedule's end do not apply to a run that a person starts; every other gate does."""
-    async def upcoming(self, *, limit: ArgumentsLimit = 20) -> builtins.list[Schedule]:
+    async def upcoming(self, *, limit: Limit = 20) -> builtins.list[Schedule]:
         """List the schedules that fire next, the soonest first."""
     async def timeline(self, *, start: Instant | None = None, end: Instant | None = None) -> Timeline:
         """Show what ran and what will run between two instants, with quiet hours and rate limits, by agent.

@@ -6,8 +6,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from matins.api.results import BudgetUsage
-from matins.api.results.content import Content
 from matins.model.event import SubscriptionState
+from matins.model.words import Content
 
 
 class AllowedHosts(Struct, frozen=True):

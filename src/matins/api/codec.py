@@ -1,14 +1,10 @@
-"""Results to JSON and back.
-
-Payloads on their way to another process. Quick to load: every client of the API does.
-"""
+"""Results to JSON and back."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -44,18 +40,3 @@ def result_type(use_case: UseCase) -> Any:
 @cache
 def _type(annotation: str) -> Any:
     return eval(annotation, {"builtins": builtins, **vars(results), **vars(_results)})
-
-
-def check_payloads(arguments: Any) -> None:
-    """Raise InvalidInput for a payload that would be another one after its way as JSON, in arguments of any depth."""
-    if isinstance(arguments, Mapping):
-        for name, value in cast("Mapping[str, Any]", arguments).items():
-            if name == "payload":
-                from matins.engine.validation import check_json  # most calls have no payload
-
-                check_json(name, value)
-            else:
-                check_payloads(value)
-    elif isinstance(arguments, (list, tuple)):
-        for item in cast("Sequence[Any]", arguments):
-            check_payloads(item)

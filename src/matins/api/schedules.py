@@ -1,6 +1,4 @@
-"""Use cases on schedules, declared, and all others by noun.
-
-Use cases on schedules, declared, and all others by noun: what `Matins` and `Client` have in common.
+"""Use cases on schedules, declared, and all others by noun: what `Matins` and `Client` have in common.
 
 Use cases on missions, declared. A mission is a schedule with steps: all that schedules can do works for it too.
 """

@@ -1,6 +1,4 @@
-"""Declarations of use cases.
-
-Declarations of use cases: a signature with `...` as its body, and the facts that every surface needs.
+"""Declarations of use cases: a signature with `...` as its body, and the facts that every surface needs.
 
 It loads quickly, since every command uses it. Types are imported for checkers only, and read when a server needs them.
 
@@ -280,3 +278,18 @@ def decode_cursor(use_case: UseCase, cursor: str) -> dict[str, str]:
         message = '"cursor" is not one of this collection.'
         raise InvalidInput(message, value=cursor[:60], field="cursor", hint="Take it from `next` of a page.")
     return {use_case.page[0]: last}
+
+
+def check_payloads(arguments: Any) -> None:
+    """Raise InvalidInput for a payload that would be another one after its way as JSON, in arguments of any depth."""
+    if isinstance(arguments, Mapping):
+        for name, value in cast("Mapping[str, Any]", arguments).items():
+            if name == "payload":
+                from matins.engine.validation import check_json  # most calls have no payload
+
+                check_json(name, value)
+            else:
+                check_payloads(value)
+    elif isinstance(arguments, (list, tuple)):
+        for item in cast("Sequence[Any]", arguments):
+            check_payloads(item)

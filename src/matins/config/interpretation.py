@@ -1,6 +1,4 @@
-"""The interpretation of a file.
-
-The interpretation of a file: presets and defaults applied, each record parsed, all problems collected.
+"""The interpretation of a file: presets and defaults applied, each record parsed, all problems collected.
 
 A schedule of the file: its settings with presets and defaults, and its definition.
 """

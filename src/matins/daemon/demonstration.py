@@ -76,7 +76,7 @@ def nobody_can_run(home: Path) -> bool:
         return False
     if not probe_here().works:
         return False
-    command = [sys.executable, "-P", "-c", "import os, matins.executors.demo; os.listdir()"]
+    command = [sys.executable, "-P", "-c", "import os, matins.coding_tools.demo; os.listdir()"]
     variables = {"PATH": os.environ.get("PATH", os.defpath)}
     try:
         done = subprocess.run(

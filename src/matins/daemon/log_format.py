@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from matins.errors import InvalidInput
-from matins.model.hidden_characters import write_out
-from matins.model.sentence import joined
+from matins.model.words import joined, write_out
 
 _STYLES = ("plain", "json")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"

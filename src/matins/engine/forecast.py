@@ -31,7 +31,7 @@ from matins.engine.policies import Policies
 from matins.engine.quiet_hours import quiet_spans
 from matins.engine.reasons import FUTURE, sentence
 from matins.model.run import RunState
-from matins.model.sentence import Sentence
+from matins.model.words import Sentence
 
 PREDICTABLE = tuple(gate for gate in choose("plan") if gate.predictable)
 """The gates that depend only on settings, policies and time."""

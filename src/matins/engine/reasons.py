@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from matins.engine.money import format_money, format_tokens, parse_money, parse_tokens
 from matins.engine.when.durations import DAY_MS
 from matins.engine.when.zones import load_zone
-from matins.model.counting import counted
 from matins.model.run import RunRecord, RunState
-from matins.model.sentence import Sentence
+from matins.model.words import Sentence, counted
 
 RESOLVED = "resolved_by_"
 """The prefix of a reason code. The rest names who resolved the run."""

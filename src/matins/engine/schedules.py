@@ -1,6 +1,4 @@
-"""Schedule definitions.
-
-Schedule definitions: parsed from settings, and in stored form.
+"""Schedule definitions: parsed from settings, and in stored form.
 
 Settings that have no effect without another: people hear of them where they give them.
 """

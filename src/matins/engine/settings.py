@@ -1,6 +1,4 @@
-"""Settings by kind.
-
-Settings by kind: parsed to the value of a record, and formatted.
+"""Settings by kind: parsed to the value of a record, and formatted.
 
 Four tables have an entry for every kind: PARSE and FORMAT for people, DUMP and LOAD for the store. A new kind adds a
 line to each.
@@ -41,9 +39,9 @@ from matins.engine.when.zones import load_zone
 from matins.errors import Example, InstantError, IntervalParseError, InvalidInput, TriggerError
 from matins.model import settings as kinds
 from matins.model.agent import Target
-from matins.model.hidden_characters import has_hidden
 from matins.model.settings import Declared, Kind, Table, settings_of
 from matins.model.trigger import Once
+from matins.model.words import has_hidden
 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 MIN_SIZE, MAX_SIZE = 1, 10**15

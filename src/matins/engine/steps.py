@@ -1,6 +1,4 @@
-"""Steps.
-
-Steps: their order, which of them comes next, and the outcome of the run that they are parts of.
+"""Steps: their order, which of them comes next, and the outcome of the run that they are parts of.
 
 Missions: schedules with steps. Their status follows from state, trigger and runs; it is not stored.
 """

@@ -17,8 +17,8 @@ import orjson
 
 from matins.errors import Example, InvalidInput
 from matins.model.destination import NOBODY
-from matins.model.hidden_characters import has_hidden
 from matins.model.settings import MAX_NAME_LENGTH
+from matins.model.words import has_hidden
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """A NUL, or half of a UTF-16 pair: no database stores them."""

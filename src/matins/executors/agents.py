@@ -1,6 +1,4 @@
-"""The executor for agents.
-
-The executor for agents: a prompt goes to a tool in its own process tree, or to an endpoint.
+"""The executor for agents: a prompt goes to a tool in its own process tree, or to an endpoint.
 
 Whether this machine can start agents. If it cannot, the engine says so and leaves them to other engines.
 """

@@ -16,12 +16,11 @@ from matins.engine.reasons import changed_text
 from matins.errors import MatinsError
 from matins.executors.commands import AgentCommands, CommandResult, CommandsOfRun, hook_reply, storable_reason
 from matins.executors.registry import JobRegistry
-from matins.executors.work_items import give_back, named_source, source_of
+from matins.executors.work_items import WorkSourceUnavailable, give_back, named_source, source_of
 from matins.model.clock import Clock
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult, ItemClaim
 from matins.runtime.command_files import files_run_by
 from matins.runtime.signals import drained
-from matins.work.sources import WorkSourceUnavailable
 
 log = logging.getLogger("matins")
 Guard = Callable[[dict[str, Any]], Any]

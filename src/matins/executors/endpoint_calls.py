@@ -1,6 +1,4 @@
-"""Calls to agents behind an endpoint.
-
-Calls to agents behind an endpoint: one thread for each call, and a connection that can be cut.
+"""Calls to agents behind an endpoint: one thread for each call, and a connection that can be cut.
 
 Results without secrets. The stored output has none, but pieces of a text may join to one.
 """

@@ -1,6 +1,4 @@
-"""Preparation of a run.
-
-Preparation of a run: problems are found here, before anything is spent.
+"""Preparation of a run: problems are found here, before anything is spent.
 
 The variables that tell a process of an agent which run it is, and how it reaches Matins.
 
@@ -55,7 +53,7 @@ from matins.executors.runners.protocol import (
 )
 from matins.executors.runners.session_files import check_session
 from matins.executors.secrets import Environment, environment_of
-from matins.executors.work_items import HeldWorkItem, ItemChanged, NoWork, claim_item, find_held, source_of
+from matins.executors.work_items import HeldWorkItem, ItemChanged, NoWork, WorkSource, claim_item, find_held, source_of
 from matins.model.agent import Agent
 from matins.model.clock import Clock
 from matins.model.job import Brief, Errand, ErrandPlace, JobType
@@ -65,7 +63,6 @@ from matins.runtime.approval_requests import shown_item
 from matins.runtime.attempt import Attempt
 from matins.runtime.message_runs import prompt_context
 from matins.runtime.run_context import ContextLoader, RunContext
-from matins.work.sources import WorkSource
 
 IN_RUN, URL, TOKEN = "MATINS_IN_RUN", "MATINS_URL", "MATINS_TOKEN"
 _PROGRAMS = str(Path(__file__).with_name("bin"))

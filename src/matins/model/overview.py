@@ -1,7 +1,4 @@
-"""Rows of overviews.
-
-Rows of overviews: what screens show of many schedules and runs at once.
-"""
+"""Rows of overviews: what screens show of many schedules and runs at once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A schedule.
-
-A schedule: its trigger, its job and its policies. Annotations are settings, see `settings`.
+"""A schedule: its trigger, its job and its policies. Annotations are settings, see `settings`.
 
 A step: one part of the work of a schedule. Annotations are settings, see `settings`.
 """

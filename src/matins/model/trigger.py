@@ -1,7 +1,8 @@
 """Triggers as plain values. `matins.engine` compiles them.
 
 Instants are integers of UTC milliseconds. A *wall* time is a local time, written as the
-milliseconds since 1970-01-01T00:00 of that local time. Days of the week count from Sunday = 0, as in cron."""
+milliseconds since 1970-01-01T00:00 of that local time. Days of the week count from Sunday = 0, as in cron.
+"""
 
 from __future__ import annotations
 

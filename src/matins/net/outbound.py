@@ -1,6 +1,4 @@
-"""The client for all outgoing HTTP requests.
-
-The client for all outgoing HTTP requests: it checks the addresses of a URL, and connects only to those.
+"""The client for all outgoing HTTP requests: it checks the addresses of a URL, and connects only to those.
 
 Which addresses may be reached, and which addresses a host in a URL means.
 

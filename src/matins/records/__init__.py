@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from matins.plugins import installed
+from matins.records._modules import MODULES
 from matins.records.kind import RecordKind
 
 RECORDS = "matins.records"
 """Kinds of records outside this package."""
 
 
+def own_kinds() -> Iterator[tuple[str, RecordKind[Any]]]:
+    """The kinds of this package, each with the name of its module."""
+    for module in iter_modules(__path__):
+        for kind in _kinds_in(module.name):
+            yield module.name, kind
+
+
+def _kinds_in(module: str) -> list[RecordKind[Any]]:
+    values: list[Any] = list(vars(import_module(f"{__name__}.{module}")).values())
+    return [cast("RecordKind[Any]", value) for value in values if isinstance(value, RecordKind)]
+
+
 @cache
 def record_kinds() -> Mapping[str, RecordKind[Any]]:
     """All kinds by noun: first those that others need for parsing, then the rest by name."""
-    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
-    values: list[Any] = [value for module in modules for value in vars(module).values()]
-    values += installed(RECORDS).values()
-    found: dict[str, RecordKind[Any]] = {value.noun: value for value in values if isinstance(value, RecordKind)}
+    found = {kind.noun: kind for kind in (*(kind for _, kind in own_kinds()), *installed(RECORDS).values())}
     return MappingProxyType(dict(sorted(found.items(), key=lambda item: (item[1].order, item[0]))))
 
 
 def record_kind(noun: str) -> RecordKind[Any]:
-    """One kind. If its module has the same name, the other modules are not loaded."""
-    if find_spec(f"{__name__}.{noun}") is None:
+    """One kind. If its module is known, the others are not loaded."""
+    if noun not in MODULES:
         return record_kinds()[noun]
-    values: list[Any] = list(vars(import_module(f"{__name__}.{noun}")).values())
-    found: dict[str, RecordKind[Any]] = {value.noun: value for value in values if isinstance(value, RecordKind)}
-    return found[noun]
+    return next(kind for kind in _kinds_in(MODULES[noun]) if kind.noun == noun)
 
 
 @cache

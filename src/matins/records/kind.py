@@ -1,6 +1,4 @@
-"""Kinds of records.
-
-Kinds of records: their values, their storage, and the effects of a change.
+"""Kinds of records: their values, their storage, and the effects of a change.
 
 Storage of records: as policies, limits, subscriptions or throttles.
 """

@@ -11,9 +11,9 @@ from matins.engine.money import CURRENCY_CODE, MAX_RATE, Budget, Price, check_bu
 from matins.engine.validation import preview_of
 from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidInput
-from matins.model.counting import counted
 from matins.model.policies import BudgetUsage
 from matins.model.settings import Decimal, Setting
+from matins.model.words import counted
 from matins.records.kind import POLICIES, Column, Document, RecordChange, RecordContext, RecordKind
 
 if TYPE_CHECKING:

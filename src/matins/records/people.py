@@ -138,8 +138,8 @@ _REFERENCES = ("env:", "file:")
 
 
 def _complete_destination(destination: Destination, context: RecordContext) -> Destination:
+    from matins.delivery.destinations import destination_kinds
     from matins.engine.validation import nearest
-    from matins.executors.destinations.protocol import destination_kinds
 
     if destination.name == NOBODY:
         message = f'The name "{NOBODY}" stands for no destination.'

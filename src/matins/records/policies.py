@@ -86,7 +86,7 @@ QUIET_HOURS = RecordKind(
 
 
 def _check_work_source(source: WorkSourceDefinition, context: RecordContext) -> WorkSourceDefinition:
-    from matins.work.sources import check_work_source
+    from matins.executors.work_items import check_work_source
 
     return check_work_source(source)
 

@@ -28,9 +28,9 @@ from matins.model.policies import Approval, ApprovalKind
 from matins.model.rows import NewEvent, RunRow
 from matins.model.settings import settings_of
 from matins.runtime.agent_folders import named_files, not_covered
+from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import Catalog, CompiledSchedule, call_context
 from matins.runtime.command_files import commands_of, files_run_by, in_reach
-from matins.runtime.run_keys import stored_run_key
 from matins.store.transaction import Transaction
 
 BUDGET_TIMEOUT_MS = 7 * DAY_MS

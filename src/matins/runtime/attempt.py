@@ -1,12 +1,29 @@
-"""Attempts and executors: the values and the interface between the engine and an executor."""
+"""Attempts, their keys, and what an executor is.
+
+Attempts and executors: the values and the interface between the engine and an executor.
+
+The key of a run, by which jobs and tools recognise a repeated attempt.
+
+The key of a run as the store has it. That of most runs follows from their slot, and is not looked up.
+"""
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import NamedTuple, Protocol
 
-from matins.engine.keys import run_key
 from matins.model.run import Outcome
 from matins.runtime.catalog import CompiledSchedule
+from matins.store.transaction import Transaction
+
+
+def run_key(schedule: str, slot: int | None, request_key: str | None, step: int = 0) -> str:
+    """Of the identity of the schedule, and the first slot or the request: a store that was set back to an older copy
+    gives its run ids to other slots, but the same slot keeps its key. A run may lose its last slots when the clock is
+    set back, but keeps its first."""
+    part = str(slot) if slot is not None else sha256((request_key or "").encode()).hexdigest()[:16]
+    return f"{schedule}-{part}-{step}" if step else f"{schedule}-{part}"
+
 
 Mark = tuple[int, int]
 """Run and epoch: the identity of an attempt, since a run may return to the same process with a new epoch."""
@@ -103,3 +120,18 @@ class Executor(Protocol):
         ...
 
     def stop(self) -> None: ...
+
+
+def key_at_claim(transaction: Transaction, compiled: CompiledSchedule, run_id: int, slot: int | None) -> str | None:
+    """The key of a manual run or of a step, read while the store is there; None when it follows from the slot."""
+    return stored_run_key(transaction, compiled, run_id) if slot is None or compiled.step else None
+
+
+def stored_run_key(transaction: Transaction, compiled: CompiledSchedule, run_id: int) -> str:
+    """The key of a run. That of a step is the key of the whole run with the step's number."""
+    whole = next(iter(transaction.parents_of([run_id])), run_id) if compiled.step else run_id
+    run = transaction.run(whole)
+    if run is None:
+        return run_key(compiled.uid, None, None, compiled.step)
+    first = run.slot if run.first_slot is None else run.first_slot
+    return run_key(compiled.uid, first, run.request_key, compiled.step)

@@ -35,11 +35,11 @@ from matins.model.rows import CheckRow, NewEvent, ReadyRun
 from matins.model.run import GatesPassed, Thread, ThreadAssignment
 from matins.model.trigger import Once
 from matins.runtime import approval_requests, spending
+from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult, ItemClaim
 from matins.runtime.pausing import is_held
 from matins.runtime.run_changes import RunChange, apply, event_type
-from matins.runtime.run_keys import stored_run_key
 from matins.store.transaction import Transaction
 
 _TOLERANCE_MS = 1_000

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from matins.engine.transitions import CANCEL_WAITING, CLAIM, RELEASE
 from matins.model.rows import AttemptRow, Claim, CompiledKey, NewEvent, ReadyRun, Release
 from matins.runtime import spending
-from matins.runtime.attempt import Attempt
+from matins.runtime.attempt import Attempt, key_at_claim
 from matins.runtime.capacity import Capacity, Placement
 from matins.runtime.catalog import GLOBAL, Catalog, CompiledSchedule
 from matins.runtime.clearance import Clearance
 from matins.runtime.planner import mark_broken
 from matins.runtime.run_changes import RunChange, apply, event_type, hold_with_schedule, unfold
-from matins.runtime.run_keys import key_at_claim
 from matins.store.transaction import Transaction
 
 _MAX_READ = 500

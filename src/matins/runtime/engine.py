@@ -1,7 +1,8 @@
 """The engine: one thread that does all database work, one transaction a turn.
 
 A turn records ended runs, plans due slots, claims runs that may start, and hands them to the executor. It returns the
-time until the next event. The loop sleeps for that long, or until something changes."""
+time until the next event. The loop sleeps for that long, or until something changes.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ Maintenance: seals the event chains, deletes old history, writes the SQLite log 
 
 Notices that the store was set back to an older copy: a restored backup, or a failover to an old one.
 
-A file beside the journals has the last event that was committed on this machine. A store without that event is older.
+A file beside the journals has the last event that was committed on this machine. A store without that event is
+older.
 """
 
 from __future__ import annotations

@@ -29,11 +29,10 @@ from matins.engine.transitions import (
 from matins.engine.when.durations import DAY_MS
 from matins.model.rows import NewEvent, StartedRun, WorkerRow
 from matins.model.run import DONE, Outcome, ProviderLimit, RunState
-from matins.runtime.attempt import Attempt, AttemptEnd, Executor, Mark
+from matins.runtime.attempt import Attempt, AttemptEnd, Executor, Mark, key_at_claim
 from matins.runtime.capacity import trouble_of
 from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.run_changes import RunChange, apply, end_unreadable, event_type, succeed_plainly
-from matins.runtime.run_keys import key_at_claim
 from matins.store import Store
 from matins.store.transaction import Transaction
 

@@ -1,7 +1,8 @@
 """The context of a run, which executors read from the store.
 
 It is read when it is needed, not when the attempt is claimed: an agent may change before it starts, other runs use the
-same budgets, and most Python jobs need none of it."""
+same budgets, and most Python jobs need none of it.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 The store has the data from which slots were computed, by zone. A cursor does not say which of them it is from, so that
 a fire writes no more than before: it is from the newest data by which it is a slot. Several are kept only while engines
 with different data run beside each other. Only a start compares, so that those engines do not undo each other's work
-for ever."""
+for ever.
+"""
 
 from __future__ import annotations
 

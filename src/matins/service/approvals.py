@@ -37,7 +37,7 @@ from matins.service.core import Core
 from matins.service.drafts import changes_trigger, check_note
 from matins.service.proposals import Proposals
 from matins.service.record_changes import Edit, until_unmoved
-from matins.service.run_results import whole_result
+from matins.service.run_views import whole_result
 from matins.service.schedule_changes import listen
 from matins.store.transaction import Transaction
 

@@ -14,14 +14,14 @@ from matins.engine.when.durations import DAY_MS, MINUTE_MS, format_duration
 from matins.engine.when.triggers import to_datetime, to_ms
 from matins.model.access import Principal, name_of
 from matins.model.agent import Agent
-from matins.model.counting import counted
 from matins.model.run import RunRecord, RunState
+from matins.model.words import counted
 from matins.runtime.catalog import run_record
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.plan import missing_agents
 from matins.service.gate_reports import state_report
 from matins.service.output import silence_ms
-from matins.service.run_facts import by_schedule, past_durations
+from matins.service.run_views import by_schedule, past_durations
 from matins.service.system import midnight
 from matins.store.transaction import Transaction
 

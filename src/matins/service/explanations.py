@@ -1,6 +1,4 @@
-"""Why a schedule ran or did not run.
-
-Why a schedule ran or did not run: the record of the slot, and what would happen now.
+"""Why a schedule ran or did not run: the record of the slot, and what would happen now.
 
 Why a run that may start has not started: no engine runs, none has what it needs, or a limit is reached.
 """
@@ -21,8 +19,8 @@ from matins.model.access import Principal
 from matins.model.rows import WorkerRow
 from matins.model.run import RunRecord, RunState
 from matins.model.schedule import HELD_STATES, ScheduleRecord
-from matins.model.sentence import Sentence
 from matins.model.trigger import Interval
+from matins.model.words import Sentence
 from matins.runtime.capacity import needs_of, needs_sentence, unserved
 from matins.runtime.catalog import CompiledSchedule, run_record
 from matins.service.approvals import approval_results
@@ -31,7 +29,7 @@ from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
 from matins.service.gate_reports import full_limits, gate_records, gate_reports, state_report
 from matins.service.jobs import fails_without, troubles_of
-from matins.service.run_results import check_results, whole_result
+from matins.service.run_views import check_results, whole_result
 from matins.store.transaction import Transaction
 
 LATE_MS = 5_000

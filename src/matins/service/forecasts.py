@@ -37,12 +37,11 @@ from matins.executors.agent_checks import is_paid
 from matins.executors.registry import runners
 from matins.model.access import Principal
 from matins.model.agent import Agent
-from matins.model.counting import counted
 from matins.model.rows import ScheduleRow
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
-from matins.model.sentence import Sentence
 from matins.model.trigger import Cron, Interval
+from matins.model.words import Sentence, counted
 from matins.runtime import spending
 from matins.runtime.catalog import CompiledSchedule, schedule_record
 from matins.runtime.new_runs import next_uncovered_slot

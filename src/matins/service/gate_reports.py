@@ -18,7 +18,7 @@ from matins.engine.policies import Policies
 from matins.engine.reasons import NOW, Tense, sentence
 from matins.model.run import GatesPassed, RunRecord, Usage
 from matins.model.schedule import ScheduleRecord
-from matins.model.sentence import Sentence
+from matins.model.words import Sentence
 from matins.runtime import spending
 from matins.runtime.capacity import Capacity
 from matins.runtime.catalog import CompiledSchedule

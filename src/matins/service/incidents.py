@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matins.api.results import Incident, TestedDestination
-from matins.engine import incidents as engine
+from matins.delivery import decisions as engine
+from matins.delivery.incidents import incident_event_data
+from matins.delivery.notices import address_of, deliver, trial_message
 from matins.engine.validation import nearest
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, NotFound
-from matins.executors.notices import address_of, deliver, trial_message
 from matins.model.access import Principal
 from matins.model.event import IncidentRow
 from matins.model.rows import NewEvent, ScheduleRow
-from matins.runtime.incidents import incident_event_data
 from matins.service.core import MAX_ID, Core
 from matins.store.transaction import Transaction
 

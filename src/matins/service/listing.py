@@ -17,8 +17,7 @@ from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord, ScheduleState
 from matins.runtime.catalog import run_record, schedule_record
 from matins.service.core import MAX_ID, Core
-from matins.service.run_facts import by_schedule
-from matins.service.run_results import run_result
+from matins.service.run_views import by_schedule, run_result
 from matins.service.schedules import schedule_results
 from matins.service.timeline import state_name
 from matins.store.transaction import Transaction

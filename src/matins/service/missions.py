@@ -19,7 +19,7 @@ from matins.runtime.catalog import run_record, schedule_record
 from matins.runtime.planner import live_runs
 from matins.runtime.run_changes import end_runs
 from matins.service.core import Core
-from matins.service.run_results import run_result, whole_result
+from matins.service.run_views import run_result, whole_result
 from matins.service.schedules import Schedules, file_places
 from matins.store.transaction import Transaction
 

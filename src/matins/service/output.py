@@ -1,4 +1,13 @@
-"""The output of a run, read from its folder while it runs and afterwards."""
+"""Output and transcript of a run.
+
+The output of a run, read from its folder while it runs and afterwards.
+
+The output of a run so far, for any process that can read the folder. No supervisor is needed.
+
+The output of agents' tools, as people read it: what was said, which tool was called with what, and what came back.
+
+Many tools print events as JSON, one per line. A line that no tool prints stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +16,90 @@ import os
 import socket
 import stat
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from matins.api.results import Output
+from matins.api.results import Output, Transcript, TranscriptEntry
 from matins.engine.validation import check_number
 from matins.errors import NotFound, StoreError
+from matins.executors.processes import output, proc, run_folder
 from matins.executors.processes.output import ERR, OUT
-from matins.executors.processes.output_chunks import OutputChunk, last_output_ms, read_output
-from matins.executors.processes.run_folder import name_of
+from matins.executors.processes.run_folder import Record, name_of, path_in
+from matins.executors.registry import runners
+from matins.executors.runners.protocol import TellsEntries
+from matins.executors.runners.tool_events import MAX_LINE_BYTES, read_event
 from matins.model.access import Principal
-from matins.model.run import RunRecord, StepId
+from matins.model.run import Entry, RunRecord, StepId
 from matins.service.core import Core
 from matins.store import Store
+
+
+class OutputChunk(NamedTuple):
+    data: bytes
+    """Secrets are redacted before they reach the files. A character may be cut at both ends."""
+    at: int
+    """Where the data begins: later than requested when that is not kept. The next offset is `at + len(data)`."""
+    total: int
+    """Number of bytes so far."""
+    complete: bool
+    """Nothing more will be written. With `at + len(data) >= total`, this is the end."""
+
+
+def read_output(folder: Path, name: str, offset: int, limit: int, *, stream: str = output.OUT) -> OutputChunk:
+    """Up to `limit` bytes of an attempt: stdout (".out") or stderr (".err"), while it runs and afterwards.
+
+    The first `head_bytes` and the last `tail_bytes` of a run are kept. A run without a journal may still begin, so it
+    is not complete.
+    """
+    complete = _is_complete(path_in(str(folder), name))  # before reading, so that the data read is complete
+    return OutputChunk(*output.read_after(path_in(str(folder), name + stream), offset, limit), complete)
+
+
+def last_output_ms(folder: Path, name: str) -> int | None:
+    """When an attempt last wrote to stdout or stderr, in milliseconds of the wall clock. For one that has not, when its
+    journal was written; None if it has no files: then it is no process."""
+    written = [at for file in output.file_names(name) if (at := _written_ms(folder, file)) is not None]
+    return max(written) if written else _written_ms(folder, name)
+
+
+def _written_ms(folder: Path, file: str) -> int | None:
+    try:
+        return Path(path_in(str(folder), file)).lstat().st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return None
+
+
+def _is_complete(path: str) -> bool:
+    records = _records(path)
+    return bool(records) and (_has_ended(records) or not _may_write(records[0]))
+
+
+def _may_write(owner: Record) -> bool:
+    """Whether the warden lives. Without /proc, it may."""
+    if not proc.HAS_PROC:
+        return True
+    return owner["boot"] == proc.boot_id() and proc.find(*owner["warden"]) is not None
+
+
+def _has_ended(records: list[Record]) -> bool:
+    """Whether the run is over. A fence counts only as the first line."""
+    return "fenced" in records[0] or any("exit" in record or "failed" in record for record in records)
+
+
+def _records(path: str) -> list[Record]:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return []
+    try:
+        return run_folder.records(file)
+    finally:
+        os.close(file)
+
 
 MAX_BYTES = 1 << 20
 _MAX_OFFSET = 1 << 62
@@ -170,3 +248,127 @@ def check_local(run: RunRecord, identity: str | None) -> None:
 def _part(identity: str | None, name: str) -> str | None:
     """A part of the identity of a worker; None if there is none."""
     return json.loads(identity).get(name) if identity else None
+
+
+@cache
+def _tools() -> tuple[TellsEntries, ...]:
+    """Each recognises its events by their form, so a tool is read the same behind a shell command."""
+    return tuple(runner for runner in runners().values() if isinstance(runner, TellsEntries))
+
+
+def entries_of(line: bytes) -> list[Entry]:
+    """The entries of one line, without its end."""
+    event = read_event(line) if line.rstrip().endswith(b"}") else None
+    if event is not None and event.text("type") is not None:
+        for tool in _tools():
+            found = tool.entries(event)
+            if found is not None:
+                return found
+    return [plain(line)]
+
+
+def plain(line: bytes) -> Entry:
+    return Entry("line", line.decode("utf-8", "replace").removesuffix("\r"))
+
+
+def may_be_event(line: bytes) -> bool:
+    """Whether the beginning of a line may become an event."""
+    return line.lstrip().startswith(b"{")
+
+
+def joined(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries, with the pieces of a message as one."""
+    found: list[Entry] = []
+    for entry in entries:
+        if found and entry.part_of is not None and found[-1].part_of == entry.part_of:
+            found[-1] = found[-1]._replace(text=found[-1].text + entry.text)
+        else:
+            found.append(entry)
+    return found
+
+
+_LOOK_BACK = 8_192
+"""Bytes before the requested ones that are read too: pieces of a message may begin there."""
+
+
+@dataclass(frozen=True)
+class Transcripts:
+    outputs: Outputs
+
+    def transcript(
+        self,
+        principal: Principal,
+        run_id: int | StepId,
+        *,
+        offset: int = 0,
+        limit: int = 65_536,
+        stream: StreamName = "stdout",
+    ) -> Transcript:
+        source = self.outputs.source(run_id, stream, offset, limit)
+        page = page_of(source, offset, limit)
+        if page.total == 0:
+            check_local(source.run, source.identity)
+        return page
+
+
+def page_of(source: Source, offset: int, limit: int) -> Transcript:
+    """About `limit` bytes of lines from an offset on. An event is read whole, up to its own limit; another line that is
+    not complete yet is shown as far as it is."""
+    from_end, offset = offset < 0, source.begin(offset)
+    back = min(offset, _LOOK_BACK)
+    chunk = source.read(offset - back, limit + back)
+    before, data = chunk.data[: max(0, offset - chunk.at)], chunk.data[max(0, offset - chunk.at) :]
+    at, inside = max(offset, chunk.at), _is_inside(before, offset)
+    if from_end and inside and b"\n" in data:  # the rest of a line tells nothing
+        at, inside, data = at + data.index(b"\n") + 1, False, data.partition(b"\n")[2]
+    if not inside and b"\n" not in data and may_be_event(data) and at + len(data) < chunk.total:
+        chunk = source.read(at, MAX_LINE_BYTES)
+        data = chunk.data[: chunk.data.find(b"\n") + 1] or chunk.data
+    over = at + len(data) >= chunk.total and (chunk.complete or not source.run.state.live)
+    data = data[: _readable(data, inside=inside, over=over)]
+    missing = [_missing(at - offset)] if at > offset and not from_end else []
+    entries = _entries(data, inside=inside, over=over)
+    continues = not missing and (inside or _is_piece(entries, before))
+    return Transcript(_results(missing + entries, continues=continues), at, at + len(data), chunk.total, over)
+
+
+def _results(entries: list[Entry], *, continues: bool) -> list[TranscriptEntry]:
+    return [
+        TranscriptEntry(entry.kind, entry.text, continues=continues and index == 0)
+        for index, entry in enumerate(joined(entries))
+    ]
+
+
+def _is_inside(before: bytes, offset: int) -> bool:
+    """Whether the offset is inside a line."""
+    return not before.endswith(b"\n") if before else offset > 0
+
+
+def _readable(data: bytes, *, inside: bool, over: bool) -> int:
+    """How many bytes to show: an event that is not complete waits for its end."""
+    end = data.rfind(b"\n") + 1
+    rest = data[end:]
+    waits = may_be_event(rest) and not (inside and end == 0) and len(rest) < MAX_LINE_BYTES
+    return len(data) if over else end if waits else end + len(whole_characters(rest))
+
+
+def _entries(data: bytes, *, inside: bool, over: bool) -> list[Entry]:
+    *lines, rest = data.split(b"\n")
+    found = [entry for line in lines[inside:] for entry in entries_of(line)]
+    if inside and lines:
+        found.insert(0, plain(lines[0]))
+    if rest:
+        found += entries_of(rest) if over and (lines or not inside) else [plain(rest)]
+    return found
+
+
+def _is_piece(entries: list[Entry], before: bytes) -> bool:
+    """Whether the first entry is a piece of the message that the last line before belongs to."""
+    if not entries or entries[0].part_of is None or not before.endswith(b"\n"):
+        return False
+    last = entries_of(before[:-1].rpartition(b"\n")[2])
+    return bool(last) and last[-1].part_of == entries[0].part_of
+
+
+def _missing(count: int) -> Entry:
+    return Entry("note", f"{count:,} bytes were not kept")

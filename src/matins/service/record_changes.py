@@ -1,6 +1,4 @@
-"""Changes of records inside a transaction.
-
-Changes of records inside a transaction: for use cases, and for the file.
+"""Changes of records inside a transaction: for use cases, and for the file.
 
 Edits, parsed before a transaction is open: while one is, no other change is made.
 """

@@ -30,6 +30,7 @@ from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.validation import nearest
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from matins.executors.work_items import open_source
 from matins.model import run as model
 from matins.model.access import Principal
 from matins.model.agent import Target
@@ -37,19 +38,18 @@ from matins.model.rows import NewEvent
 from matins.model.run import RunRecord, RunState, StepId, Thread
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.runtime import spending
+from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.clearance import Floors
 from matins.runtime.planner import insert_requested_run, live_runs
 from matins.runtime.run_changes import RunChange, apply, end_runs, event_type
-from matins.runtime.run_keys import stored_run_key
 from matins.runtime.spending import SpendingLimit, spending_limits
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.drafts import check_note
 from matins.service.file.plan import applied_text
 from matins.service.permissions import check_own
-from matins.service.run_results import check_results, whole_result
+from matins.service.run_views import check_results, whole_result
 from matins.store.transaction import Transaction
-from matins.work.sources import open_source
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,4 @@
-"""Changes of schedules inside a transaction.
-
-Changes of schedules inside a transaction: for use cases, and for the file.
+"""Changes of schedules inside a transaction: for use cases, and for the file.
 
 What schedules listen to: resolved, stored for calls, and free of circles.
 """

@@ -41,7 +41,7 @@ from matins.service.forecasts import frequent_wakes
 from matins.service.new_agents import NewAgents
 from matins.service.proposals import Proposals
 from matins.service.record_changes import Edit, Moved, until_unmoved
-from matins.service.run_results import run_result
+from matins.service.run_views import run_result
 from matins.service.schedule_changes import ScheduleChanges
 from matins.store.transaction import Transaction
 

@@ -21,7 +21,6 @@ import msgspec
 
 from matins.api import _results, results
 from matins.api.arguments import read_arguments
-from matins.api.results.content import CONTENT
 from matins.api.use_case import UseCase
 from matins.engine.schedules import PRIVATE_SETTINGS, without_keys
 from matins.engine.validation import UNSTORABLE
@@ -30,6 +29,7 @@ from matins.executors.registry import JobRegistry
 from matins.model.access import Principal
 from matins.model.clock import Clock
 from matins.model.run import StepId
+from matins.model.words import CONTENT
 from matins.service.approvals import Approvals
 from matins.service.attention import Attention
 from matins.service.audit import Audit
@@ -46,20 +46,19 @@ from matins.service.jobs import KnownJobs
 from matins.service.listing import RunLists, ScheduleLists
 from matins.service.missions import Missions
 from matins.service.new_agents import NewAgents
-from matins.service.output import Outputs
+from matins.service.output import Outputs, Transcripts
 from matins.service.permissions import check_right, governs
 from matins.service.previews import Previews
 from matins.service.proposals import Proposals
 from matins.service.record_changes import RecordChanges
 from matins.service.records import Records
-from matins.service.run_facts import Facts
+from matins.service.run_views import Facts
 from matins.service.runs import Replies, Runs, SpeakingRuns, Threads
 from matins.service.schedule_changes import ScheduleChanges
 from matins.service.schedules import Additions, Pauses, Schedules
 from matins.service.system import System
 from matins.service.timeline import Calendars, History, Timelines
 from matins.service.tokens import Sessions, Tokens
-from matins.service.transcripts import Transcripts
 from matins.store import Store
 from matins.store.transaction import Transaction
 

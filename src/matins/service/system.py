@@ -1,7 +1,4 @@
-"""Use cases on the installation.
-
-Use cases on the installation: figures, checks, backups, jobs, the principal.
-"""
+"""Use cases on the installation: figures, checks, backups, jobs, the principal."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ from matins.model.event import BoundRun
 from matins.model.overview import ComingCursor, DaySpend, EngineSpan, NamedSpend, RecordCount, RecordSpan
 from matins.model.rows import CompiledKey
 from matins.model.run import RunState
-from matins.model.sentence import Sentence
+from matins.model.words import Sentence
 from matins.runtime.catalog import CompiledSchedule
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.store.transaction import Transaction

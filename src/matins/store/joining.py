@@ -88,10 +88,10 @@ class JoiningStore(Generic[T]):
             joined.after.append(call)
 
 
-F = TypeVar("T")
+Forked = TypeVar("Forked")
 
 
-def after_fork(owner: F, call: Callable[[F], None]) -> None:
+def after_fork(owner: Forked, call: Callable[[Forked], None]) -> None:
     """Call it in every child that is forked while the owner exists."""
     held = weakref.ref(owner)
 

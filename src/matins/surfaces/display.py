@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from matins.model.hidden_characters import write_out
+from matins.model.words import write_out
 
 _ESCAPE_CODE = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]"  # colours and the cursor

@@ -1,6 +1,7 @@
 """Text → values by kind of setting: options of the command line, chat commands, fields of forms.
 
-A text that is not of its kind stays text: the service raises the error."""
+A text that is not of its kind stays text: the service raises the error.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Opening files whose names an agent can change meanwhile: below a folder, or by a path that the owner named.
 
-Each path is resolved once, by descriptors. Standard library only: wardens use it too."""
+Each path is resolved once, by descriptors. Standard library only: wardens use it too.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """One entry in a file of another program: set or removed in the text, with every other byte as it was.
 
 Each format returns the new text. `edited` reads it back: unless it has exactly the entry and all that was there before,
-nothing is written."""
+nothing is written.
+"""
 
 from __future__ import annotations
 

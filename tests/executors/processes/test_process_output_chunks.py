@@ -9,8 +9,8 @@ import pytest
 from process_harness import PYTHON, Gate, Harness, Marks, kill
 
 from matins.executors.processes.output import CHUNK, Output
-from matins.executors.processes.output_chunks import OutputChunk, read_output
 from matins.executors.processes.run_folder import name_of
+from matins.service.output import OutputChunk, read_output
 
 
 def follow(folder: Path, run: int, offset: int = 0, *, stream: str = ".out", limit: int = 7) -> tuple[bytes, int]:

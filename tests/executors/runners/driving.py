@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from matins.executors.runners.claude import Claude
-from matins.executors.runners.codex import Codex
-from matins.executors.runners.gemini import Gemini
-from matins.executors.runners.goose import Goose
-from matins.executors.runners.opencode import Opencode
+from matins.coding_tools.claude import Claude
+from matins.coding_tools.codex import Codex
+from matins.coding_tools.gemini import Gemini, Qwen
+from matins.coding_tools.goose import Goose
+from matins.coding_tools.opencode import Opencode
 from matins.executors.runners.protocol import Answer, Ask, Call, Command, Reader, Runner, RunnerResult
-from matins.executors.runners.qwen import Qwen
 from standin_path import standin_path
 
 PATIENCE = 60

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from matins.coding_tools.conformance import check_runner
 from matins.errors import InvalidInput
-from matins.executors.runners.conformance import check_runner
 from matins.executors.runners.http import Http
 from matins.executors.runners.openai import OpenAI
 from matins.executors.runners.protocol import Call, EndpointConnection, Limit, RunnerResult

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from driving import PATIENCE, ask_here
 
+from matins.coding_tools.goose import GooseLedger, Recorded, read_answer
 from matins.errors import InvalidInput
 from matins.executors.inside import script
 from matins.executors.metering import SessionMeter
-from matins.executors.runners.goose_sessions import GooseLedger, Recorded, read_answer
 from matins.executors.runners.protocol import Answer, RunnerResult, SessionUsage
 
 TABLES = """

@@ -11,7 +11,7 @@ import pytest
 from driving import PATIENCE, Driver
 
 from matins.errors import InvalidInput
-from matins.executors import function_call
+from matins.executors.inside import function_call
 from matins.executors.processes.output import matches
 from matins.executors.runners.protocol import Call, Limit, RunInfo, RunnerResult
 from matins.executors.runners.python import Python

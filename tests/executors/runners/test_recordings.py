@@ -8,11 +8,11 @@ import pytest
 from driving import TOOLS
 from replaying import RECORDINGS, Recording, of_case, recordings
 
+from matins.coding_tools.conformance import check_runner
+from matins.coding_tools.opencode import has_option
 from matins.executors.processes.output import LineWatch, matches
-from matins.executors.runners.conformance import check_runner
 from matins.executors.runners.protocol import Answer, Call, Metered
-from matins.executors.runners.tool_help import has_option
-from matins.executors.transcript import entries_of, joined
+from matins.service.output import entries_of, joined
 
 WORDS = {"background": "Left one.", "plain": "All wet.", "resume": "All wet.", "begun_by_hand": "Gone on."}
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from driving import TOOLS, Driver
 
+from matins.coding_tools.conformance import check_runner
+from matins.coding_tools.demo import Demo
 from matins.errors import InvalidInput
 from matins.executors.runners.builtin import Shell
-from matins.executors.runners.conformance import check_runner
-from matins.executors.runners.demo import Demo
 from matins.executors.runners.protocol import Call, Command, Runner, RunnerResult
 from matins.executors.runners.python import Python
 

@@ -12,8 +12,8 @@ from driving import TOOLS, Driver
 from hypothesis import given
 from hypothesis import strategies as st
 
+from matins.coding_tools.demo import Demo
 from matins.executors.runners.builtin import Shell
-from matins.executors.runners.demo import Demo
 from matins.executors.runners.openai import OpenAI
 from matins.executors.runners.protocol import Reader, Runner, RunnerResult
 from matins.executors.runners.tool_events import MAX_TEXT_LENGTH

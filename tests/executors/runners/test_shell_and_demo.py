@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from driving import Driver, read
 
+from matins.coding_tools.demo import Demo, report
 from matins.errors import InvalidInput
-from matins.executors.demo import report
 from matins.executors.processes.output import matches
 from matins.executors.runners.builtin import Shell
-from matins.executors.runners.demo import Demo
 
 PYTHON = sys.executable
 ECHO = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from matins.chat.slack.chat import SlackChat
+from matins.chat.use_cases import ChatRecords
 from matins.model.run import AgentTurn, Outcome
 from matins.runtime.attempt import Attempt, AttemptEnd
-from matins.service.chat import ChatRecords
-from matins.surfaces.chat.slack.chat import SlackChat
 from matins.testing import InlineExecutor, ManualClock, Sandbox
 from standins import slack
 from standins.slack import BOT, TEAM, Call, Slack, member

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import pytest
 
+from matins.chat import drafts
+from matins.chat.drafts import Clock, Draft, answered, begin, instant_of, question
+from matins.chat.messages import (
+    Button,
+    Buttons,
+    Code,
+    Command,
+    Fields,
+    Heading,
+    Message,
+    Text,
+    is_command,
+    parse_command,
+    without_prefix,
+)
+from matins.chat.slack.payloads import heard, mentioned
+from matins.chat.slack.rendering import blocks, escape, pieces, plain_text, render
 from matins.errors import MatinsError
-from matins.surfaces.chat import drafts
-from matins.surfaces.chat.chat_commands import Command, is_command, parse_command, without_prefix
-from matins.surfaces.chat.drafts import Clock, Draft, answered, begin, instant_of, question
-from matins.surfaces.chat.messages import Button, Buttons, Code, Fields, Heading, Message, Text
-from matins.surfaces.chat.slack.payloads import heard, mentioned
-from matins.surfaces.chat.slack.rendering import blocks, escape, pieces, plain_text, render
 
 NOW = 1_774_598_400_000  # Friday 2026-03-27, 08:00 UTC
 CLOCK = Clock(NOW, "UTC")

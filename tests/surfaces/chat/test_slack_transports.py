@@ -12,10 +12,10 @@ import pytest
 from chat_bench import ADA, EVE, HOME, OPS, message
 
 from matins import Matins
-from matins.daemon.chat import ChatHost
+from matins.chat.slack import web_api
+from matins.chat.slack.chat import ChatHost
 from matins.records.file_settings import HttpServer
 from matins.service.calls import InboundReceiver
-from matins.surfaces.chat.slack import socket_mode
 from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.inbound import InboundApp
 from matins.surfaces.http.server import Server, bind
@@ -141,7 +141,7 @@ def test_the_chat_follows_its_settings(live: Live, caplog: pytest.LogCaptureFixt
 
 def test_socket_mode_hears_answers_and_connects_again(slack: Slack, monkeypatch: pytest.MonkeyPatch) -> None:
     """An envelope is acknowledged once it is accepted; after a cut, the connection is opened again."""
-    monkeypatch.setattr(socket_mode, "PING_S", 0.2)
+    monkeypatch.setattr(web_api, "PING_S", 0.2)
     live = Live(slack, app_token="env:T_APP")
     try:
         slack.send("e1", "events_api", message("2.1", "!schedule list", ADA))

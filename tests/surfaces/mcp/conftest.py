@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "http"))
 
 from http_server import HttpServer
 
-from matins.surfaces.mcp.app import McpApp
+from matins.mcp.app import McpApp
 
 
 @pytest.fixture(scope="module")

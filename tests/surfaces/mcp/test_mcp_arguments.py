@@ -12,8 +12,8 @@ from http_server import HttpServer
 from mcp.client import Client
 from mcp_client import over_http, use
 
+from matins.mcp.tool_server import listed
 from matins.model.access import Principal
-from matins.surfaces.mcp.toolsets import listed
 
 OWNER = Principal("owner", "owner")
 

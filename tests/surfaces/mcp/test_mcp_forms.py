@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from mcp_client import over_http, use
 
+from matins.mcp.json_rpc import shows_forms
 from matins.model.access import Principal
 from matins.surfaces.bridge import Bridge
-from matins.surfaces.mcp.json_rpc import shows_forms
 
 SCOUT = Principal("agent", "scout")
 FORMS: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}

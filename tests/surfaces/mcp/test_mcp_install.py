@@ -17,10 +17,10 @@ from click.testing import CliRunner, Result
 from house import House
 from matins.app import App
 from matins.errors import MatinsError, NotAllowed
+from matins.mcp.commands import INSTALLED
+from matins.mcp.install import CLIENTS
 from matins.surfaces.cli import cli
-from matins.surfaces.cli.mcp import INSTALLED
 from matins.surfaces.client import Client
-from matins.surfaces.mcp.clients import CLIENTS
 from matins.texts.foreign_entry import entry_in
 
 Install = Callable[..., Result]
@@ -279,7 +279,7 @@ def test_b7_what_was_written_is_tried_and_not_what_the_file_says_later(
     install: Install, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B7: an agent writes another command between the two"""
-    from matins.surfaces.mcp import install as module
+    from matins.mcp import install as module
 
     canary, file, make = project / "canary", project / ".mcp.json", module.make
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from http_server import HttpServer
 
-from matins.surfaces.mcp.json_rpc import HANDSHAKE, MODERN, ProtocolError, read, request_of
+from matins.mcp.json_rpc import HANDSHAKE, MODERN, ProtocolError, read, request_of
 
 VERSION, CAPABILITIES = "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities"
 HEADERS = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
@@ -102,7 +102,7 @@ def test_p4_statuses_follow_the_era(server: HttpServer) -> None:
 
 def test_p4_the_sdk_is_never_imported() -> None:
     """P4: it takes a second of CPU, for which fires would wait; neither the daemon nor the store's server needs it"""
-    modules = "matins, matins.app, matins.daemon.daemon, matins.surfaces.mcp.app, matins.surfaces.mcp.stdio"
+    modules = "matins, matins.app, matins.daemon.daemon, matins.mcp.app, matins.mcp.stdio"
     code = f"import sys, {modules}; print([name for name in ('mcp', 'mcp_types', 'pydantic') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

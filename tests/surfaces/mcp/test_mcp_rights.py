@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 from http_server import HttpServer
 
+from matins.mcp import json_rpc
+from matins.mcp.principal_calls import PrincipalCalls
+from matins.mcp.tool_server import ToolServer, listed
+from matins.mcp.tools import TOOLS
 from matins.model.access import OWNER, Principal
 from matins.runtime.tokens import run_token
-from matins.surfaces.mcp import json_rpc
-from matins.surfaces.mcp.cortex import CORTEX
-from matins.surfaces.mcp.polpo import POLPO
-from matins.surfaces.mcp.principal_calls import PrincipalCalls
-from matins.surfaces.mcp.tool_server import ToolServer
-from matins.surfaces.mcp.tools import TOOLS
-from matins.surfaces.mcp.toolsets import listed
+from matins.seeds.cortex.tools import CORTEX
+from matins.seeds.polpo import POLPO
 
 TOOLSETS = {"": TOOLS, "cortex": CORTEX, "polpo": POLPO}
 READS, RUNS, CHANGES, ALL = {"read"}, {"read", "run"}, {"read", "run", "change"}, {"read", "run", "change", "approve"}
@@ -174,7 +173,7 @@ def check_fence(text: str | None) -> None:
 
 def test_b7_the_form_that_a_person_reads_shows_hidden_characters(server: HttpServer) -> None:
     """B7: a prompt cannot show the person something else than what is approved"""
-    from matins.surfaces.mcp.tool_server import _asked  # pyright: ignore[reportPrivateUsage]
+    from matins.mcp.tool_server import _asked  # pyright: ignore[reportPrivateUsage]
 
     request = {"prompt": f"Say hello{HIDDEN}", "name": TEXTS["json"]}
     found = _asked({"id": "1", "requested_by": "scout", "digest": "d", "request": request}, "approve")

@@ -11,10 +11,9 @@ from http_server import HttpServer
 from mcp.client import Client
 from mcp_client import MODES, over_http, use
 
+from matins.mcp.tool import MAX_BYTES
+from matins.mcp.tool_server import INSTRUCTIONS, listed
 from matins.model.access import Principal
-from matins.surfaces.mcp.answers import MAX_BYTES
-from matins.surfaces.mcp.texts import INSTRUCTIONS
-from matins.surfaces.mcp.toolsets import listed
 
 SCOUT, RUNNING = Principal("agent", "scout"), Principal("agent", "scout", 7)
 RECORDING = Path(__file__).parents[2] / "recordings" / "claude-2.1.325" / "tool_call.out"

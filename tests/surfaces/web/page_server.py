@@ -19,7 +19,7 @@ from matins.surfaces.http.authentication import COOKIE
 from matins.surfaces.http.connections import Connections
 from matins.surfaces.http.server import Server, bind
 from matins.surfaces.http.server_routes import Health
-from matins.surfaces.web.app import Pages
+from matins.web.app import Pages
 
 CHROMIUM = os.environ.get("MATINS_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 _WATCH = "addEventListener('securitypolicyviolation', e => console.error('CSP', e.violatedDirective, e.blockedURI))"

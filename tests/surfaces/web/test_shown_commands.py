@@ -15,7 +15,7 @@ from page_server import PageServer
 
 from matins.surfaces.cli.main import cli
 from matins.surfaces.http.authentication import COOKIE
-from matins.surfaces.web.views import VIEWS
+from matins.web.views import VIEWS
 
 _COMMAND = re.compile(r"<code[^>]*>(?:crontab -l \| )?(matins [^<]*)</code>")
 

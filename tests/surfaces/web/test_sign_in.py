@@ -10,8 +10,8 @@ from pathlib import Path
 from page_server import Browsing, PageServer
 from playwright.sync_api import expect
 
-from matins.surfaces import web
-from matins.surfaces.web.static_files import StaticFiles
+from matins import web
+from matins.web.templates import StaticFiles
 
 
 def test_b12_the_link_shows_a_button_that_leads_to_now(server: PageServer, browse: Callable[..., Browsing]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from matins.surfaces.web.slots import SlotBar, mark
-from matins.surfaces.web.states import Look
+from matins.web.drawings import SlotBar, mark
+from matins.web.templates import Look
 
 
 def test_texts_from_outside_stay_texts() -> None:

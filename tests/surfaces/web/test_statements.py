@@ -16,8 +16,8 @@ from matins.model.event import IncidentRow
 from matins.model.run import RunState
 from matins.store.sqlite.transaction import SqliteTransaction
 from matins.surfaces.http.authentication import COOKIE
-from matins.surfaces.web.views import VIEWS
 from matins.testing import ManualClock, Sandbox
+from matins.web.views import VIEWS
 
 FEW, MANY = 2, 6
 HOUR_MS = 3_600_000

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from matins.surfaces.web.static_files import StaticFiles
-from matins.surfaces.web.templates import environment
+from matins.web.templates import StaticFiles, environment
 
 TEMPLATE = '<a title="{{ text }}">{{ text | shown }}</a><input value="{{ text | as_is }}">'
 

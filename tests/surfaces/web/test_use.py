@@ -12,7 +12,7 @@ from page_server import Browsing, PageServer
 from playwright.sync_api import Browser, Page, expect
 
 from matins.errors import StoreUnavailable
-from matins.surfaces.web import export
+from matins.web import app
 
 YEARLY = "0 0 1 1 *"
 
@@ -310,7 +310,7 @@ def test_events_are_downloaded_as_the_filters_select_them(
     server: PageServer, browse: Callable[..., Browsing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JSON lines and CSV, a page of events at a time, the oldest first; no cell begins like a formula."""
-    monkeypatch.setattr(export, "_PAGE", 3)
+    monkeypatch.setattr(app, "_PAGE", 3)
     m = server.matins
     m.add("=1+1", when=YEARLY, job="work")
     m.add("other", when=YEARLY, job="work")

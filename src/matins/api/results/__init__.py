@@ -1,6 +1,7 @@
 """What use cases give back. The fields are those of the JSON document, in its order.
 
-Ids are texts, instants are aware datetimes in UTC, amounts are texts with their currency."""
+Ids are texts, instants are aware datetimes in UTC, amounts are texts with their currency.
+"""
 
 from matins.api.results.forecasts import (
     Absence,

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from matins.api.results.content import Content
 from matins.api.results.runs import Approval, Call, Run, RunStateName
 from matins.model.access import Role
 from matins.model.schedule import ScheduleState
+from matins.model.words import Content
 
 
 class Check(Struct, frozen=True):

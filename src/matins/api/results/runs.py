@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from matins.api.results.content import Content
 from matins.model.call import CallOutcome, CallSource
 from matins.model.destination import IncidentKind
 from matins.model.event import DeliveryState, IncidentState, SubscriptionState
 from matins.model.policies import ApprovalKind, ApprovalState
 from matins.model.run import EntryKind, ThreadState
 from matins.model.schedule import MissionStatus, ScheduleState
+from matins.model.words import Content
 
 RunStateName = Literal[
     "waiting", "queued", "ready", "running", "held", "succeeded", "failed", "skipped", "missed", "cancelled", "denied",

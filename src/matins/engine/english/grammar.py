@@ -1,6 +1,4 @@
-"""Grammars.
-
-Grammars: rules, their trees, and a parser that finds every reading of a list of words.
+"""Grammars: rules, their trees, and a parser that finds every reading of a list of words.
 
 `grammar_file` describes the notation, and loads a grammar from it.
 

@@ -1,6 +1,4 @@
-"""The meaning of each rule of the phrase grammar.
-
-The meaning of each rule of the phrase grammar: a tree becomes a trigger definition.
+"""The meaning of each rule of the phrase grammar: a tree becomes a trigger definition.
 
 The days that a phrase selects from weeks, months and years, as cron fields and as RRULE parts.
 """

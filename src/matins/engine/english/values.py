@@ -1,6 +1,4 @@
-"""The small parts of a phrase as values.
-
-The small parts of a phrase as values: numbers, durations, times of day, days, months, dates.
+"""The small parts of a phrase as values: numbers, durations, times of day, days, months, dates.
 
 Other ways to write a phrase, as the grammar writes it: `mon,wed,fri 7:30`, `@ 9am`, `tonight at 8pm`.
 """

@@ -16,7 +16,7 @@ from matins.engine.policies import BEFORE_RUN
 from matins.engine.when.durations import format_duration
 from matins.model.run import RunState
 from matins.model.schedule import CommandLine
-from matins.model.sentence import Sentence
+from matins.model.words import Sentence
 
 CHECK = Verdict(RunState.WAITING, "checking")
 """The run waits for its checks: guard, pre-check and hooks, in one step."""

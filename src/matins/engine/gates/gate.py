@@ -11,7 +11,7 @@ from matins.engine.policies import NO_POLICIES, Policies
 from matins.model.policies import BudgetUsage
 from matins.model.run import RunState, Usage
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
-from matins.model.sentence import Sentence
+from matins.model.words import Sentence
 
 Stage = Literal["plan", "start", "claim"]
 """When a gate is judged: at planning, between ready and started, or at the claim."""

@@ -14,10 +14,9 @@ from typing import NamedTuple
 from matins.engine.gates.gate import Candidate, Gate, Objection, Verdict
 from matins.engine.reasons import local_time
 from matins.model.access import name_of
-from matins.model.counting import counted
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
-from matins.model.sentence import Sentence
+from matins.model.words import Sentence, counted
 
 BY_FAILURES, BY_BUDGET = "failures", "budget"
 """The values of `paused_by` for automatic pauses."""

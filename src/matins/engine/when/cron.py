@@ -1,6 +1,4 @@
-"""Cron expressions.
-
-Cron expressions: parsed to bit masks. An error names the field, the value and the range.
+"""Cron expressions: parsed to bit masks. An error names the field, the value and the range.
 
 Five fields (minute, hour, day of month, month, day of week) or six with the seconds in front. A `Field` holds the
 mask of its plain values, whether it begins with `*`, and the calendar rules (`L`, `15W`, `5#2`) that depend on the

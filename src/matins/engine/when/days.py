@@ -1,6 +1,7 @@
 """Sets of calendar days, found by arithmetic and bit masks. A day is its number since 1970-01-01.
 
-A month's days are one integer: bit 1 is the 1st, bit 31 the 31st. Days of the week count from Sunday = 0."""
+A month's days are one integer: bit 1 is the 1st, bit 31 the 31st. Days of the week count from Sunday = 0.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""From wall times to instants.
-
-From wall times to instants: the meaning of wall times in a zone with clock changes.
+"""From wall times to instants: the meaning of wall times in a zone with clock changes.
 
 | wall time | fixed times | times that follow the clock (a starred minute or hour) |
 | --- | --- | --- |

@@ -1,6 +1,4 @@
-"""RFC 5545 recurrence rules as text.
-
-RFC 5545 recurrence rules as text: the parts that schedules use. `rrule_walls` has their meaning.
+"""RFC 5545 recurrence rules as text: the parts that schedules use. `rrule_walls` has their meaning.
 
 The meaning of a recurrence rule: the wall times that it allows.
 

@@ -1,7 +1,8 @@
 """Sets of wall times: days, and the same times on each day.
 
 The times of a day are one integer with a bit for every minute (or second) of the day. The next time is a shift and a
-lowest bit, the previous one a mask and a highest bit, and a count is a population count."""
+lowest bit, the previous one a mask and a highest bit, and a count is a population count.
+"""
 
 from __future__ import annotations
 

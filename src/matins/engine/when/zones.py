@@ -1,6 +1,4 @@
-"""Time zones as integer tables.
-
-Time zones as integer tables: each offset with its start and end.
+"""Time zones as integer tables: each offset with its start and end.
 
 `zoneinfo` computes one instant at a time and hides its transitions; the engine needs the periods between them.
 The periods come from the files of `zoneinfo`. The file's last rule extends them as far as needed.

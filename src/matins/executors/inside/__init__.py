@@ -1,7 +1,8 @@
 """Scripts that run inside the walls, with the rights and limits of an agent: they read and write the files of its tool.
 
 They import only the standard library. They come as text in the arguments: an agent cannot change them, and an account
-that does not see the folder of Matins can run them."""
+that does not see the folder of Matins can run them.
+"""
 
 from __future__ import annotations
 

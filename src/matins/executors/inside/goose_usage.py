@@ -1,6 +1,7 @@
 """Prints what goose has recorded of a session, as one line of JSON. Its arguments: the session, and a limit in seconds.
 
-goose's store of sessions is an SQLite file with a row for each answer. Its logs name the session, too."""
+goose's store of sessions is an SQLite file with a row for each answer. Its logs name the session, too.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Forks wardens for engines, and ends what a dead warden leaves behind. This small process survives its engines.
 
-Run as `python -I -S`, in its own session. It exits when it has neither engine nor warden."""
+Run as `python -I -S`, in its own session. It exits when it has neither engine nor warden.
+"""
 
 from __future__ import annotations
 

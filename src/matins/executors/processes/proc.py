@@ -1,6 +1,7 @@
 """Processes and clocks of this machine. Standalone processes use it, so it imports only the standard library.
 
-Pids are reused within seconds, so a process is identified by pid and start time."""
+Pids are reused within seconds, so a process is identified by pid and start time.
+"""
 
 from __future__ import annotations
 

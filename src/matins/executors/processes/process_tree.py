@@ -1,6 +1,4 @@
-"""One command and its descendants, from the first line of the journal to the last, inside.
-
-One command and its descendants, from the first line of the journal to the last, inside a warden.
+"""One command and its descendants, from the first line of the journal to the last, inside a warden.
 
 Starts a command as another user. A warden of root uses it; it has one thread, so a fork is safe.
 

@@ -1,7 +1,4 @@
-"""Finds the outcome of a run.
-
-Finds the outcome of a run: from its journal, and from the processes that are still alive.
-"""
+"""Finds the outcome of a run: from its journal, and from the processes that are still alive."""
 
 from __future__ import annotations
 

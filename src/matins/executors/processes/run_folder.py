@@ -1,6 +1,4 @@
-"""The folder of keeper and wardens.
-
-The folder of keeper and wardens: a lock, sockets, and the files of runs. Only this user can read it.
+"""The folder of keeper and wardens: a lock, sockets, and the files of runs. Only this user can read it.
 
 One append-only file for each run and epoch. The first complete line names the owner of the run.
 """

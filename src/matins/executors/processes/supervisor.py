@@ -1,6 +1,4 @@
-"""Process trees for an engine.
-
-Process trees for an engine: start, follow, end, and find again after a crash.
+"""Process trees for an engine: start, follow, end, and find again after a crash.
 
 The one supervisor of an engine, for its agents and its commands.
 """

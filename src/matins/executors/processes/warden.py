@@ -1,6 +1,7 @@
 """Supervises one run at a time, with or without an engine. A child of the keeper, reused while its engine lives.
 
-A small process with one thread: one poll delivers all its events."""
+A small process with one thread: one poll delivers all its events.
+"""
 
 from __future__ import annotations
 

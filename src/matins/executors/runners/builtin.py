@@ -4,7 +4,8 @@ A custom command: the prompt is on stdin, the exit code decides, and the output 
 
 Agents that receive their runs as an event, `message.emitted`. Nothing is started or called.
 
-The transaction that starts the run writes the event and ends the run (`runtime/message_runs.py`): no executor sees one.
+The transaction that starts the run writes the event and ends the run (`runtime/message_runs.py`): no executor sees
+one.
 """
 
 from __future__ import annotations

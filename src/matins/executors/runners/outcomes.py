@@ -1,6 +1,4 @@
-"""Turns the notes of a reader into a result, and reads the line with which an agent declar.
-
-Turns the notes of a reader into a result, and reads the line with which an agent declares its outcome.
+"""Turns the notes of a reader into a result, and reads the line with which an agent declares its outcome.
 
 An agent declares its outcome in the last line of its last message that is neither blank nor the fence of a code block.
 That line must be one JSON object, alone on its line, with a key "matins" that holds an object with an "outcome":

@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from matins.errors import InvalidInput
-from matins.executors import function_call
+from matins.executors.inside import function_call
 from matins.executors.runners.call_checks import check_call, check_unused
 from matins.executors.runners.endpoints import Kinds, check_options
 from matins.executors.runners.outcomes import StreamNotes, conclude, instant

@@ -1,6 +1,4 @@
-"""Events of tools, one JSON object per line, read defensively.
-
-Events of tools, one JSON object per line, read defensively: wrong types are absent, long texts keep their end.
+"""Events of tools, one JSON object per line, read defensively: wrong types are absent, long texts keep their end.
 
 Parts of a transcript: calls of tools and their results, shortened. Runners read the events of their tools.
 """
@@ -14,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from matins.engine.validation import UNSTORABLE
-from matins.model.counting import counted
 from matins.model.run import Entry
+from matins.model.words import counted
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """A longer line is skipped: no useful event is as long."""

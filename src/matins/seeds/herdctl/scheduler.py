@@ -1,6 +1,4 @@
-"""herdctl's Scheduler on Matins' engine.
-
-herdctl's Scheduler on Matins' engine: a trigger is a run, its callback the job.
+"""herdctl's Scheduler on Matins' engine: a trigger is a run, its callback the job.
 
 herdctl's runner of schedules: what a trigger does with a prompt, a work item and a job executor.
 

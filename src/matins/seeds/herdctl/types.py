@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NotRequired, Protocol, TypedDict
 
 from matins.engine.prompts import WorkItem
-from matins.work.sources import WorkSource
+from matins.executors.work_items import WorkSource
 
 AgentEntry = Mapping[str, Any]
 """An agent as its file has it: `name`, `schedules`, `instances: {max_concurrent: 2}` or `max_concurrent`."""

@@ -1,6 +1,4 @@
-"""The plan of a file.
-
-The plan of a file: its entries compared with those applied before, and whether it needs confirmation.
+"""The plan of a file: its entries compared with those applied before, and whether it needs confirmation.
 
 Agents that the schedules of a file wake, and that do not exist: Cortex's file names profiles, and has none.
 """

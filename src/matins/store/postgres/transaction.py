@@ -1,7 +1,8 @@
 """The statements of one PostgreSQL transaction.
 
 Locks are taken in one order: cursors by id and all at once, permits, runs, policies, usage of budgets. A transaction
-that holds more than a cursor takes another one only if it is free."""
+that holds more than a cursor takes another one only if it is free.
+"""
 
 from __future__ import annotations
 

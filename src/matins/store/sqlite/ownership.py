@@ -1,6 +1,4 @@
-"""The owner of a SQLite file.
-
-The owner of a SQLite file: a lock file beside the database, with the owner's address.
+"""The owner of a SQLite file: a lock file beside the database, with the owner's address.
 
 The file of a store while it is open: what another program puts in its place, or copies over it, is not used.
 

@@ -69,14 +69,14 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "apply": Entry("file:apply", "Apply the file's changes."),
         "schema": Entry("file:schema", "Print the file's JSON Schema."),
         "import": Entry(
-            "matins.surfaces.cli.importing:import_group", "Import schedules from crontab and other systems.", "import"
+            "matins.importers.commands:import_group", "Import schedules from crontab and other systems.", "import"
         ),
     },
     "Daemon": {
         "init": Entry("starting:init", "Write a configuration file for what is found on this machine."),
         "up": Entry("daemon:up", "Start the daemon."),
         "demo": Entry("starting:demo", "Start a demonstration in a directory of its own."),
-        "mcp": Entry("matins.surfaces.cli.mcp:mcp", "Serve MCP: tools for agents, over stdin and stdout."),
+        "mcp": Entry("matins.mcp.commands:mcp", "Serve MCP: tools for agents, over stdin and stdout."),
         "tokens": Entry("tokens:tokens", "Manage API tokens."),
         "login": Entry("sessions:login", "Print a link that logs a browser in."),
         "sessions": Entry("sessions:sessions", "Manage browsers that are logged in."),

@@ -1,6 +1,4 @@
-"""The context of every command.
-
-The context of every command: the transport of its calls, and the output.
+"""The context of every command: the transport of its calls, and the output.
 
 Instants as options: in local time, in UTC, or as a duration from now.
 """
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 import click
 
 from matins.errors import Conflict, Example, InstantError, InvalidInput, MatinsError, NotAllowed, NotFound, StoreError
-from matins.model.hidden_characters import write_out
+from matins.model.words import write_out
 from matins.surfaces.cli import times
 from matins.surfaces.cli.tables import Cell, Column, fields, moment, table, wrapped
 from matins.surfaces.display import block, one_line

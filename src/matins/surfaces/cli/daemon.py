@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from matins.model.counting import counted
+from matins.model.words import counted
 from matins.surfaces.cli import context as errors
 from matins.surfaces.cli.accounts import account_settings
 from matins.surfaces.cli.command_index import help_of

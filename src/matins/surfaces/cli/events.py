@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from matins.errors import MatinsError
-from matins.model.counting import counted
+from matins.model.words import counted
 from matins.surfaces.cli import context as errors
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document, EventStream

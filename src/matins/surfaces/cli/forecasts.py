@@ -13,8 +13,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from matins.errors import InvalidInput
-from matins.model.counting import runs_per_period
-from matins.model.sentence import joined
+from matins.model.words import joined, runs_per_period
 from matins.surfaces.cli.context import ANY, CliContext, Document
 from matins.surfaces.cli.framework import (
     F,

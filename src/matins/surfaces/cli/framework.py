@@ -1,7 +1,4 @@
-"""Base classes of commands.
-
-Base classes of commands: shared options such as `--json`, and commands that are loaded when they are called.
-"""
+"""Base classes of commands: shared options such as `--json`, and commands that are loaded when they are called."""
 
 from __future__ import annotations
 

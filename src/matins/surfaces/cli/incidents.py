@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from matins.model.sentence import joined
+from matins.model.words import joined
 from matins.surfaces.cli import context as errors
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document

@@ -1,6 +1,4 @@
-"""`matins add` and `edit`.
-
-`matins add` and `edit`: the commands that take the settings of a schedule.
+"""`matins add` and `edit`: the commands that take the settings of a schedule.
 
 The agent that `matins add` creates: where it works, and what it may do.
 """

@@ -1,6 +1,4 @@
-"""`matins status`.
-
-`matins status`: what needs a person, what failed, a day of the timeline, and the last slots of schedules.
+"""`matins status`: what needs a person, what failed, a day of the timeline, and the last slots of schedules.
 
 A timeline and strips of records as text: a mark for each stretch of time, or for each record.
 """
@@ -11,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from matins.model.sentence import joined
+from matins.model.words import joined
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import pass_context, root_command
 from matins.surfaces.cli.runs import error_of

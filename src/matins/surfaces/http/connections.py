@@ -1,6 +1,4 @@
-"""Limits of connections.
-
-Limits of connections: in all, for each address, and of requests that have not arrived completely.
+"""Limits of connections: in all, for each address, and of requests that have not arrived completely.
 
 At a limit, a connection that waits makes room for a new one; where all are being answered, the new one is closed as it
 is accepted, before it costs more than a moment. Half of the process's descriptors stay with runs, files and the store.

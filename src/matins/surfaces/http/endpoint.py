@@ -1,6 +1,4 @@
-"""The endpoint of a use case.
-
-The endpoint of a use case: read the request, call, respond.
+"""The endpoint of a use case: read the request, call, respond.
 
 The arguments of a use case from a request: its path, its query and its body.
 """

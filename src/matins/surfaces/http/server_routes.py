@@ -1,7 +1,4 @@
-"""Routes besides the use cases.
-
-Routes besides the use cases: health, metrics, OpenAPI, and login and logout of browsers.
-"""
+"""Routes besides the use cases: health, metrics, OpenAPI, and login and logout of browsers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`GET /v1/events/stream`.
-
-`GET /v1/events/stream`: server-sent events after the last one that the listener received.
+"""`GET /v1/events/stream`: server-sent events after the last one that the listener received.
 
 The live event feed, for any number of listeners: the store is read once for all of them.
 

@@ -21,8 +21,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 import orjson
 
 from matins import errors
-from matins.api.codec import check_payloads
-from matins.api.use_case import USE_CASES, UseCase, encode_cursor
+from matins.api.use_case import USE_CASES, UseCase, check_payloads, encode_cursor
 from matins.errors import Conflict, Example, InvalidInput, MatinsError, NotAllowed, NotFound, StoreUnavailable
 
 CUT_OFF = (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError, OSError)

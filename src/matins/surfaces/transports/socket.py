@@ -1,7 +1,8 @@
 """The owner of a SQLite file: a unix socket on which other processes of the same user call use cases.
 
 One line of JSON for a call, one for its result. No principal is sent: the peer's credentials must be the owner's, or
-the connection is refused."""
+the connection is refused.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +21,7 @@ import orjson
 
 from matins import errors
 from matins.api import codec
-from matins.api.codec import check_payloads
-from matins.api.use_case import USE_CASES, Caller, UseCase
+from matins.api.use_case import USE_CASES, Caller, UseCase, check_payloads
 from matins.engine.when.triggers import Trigger
 from matins.errors import Example, InvalidInput, MatinsError, NotAllowed, StoreBusy, StoreError, StoreUnavailable
 from matins.model.access import OWNER, Principal

@@ -1,0 +1,219 @@
+"""Commands in chat, and messages of the dialogue.
+
+The grammar of commands in chat: `!schedule pause nightly until 9am because of the fair`.
+
+Messages of the dialogue: plain text in parts. An adapter renders and escapes them; no part holds markup.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from matins.engine.validation import nearest
+from matins.errors import InvalidInput
+
+PREFIX = "!schedule"
+MAX_LENGTH = 4_000
+"""Of a command, and of an answer to a question."""
+HELP = (
+    ("list [TEXT]", "List schedules: state, next run, type."),
+    ("add [WHEN: MESSAGE]", "Add a schedule. Matins asks for what is missing."),
+    ("show NAME", "Show a schedule."),
+    ("why NAME [at TIME]", "Explain why it ran, or did not run."),
+    ("next [N]", "List the next runs."),
+    ("run NAME", "Start a run now."),
+    ("pause NAME [until TIME] [because TEXT]", "Pause a schedule."),
+    ("resume NAME", "Resume a schedule."),
+    ("remove NAME", "Remove a schedule. Its history is kept."),
+    ("approve N", "Show a request, to approve it."),
+    ("deny N [because TEXT]", "Deny a request."),
+    ("help", "Show this list."),
+)
+_NAMED = ("show", "run", "resume", "remove")
+_SYNONYMS = {"delete": "remove", "rm": "remove", "ls": "list", "create": "add", "status": "list"}
+_VERBS = tuple(dict.fromkeys(usage.split()[0] for usage, _ in HELP))
+_AT, _UNTIL, _BECAUSE = re.compile(r"\sat\s"), re.compile(r"\suntil\s"), re.compile(r"\sbecause\s")
+_DIGEST = re.compile("(?:sha256:)?([0-9a-f]{8,64})")
+_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”"}
+
+
+class Command(NamedTuple):
+    verb: str
+    name: str = ""
+    """A schedule, or the number of an approval."""
+    text: str = ""
+    """What to look for, what to add, or a reason."""
+    time: str = ""
+    most: int = 5
+
+
+def without_prefix(message: str) -> str | None:
+    """The command after `!schedule`; None for a message that is no command."""
+    head, _, rest = message.strip().partition(" ") if " " in message.strip() else message.strip().partition("\n")
+    return rest.strip() if head.lower() == PREFIX else None
+
+
+def is_command(text: str) -> bool:
+    """Whether the text begins with a command, or is empty."""
+    verb, _ = _split(text)
+    return _SYNONYMS.get(verb, verb) in _VERBS
+
+
+def parse_command(given: str) -> Command:
+    """The command. Raises InvalidInput with what to type instead."""
+    check_length(given)
+    verb, rest = _split(given)
+    verb = _SYNONYMS.get(verb, verb)
+    if verb not in _VERBS:
+        raise InvalidInput(f'There is no command "{verb[:40]}".', value=verb[:40], hint=nearest(verb, _VERBS))
+    if verb in ("list", "add"):
+        return Command(verb, text=rest)
+    if verb in _NAMED:
+        return Command(verb, _name(verb, rest))
+    if verb == "next":
+        return Command(verb, most=_count(rest))
+    if verb == "help":
+        return Command(verb)
+    if verb == "why":
+        name, time = _cut(rest, _AT)
+        return Command(verb, _name(verb, name), time=time)
+    if verb == "pause":
+        head, text = _cut(rest, _BECAUSE)
+        name, time = _cut(head, _UNTIL)
+        return Command(verb, _name(verb, name), text, time)
+    return _decision(verb, rest)
+
+
+def check_length(message: str) -> None:
+    """Raise if a message is longer than a command or an answer can be."""
+    if len(message) > MAX_LENGTH:
+        text = f"A message has at most {MAX_LENGTH:,} characters, not {len(message):,}."
+        raise InvalidInput(text, field="text", hint="Shorten it.")
+
+
+def unquoted(text: str) -> str:
+    """The text without the quotes around it."""
+    text = text.strip()
+    return text[1:-1].strip() if len(text) > 1 and _QUOTES.get(text[0]) == text[-1] else text
+
+
+def _split(given: str) -> tuple[str, str]:
+    words = given.strip().split(None, 1)
+    return (words[0].lower(), words[1] if len(words) > 1 else "") if words else ("help", "")
+
+
+def _cut(text: str, word: re.Pattern[str]) -> tuple[str, str]:
+    """What is before the first such word, and what is after it."""
+    found = word.search(text)
+    return (text, "") if found is None else (text[: found.start()].strip(), text[found.end() :].strip())
+
+
+def _decision(verb: str, rest: str) -> Command:
+    """`approve N [DIGEST]`, `deny N [[because] TEXT]`."""
+    number, text = (*rest.split(None, 1), "", "")[:2]
+    if verb == "deny":
+        reason = _cut(f" {text}", _BECAUSE)
+        text = text if reason[0] else reason[1] or text
+    elif text:
+        digest = _DIGEST.fullmatch(text)
+        if digest is None:
+            raise _misused(verb)
+        text = digest[1]
+    if not _name(verb, number).isdecimal():
+        raise _misused(verb)
+    return Command(verb, unquoted(number), text.strip())
+
+
+def _name(verb: str, text: str) -> str:
+    name = unquoted(text)
+    if not name:
+        raise _misused(verb)
+    return name
+
+
+def _count(text: str) -> int:
+    if not text:
+        return 5
+    if not text.isdecimal() or not 1 <= int(text[:4]) <= 20:
+        raise InvalidInput('"next" takes a number from 1 to 20.', value=text[:40], hint="For example: next 5")
+    return int(text[:4])
+
+
+def _misused(verb: str) -> InvalidInput:
+    usage = next(usage for usage, _ in HELP if usage.startswith(verb))
+    return InvalidInput(f'"{verb}" is not complete.', value=verb, hint=f"Use: {usage}")
+
+
+BRIEF = 140
+"""The length at which a notification on a phone is cut."""
+
+
+class Heading(NamedTuple):
+    text: str
+
+
+class Text(NamedTuple):
+    """Text of one or several lines."""
+
+    text: str
+
+
+class Code(NamedTuple):
+    """Text as it is, such as a prompt."""
+
+    text: str
+
+
+class Fields(NamedTuple):
+    pairs: tuple[tuple[str, str], ...]
+
+
+class Button(NamedTuple):
+    action: str
+    label: str
+    value: str = ""
+    style: str = ""
+    """primary, danger, or none."""
+    url: str = ""
+
+
+class Buttons(NamedTuple):
+    buttons: tuple[Button, ...]
+
+
+Part = Heading | Text | Code | Fields | Buttons
+
+
+class Message(NamedTuple):
+    parts: tuple[Part, ...]
+    subject: str = ""
+    """What a card is about, such as `approval:31`. Every card of a subject is updated when it ends."""
+    digest: str | None = None
+    """The digest that the buttons of a card are bound to."""
+
+    @property
+    def brief(self) -> str:
+        """One line, for notifications."""
+        texts = (part.text for part in self.parts if isinstance(part, (Heading, Text)))
+        line = next(texts, "Matins").replace("\n", " ")
+        return line if len(line) <= BRIEF else line[: BRIEF - 1] + "…"
+
+    @property
+    def plain(self) -> str:
+        """The whole message as text, for logs and tests."""
+        return "\n".join(_plain(part) for part in self.parts)
+
+
+def text(*lines: str) -> Message:
+    return Message((Text("\n".join(lines)),))
+
+
+def _plain(part: Part) -> str:
+    match part:
+        case Heading(found) | Text(found) | Code(found):
+            return found
+        case Fields(pairs):
+            return "\n".join(f"{name}: {value}" for name, value in pairs)
+        case Buttons(buttons):
+            return " ".join(f"[{button.label}]" for button in buttons)

@@ -1,0 +1,79 @@
+"""The settings of chat.
+
+Chat: the app through which people speak to Matins, by service.
+
+Chat: the app of a service. Annotations are settings, see `settings`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from matins.errors import Example, InvalidInput
+from matins.model.settings import Labels, Secret, Setting, Text, Url
+from matins.records.kind import POLICIES, Column, Document, RecordContext, RecordKind
+
+
+# fmt: off
+@dataclass(frozen=True, slots=True)
+class ChatApp:
+    service: str
+    bot_token: Annotated[str,
+        Setting(Secret(), "Where the bot's token is: env:NAME or file:/path.", "env:SLACK_BOT_TOKEN", required=True)]
+    app_token: Annotated[str | None,
+        Setting(Secret(), "Where the app-level token for Socket Mode is.", "env:SLACK_APP_TOKEN")] = None
+    signing_secret: Annotated[str | None,
+        Setting(Secret(), "Where the signing secret for requests to /chat/slack is.",
+                "env:SLACK_SIGNING_SECRET")] = None
+    admin: Annotated[str | None,
+        Setting(Text(100), "Id of the channel for requests for approval and for notes.", "C0OPS")] = None
+    channels: Annotated[dict[str, str] | None,
+        Setting(Labels(), "Agents by the id of the channel in which they are spoken to.",
+                {"C07ABCDEF": "scout"})] = None
+    url: Annotated[str | None,
+        Setting(Url(), "URL of the service's API; default: https://slack.com/api/.",
+                "https://slack-gov.com/api/")] = None
+# fmt: on
+
+    def agent_in(self, channel: str) -> str | None:
+        return (self.channels or {}).get(channel)
+
+
+def _complete(app: ChatApp, context: RecordContext) -> ChatApp:
+    if app.app_token is None and app.signing_secret is None:
+        hint = Example({"app_token": "env:SLACK_APP_TOKEN"})
+        message = 'A chat needs "app_token" (Socket Mode) or "signing_secret" (HTTP).'
+        raise InvalidInput(message, field="app_token", hint=hint)
+    return app
+
+
+def _how(document: Document) -> str:
+    ways = {"app_token": "Socket Mode", "signing_secret": "HTTP"}
+    return ", ".join(way for name, way in ways.items() if document[name])
+
+
+def _channels(document: Document) -> str:
+    held: dict[str, str] = document["channels"] or {}
+    return ", ".join(f"{channel}: {agent}" for channel, agent in held.items()) or "none"
+
+
+CHAT = RecordKind(
+    kind="chat",
+    noun="chat",
+    one="chat",
+    key="service",
+    keys=("slack",),
+    value=ChatApp,
+    help="Manage the app through which people speak to Matins in chat.",
+    file_help="App through which people speak to Matins in chat, by service: slack.",
+    storage=POLICIES,
+    complete=_complete,
+    columns=(
+        Column("SERVICE", "service"),
+        Column("BY", _how),
+        Column("ADMIN", "admin"),
+        Column("CHANNELS", _channels),
+    ),
+    example="matins chat set slack --bot-token env:BOT_TOKEN --app-token env:APP_TOKEN",
+)

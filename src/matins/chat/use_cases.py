@@ -1,0 +1,228 @@
+"""What chat needs of the store: people, drafts, posted messages, and the places of threads."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from matins.api.use_case import Caller
+from matins.chat._rows import ChatRows
+from matins.chat.rows import ChatPost, DraftRow
+from matins.chat.settings import CHAT, ChatApp
+from matins.engine.calls import mapping_of
+from matins.engine.reasons import run_summary
+from matins.engine.when.durations import DAY_MS
+from matins.errors import InvalidInput
+from matins.executors.secrets import resolve
+from matins.model.access import Principal
+from matins.model.call import ANY_CHANNEL
+from matins.model.clock import Clock
+from matins.runtime.catalog import Catalog, run_record, schedule_record
+from matins.service.idempotency import RETENTION_MS
+from matins.service.tokens import person_in_chat, principal_of
+from matins.store import Store
+from matins.store.transaction import Transaction
+
+_POSTS_KEPT_MS = 90 * DAY_MS
+_SWEEP_MS = 3_600_000
+_SEEN = "chat"
+
+
+class ChatPerson(NamedTuple):
+    """A person who speaks: the principal, and the time zone in which times are written."""
+
+    principal: Principal
+    zone: str
+
+    @property
+    def name(self) -> str:
+        return self.principal.name
+
+
+class ChatSecrets(NamedTuple):
+    bot_token: str
+    app_token: str | None
+    signing_secret: str | None
+
+
+class Answer(NamedTuple):
+    """What a run says in chat, and where."""
+
+    run_id: int
+    schedule: str
+    state: str
+    thread_id: int | None
+    place: str | None
+    """The place of its thread, or of the message that started it."""
+    channel: str | None
+    text: str | None
+    """The agent's answer; None for a run that has none."""
+    reason: str
+    """The sentence of why it ended so."""
+
+
+class ChatRecords:
+    """Reads and writes the records of a chat. `caller` calls use cases as the person who speaks."""
+
+    def __init__(self, caller: Caller, store: Store, clock: Clock, service: Literal["slack"] = "slack") -> None:
+        self.caller = caller
+        self.clock = clock
+        self.service: Literal["slack"] = service
+        self._store = store
+        self._catalog = Catalog(cache=False)
+        self._next_sweep = 0
+
+    # -- settings and people
+
+    def app(self) -> ChatApp | None:
+        with self._store.reading() as transaction:
+            policies = self._catalog.policies(transaction)
+            return CHAT.storage.read(CHAT, transaction, policies).get(self.service)
+
+    def secrets(self, app: ChatApp) -> ChatSecrets:
+        """The values of the tokens. Raises InvalidInput when one cannot be read, or is empty."""
+        found = [self._secret(app, name) for name in ChatSecrets._fields]
+        assert found[0] is not None
+        return ChatSecrets(found[0], found[1], found[2])
+
+    def _secret(self, app: ChatApp, name: str) -> str | None:
+        reference: str | None = getattr(app, name)
+        if reference is None:
+            return None
+        value = resolve(reference, f'"{name}" of chat {app.service}')
+        if not value:
+            hint = "Set the variable, or write the file."
+            raise InvalidInput(f'"{name}" of chat {app.service} is empty.', value=reference, field=name, hint=hint)
+        return value
+
+    def person(self, user: str) -> ChatPerson | None:
+        """The person with this id in the service; None for everyone who is not mapped."""
+        with self._store.reading() as transaction:
+            found = person_in_chat(self._catalog.policies(transaction), self.service, user)
+        return None if found is None else ChatPerson(principal_of(found), found.timezone or self.clock.local_zone())
+
+    @property
+    def principal(self) -> Principal:
+        """Who fires the calls of messages. Their senders are checked before."""
+        return Principal("operator", self.service, rights=frozenset({"operate"}), kind="chat")
+
+    def listens(self, channel: str) -> bool:
+        """Whether a schedule listens to the messages of a channel."""
+        with self._store.reading() as transaction:
+            return any(transaction.listeners("chat", name, "") for name in (channel, ANY_CHANNEL))
+
+    # -- what was heard and said
+
+    def accept(self, key: str) -> bool:
+        """Whether a message is new. A message that the service repeats is heard once."""
+        now = self.clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            if now >= self._next_sweep:
+                transaction.delete_requests(now - RETENTION_MS)
+                self._next_sweep = now + _SWEEP_MS
+            return transaction.begin_request(_SEEN, key, "", now)
+
+    def draft(self, place: str, person: str) -> dict[str, Any] | None:
+        now = self.clock.now_ms()
+        with self._store.reading() as transaction:
+            row = ChatRows(transaction).draft(place, person)
+        return None if row is None or row.expires_at <= now else orjson.loads(row.draft)
+
+    def save_draft(self, place: str, person: str, draft: dict[str, Any], lifetime_ms: int) -> None:
+        now = self.clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            rows = ChatRows(transaction)
+            rows.delete_drafts(now)
+            rows.upsert_draft(DraftRow(place, person, orjson.dumps(draft).decode(), now + lifetime_ms))
+
+    def delete_draft(self, place: str, person: str) -> bool:
+        """Whether there was one: of two clicks at once, one finds it."""
+        now = self.clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            rows = ChatRows(transaction)
+            row = rows.draft(place, person)
+            return rows.delete_draft(place, person) and row is not None and row.expires_at > now
+
+    def posts(self, subject: str) -> list[ChatPost]:
+        with self._store.reading() as transaction:
+            return ChatRows(transaction).posts(subject)
+
+    def add_post(self, subject: str, channel: str, ts: str, digest: str | None = None) -> None:
+        now = self.clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            rows = ChatRows(transaction)
+            rows.delete_posts(now - _POSTS_KEPT_MS)
+            rows.insert_post(ChatPost(subject, channel, ts, digest, None, now))
+
+    def set_post(self, post: ChatPost) -> None:
+        with self._store.transaction(self.clock.now_ms()) as transaction:
+            ChatRows(transaction).set_post(post)
+
+    # -- threads
+
+    def thread_at(self, place: str) -> int | None:
+        with self._store.reading() as transaction:
+            return ChatRows(transaction).thread_at(place)
+
+    def thread_for(self, place: str, channel: str, agent: str) -> int:
+        """The agent's thread at a place, opened when there is none."""
+        now = self.clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            rows = ChatRows(transaction)
+            known = rows.thread_at(place)
+            thread = None if known is None else transaction.thread(known)
+            if thread is not None and thread.agent == agent and thread.state != "closed":
+                return thread.id
+            number = transaction.insert_thread(agent, channel, None, None, now)
+            rows.set_place(number, place)
+            return number
+
+    def set_place(self, thread_id: int, place: str) -> None:
+        with self._store.transaction(self.clock.now_ms()) as transaction:
+            ChatRows(transaction).set_place(thread_id, place)
+
+    def answer(self, run_id: int) -> Answer | None:
+        """What to say of an ended run; None when the run is deleted, or is a step of another."""
+        with self._store.reading() as transaction:
+            row = transaction.run(run_id)
+            if row is None or row.parent is not None:
+                return None
+            run, assignment = run_record(row), transaction.thread_assignment(run_id)
+            target, zone = _target_and_zone(transaction, run.schedule_id)
+            thread = None if assignment is None else assignment.thread
+            place = None if thread is None else ChatRows(transaction).place_of(thread.id)
+            place = place or self._calling_place(transaction, run_id)
+            text = None if thread is None else _last_answer(transaction, thread.id, run_id)
+        return Answer(
+            run_id=run_id,
+            schedule=run.schedule,
+            state=run.state.label,
+            thread_id=None if thread is None else thread.id,
+            place=place,
+            channel=target if thread is None else thread.channel,
+            text=text,
+            reason=(run.evidence or {}).get("note") or run_summary(run, zone).joined,
+        )
+
+    def _calling_place(self, transaction: Transaction, run_id: int) -> str | None:
+        """The place of the message that started the run."""
+        calls = transaction.calls_of_run(run_id, 1)
+        if not calls or calls[0].source != "chat" or calls[0].body is None:
+            return None
+        body: Any = orjson.loads(calls[0].body)
+        place = mapping_of(body).get("place")
+        return place if isinstance(place, str) and place.startswith(f"{self.service}:") else None
+
+
+def _target_and_zone(transaction: Transaction, schedule_id: int) -> tuple[str | None, str]:
+    """The channel of a schedule's target, and its time zone."""
+    row = transaction.schedule(schedule_id)
+    assert row is not None, schedule_id
+    definition = schedule_record(row).definition
+    return None if definition.target is None else definition.target.channel, definition.trigger.timezone
+
+
+def _last_answer(transaction: Transaction, thread_id: int, run_id: int) -> str | None:
+    said = [m for m in transaction.last_messages(thread_id, 20) if m.run_id == run_id and m.role == "assistant"]
+    return said[-1].text if said else None

@@ -1,0 +1,37 @@
+"""The views: what each address shows. A view calls use cases and names a template."""
+
+from collections.abc import Mapping
+
+from matins.web.views import now, runs, schedules, system
+from matins.web.visit import View
+
+VIEWS: Mapping[str, View] = {
+    "/": now.now,
+    "/welcome": now.welcome,
+    "/schedules": schedules.index,
+    "/schedules/new": schedules.new,
+    "/schedules/{name:path}/edit": schedules.edit,
+    "/schedules/{name:path}": schedules.show,
+    "/runs": runs.index,
+    "/runs/{run_id}": runs.show,
+    "/approvals": now.approvals,
+    "/approvals/{approval_id}": now.show,
+    "/missions": system.missions,
+    "/missions/{name:path}": system.show_mission,
+    "/agents": system.agents,
+    "/agents/{name}": system.show_agent,
+    "/events": system.events,
+    "/incidents": now.incidents,
+    "/spend": system.spend,
+    "/catch-up": system.catch_up,
+    "/settings": system.settings,
+    "/inbound": system.inbound,
+    "/inbound/{call_id}": system.call,
+    "/more": system.more,
+}
+FRAGMENTS: Mapping[str, View] = {
+    "/ui/reads": schedules.reads,
+    "/ui/palette": now.palette,
+    "/ui/output/{run_id}": runs.more_output,
+}
+"""Parts of pages that scripts ask for."""

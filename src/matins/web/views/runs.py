@@ -1,0 +1,136 @@
+"""`/runs`: every record, and one run from due to end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from matins.api.results import Run, RunFacts
+from matins.errors import MatinsError
+from matins.model.words import joined
+from matins.web.drawings import waterfall
+from matins.web.templates import RUNS, because, beside, usage
+from matins.web.visit import Page, Visit
+
+_PAGE = 50
+_OUTPUT_BYTES = 65_536
+_FAR_BEHIND = 1 << 20
+_TABS = ("output", "raw", "stderr", "conversation", "definition", "difference")
+
+
+def index(visit: Visit) -> Page:
+    query = visit.query
+    state = query.get("state") if query.get("state") in RUNS else None
+    found = visit.api.runs.list(
+        schedule=query.get("schedule") or None,
+        agent=query.get("agent") or None,
+        state=state,  # pyright: ignore[reportArgumentType]
+        before=query.get("before"),
+        limit=_PAGE,
+    )
+    values = {
+        "rows": [(run, because(run, visit.zone_name), usage(run)) for run in found],
+        "size": _PAGE,
+        "states": RUNS,
+        "chosen": state,
+    }
+    return Page("runs.html", "Runs", values, ("runs",))
+
+
+def show(visit: Visit) -> Page:
+    api = visit.api
+    facts = api.runs.facts(visit.params["run_id"])
+    run = facts.run
+    tab, output = _chosen_tab(visit, run)
+    snapshot = api.runs.snapshot(run.id)
+    values: dict[str, Any] = {
+        "run": run,
+        "snapshot": snapshot,
+        "facts": facts,
+        "usage": usage(run),
+        "sentence": beside(run.state, joined(facts.sentence, facts.quote)),
+        "checks": api.runs.checks(run.id),
+        "waterfall": waterfall(facts, visit.now, visit.zone),
+        "reported": _reported(run),
+        "worker": _worker(facts.worker),
+        "tab": tab,
+        "tabs": _TABS,
+        "output": output,
+        "messages": None,
+        "difference": None,
+    }
+    match values["tab"]:
+        case "conversation":
+            thread = api.runs.thread(run.id)
+            messages = api.threads.messages(thread.thread.id, limit=500) if thread else []
+            values["messages"] = [message for message in messages if message.run_id in (None, run.id)]
+        case "difference":
+            values["difference"] = _difference(visit, facts)
+        case _:
+            pass
+    return Page("run.html", f"Run {run.id}", values, (f"run-{run.id}",))
+
+
+def _worker(text: str | None) -> str | None:
+    """The process that ran it, by host and number."""
+    try:
+        known: Any = json.loads(text or "null")
+    except ValueError:
+        return text
+    return f"{known['host']}, process {known['pid']}" if isinstance(known, dict) and "pid" in known else text
+
+
+def _reported(run: Run) -> dict[str, Any]:
+    match run.outcome:
+        case {"result": {"executed": _} as result}:
+            return dict(result)
+        case _:
+            return {}
+
+
+def _chosen_tab(visit: Visit, run: Run) -> tuple[str, Any]:
+    """The tab, with the output that it shows. Unless one is chosen, a run that wrote to stderr only shows that."""
+    asked = visit.query.get("tab")
+    tab = asked if asked in _TABS else "output"
+    output = _output(visit, run.id, tab)
+    if asked is None and not run.live and getattr(output, "total", None) == 0:
+        written = _output(visit, run.id, "stderr")
+        return ("stderr", written) if getattr(written, "total", 0) else (tab, output)
+    return tab, output
+
+
+def _output(visit: Visit, run_id: str, tab: str) -> Any:
+    """The end of the output, as people read it or as it was written; the error if it is not on this machine."""
+    runs = visit.api.runs
+    start, size = -_OUTPUT_BYTES, _OUTPUT_BYTES
+    try:
+        match tab:
+            case "output":
+                return runs.transcript(run_id, offset=start, limit=size)
+            case "raw":
+                return runs.output(run_id, offset=start, limit=size)
+            case "stderr":
+                return runs.output(run_id, offset=start, limit=size, stream="stderr")
+            case _:
+                return None
+    except MatinsError as error:
+        return error
+
+
+def more_output(visit: Visit) -> Page:
+    """What a run has written since. Far behind, it goes on at the end."""
+    run_id, offset = visit.params["run_id"], visit.query.get("offset", "")
+    found = visit.api.runs.transcript(run_id, offset=int(offset) if offset.isdecimal() else 0, limit=_OUTPUT_BYTES)
+    if found.total - found.next > _FAR_BEHIND:
+        found = visit.api.runs.transcript(run_id, offset=-_OUTPUT_BYTES, limit=_OUTPUT_BYTES)
+    return Page("_more_output.html", "Output", {"output": found})
+
+
+def _difference(visit: Visit, facts: RunFacts) -> tuple[str, list[tuple[str, Any, Any]]] | None:
+    """The last run before this one that succeeded, and the settings that differ from its."""
+    if facts.last_success is None:
+        return None
+    old = visit.api.runs.snapshot(facts.last_success).settings
+    new = visit.api.runs.snapshot(facts.run.id).settings
+    names = [name for name in [*old, *(n for n in new if n not in old)] if old.get(name) != new.get(name)]
+    return facts.last_success, [(name, old.get(name), new.get(name)) for name in names]

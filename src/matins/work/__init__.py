@@ -1,1 +1,0 @@
-"""Work sources: agents claim items there, and Matins reports the outcomes."""
