@@ -78,8 +78,12 @@ VIEWS = {
     "/events": [View("/events", ("run.succeeded", "incident.opened", "schedule.created"))],
     "/inbound": [View("/inbound", (), ("None.", "No call has come yet."))],  # nobody calls it from outside
     "/settings": [
-        View("/settings", ("used just now", "nearly-always", "$20.00"), ("None.",))
-    ],  # it has no people, hooks …
+        View(
+            "/settings",
+            ("used just now", "nearly-always", "$20.00"),
+            ("None.", "None. Matins sets one when a provider refuses requests."),
+        )
+    ],  # it has no people, hooks, throttles …
     "/welcome": [View("/welcome", ("An engine is running", "agent tester"))],
 }
 
