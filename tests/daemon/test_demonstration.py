@@ -22,7 +22,7 @@ import pytest
 from house import House
 
 ROOT = Path(__file__).parents[2]
-_TEMPLATES = ROOT / "src/matins/surfaces/web/templates"
+_TEMPLATES = ROOT / "src/matins/web/templates"
 _EMPTY = re.compile(
     r'<p class="padded muted(?: small-text)?">\s*((?:No|Nothing|None|There is no|It has not|An engine)[^<{]*)'
 )
@@ -78,8 +78,12 @@ VIEWS = {
     "/events": [View("/events", ("run.succeeded", "incident.opened", "schedule.created"))],
     "/inbound": [View("/inbound", (), ("None.", "No call has come yet."))],  # nobody calls it from outside
     "/settings": [
-        View("/settings", ("used just now", "nearly-always", "$20.00"), ("None.",))
-    ],  # it has no people, hooks …
+        View(
+            "/settings",
+            ("used just now", "nearly-always", "$20.00"),
+            ("None.", "None. Matins sets one when a provider refuses requests."),
+        )
+    ],  # it has no people, hooks, throttles …
     "/welcome": [View("/welcome", ("An engine is running", "agent tester"))],
 }
 

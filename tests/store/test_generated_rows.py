@@ -30,7 +30,7 @@ with store.transaction(1) as transaction:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A copy of what the generator reads."""
-    for folder in ("model", "store", "surfaces/chat"):
+    for folder in ("model", "store", "chat"):
         shutil.copytree(SOURCE / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -29,9 +30,15 @@ def full_name(record: Any) -> str:
 
 def address(root: str, start: str, /, *parts: str | None, **query: object) -> str:
     """`start` with further parts of the path and a query. Parts and values are quoted; empty ones are left out."""
-    path = "".join([root, start, *(f"/{quote(part, safe='')}" for part in parts if part)])
-    given = {name: value for name, value in query.items() if value}
+    path = "".join([root, start, *[_segment(part) for part in parts if part]])
+    given = {name: value for name, value in query.items() if value} if query else None
     return f"{path}?{urlencode(given)}" if given else path
+
+
+@lru_cache(4096)
+def _segment(part: str) -> str:
+    """A page names the same schedules and agents again and again."""
+    return f"/{quote(part, safe='')}"
 
 
 ZONE_COOKIE = "matins_zone"
