@@ -52,7 +52,7 @@ simulate: .venv/test  ## the loops under a virtual clock and SEEDS= seeds of fau
 	$(BIN)/python tests/simulation/run.py --seeds $(SEEDS)
 
 pictures: .venv/browser  ## pictures of the page in docs/pictures, from the demonstration in a real browser
-	PYTHONPATH=tests:tests/surfaces/web $(BIN)/python tests/surfaces/web/pictures.py
+	PYTHONPATH=tests:tests/web $(BIN)/python tests/web/pictures.py
 
 pages: .venv/test  ## renew the types and pages that are made from declarations
 	$(BIN)/python tools/generate_rows.py
@@ -65,12 +65,12 @@ pages: .venv/test  ## renew the types and pages that are made from declarations
 	$(BIN)/python tests/docs/gate_table.py
 	$(BIN)/python tests/docs/use_case_page.py
 	$(BIN)/python tests/surfaces/cli/cli_page.py
-	PYTHONPATH=tests:tests/surfaces/cli:tests/surfaces/web $(BIN)/python tests/golden/screens.py
+	PYTHONPATH=tests:tests/surfaces/cli:tests/web $(BIN)/python tests/golden/screens.py
 	$(BIN)/python tests/docs/row_coverage.py
 
 test-real: .venv/test  ## real tools through `matins up`, with models on this machine; TOOL= and CASE= choose; npm installs them once
 	PYTHONPATH=tests $(BIN)/python -m real.run $(TOOL:%=--tool %) $(CASE:%=--case %)
-	$(if $(TOOL)$(CASE),,MATINS_TEST_REAL=1 $(BIN)/pytest -q tests/security/test_isolation_tools.py tests/surfaces/mcp/test_mcp_inspector.py)
+	$(if $(TOOL)$(CASE),,MATINS_TEST_REAL=1 $(BIN)/pytest -q tests/security/test_isolation_tools.py tests/mcp/test_mcp_inspector.py)
 
 record-real: .venv/test  ## the same, and what the tools wrote becomes the recordings that `make test` replays
 	PYTHONPATH=tests $(BIN)/python -m real.run --record tests/recordings $(TOOL:%=--tool %) $(CASE:%=--case %)

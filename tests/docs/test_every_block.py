@@ -26,7 +26,7 @@ EVERYWHERE = {
 """What one test runs on all pages: by language, and whether it is a session of Python."""
 RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("README.md", "shell"): (8, "tests/daemon/test_tour.py"),
-    ("chat.md", "yaml"): (3, "tests/surfaces/chat/test_slack.py"),
+    ("chat.md", "yaml"): (3, "tests/chat/test_slack.py"),
     ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
     ("embedding.md", "python"): (8, "tests/docs/test_embedding_page.py"),
     ("file.md", "yaml"): (1, "tests/config/test_schema.py"),
@@ -51,10 +51,10 @@ HERE: dict[tuple[str, str], tuple[int, str]] = {
     ("inbound.md", "yaml"): (3, "test_the_files_of_the_inbound_page_are_understood"),
 }
 NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
-    ("chat.md", ""): (1, "a conversation in Slack; its lines are those of tests/surfaces/chat"),
+    ("chat.md", ""): (1, "a conversation in Slack; its lines are those of tests/chat"),
     ("events.md", "json"): (1, "the shape of one event; ids and times differ"),
     ("jobs.md", "text"): (1, "the same commands with other values run in tests/docs/test_jobs_page.py"),
-    ("mcp.md", "json"): (1, "a file of another program; tests/surfaces/mcp/test_mcp_install.py writes it"),
+    ("mcp.md", "json"): (1, "a file of another program; tests/mcp/test_mcp_install.py writes it"),
     ("processes.md", ""): (2, "a drawing of the processes, and one of their records"),
     ("runners.md", "toml"): (1, "an entry point; tests/executors/runners/test_runner_conformance.py has one"),
     ("work.md", "python"): (1, "a skeleton of a class, with … for its bodies"),

@@ -5,5 +5,5 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-SURFACES = Path(__file__).parents[1] / "surfaces"
-sys.path[:0] = [str(SURFACES / "cli"), str(SURFACES / "web")]
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / "surfaces" / "cli"), str(TESTS / "web")]

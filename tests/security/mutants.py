@@ -110,7 +110,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("engine/prompts.py", 'r"\\{\\{([^{}]*)\\}\\}"', 'r"\\{\\{\\s*([^{}]*?)\\s*\\}\\}"', "test_patterns.py"),
         Mutant("engine/calls.py", "if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:", "if False:", "security/test_long_texts.py"),
         Mutant("chat/messages.py", "    if len(message) > MAX_LENGTH:", "    if False:", "security/test_long_texts.py"),
-        Mutant("web/visit.py", 'if scope["query_string"].count(b"&") >= _MAX_QUERY:', "if False:", "surfaces/web/test_bounce.py"),
+        Mutant("web/visit.py", 'if scope["query_string"].count(b"&") >= _MAX_QUERY:', "if False:", "web/test_bounce.py"),
         Mutant("service/calls.py", 'if delivery.body.count(b"&") >= _MAX_FIELDS:', "if False:", "surfaces/http/test_inbound.py::test_a_form_has_at_most_a_thousand_fields"),
         Mutant("executors/inside/tool_setup.py", "(OSError, ValueError, RecursionError)", "(OSError, ValueError)", "executors/test_tool_settings.py::test_settings_that_cannot_be_read_are_left_to_the_tool[nested without end]"),
         Mutant("coding_tools/goose.py", "_TIMEOUT_MS = 5_000", "_TIMEOUT_MS = 600_000", "security/test_tool_files.py::test_b16_records_of_goose_do_not_block_the_daemon[journal]"),

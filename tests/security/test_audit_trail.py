@@ -191,7 +191,7 @@ ELSEWHERE = {"file.apply", "system.backup", "sessions.list", "tokens.list", "des
              "runs.report_outcome", "incidents.acknowledge"}  # fmt: skip
 """They need a file, an incident, a run that speaks or a pause of many, or are looks for the owner's eyes:
 tests/service/test_files.py, test_backup.py, test_tokens.py, test_attention.py, test_history.py, and
-tests/runtime/test_incidents.py."""
+tests/delivery/test_incidents.py."""
 CHANGES = sorted(name for name, one in USE_CASES.items() if one.right != "read" and name not in ELSEWHERE)
 FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "calls.replay": lambda bench, thing: bench.calls.fire("chat", "C07", "m1"),

@@ -32,19 +32,19 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "rm": Entry("schedules:delete", "Delete a schedule. Its history is kept."),
         "next": Entry("forecasts:next_runs", "Show the next runs, or when a WHEN would fire."),
         "preview": Entry("forecasts:preview", "Preview a schedule's next slots and daily cost."),
-        "jobs": Entry("jobs:jobs", "List the jobs that schedules can name, with their inputs."),
+        "jobs": Entry("agents:jobs", "List the jobs that schedules can name, with their inputs."),
         "missions": Entry("missions:missions", "Manage missions: schedules with steps, which may have no time."),
-        "why": Entry("why:why", "Explain why a schedule ran or did not run."),
+        "why": Entry("forecasts:why", "Explain why a schedule ran or did not run."),
     },
     "Runs": {
         "run": Entry("runs:run", "Start a run now."),
         "runs": Entry("runs:runs", "List runs of all schedules, or of one."),
-        "logs": Entry("logs:logs", "Print the output of a run."),
+        "logs": Entry("runs:logs", "Print the output of a run."),
         "cancel": Entry("runs:cancel", "Cancel a run."),
         "retry": Entry("runs:retry", "Run again what failed in a run."),
         "resolve": Entry("runs:resolve", "Set the outcome of a held run."),
-        "report": Entry("in_run:report", "Report the outcome of the run that you are in."),
-        "context": Entry("in_run:context_command", "Show the run that you are in, and what it may still spend."),
+        "report": Entry("scripting:report", "Report the outcome of the run that you are in."),
+        "context": Entry("scripting:context_command", "Show the run that you are in, and what it may still spend."),
         "calls": Entry("calls:calls", "List calls from outside, show one, or fire one again."),
     },
     "Approvals": {
@@ -53,7 +53,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "deny": Entry("approvals:deny", "Deny a request."),
     },
     RECORDS: {
-        "threads": Entry("threads:threads", "List conversations with agents, or show one."),
+        "threads": Entry("agents:threads", "List conversations with agents, or show one."),
     },
     "Monitoring": {
         "status": Entry("status:status", "Show what needs you, what runs, and what comes next."),
@@ -62,7 +62,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "events": Entry("events:events", "List events, or follow them."),
         "stats": Entry("daemon:stats", "Show counts of runs, queues and spending."),
         "doctor": Entry("daemon:doctor", "Check the installation and suggest fixes."),
-        "audit": Entry("audit:audit", "Verify the event log."),
+        "audit": Entry("events:audit", "Verify the event log."),
     },
     "Configuration file": {
         "plan": Entry("file:plan", "Preview the file's changes."),
@@ -73,17 +73,17 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         ),
     },
     "Daemon": {
-        "init": Entry("starting:init", "Write a configuration file for what is found on this machine."),
+        "init": Entry("daemon:init", "Write a configuration file for what is found on this machine."),
         "up": Entry("daemon:up", "Start the daemon."),
-        "demo": Entry("starting:demo", "Start a demonstration in a directory of its own."),
+        "demo": Entry("daemon:demo", "Start a demonstration in a directory of its own."),
         "mcp": Entry("matins.mcp.commands:mcp", "Serve MCP: tools for agents, over stdin and stdout."),
-        "tokens": Entry("tokens:tokens", "Manage API tokens."),
-        "login": Entry("sessions:login", "Print a link that logs a browser in."),
-        "sessions": Entry("sessions:sessions", "Manage browsers that are logged in."),
+        "tokens": Entry("access:tokens", "Manage API tokens."),
+        "login": Entry("access:login", "Print a link that logs a browser in."),
+        "sessions": Entry("access:sessions", "Manage browsers that are logged in."),
         "backup": Entry("daemon:backup", "Back up the store."),
         "service": Entry("daemon:service", "Install a systemd unit."),
-        "call": Entry("use_case_call:call", "Call any use case by name."),
-        "completion": Entry("completion:completion", "Print a completion script."),
+        "call": Entry("scripting:call", "Call any use case by name."),
+        "completion": Entry("scripting:completion", "Print a completion script."),
     },
     "More": {
         "schedules": Entry("schedules:noun_group", "Manage schedules by noun: matins schedules list.", "schedules"),
@@ -145,9 +145,9 @@ CAREFUL = frozenset({"rm", "delete", "revoke", "abort", "approve", "deny", "canc
 _ENTRIES = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 _OWN_MODULES = {
     "agents": "agents:agents",
-    "inbound": "inbound:inbound",
-    "notify": "notify:notify",
-    "webhooks": "webhooks:webhooks",
+    "inbound": "calls:inbound",
+    "notify": "incidents:notify",
+    "webhooks": "calls:webhooks",
 }
 """Kinds of records with more commands than every kind has."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "http"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "surfaces" / "http"))
 
 from http_server import HttpServer
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from house import House
 
-FOLDER = Path(__file__).parents[3] / "docs" / "pictures"
+FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 _ZONE = "Europe/Berlin"
 WIDE = {"viewport": {"width": 1280, "height": 860}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2}

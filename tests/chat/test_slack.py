@@ -239,7 +239,7 @@ def test_buttons_of_a_preview_are_bound_to_it(bench: ChatBench) -> None:
 
 def test_the_examples_of_the_page_can_be_used(bench: ChatBench, tmp_path: Path) -> None:
     """The settings of docs/chat.md are applied as they are, and its manifest asks for what the adapter needs."""
-    page = (Path(__file__).parents[3] / "docs" / "chat.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
     manifest, settings, trigger = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     file = tmp_path / "matins.yaml"
     file.write_text(settings + trigger)

@@ -16,7 +16,7 @@ from matins.mcp.tool_server import INSTRUCTIONS, listed
 from matins.model.access import Principal
 
 SCOUT, RUNNING = Principal("agent", "scout"), Principal("agent", "scout", 7)
-RECORDING = Path(__file__).parents[2] / "recordings" / "claude-2.1.325" / "tool_call.out"
+RECORDING = Path(__file__).parents[1] / "recordings" / "claude-2.1.325" / "tool_call.out"
 OWNER, VIEWER = Principal("owner", "owner"), Principal("viewer", "vic")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-STYLE = Path(__file__).parents[3] / "src/matins/surfaces/web/static/style.css"
+STYLE = Path(__file__).parents[2] / "src/matins/web/static/style.css"
 _WIDTH = 160
 _LINE = re.compile(r"(?:/\*.*\*/|\}|[^{};]*[{,]|[^{};]*:|[^{};]*;)?")
 """A comment, the end of a block, a selector, the beginning of a long value, or one declaration or its end."""

@@ -31,7 +31,7 @@ def test_b4_output_of_a_tool_is_read_as_a_transcript(
     server: PageServer, browse: Callable[..., Browsing], tmp_path: Path
 ) -> None:
     """B4: words, calls and results of an agent's tool while it runs, pieces of a message as one; raw has the bytes."""
-    (recorded,) = (Path(__file__).parents[2] / "recordings").glob("goose-*/tool_call.out")
+    (recorded,) = (Path(__file__).parents[1] / "recordings").glob("goose-*/tool_call.out")
     head, middle, rest = recorded.read_text("utf-8").partition('"text":"te"')
     first, last, gate = tmp_path / "first", tmp_path / "last", tmp_path / "gate"
     cut = head.rfind("\n") + 1
