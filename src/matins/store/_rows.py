@@ -809,7 +809,7 @@ class RunRows(Statements):
         return self._rows(LiveRun, "live", schedule_ids=self._integers(schedule_ids))
 
     def runs_of(self, schedule_id: int, before: int, limit: int) -> list[RunRow]:
-        """A schedule's runs, the newest first; the index alone finds the page, before rows are read."""
+        """A schedule's runs, the newest first."""
         return self._rows(RunRow, "runs_of", schedule_id=schedule_id, before=before, limit=limit)
 
     def previous_state(self, schedule_id: int, run_id: int) -> int | None:

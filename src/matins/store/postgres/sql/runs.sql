@@ -55,8 +55,7 @@ RETURNING id, schedule_id, owner;
 SELECT id, schedule_id, rev, slot, epoch, attempt, state, owner, cancelling, step FROM runs
 WHERE id = ANY(%(ids)b) AND state {live} ORDER BY id FOR UPDATE;
 
--- runs_of(schedule_id: int, before: int, limit: int) -> list[RunRow]: a schedule's runs, the newest first; the index alone
---   finds the page, before rows are read
+-- runs_of(schedule_id: int, before: int, limit: int) -> list[RunRow]: a schedule's runs, the newest first
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of

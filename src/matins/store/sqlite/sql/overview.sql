@@ -10,6 +10,7 @@ ORDER BY r.id DESC;
 
 -- last_records(schedule_ids: Iterable[int], limit: int) -> list[RecentRecord]: the last records of each schedule, the newest
 --   first
+-- The index on slots finds them; manual runs have no slot.
 SELECT r.schedule_id, r.id, r.state, r.slot, r.slots, r.attempt, r.planned_at, r.started_at, r.ended_at, r.reason
 FROM json_each(:schedule_ids) j CROSS JOIN runs r ON r.id IN (SELECT id FROM (
   SELECT id FROM (SELECT id FROM runs WHERE schedule_id = j.value AND step = 0 AND slot IS NOT NULL ORDER BY slot DESC LIMIT :limit)

@@ -50,8 +50,8 @@ RETURNING id, schedule_id, owner;
 SELECT r.id, r.schedule_id, r.rev, r.slot, r.epoch, r.attempt, r.state, r.owner, r.cancelling, r.step
 FROM json_each(:ids) j JOIN runs r ON r.id = j.value WHERE r.state {live};
 
--- runs_of(schedule_id: int, before: int, limit: int) -> list[RunRow]: a schedule's runs, the newest first; the index alone
---   finds the page, before rows are read
+-- runs_of(schedule_id: int, before: int, limit: int) -> list[RunRow]: a schedule's runs, the newest first
+-- The index alone finds the page, before rows are read.
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of
