@@ -25,13 +25,13 @@ from matins.mcp.app import McpApp
 
 CEILINGS = {
     "import matins": 2,
-    "import matins.library": 409,
-    "matins --help": 21,
-    "matins list": 47,
-    "matins runs": 49,
-    "matins add 'every day at 9am' --agent scout Hello": 95,
-    "matins add --help": 48,
-    "matins mcp": 33,
+    "import matins.library": 228,
+    "matins --help": 17,
+    "matins list": 32,
+    "matins runs": 31,
+    "matins add 'every day at 9am' --agent scout Hello": 63,
+    "matins add --help": 34,
+    "matins mcp": 27,
 }
 PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}) + "\n"
 _LOADED = """

@@ -444,16 +444,14 @@ class Http:
 
     def _connect(self, connection: http.client.HTTPConnection) -> None:
         """Connect, then check: a daemon that lives now has had its port when the connection was made."""
-        self._check_aborted()
+        if self.aborted:
+            raise AbortedError
         connection.connect()
         self._newest = connection.sock
         connection.auto_open = 0  # otherwise it would connect again without the check
-        self._check_aborted()  # again: it may have been aborted before there was a socket
-        self.check()
-
-    def _check_aborted(self) -> None:
-        if self.aborted:
+        if self.aborted:  # while there was no socket yet
             raise AbortedError
+        self.check()
 
     def _new(self, timeout: float) -> http.client.HTTPConnection:
         parts = self._daemon.parts
