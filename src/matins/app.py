@@ -227,8 +227,8 @@ class LazyStore:
         self._nothing: Matins | None = None
         """Used instead of a missing store, until something is written."""
 
-    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
-        return self._matins(use_case).call(principal, use_case, arguments)
+    def invoke(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        return self._matins(use_case).invoke(principal, use_case, arguments)
 
     def _matins(self, use_case: UseCase) -> Matins:
         if self._opened is None or (self._opened is self._nothing and not use_case.reads):

@@ -212,17 +212,17 @@ class Matins(TransactionApi):
         """The same use cases, called as another principal: an operator, a viewer, an agent."""
         return Api(InProcess(self, principal))
 
-    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+    def invoke(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         """Call a use case. Only the owner of a SQLite file writes to it: a change is sent to the engine that owns the
         file, or is made while this process owns it."""
         self._check_process()
         store = self._store
         if store.shared or self._loop is not None or use_case.reads:
-            return self._service.call(principal, use_case, arguments)
+            return self._service.invoke(principal, use_case, arguments)
         with self._owning:  # one thread at a time: the first release would release for all
             if self._loop is not None or store.acquire(wait=True):
                 try:
-                    return self._service.call(principal, use_case, arguments)
+                    return self._service.invoke(principal, use_case, arguments)
                 finally:
                     if self._loop is None:
                         store.release()

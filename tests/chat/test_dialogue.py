@@ -9,11 +9,11 @@ from matins.chat.drafts import Clock, Draft, answered, begin, instant_of, questi
 from matins.chat.messages import (
     Button,
     Buttons,
+    ChatMessage,
     Code,
     Command,
     Fields,
     Heading,
-    Message,
     Text,
     is_command,
     parse_command,
@@ -147,7 +147,7 @@ def test_times_that_people_write() -> None:
 def test_rendering_keeps_within_slacks_limits_and_writes_out_what_hides() -> None:
     long = "word " * 2_000
     parts = (Heading("h" * 400), Text(long), Code("a\u202eb\x1b[31m"), Fields((("k", "v"),)), Text(""), Buttons(()))
-    shown = render(Message(parts))
+    shown = render(ChatMessage(parts))
     assert len(shown["blocks"]) <= 50
     assert len(shown["blocks"][0]["text"]["text"]) == 150
     assert "".join(pieces(long)) == long

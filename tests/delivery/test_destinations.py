@@ -19,7 +19,7 @@ from algosdk.encoding import encode_address
 from matins import InvalidInput
 from matins.delivery.destinations import Address, destination_kinds
 from matins.delivery.notices import deliver
-from matins.delivery.texts import Message
+from matins.delivery.texts import NoticeText
 from matins.model.access import Person
 from matins.model.destination import Destination, Smtp
 from matins.net.signing import verify
@@ -31,7 +31,7 @@ from standins.inbox import Inbox, open_inbox
 pytestmark = pytest.mark.filterwarnings("ignore:.imghdr. is deprecated:DeprecationWarning")  # by a part of apprise
 NOW = 1_775_000_000_000
 HOSTILE = "ValueError: <!channel> @everyone & ``` **bold**"
-MESSAGE = Message(
+MESSAGE = NoticeText(
     "✗ nightly failed", f"Failed: {HOSTILE}.", "line 1\n``` <!here>", ("matins why nightly", "matins ack 1"),
     "https://matins.example.com/runs/7", "bad", {"action": "opened", "incident": "1", "kind": "failed"},
 )  # fmt: skip
@@ -44,7 +44,7 @@ def inbox() -> Iterator[Inbox]:
 
 
 def send(
-    kind: str, message: Message = MESSAGE, smtp: Smtp | None = None, person: Person | None = None, **settings: Any
+    kind: str, message: NoticeText = MESSAGE, smtp: Smtp | None = None, person: Person | None = None, **settings: Any
 ):
     destination = Destination("there", kind, **settings)
     return deliver(Address(destination, smtp or Smtp(), NOW, person), message)

@@ -7,10 +7,10 @@ import pytest
 from matins.engine.policies import Policies
 from matins.executors.conclusions import outcome_of
 from matins.executors.processes.launch import EndedBy, ProcessOutcome
-from matins.executors.runners.protocol import Call, Limit, RunnerResult
+from matins.executors.runners.protocol import Limit, RunnerRequest, RunnerResult
 from matins.model.run import Outcome
 
-CALL = Call("Water the plants", "/")
+CALL = RunnerRequest("Water the plants", "/")
 
 
 def outcome(result: RunnerResult, ended_by: EndedBy | None = None) -> Outcome:

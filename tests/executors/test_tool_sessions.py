@@ -11,7 +11,7 @@ import office as offices
 import pytest
 from office import Office
 
-from matins.executors.runners.protocol import Call, RunnerResult
+from matins.executors.runners.protocol import RunnerRequest, RunnerResult
 from matins.executors.runners.session_files import session_gone
 
 office = offices.office
@@ -117,10 +117,10 @@ def test_c5_a_tool_without_sessions_of_its_own(office: Office) -> None:
 
 def test_c5_only_a_tool_that_spent_nothing_can_have_lost_its_session() -> None:
     """C5: an agent that quotes the words has not"""
-    words, call = (b"no such session",), Call("Go on", "/", session="s")
+    words, call = (b"no such session",), RunnerRequest("Go on", "/", session="s")
     result = RunnerResult(executed=True, succeeded=False)
     assert session_gone(call, result, words, b"error: no such session s")
     assert session_gone(call, RunnerResult(False, False, error="no such session"), words, b"")
     assert not session_gone(call, RunnerResult(True, False, tokens_out=1), words, b"error: no such session s")
-    assert not session_gone(Call("Go on", "/"), result, words, b"error: no such session s")
+    assert not session_gone(RunnerRequest("Go on", "/"), result, words, b"error: no such session s")
     assert not session_gone(call, result, words, b"another error")

@@ -218,7 +218,7 @@ def answers(bench: Watched, principal: Principal, use_case: UseCase) -> Iterator
 
 def answer(bench: Watched, principal: Principal, use_case: UseCase, given: dict[str, Any]) -> str:
     try:
-        found = codec.to_document(bench.call(principal, use_case, given))
+        found = codec.to_document(bench.invoke(principal, use_case, given))
     except MatinsError as error:
         found = [error.message, error.hint, vars(error)]
     return orjson.dumps(found, default=str).decode()

@@ -14,7 +14,7 @@ import pytest
 from house import House, Ordinary
 from matins import InvalidInput, Matins
 from matins.coding_tools.demo import Demo
-from matins.executors.runners.protocol import Call
+from matins.executors.runners.protocol import RunnerRequest
 
 
 def test_b16_a_secret_does_not_become_the_owner_s_token(house: House) -> None:
@@ -92,7 +92,7 @@ def test_b16_records_of_a_session_are_looked_for_in_the_home_of_the_account(
     """B16: not in that of root, and only files of the account count"""
     seen: list[tuple[str | None, int | None]] = []
 
-    def check(self: Demo, call: Call) -> None:
+    def check(self: Demo, call: RunnerRequest) -> None:
         seen.append((call.environment.get("HOME"), call.owner))
         raise InvalidInput("seen")
 

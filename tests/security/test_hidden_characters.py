@@ -9,7 +9,7 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from matins.chat.messages import Code, Fields, Heading, Message, Text
+from matins.chat.messages import ChatMessage, Code, Fields, Heading, Text
 from matins.chat.slack.rendering import render
 from matins.daemon.log_format import _printable  # pyright: ignore[reportPrivateUsage]
 from matins.delivery.texts import clean_text
@@ -29,7 +29,7 @@ TEMPLATE = PAGE.from_string('<p title="{{ text }}">{{ text }}</p><pre>{{ text|sh
 
 def _chat(text: str) -> str:
     parts = (Heading(text), Text(text), Code(text), Fields(((text, text),)))
-    return orjson.dumps(render(Message(parts)), option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
+    return orjson.dumps(render(ChatMessage(parts)), option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
 
 
 SURFACES: dict[str, Callable[[str], str]] = {

@@ -38,11 +38,11 @@ def attempt(bench: Watched, principal: Principal, use_case: str, field: str, val
     """Whether it was taken. Every other error than a refusal is ours, and ends the test."""
     words = {"name": "t", **GOOD, field: value} if use_case == "add" else {"name": "s", field: value}
     try:
-        made = bench.call(principal, USE_CASES[f"schedules.{use_case}"], words)
+        made = bench.invoke(principal, USE_CASES[f"schedules.{use_case}"], words)
     except InvalidInput as error:
         return not error.message
     if use_case == "add":
-        found = bench.call(principal, USE_CASES["schedules.get"], {"name": made.name, "agent": made.agent})
+        found = bench.invoke(principal, USE_CASES["schedules.get"], {"name": made.name, "agent": made.agent})
         assert found == structs.replace(made, notes=[])
         bench.delete(made.name, agent=made.agent)
     return True
@@ -107,7 +107,7 @@ def test_hostile_texts_in_every_use_case(bench: Watched, text: str) -> None:
         texts = {word for word, parameter in use_case.parameters.items() if "str" in parameter.annotation}
         for word in texts | {word for word, value in arguments.items() if isinstance(value, str)}:
             with suppress(InvalidInput):
-                bench.call(OWNER, use_case, {**arguments, word: text})
+                bench.invoke(OWNER, use_case, {**arguments, word: text})
     assert bench.audit.verify().problems == []
 
 
@@ -118,7 +118,7 @@ def test_numbers_that_no_store_can_hold(bench: Watched, number: int) -> None:
         for name, parameter in use_case.parameters.items():
             if parameter.annotation.startswith(("Id", "int", "Limit", "Count", "Instant")):
                 with pytest.raises(InvalidInput) as caught:
-                    bench.call(OWNER, use_case, {name: number})
+                    bench.invoke(OWNER, use_case, {name: number})
                 assert caught.value.field == name
 
 

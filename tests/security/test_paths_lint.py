@@ -43,7 +43,7 @@ REASONS = {
     "daemon/demonstration.py": {"demo_file": PACKAGE},
     "engine/english/phrases.py": {"phrase_grammar": PACKAGE},
     "engine/when/zones.py": {"_read": SYSTEM},
-    "executors/endpoint_calls.py": {"EndpointCall.post": NO_FILE},
+    "executors/endpoint_requests.py": {"EndpointCall.post": NO_FILE},
     "executors/inside/function_call.py": {"main": "a descriptor of a process that runs inside the walls"},
     "executors/inside/__init__.py": {"script": PACKAGE},
     "executors/inside/goose_usage.py": {"_recorded": INSIDE, "_lines": INSIDE},

@@ -206,7 +206,7 @@ def build(bench: Watched) -> World:
     """There is one of each kind of record. Everybody who can make a schedule has one; agents propose theirs."""
     for noun, record in RECORDS.items():
         key = {} if record_kinds()[noun].single else {record_kinds()[noun].key: record.key}
-        bench.call(OWNER, USE_CASES[f"{noun}.set"], {**key, **record.settings})
+        bench.invoke(OWNER, USE_CASES[f"{noun}.set"], {**key, **record.settings})
     for principal in (OWNER, ADA, SCOUT, ROVER):
         acting = bench.acting_as(principal)
         acting.add(f"of-{principal.name}", when="5 * * * *", job="work")
@@ -251,7 +251,7 @@ def ask(world: World, principal: Principal, use_case: str, role: str, own: bool)
     """What it is refused with; None when it was done."""
     arguments = arguments_of(use_case, (world.own if own else world.others)[role])
     try:
-        world.bench.call(principal, USE_CASES[use_case], arguments)
+        world.bench.invoke(principal, USE_CASES[use_case], arguments)
     except MatinsError as error:
         return error
     return None
@@ -332,9 +332,9 @@ def test_rights_are_checked_before_arguments(memory: Watched) -> None:
     nobody = Principal("nobody", "owner")  # type: ignore[arg-type]
     for use_case in USE_CASES.values():
         with pytest.raises(NotAllowed):
-            memory.call(nobody, use_case, {"no such argument": object()})
+            memory.invoke(nobody, use_case, {"no such argument": object()})
         with pytest.raises(InvalidInput):
-            memory.call(OWNER, use_case, {"no such argument": object()})
+            memory.invoke(OWNER, use_case, {"no such argument": object()})
 
 
 def test_who_lacks_the_right_is_refused_and_nothing_is_written(bench: Watched) -> None:

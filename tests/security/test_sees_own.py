@@ -63,7 +63,7 @@ def test_b7_no_use_case_that_reads_shows_an_agent_content_of_others(bench: Watch
         given = {key: value for key, value in GIVEN.items() if key in names}
         if use_case.right == "read":
             try:
-                found = codec.to_document(bench.call(SCOUT, use_case, given))
+                found = codec.to_document(bench.invoke(SCOUT, use_case, given))
                 called += 1
             except MatinsError as error:
                 found = f"{error} {error.hint}"
@@ -73,7 +73,7 @@ def test_b7_no_use_case_that_reads_shows_an_agent_content_of_others(bench: Watch
 
 
 def text(bench: Watched, principal: Any, use_case: str) -> str:
-    result = bench.call(principal, USE_CASES[use_case], LISTS[use_case])
+    result = bench.invoke(principal, USE_CASES[use_case], LISTS[use_case])
     return orjson.dumps(codec.to_document(result)).decode()
 
 

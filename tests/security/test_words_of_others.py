@@ -63,9 +63,9 @@ def test_b7_no_search_tells_an_agent_what_others_wrote(planted: Watched) -> None
     """B7: a search that finds something would confirm a guess; names are found"""
     for word in WORDS:
         for principal in (SCOUT, ROVER, OWNER):
-            found = planted.call(principal, USE_CASES["schedules.list"], {"query": word})
-            counted = planted.call(principal, USE_CASES["schedules.counts"], {"query": word}).all
-            searched = planted.call(principal, USE_CASES["schedules.search"], {"text": word})
+            found = planted.invoke(principal, USE_CASES["schedules.list"], {"query": word})
+            counted = planted.invoke(principal, USE_CASES["schedules.counts"], {"query": word}).all
+            searched = planted.invoke(principal, USE_CASES["schedules.search"], {"text": word})
             assert len(found) == counted == len(searched), (word, principal)
             assert principal is not SCOUT or not found, word
             if word in (f"{MARK}prompt", f"{MARK}pausenote"):
@@ -90,9 +90,9 @@ def test_b7_an_agent_finds_by_text_what_it_made(each: str, open_bench: Open, req
     bench = open_bench("sqlite://" if each == "sqlite" else request.getfixturevalue("postgres_url"))
     _given_to_rover(bench)
     for principal, names in ((SCOUT, ["made", "given"]), (ROVER, ["given"]), (OWNER, ["made", "given"])):
-        found = bench.call(principal, USE_CASES["schedules.list"], {"query": "gladiolus"})
+        found = bench.invoke(principal, USE_CASES["schedules.list"], {"query": "gladiolus"})
         assert sorted(one.name for one in found) == sorted(names), principal
-        assert bench.call(principal, USE_CASES["schedules.counts"], {"query": "gladiolus"}).all == len(names)
+        assert bench.invoke(principal, USE_CASES["schedules.counts"], {"query": "gladiolus"}).all == len(names)
     assert [one.settings.get("payload") for one in bench.acting_as(SCOUT).list(agent="rover")] == ["gladiolus"]
 
 

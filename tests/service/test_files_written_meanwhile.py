@@ -37,11 +37,11 @@ def desk(in_memory: Sandbox, tmp_path: Path) -> Desk:
 
 def edit(bench: Sandbox, **arguments: Any) -> Any:
     """Past the turns that threads of one Matins take."""
-    return bench._service.call(OWNER, USE_CASES["schedules.edit"], {"name": "check", **arguments})
+    return bench._service.invoke(OWNER, USE_CASES["schedules.edit"], {"name": "check", **arguments})
 
 
 def edit_agent(bench: Sandbox, **arguments: Any) -> Any:
-    return bench._service.call(OWNER, USE_CASES["agents.edit"], {"name": "ann", **arguments})
+    return bench._service.invoke(OWNER, USE_CASES["agents.edit"], {"name": "ann", **arguments})
 
 
 def test_c7_who_takes_a_change_back_in_the_file_has_the_last_word(desk: Desk) -> None:

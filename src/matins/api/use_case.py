@@ -164,7 +164,7 @@ NOUNS: dict[str, type[Noun]] = {}
 class Caller(Protocol):
     """Calls use cases for a principal: `Service`, or `Matins` itself."""
 
-    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any: ...
+    def invoke(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any: ...
 
 
 class Transport(Protocol):

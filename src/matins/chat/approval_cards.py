@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from matins.api.results import Approval
-from matins.chat.messages import Button, Buttons, Code, Fields, Heading, Message, Part, Text
+from matins.chat.messages import Button, Buttons, ChatMessage, Code, Fields, Heading, Part, Text
 from matins.engine.when.durations import format_duration
 from matins.engine.when.triggers import to_ms
 
@@ -24,20 +24,20 @@ _MAX_FIELD = 300
 _ENDS = {"approved": "Approved", "used": "Approved", "denied": "Denied", "expired": "Expired", "void": "Void"}
 
 
-def approval_card(approval: Approval, now: int, zone: str, url: str | None, via: str | None = None) -> Message:
+def approval_card(approval: Approval, now: int, zone: str, url: str | None, via: str | None = None) -> ChatMessage:
     """The card of a request: with buttons while it is open, with its end after that."""
     heading = Heading(f"{title(approval)}: {approval.requested_by} asks for approval")
     subject = subject_of(approval.id)
     parts: list[Part] = [heading, Fields(tuple(_fields(approval, now, zone)))]
     if approval.state != "pending":
-        return Message((*parts, Text(end_text(approval, zone, via))), subject, approval.digest)
+        return ChatMessage((*parts, Text(end_text(approval, zone, via))), subject, approval.digest)
     fits = is_readable(approval)
     if fits:
         parts += [part for name, text in request_texts(approval) for part in (Text(f"{name}:"), Code(text))]
     else:
         parts.append(Text("The request does not fit here. Read all of it, then decide."))
     parts += [Text(f"Bound to sha256:{approval.digest[:16]}…"), _buttons(approval, url, fits=fits)]
-    return Message(tuple(parts), subject, approval.digest)
+    return ChatMessage(tuple(parts), subject, approval.digest)
 
 
 def subject_of(approval_id: str | int) -> str:

@@ -19,11 +19,11 @@ from matins.chat.messages import (
     HELP,
     Button,
     Buttons,
+    ChatMessage,
     Code,
     Command,
     Fields,
     Heading,
-    Message,
     Text,
     check_length,
     parse_command,
@@ -81,13 +81,13 @@ class Dialogue:
     def __init__(self, records: ChatRecords, url: Callable[[], str | None]) -> None:
         self._records = records
         self._url = url
-        self._verbs: dict[str, Callable[[Incoming, Command], Message]] = {
+        self._verbs: dict[str, Callable[[Incoming, Command], ChatMessage]] = {
             "list": self._list, "add": self._add, "show": self._show, "why": self._why, "next": self._next,
             "run": self._run, "pause": self._pause, "resume": self._resume, "remove": self._remove,
             "approve": self._approve, "deny": self._deny, "help": self._help,
         }  # fmt: skip
 
-    def command(self, incoming: Incoming) -> Message:
+    def command(self, incoming: Incoming) -> ChatMessage:
         """The answer to a command. An error is an answer too."""
         try:
             command = parse_command(incoming.text)
@@ -95,7 +95,7 @@ class Dialogue:
         except MatinsError as error:
             return error_message(error)
 
-    def answer(self, incoming: Incoming) -> Message | None:
+    def answer(self, incoming: Incoming) -> ChatMessage | None:
         """The next question after an answer, or the preview; None when the person has no draft here."""
         place, person = incoming.place, incoming.person
         known = self._records.draft(place.id, person.name)
@@ -112,7 +112,7 @@ class Dialogue:
         except MatinsError as error:
             return error_message(error, drafts.question(draft))
 
-    def create(self, place: Place, person: ChatPerson, digest: str) -> Message:
+    def create(self, place: Place, person: ChatPerson, digest: str) -> ChatMessage:
         """Make the schedule of a draft, as it was shown."""
         draft = self._shown_draft(place, person, digest)
         if not self._records.delete_draft(place.id, person.name):
@@ -122,35 +122,35 @@ class Dialogue:
         except MatinsError:  # the person may change the draft
             self._save(place, person, draft)
             raise
-        return Message((Text(f"Created {made.agent}/{made.name}."), *self._schedule(made, person).parts[1:]))
+        return ChatMessage((Text(f"Created {made.agent}/{made.name}."), *self._schedule(made, person).parts[1:]))
 
-    def change(self, place: Place, person: ChatPerson, digest: str) -> Message:
+    def change(self, place: Place, person: ChatPerson, digest: str) -> ChatMessage:
         draft = self._shown_draft(place, person, digest)._replace(changing=True)
         self._save(place, person, draft)
         asked = drafts.question(draft)
         assert asked is not None
         return text(asked.text)
 
-    def drop(self, place: Place, person: ChatPerson) -> Message:
+    def drop(self, place: Place, person: ChatPerson) -> ChatMessage:
         if not self._records.delete_draft(place.id, person.name):
             raise _no_draft()
         return text("Cancelled. Nothing was made.")
 
     # -- drafts
 
-    def _add(self, incoming: Incoming, command: Command) -> Message:
+    def _add(self, incoming: Incoming, command: Command) -> ChatMessage:
         clock = self._clock(incoming.person)
         draft = drafts.begin(command.text, incoming.agent, clock, in_thread=incoming.place.in_thread)
         return self._proceed(incoming, draft)
 
-    def begin(self, incoming: Incoming, draft: Draft) -> Message:
+    def begin(self, incoming: Incoming, draft: Draft) -> ChatMessage:
         """Ask for what a draft lacks, or show it."""
         try:
             return self._proceed(incoming, draft)
         except MatinsError as error:
             return error_message(error)
 
-    def _proceed(self, incoming: Incoming, draft: Draft) -> Message:
+    def _proceed(self, incoming: Incoming, draft: Draft) -> ChatMessage:
         if draft.agent is None:
             known = [agent.name for agent in self._api(incoming.person).agents.list()]
             draft = draft._replace(agent=known[0]) if len(known) == 1 else draft
@@ -162,7 +162,7 @@ class Dialogue:
         assert asked is not None
         return text(asked.text, f"Write {CANCEL} to stop.")
 
-    def _preview(self, place: Place, person: ChatPerson, draft: Draft) -> Message:
+    def _preview(self, place: Place, person: ChatPerson, draft: Draft) -> ChatMessage:
         """What would be made: how it is read, when it fires, where its answers are."""
         settings = self._settings(draft, place, person, open_thread=False)
         found = self._api(person).preview_new(draft.name, count=3, **settings)
@@ -188,7 +188,7 @@ class Dialogue:
             Button(DROP, "Cancel", value),
         ))  # fmt: skip
         parts = (Heading("Create this schedule?"), Fields(tuple(pairs)), Code(draft.message or ""), *notes, buttons)
-        return Message(parts)
+        return ChatMessage(parts)
 
     def _settings(self, draft: Draft, place: Place, person: ChatPerson, *, open_thread: bool = True) -> dict[str, Any]:
         assert draft.when is not None
@@ -218,7 +218,7 @@ class Dialogue:
 
     # -- commands on schedules
 
-    def _list(self, incoming: Incoming, command: Command) -> Message:
+    def _list(self, incoming: Incoming, command: Command) -> ChatMessage:
         wanted = command.text.lower()
         found = [
             schedule
@@ -232,18 +232,18 @@ class Dialogue:
         more = [] if left <= 0 else [f"… and {left} more{self._link('/schedules')}"]
         return text(*lines, *more)
 
-    def _next(self, incoming: Incoming, command: Command) -> Message:
+    def _next(self, incoming: Incoming, command: Command) -> ChatMessage:
         found = self._api(incoming.person).upcoming(limit=command.most)
         return (
             text(*(_line(schedule, incoming.person.zone) for schedule in found)) if found else text("Nothing is due.")
         )
 
-    def _show(self, incoming: Incoming, command: Command) -> Message:
+    def _show(self, incoming: Incoming, command: Command) -> ChatMessage:
         schedule = self._api(incoming.person).get(command.name)
         shown = self._schedule(schedule, incoming.person)
-        return shown if schedule.prompt is None else Message((*shown.parts, Code(schedule.prompt)))
+        return shown if schedule.prompt is None else ChatMessage((*shown.parts, Code(schedule.prompt)))
 
-    def _schedule(self, schedule: Schedule, person: ChatPerson) -> Message:
+    def _schedule(self, schedule: Schedule, person: ChatPerson) -> ChatMessage:
         after = "" if schedule.next_run_at is None else _local(schedule.next_run_at, person.zone)
         last = "" if schedule.last_run is None else f"{schedule.last_run.state} (run {schedule.last_run.id})"
         pairs = [
@@ -255,9 +255,9 @@ class Dialogue:
         ]
         fields = Fields(tuple((name, value) for name, value in pairs if value))
         notes = [Text("\n".join(schedule.notes))] if schedule.notes else []
-        return Message((Heading(f"{schedule.agent}/{schedule.name}"), fields, *notes))
+        return ChatMessage((Heading(f"{schedule.agent}/{schedule.name}"), fields, *notes))
 
-    def _why(self, incoming: Incoming, command: Command) -> Message:
+    def _why(self, incoming: Incoming, command: Command) -> ChatMessage:
         at = None
         if command.time:
             at = to_datetime(drafts.instant_of(command.time, self._clock(incoming.person), past=True))
@@ -265,23 +265,23 @@ class Dialogue:
         refused = [joined(report.sentence, report.quote) for report in found.now if report.passes is False]
         return text(joined(found.summary, found.quote), *(["If it were due now:", *refused] if refused else []))
 
-    def _run(self, incoming: Incoming, command: Command) -> Message:
+    def _run(self, incoming: Incoming, command: Command) -> ChatMessage:
         run = self._api(incoming.person).run(command.name, key=f"{incoming.place.service}:{incoming.key}")
         return text(f"Run {run.id} of {run.schedule}: {run.status}.")
 
-    def _pause(self, incoming: Incoming, command: Command) -> Message:
+    def _pause(self, incoming: Incoming, command: Command) -> ChatMessage:
         clock = self._clock(incoming.person)
         until = to_datetime(drafts.instant_of(command.time, clock)) if command.time else None
         made = self._api(incoming.person).pause(command.name, until=until, note=command.text or None)
         end = "" if until is None else f" until {_local(until, incoming.person.zone)}"
         return text(f"Paused {made.agent}/{made.name}{end}. Running runs continue.")
 
-    def _resume(self, incoming: Incoming, command: Command) -> Message:
+    def _resume(self, incoming: Incoming, command: Command) -> ChatMessage:
         made = self._api(incoming.person).resume(command.name)
         after = "" if made.next_run_at is None else f" Next run: {_local(made.next_run_at, incoming.person.zone)}."
         return text(f"Resumed {made.agent}/{made.name}.{after}")
 
-    def _remove(self, incoming: Incoming, command: Command) -> Message:
+    def _remove(self, incoming: Incoming, command: Command) -> ChatMessage:
         api = self._api(incoming.person)
         found = api.get(command.name)  # names the nearest one where there is none
         api.delete(found.name, agent=found.agent)
@@ -289,7 +289,7 @@ class Dialogue:
 
     # -- approvals
 
-    def _approve(self, incoming: Incoming, command: Command) -> Message:
+    def _approve(self, incoming: Incoming, command: Command) -> ChatMessage:
         """Show the request. With the beginning of its digest, which a card shows, approve it."""
         api = self._api(incoming.person)
         asked = api.approvals.get(command.name)
@@ -304,15 +304,15 @@ class Dialogue:
             api.approvals.approve(asked.id, digest=asked.digest), incoming.person.zone, incoming.person.name
         )
 
-    def _deny(self, incoming: Incoming, command: Command) -> Message:
+    def _deny(self, incoming: Incoming, command: Command) -> ChatMessage:
         made = self._api(incoming.person).approvals.deny(command.name, note=command.text or None)
         return self.card(made, incoming.person.zone, incoming.person.name)
 
-    def card(self, approval: Approval, zone: str, via: str | None = None) -> Message:
+    def card(self, approval: Approval, zone: str, via: str | None = None) -> ChatMessage:
         return approval_card(approval, self._records.clock.now_ms(), zone, self._url(), via)
 
-    def _help(self, incoming: Incoming, command: Command) -> Message:
-        return Message((Text("Write !schedule, /matins or a mention, then:"), Fields(HELP)))
+    def _help(self, incoming: Incoming, command: Command) -> ChatMessage:
+        return ChatMessage((Text("Write !schedule, /matins or a mention, then:"), Fields(HELP)))
 
     # --
 
@@ -327,7 +327,7 @@ class Dialogue:
         return f": {url}{path}" if url else ""
 
 
-def error_message(error: MatinsError, asked: drafts.Question | None = None) -> Message:
+def error_message(error: MatinsError, asked: drafts.Question | None = None) -> ChatMessage:
     """The error with its hint; during a dialogue, and the question again."""
     lines = [error.message, *([error.hint] if error.hint else []), *([asked.text] if asked else [])]
     return text(*lines)

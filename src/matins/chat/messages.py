@@ -185,7 +185,7 @@ class Buttons(NamedTuple):
 Part = Heading | Text | Code | Fields | Buttons
 
 
-class Message(NamedTuple):
+class ChatMessage(NamedTuple):
     parts: tuple[Part, ...]
     subject: str = ""
     """What a card is about, such as `approval:31`. Every card of a subject is updated when it ends."""
@@ -205,8 +205,8 @@ class Message(NamedTuple):
         return "\n".join(_plain(part) for part in self.parts)
 
 
-def text(*lines: str) -> Message:
-    return Message((Text("\n".join(lines)),))
+def text(*lines: str) -> ChatMessage:
+    return ChatMessage((Text("\n".join(lines)),))
 
 
 def _plain(part: Part) -> str:

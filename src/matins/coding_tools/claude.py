@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 
-from matins.executors.runners.call_checks import check_session_id, check_tool_call
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens, instant, limit_of_status
 from matins.executors.runners.protocol import (
-    Call,
     Command,
     Limit,
     MatinsServer,
     Needs,
     Permission,
+    RunnerRequest,
     SessionLedger,
     SessionUsage,
     StoppedBy,
     given_options,
 )
+from matins.executors.runners.request_checks import check_session_id, check_tool_call
 from matins.executors.runners.session_files import JsonLinesLedger, folder_of
 from matins.executors.runners.tool_events import (
     Event,
@@ -65,11 +65,11 @@ class Claude:
         ("ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR"),
     )  # fmt: skip
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         check_tool_call(call, self.program, MODES, _OWN)
         check_session_id(call, self.program)
 
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         tools, server, cost = call.allowed_tools, call.server, call.max_cost_usd
         if server is not None:
             tools = (*tools, f"mcp__{server.name}")  # otherwise -p refuses its tools
@@ -119,7 +119,7 @@ class Claude:
             case _:
                 return None
 
-    def ledger(self, call: Call) -> SessionLedger:
+    def ledger(self, call: RunnerRequest) -> SessionLedger:
         """A transcript has the cost of its session whenever a run ends."""
         folder = folder_of(call.environment, "CLAUDE_CONFIG_DIR", ".claude") / "projects"
         return JsonLinesLedger(folder, "*/{}.jsonl", ClaudeAccount, call.owner)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 
-from matins.executors.runners.call_checks import check_tool_call, check_unused
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import (
-    Call,
     Command,
     MatinsServer,
     Needs,
     Permission,
+    RunnerRequest,
     SessionLedger,
     SessionUsage,
     given_options,
 )
+from matins.executors.runners.request_checks import check_tool_call, check_unused
 from matins.executors.runners.session_files import JsonLinesLedger, folder_of
 from matins.executors.runners.tool_events import (
     Event,
@@ -55,13 +55,13 @@ class Codex:
     )
     reports = ("tokens",)
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         check_tool_call(call, self.program, MODES, _OWN)
         hint = f"Use permission_mode: {', '.join(MODES)}."
         check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
         check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "Use a timeout.")
 
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         # Options precede `resume`: after it, codex does not accept them all.
         argv = [self.program, "exec", "--json", "--skip-git-repo-check"]
         argv += given_options(sandbox=call.permission_mode or "workspace-write", model=call.model)
@@ -103,7 +103,7 @@ class Codex:
             case _:
                 return None
 
-    def ledger(self, call: Call) -> SessionLedger:
+    def ledger(self, call: RunnerRequest) -> SessionLedger:
         """Codex records the tokens of a thread in its file after each answer."""
         folder = folder_of(call.environment, "CODEX_HOME", ".codex") / "sessions"
         return JsonLinesLedger(folder, "*/*/*/rollout-*-{}.jsonl", CodexAccount, call.owner)

@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.processes.output import matches
-from matins.executors.runners.protocol import AnyRunner, Call, EndpointRunner, RunInfo, Runner, RunnerResult
+from matins.executors.runners.protocol import AnyRunner, EndpointRunner, RunInfo, Runner, RunnerRequest, RunnerResult
 from matins.net.outbound import StreamedResponse, Unreachable
 
 MAX_TEXT_LENGTH = 1_000_000
@@ -200,7 +200,7 @@ class _PlayedConnection:
         return False
 
 
-def check_endpoint_runner(runner: EndpointRunner, answers: Iterable[bytes], call: Call) -> None:
+def check_endpoint_runner(runner: EndpointRunner, answers: Iterable[bytes], call: RunnerRequest) -> None:
     runner.check(call)
     proof = _EndpointCheck(runner, call if call.run_info.key else replace(call, run_info=_RUN_INFO))
     bodies = list(answers)
@@ -211,7 +211,7 @@ def check_endpoint_runner(runner: EndpointRunner, answers: Iterable[bytes], call
 
 
 class _EndpointCheck:
-    def __init__(self, runner: EndpointRunner, call: Call) -> None:
+    def __init__(self, runner: EndpointRunner, call: RunnerRequest) -> None:
         self._runner = runner
         self._call = call
 
@@ -257,14 +257,14 @@ class _EndpointCheck:
             for wrong in spoilt(line):
                 self._read(b"".join([*lines[:number], wrong, *lines[number + 1 :]]))
 
-    def _check_unusable(self, what: str, call: Call) -> None:
+    def _check_unusable(self, what: str, call: RunnerRequest) -> None:
         try:
             self._runner.check(call)
         except InvalidInput:
             return
         self._require(False, "an unusable prompt is refused before anything is spent", f"a prompt with {what} was not")
 
-    def _sent(self, call: Call, answer: bytes) -> list[_Sent]:
+    def _sent(self, call: RunnerRequest, answer: bytes) -> list[_Sent]:
         connection = _PlayedConnection(answer, torn=False)
         self._call_runner(call, connection)
         return connection.sent
@@ -274,7 +274,7 @@ class _EndpointCheck:
     ) -> RunnerResult:
         return self._call_runner(self._call, _PlayedConnection(body, status, headers, torn=torn))
 
-    def _call_runner(self, call: Call, connection: _PlayedConnection) -> RunnerResult:
+    def _call_runner(self, call: RunnerRequest, connection: _PlayedConnection) -> RunnerResult:
         try:
             result = self._runner.call(call, connection)
         except MatinsError as error:
@@ -305,13 +305,13 @@ _FLOOD = 40 * 1024 * 1024
 _HUGE = b'{"type":"noise","padding":"' + b"x" * 20_000_000 + b'"}\n'
 
 
-def check_runner(runner: AnyRunner, transcripts: Iterable[bytes] = (), call: Call | None = None) -> None:
+def check_runner(runner: AnyRunner, transcripts: Iterable[bytes] = (), call: RunnerRequest | None = None) -> None:
     """Raise an AssertionError that names the broken rule.
 
     A transcript is the stdout of a successful run; for a runner that calls an endpoint, the body of a response. `call`
     is a call that the runner accepts.
     """
-    call = call or Call("Water the plants", "/")
+    call = call or RunnerRequest("Water the plants", "/")
     if isinstance(runner, EndpointRunner):
         check_endpoint_runner(runner, transcripts, call)
         return
@@ -323,7 +323,7 @@ def check_runner(runner: AnyRunner, transcripts: Iterable[bytes] = (), call: Cal
 
 
 class _Check:
-    def __init__(self, runner: Runner, call: Call) -> None:
+    def __init__(self, runner: Runner, call: RunnerRequest) -> None:
         self._runner = runner
         self._call = call
         runner.check(call)
@@ -346,7 +346,7 @@ class _Check:
             self._check_refusal(what, replace(self._call, prompt=prompt))
         self._check_secrets()
 
-    def _check_refusal(self, what: str, call: Call) -> None:
+    def _check_refusal(self, what: str, call: RunnerRequest) -> None:
         try:
             self._runner.check(call)
         except InvalidInput:

@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from matins.coding_tools.claude import ClaudeReader
-from matins.executors.runners.call_checks import check_call, check_unused
-from matins.executors.runners.protocol import Call, Command
+from matins.executors.runners.protocol import Command, RunnerRequest
+from matins.executors.runners.request_checks import check_call, check_unused
 
 
 class Demo:
@@ -37,13 +37,13 @@ class Demo:
     only_reports = True
     """No prompt makes it change anything, so it needs no account of its own."""
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         check_call(call)
         hint = "Omit it, or use another runner."
         for field in ("model", "permission_mode", "allowed_tools", "max_turns", "extra_args"):
             check_unused(field, getattr(call, field), "The demo agent", f'does not support "{field}"', hint)
 
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         session = call.session or call.new_session
         named = () if session is None else (f"--session-id={session}",)
         # -P: files in the workdir must not shadow modules.

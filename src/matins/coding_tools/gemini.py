@@ -11,20 +11,20 @@ import re
 from typing import Any
 
 from matins.coding_tools.claude import ClaudeReader
-from matins.executors.runners.call_checks import check_session_id, check_tool_call, check_unused
 from matins.executors.runners.outcomes import EventReader, Tokens, add_tokens
 from matins.executors.runners.protocol import (
-    Call,
     Command,
     MatinsServer,
     Needs,
     Permission,
+    RunnerRequest,
     RunnerResult,
     SessionLedger,
     SessionUsage,
     ToolSettings,
     given_options,
 )
+from matins.executors.runners.request_checks import check_session_id, check_tool_call, check_unused
 from matins.executors.runners.session_files import JsonLinesLedger, home_of
 from matins.executors.runners.tool_events import (
     Event,
@@ -78,12 +78,12 @@ class Gemini:
     )
     reports = ("tokens", "model")
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         check_tool_call(call, self.program, GEMINI_MODES, _GEMINI_OPTIONS)
         hint = "Set model.maxSessionTurns in its settings.json, or use a timeout."
         check_unused("max_turns", call.max_turns, self.program, "has no option for a limit of turns", hint)
 
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         options = given_options(
             approval_mode=call.permission_mode or "auto_edit",
             model=call.model,
@@ -132,7 +132,7 @@ class Gemini:
             case _:
                 return None
 
-    def ledger(self, call: Call) -> SessionLedger:
+    def ledger(self, call: RunnerRequest) -> SessionLedger:
         """Gemini records the tokens of each answer in the chat's file."""
         folder = home_of(call.environment) / ".gemini" / "tmp"
         return JsonLinesLedger(folder, "*/chats/session-*-{:.8}.jsonl", GeminiAccount, call.owner)
@@ -287,11 +287,11 @@ class Qwen:
     )
     reports = ("tokens", "model")
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         check_tool_call(call, self.program, QWEN_MODES, _QWEN_OPTIONS)
         check_session_id(call, self.program)
 
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         options = given_options(
             approval_mode=call.permission_mode or "auto-edit",
             model=call.model,
@@ -315,7 +315,7 @@ class Qwen:
     def reader(self) -> QwenReader:
         return QwenReader(self.program, self.provider)
 
-    def ledger(self, call: Call) -> SessionLedger:
+    def ledger(self, call: RunnerRequest) -> SessionLedger:
         """Qwen records each answer in the file of its chat, and each refusal, of which it says nothing elsewhere."""
         folder = home_of(call.environment) / ".qwen" / "projects"
         return JsonLinesLedger(folder, "*/chats/{}.jsonl", QwenAccount, call.owner)

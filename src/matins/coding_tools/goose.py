@@ -15,20 +15,20 @@ from typing import Any, NamedTuple, cast
 
 from matins.errors import MatinsError
 from matins.executors.inside import script
-from matins.executors.runners.call_checks import check_tool_call, check_unused
 from matins.executors.runners.outcomes import EventReader, Tokens
 from matins.executors.runners.protocol import (
     Ask,
-    Call,
     Command,
     Needs,
     Permission,
+    RunnerRequest,
     RunnerResult,
     SessionLedger,
     SessionUsage,
     StoppedBy,
     given_options,
 )
+from matins.executors.runners.request_checks import check_tool_call, check_unused
 from matins.executors.runners.tool_events import (
     MAX_NUMBER,
     Event,
@@ -166,14 +166,14 @@ class Goose:
     )
     reports = ("tokens",)
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         hint = "A scheduled run cannot ask a person. Use auto or chat."
         asks = call.permission_mode in ("approve", "smart_approve")
         check_tool_call(call, self.program, MODES, _OWN, hint if asks else None)
         hint = 'Choose its extensions with extra_args: "--no-profile", "--with-builtin=developer".'
         check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
 
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         argv = [self.program, "run", "--instructions=-", "--quiet", "--output-format=stream-json"]
         name = call.session or call.new_session
         argv.append("--no-session" if name is None else f"--name={name}")
@@ -207,7 +207,7 @@ class Goose:
             case _:
                 return None
 
-    def ledger(self, call: Call) -> SessionLedger:
+    def ledger(self, call: RunnerRequest) -> SessionLedger:
         """goose records each answer in the store of its sessions."""
         return GooseLedger(call.ask)
 

@@ -19,9 +19,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from matins.errors import InvalidInput
-from matins.executors.runners.call_checks import check_tool_call, check_unused
 from matins.executors.runners.outcomes import LIMIT_STATUSES, EventReader, Tokens, limit_of_status, retry_after
-from matins.executors.runners.protocol import Ask, Call, Command, Needs, Permission, RunnerResult, given_options
+from matins.executors.runners.protocol import (
+    Ask,
+    Command,
+    Needs,
+    Permission,
+    RunnerRequest,
+    RunnerResult,
+    given_options,
+)
+from matins.executors.runners.request_checks import check_tool_call, check_unused
 from matins.executors.runners.tool_events import Event, action, call, note, problem, result, said, shorten, thought
 from matins.model.run import Entry
 
@@ -73,14 +81,14 @@ class Opencode:
         Permission("auto", "it edits files and runs commands without asking"),
     )
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         check_tool_call(call, self.program, MODES, _OWN)
         hint = 'Set "permission" in its opencode.json.'
         check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
         check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "Use a timeout.")
         self._refuse_forms(call)
 
-    def _refuse_forms(self, call: Call) -> None:
+    def _refuse_forms(self, call: RunnerRequest) -> None:
         if call.model is not None and "/" not in call.model:
             message = f'A model of opencode must be "provider/model", not "{call.model}".'
             raise InvalidInput(message, value=call.model, field="model", hint=f'For example: "anthropic/{call.model}".')
@@ -88,7 +96,7 @@ class Opencode:
             message = f'"{call.session}" is not a session of opencode: sessions begin with "{_SESSION}".'
             raise InvalidInput(message, value=call.session, field="session", hint="List them: opencode session list")
 
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         argv = [self.program, "run", "--format=json", "--print-logs", "--log-level=ERROR"]
         if self._has(call, "--standalone"):
             argv.append("--standalone")
@@ -106,11 +114,11 @@ class Opencode:
             session_unknown=(b"Session not found",),
         )
 
-    def _skipping_permissions(self, call: Call) -> str:
+    def _skipping_permissions(self, call: RunnerRequest) -> str:
         older = "--dangerously-skip-permissions"
         return older if self._has(call, older) else "--auto"
 
-    def _has(self, call: Call, option: str) -> bool:
+    def _has(self, call: RunnerRequest, option: str) -> bool:
         return call.ask is not None and has_option(call.ask, self.program, ("run",), option, call.environment)
 
     def reader(self) -> OpencodeReader:
@@ -140,7 +148,7 @@ class Opencode:
                 return None
 
 
-def _config(call: Call) -> dict[str, str]:
+def _config(call: RunnerRequest) -> dict[str, str]:
     """The settings that the agent gives inline, with the server of Matins. opencode fills in the variable."""
     if call.server is None:
         return {}

@@ -13,7 +13,7 @@ from matins.delivery.decisions import Action
 from matins.delivery.destinations import Address, NotDelivered, destination_kinds
 from matins.delivery.incidents import DIGEST, subject_of
 from matins.delivery.subscribers import DeliveryQueue, DeliveryResult, EventDelivery
-from matins.delivery.texts import Message, digest_of, last_lines, message_of
+from matins.delivery.texts import NoticeText, digest_of, last_lines, message_of
 from matins.engine.events import MAX_PING_ATTEMPTS, PING_EVENTS, Ping
 from matins.engine.policies import Policies
 from matins.errors import MatinsError
@@ -60,7 +60,7 @@ class Notices:
             return DeliveryResult()  # the destination or the incident was deleted
         return deliver(address_of(destination, queue.policies, self._clock.now_ms()), message)
 
-    def _message(self, delivery: EventDelivery) -> Message | None:
+    def _message(self, delivery: EventDelivery) -> NoticeText | None:
         event, now = delivery.event, self._clock.now_ms()
         data: dict[str, Any] = orjson.loads(event.data or b"{}")
         if event.type == DIGEST:
@@ -86,7 +86,7 @@ def address_of(destination: Destination, policies: Policies, now: int) -> Addres
     return Address(destination, policies.smtp, now, policies.people.get(destination.person or ""))
 
 
-def deliver(address: Address, message: Message) -> DeliveryResult:
+def deliver(address: Address, message: NoticeText) -> DeliveryResult:
     """Send a message to a destination. Whatever happens there changes nothing here."""
     kind = destination_kinds().get(address.destination.kind)
     if kind is None:
@@ -103,10 +103,10 @@ def deliver(address: Address, message: Message) -> DeliveryResult:
     return DeliveryResult()
 
 
-def trial_message(destination: Destination) -> Message:
+def trial_message(destination: Destination) -> NoticeText:
     """What `matins notify test` sends."""
     text = f'This is a test of the destination "{destination.name}". Incidents of your schedules arrive here.'
-    return Message(
+    return NoticeText(
         "✓ Matins can reach you", text, commands=("matins incidents",), level="good", facts={"action": "test"}
     )
 

@@ -25,7 +25,7 @@ _MAX_DIGEST_LINES = 50
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 
-class Message(NamedTuple):
+class NoticeText(NamedTuple):
     """A message in plain text. Each kind of destination lays it out in its own way."""
 
     title: str
@@ -123,11 +123,11 @@ _TITLES: Mapping[str, Callable[[IncidentRow, str], str]] = {
 
 def message_of(
     action: Action, incident: IncidentRow, subject: Subject, now: int, *, output: str = "", base_url: str | None = None
-) -> Message:
+) -> NoticeText:
     """The message about an incident, as it is now."""
     recovered = action == "resolved"
     lines = _recovered_lines(incident) if recovered else _lines(action, incident, subject, now)
-    return Message(
+    return NoticeText(
         title=title_of(action, incident, subject, now),
         text="\n".join(lines),
         output="" if recovered else last_lines(output),
@@ -210,13 +210,13 @@ def _facts(action: Action, incident: IncidentRow, subject: Subject) -> dict[str,
     }
 
 
-def digest_of(titles: list[str], now: int) -> Message:
+def digest_of(titles: list[str], now: int) -> NoticeText:
     """The messages that were held back, as one."""
     shown = [f"- {title}" for title in titles[:_MAX_DIGEST_LINES]]
     more = [f"and {len(titles) - _MAX_DIGEST_LINES} more"] if len(titles) > _MAX_DIGEST_LINES else []
     facts = {"action": "digest", "count": len(titles), "titles": titles[:_MAX_DIGEST_LINES], "at": now}
     title = f"{counted(len(titles), 'message')} in quiet hours, or above the limit of an hour"
-    return Message(title, "\n".join([*shown, *more]), commands=("matins incidents",), level="info", facts=facts)
+    return NoticeText(title, "\n".join([*shown, *more]), commands=("matins incidents",), level="info", facts=facts)
 
 
 def last_lines(output: str) -> str:

@@ -31,7 +31,7 @@ from matins.errors import Example, InvalidInput, MatinsError
 from matins.executors.commands import Commands
 from matins.executors.isolation import Isolation, account_of, account_variables, is_root, new_account
 from matins.executors.registry import JobRegistry, NoService, runners
-from matins.executors.runners.protocol import AnyRunner, Call, EndpointRunner, Needs, Permission
+from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Needs, Permission, RunnerRequest
 from matins.executors.secrets import check_program, environment_of, resolve
 from matins.executors.work_items import source_of
 from matins.model.agent import Agent
@@ -122,9 +122,9 @@ def check_errand(errand: Errand | None, agent: Agent, runner: AnyRunner) -> None
         raise InvalidInput(message, value=agent.name, field="agent", hint="Name an agent of another runner.")
 
 
-def agent_call(agent: Agent, prompt: str, folder: str, allowed_hosts: Collection[str]) -> Call:
+def agent_call(agent: Agent, prompt: str, folder: str, allowed_hosts: Collection[str]) -> RunnerRequest:
     """What the settings of the agent say about each of its calls."""
-    return Call(
+    return RunnerRequest(
         prompt,
         folder,
         agent.model,

@@ -20,7 +20,7 @@ from matins.errors import StoreUnavailable
 from matins.executors.agent_checks import NoFolder, has_program
 from matins.executors.commands import Commands
 from matins.executors.conclusions import conclude, not_started, read_result, unreadable, usage_by, with_report
-from matins.executors.endpoint_calls import EndpointCall, EndpointCalls, SpendingAllowance
+from matins.executors.endpoint_requests import EndpointCall, EndpointRequests, SpendingAllowance
 from matins.executors.isolation import Isolation, Places
 from matins.executors.metering import SpendingWatch
 from matins.executors.preparation import Preparation, Prepared
@@ -167,7 +167,7 @@ class AgentExecutor:
         self._wake = wake
         self._loader = loader
         self._resolve = resolve
-        self._endpoint_calls = EndpointCalls(clock, self._call_ended)
+        self._endpoint_requests = EndpointRequests(clock, self._call_ended)
         self._spending_watch = SpendingWatch(supervisor, loader.spending_limits)
         self._waiting: dict[Mark, WaitingAttempt] = {}
         """Attempts beyond the capacity."""
@@ -196,7 +196,7 @@ class AgentExecutor:
             self._tasks.put(None)
         self._threads = []
         self._spending_watch.close()
-        self._endpoint_calls.end_all()
+        self._endpoint_requests.end_all()
 
     def interrupt(self) -> int:
         self._interrupting = True
@@ -279,7 +279,7 @@ class AgentExecutor:
 
     def overdue(self) -> list[Attempt]:
         """Calls to endpoints that ignore their limit. Processes are limited by their wardens."""
-        return [self._active[mark] for mark in self._endpoint_calls.unresponsive() if mark in self._active]
+        return [self._active[mark] for mark in self._endpoint_requests.unresponsive() if mark in self._active]
 
     def cancel(self, run_ids: set[int]) -> None:
         self._cancelled |= run_ids
@@ -287,7 +287,7 @@ class AgentExecutor:
             self._end_early(mark)
 
     def _end_early(self, mark: Mark) -> None:
-        if not self._endpoint_calls.end(mark):
+        if not self._endpoint_requests.end(mark):
             self._supervisor().end(*mark)
 
     # -- in the threads
@@ -353,7 +353,7 @@ class AgentExecutor:
             self._watch(prepared)
             self._supervisor().start(prepared.launch)
         elif isinstance(runner, EndpointRunner):
-            self._endpoint_calls.begin(mark, runner, prepared.call, self._endpoint_call(prepared))
+            self._endpoint_requests.begin(mark, runner, prepared.call, self._endpoint_call(prepared))
 
     def _endpoint_call(self, prepared: Prepared) -> EndpointCall:
         client = HttpClient(prepared.call.allowed_hosts, self._resolve)

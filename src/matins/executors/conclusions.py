@@ -20,13 +20,13 @@ from matins.engine.reasons import AND_ENDED, LAST_PROBLEM, TIMEOUTS
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, MatinsError, RateLimited
 from matins.executors.agent_checks import NoAgent, needs_of
-from matins.executors.endpoint_calls import without_secrets
+from matins.executors.endpoint_requests import without_secrets
 from matins.executors.preparation import Prepared
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.recovery import RunFiles
 from matins.executors.registry import NoService
 from matins.executors.runners.outcomes import with_stderr_reason
-from matins.executors.runners.protocol import Call, Needs, Reader, ReadsErrors, RunnerResult
+from matins.executors.runners.protocol import Needs, Reader, ReadsErrors, RunnerRequest, RunnerResult
 from matins.executors.runners.session_files import session_gone
 from matins.executors.runners.tool_events import without_escapes
 from matins.executors.work_items import NoWork
@@ -93,7 +93,7 @@ _ENDED = {
 
 
 def outcome_of(
-    call: Call,
+    call: RunnerRequest,
     result: RunnerResult,
     process: ProcessOutcome,
     assignment: ThreadAssignment | None,
@@ -148,7 +148,7 @@ def unreadable(error: Exception, process: ProcessOutcome) -> Outcome:
     )
 
 
-def usage_of(call: Call, result: RunnerResult, policies: Policies) -> Usage:
+def usage_of(call: RunnerRequest, result: RunnerResult, policies: Policies) -> Usage:
     """The reported cost; otherwise the cost of the tokens by the price table."""
     tokens = result.tokens_in + result.tokens_out + result.tokens_cached
     if result.cost_usd is not None and result.cost_reported:

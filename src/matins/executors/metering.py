@@ -19,10 +19,10 @@ from matins.executors.processes.supervisor import Supervisor
 from matins.executors.runners.outcomes import find_limit
 from matins.executors.runners.protocol import (
     AnyRunner,
-    Call,
     KeepsLedger,
     Metered,
     Reader,
+    RunnerRequest,
     RunnerResult,
     SessionLedger,
     SessionUsage,
@@ -81,7 +81,7 @@ class SessionMeter(NamedTuple):
 
 
 def session_meter(
-    runner: AnyRunner, call: Call, assignment: ThreadAssignment | None, started_at: int | None = None
+    runner: AnyRunner, call: RunnerRequest, assignment: ThreadAssignment | None, started_at: int | None = None
 ) -> SessionMeter:
     """The meter of a call; of one that has begun already, with its start."""
     ledger = runner.ledger(call) if isinstance(runner, KeepsLedger) else None

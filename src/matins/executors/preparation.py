@@ -43,12 +43,12 @@ from matins.executors.runners.outcomes import EventReader
 from matins.executors.runners.protocol import (
     Answer,
     AnyRunner,
-    Call,
     Command,
     EndpointRunner,
     MatinsServer,
     Reader,
     RunInfo,
+    RunnerRequest,
     ToolSettings,
 )
 from matins.executors.runners.session_files import check_session
@@ -129,7 +129,7 @@ class Prepared(NamedTuple):
     attempt: Attempt
     runner: AnyRunner
     context: RunContext
-    call: Call
+    call: RunnerRequest
     limits: Limits
     held_item: HeldWorkItem | None = None
     command: Command | None = None
@@ -239,7 +239,13 @@ class Preparation:
         return Prepared(attempt, runner, context, call, limits, held_item, command, launch, meter, errand)
 
     def _launch(
-        self, attempt: Attempt, agent: Agent, call: Call, command: Command, limits: Limits, before: tuple[str, ...]
+        self,
+        attempt: Attempt,
+        agent: Agent,
+        call: RunnerRequest,
+        command: Command,
+        limits: Limits,
+        before: tuple[str, ...],
     ) -> Launch:
         """The process of the run; `before` stands before its program."""
         environment, folder = self._environment(attempt, agent, call, command), folder_of(agent, self._workdir)
@@ -280,7 +286,7 @@ class Preparation:
             return None
         return MatinsServer(f"{self._url}/mcp/run", (sys.executable, "-P", "-m", "matins", "mcp"))
 
-    def _environment(self, attempt: Attempt, agent: Agent, call: Call, command: Command) -> Environment:
+    def _environment(self, attempt: Attempt, agent: Agent, call: RunnerRequest, command: Command) -> Environment:
         values, secrets = environment_of(agent.environment, command.env_add, command.env_remove)
         address = None if self._url is None else Address(self._url, self._loader.run_token(attempt))
         values.update(account_variables(agent))
@@ -354,7 +360,7 @@ class Preparation:
 
     def _call(
         self, attempt: Attempt, agent: Agent, context: RunContext, runner: AnyRunner, held_item: HeldWorkItem | None
-    ) -> Call:
+    ) -> RunnerRequest:
         compiled, definition = attempt.compiled, attempt.compiled.definition
         session = context.assignment.thread.session if context.assignment else None
         cap = min((cost for cost in (definition.max_cost, agent.max_cost) if cost is not None), default=None)
@@ -399,14 +405,14 @@ class Preparation:
         return tuple(reversed(kept))
 
 
-def _moved(call: Call, errand: Errand | None, material: str = "") -> Call:
+def _moved(call: RunnerRequest, errand: Errand | None, material: str = "") -> RunnerRequest:
     """The call with the folder of the errand, and its material below the prompt."""
     workdir = call.workdir if errand is None or errand.folder is None else errand.folder
     prompt = f"{call.prompt}\n\n{fenced('material', material)}" if material else call.prompt
     return replace(call, workdir=workdir, prompt=prompt)
 
 
-def _with_known_environment(call: Call, agent: Agent) -> Call:
+def _with_known_environment(call: RunnerRequest, agent: Agent) -> RunnerRequest:
     """The call with its environment, as far as it can still be resolved."""
     try:
         resolved = environment_of(agent.environment, {}, ())

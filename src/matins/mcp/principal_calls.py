@@ -62,7 +62,7 @@ class PrincipalCalls:
         return self.send(use_case, {name: value for name, value in arguments.items() if value is not None})
 
     def send(self, use_case: str, arguments: Mapping[str, Any]) -> Any:
-        return to_document(self.caller.call(self.principal, USE_CASES[use_case], arguments))
+        return to_document(self.caller.invoke(self.principal, USE_CASES[use_case], arguments))
 
     @property
     def zone(self) -> str:

@@ -28,7 +28,7 @@ def _complete(agent: Agent, context: RecordContext) -> Agent:
     from matins.executors import isolation
     from matins.executors.registry import runners
     from matins.executors.runners.endpoints import Kinds, check_options
-    from matins.executors.runners.protocol import Call
+    from matins.executors.runners.protocol import RunnerRequest
 
     if agent.runner not in runners():
         known = sorted(runners())
@@ -44,7 +44,7 @@ def _complete(agent: Agent, context: RecordContext) -> Agent:
     own = type(runner).__module__.startswith("matins.")
     kinds: Kinds = getattr(runner, "options", {})
     if own or kinds:  # another package's runner that declares none says so when a run is prepared
-        check_options(Call("", "", options=agent.options), kinds)
+        check_options(RunnerRequest("", "", options=agent.options), kinds)
     isolation.check_account(agent, _ACCOUNT)
     return replace(agent, provider=agent.provider or default_provider(agent))
 

@@ -147,7 +147,7 @@ class _Reply(NamedTuple):
             if last is not None:
                 return Verdict(RunState.SKIPPED, "min_interval", {"until": last + least})
         live = live_runs(transaction, [schedule.id]).get(schedule.id, [])
-        short = spending.forecast(transaction, policies, compiled, now)
+        short = spending.expected_charge(transaction, policies, compiled, now)
         stopped = schedule.state in ("paused", "broken")
         facts = Facts(live, False, compiled.agent, policies, short, called=True, paused=stopped)
         return judge(

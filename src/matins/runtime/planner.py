@@ -294,7 +294,7 @@ def _facts(
     gates = item.gates | seen.active & item.levels
     if not (blocking or full or gates or failing):
         return seen.at_rest, gates
-    short = spending.forecast(transaction, policies, item, now) if gates & BITS[BUDGET.name] else None
+    short = spending.expected_charge(transaction, policies, item, now) if gates & BITS[BUDGET.name] else None
     until = item.timetable.backs_off_until(Failures(row.failures, row.failed_at), now) if failing else None
     facts = Facts(blocking, full, item.agent, policies, short, failures=row.failures, backs_off_until=until)
     return facts, gates | touched_gates(facts) & item.levels

@@ -111,7 +111,7 @@ def _least(*limits: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def forecast(
+def expected_charge(
     transaction: Transaction, policies: Policies, compiled: CompiledSchedule, now: int
 ) -> BudgetShortage | None:
     """The first budget that is too small for another run of this schedule."""

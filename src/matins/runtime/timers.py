@@ -72,7 +72,7 @@ class Timers:
         if row.reason == DEBOUNCING:  # runs that wait for calls of other groups are not in its way
             waiting = {other.id for other in transaction.waiting_for(DEBOUNCING)}
             others = [(run, state) for run, state in others if run not in waiting]
-        short = None if row.attempt else spending.forecast(transaction, policies, item, now)
+        short = None if row.attempt else spending.expected_charge(transaction, policies, item, now)
         called = row.slot is None and transaction.is_called(row.id)
         manual = row.slot is None and not called
         facts = Facts(others, False, item.agent, policies, short, manual=manual, called=called)

@@ -239,7 +239,7 @@ class InboundReceiver:
         call = call_of(endpoint, delivery, document, now)
         principal = Principal("operator", name, rights=frozenset({"operate"}), kind="webhook")
         given = {name: value for name, value in call._asdict().items() if name != "hops" and value is not None}
-        return Received(self._caller.call(principal, USE_CASES["calls.fire"], given))
+        return Received(self._caller.invoke(principal, USE_CASES["calls.fire"], given))
 
     def _endpoint(self, name: str) -> InboundEndpoint:
         with self._store.reading() as transaction:

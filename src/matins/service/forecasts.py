@@ -117,7 +117,9 @@ def budget_shortage(
     transaction: Transaction, policies: Policies, compiled: CompiledSchedule, now: int
 ) -> BudgetShortage | None:
     """The budget that is too small for another run now. A run of steps reserves nothing: its steps do."""
-    return spending.forecast(transaction, policies, compiled, now) if BITS[BUDGET.name] & compiled.levels else None
+    return (
+        spending.expected_charge(transaction, policies, compiled, now) if BITS[BUDGET.name] & compiled.levels else None
+    )
 
 
 def _nearer(timetable: Timetable, start: ForecastStart, at: int) -> ForecastStart:

@@ -77,7 +77,7 @@ def present_facts(
         Capacity(1, transaction.limits()).is_full_for(compiled),
         compiled.agent,
         policies,
-        spending.forecast(transaction, policies, compiled, now),
+        spending.expected_charge(transaction, policies, compiled, now),
         failures=schedule.failures,
         backs_off_until=compiled.timetable.backs_off_until(Failures(schedule.failures, schedule.failed_at), now),
     )

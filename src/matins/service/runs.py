@@ -197,7 +197,7 @@ class Runs:
             # Runs that wait for quiet hours do not block a manual run; with cancel_other they end.
             waiting = {row.id for row in transaction.waiting_for("quiet_hours")}
             live = [(run, state) for run, state in live if run not in waiting]
-        short = None if compiled.steps else spending.forecast(transaction, policies, compiled, now)
+        short = None if compiled.steps else spending.expected_charge(transaction, policies, compiled, now)
         facts = Facts(live, False, compiled.agent, policies, short, manual=principal.is_human)
         return judge(Candidate(compiled.definition, None, facts, 0, False, now), compiled.levels)
 

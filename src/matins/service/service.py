@@ -300,7 +300,7 @@ class Service:
         self._records = generic.methods()
         self._methods: dict[str, Callable[..., Any]] = {}
 
-    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+    def invoke(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         """The result of a use case. Rights and arguments are checked only here."""
         check_right(principal, use_case)
         check_storable(arguments)

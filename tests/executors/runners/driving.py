@@ -14,7 +14,7 @@ from matins.coding_tools.codex import Codex
 from matins.coding_tools.gemini import Gemini, Qwen
 from matins.coding_tools.goose import Goose
 from matins.coding_tools.opencode import Opencode
-from matins.executors.runners.protocol import Answer, Ask, Call, Command, Reader, Runner, RunnerResult
+from matins.executors.runners.protocol import Answer, Ask, Command, Reader, Runner, RunnerRequest, RunnerResult
 from standin_path import standin_path
 
 PATIENCE = 60
@@ -49,8 +49,8 @@ class Driver:
         self.home.mkdir()
         self.workdir.mkdir()
 
-    def call(self, prompt: str, **words: Any) -> Call:
-        return Call(prompt=prompt, workdir=str(self.workdir), **words)
+    def call(self, prompt: str, **words: Any) -> RunnerRequest:
+        return RunnerRequest(prompt=prompt, workdir=str(self.workdir), **words)
 
     def run(self, runner: Runner, prompt: str = "Water the plants", *, fault: str = "", **words: Any) -> Driven:
         call = self.call(prompt, **words)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from driving import TOOLS, ask_here
 
 from matins.executors.metering import SessionMeter, session_meter
-from matins.executors.runners.protocol import Call, Runner, RunnerResult
+from matins.executors.runners.protocol import Runner, RunnerRequest, RunnerResult
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 _LEDGERS: dict[str, str] = {
@@ -79,7 +79,7 @@ class Recording(NamedTuple):
         begins = self.tool == "goose"
         resumed = self.case in ("resume", "begun_by_hand")
         environment = {"HOME": str(home)}
-        call = Call(
+        call = RunnerRequest(
             "Water the plants.",
             "/",
             session=session if resumed else None,

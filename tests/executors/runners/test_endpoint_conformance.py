@@ -12,7 +12,7 @@ from matins.coding_tools.conformance import check_runner
 from matins.errors import InvalidInput
 from matins.executors.runners.http import Http
 from matins.executors.runners.openai import OpenAI
-from matins.executors.runners.protocol import Call, EndpointConnection, Limit, RunnerResult
+from matins.executors.runners.protocol import EndpointConnection, Limit, RunnerRequest, RunnerResult
 
 SECRET = "whsec_" + "A" * 43 + "="
 ENDPOINT: dict[str, Any] = {"url": "https://api.example.com/v1", "model": "m"}
@@ -35,8 +35,8 @@ ANSWER = json.dumps({"text": "The heels are mended", "tokens": {"in": 5}, "cost_
 
 def test_b4_our_own_speakers_keep_their_promises() -> None:
     """B4 B6"""
-    check_runner(OpenAI("local"), [STREAM], Call("Water the plants", "/", **ENDPOINT))
-    check_runner(Http(), [ANSWER, b"mended"], Call("Water the plants", "/", **SIGNED))
+    check_runner(OpenAI("local"), [STREAM], RunnerRequest("Water the plants", "/", **ENDPOINT))
+    check_runner(Http(), [ANSWER, b"mended"], RunnerRequest("Water the plants", "/", **SIGNED))
 
 
 class Cobbler:
@@ -44,14 +44,14 @@ class Cobbler:
 
     name, provider, chooses_session = "cobbler", "leather", False
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         if "\0" in call.prompt or "\ud83e" in call.prompt:
             raise InvalidInput("It cannot be told", field="prompt")
 
-    def address(self, call: Call) -> str:
+    def address(self, call: RunnerRequest) -> str:
         return "https://shoes.example.com/"
 
-    def body(self, call: Call) -> bytes:
+    def body(self, call: RunnerRequest) -> bytes:
         return json.dumps({"order": call.prompt}).encode()
 
     def headers(self) -> dict[str, str]:
@@ -64,23 +64,23 @@ class Cobbler:
         limit = Limit(self.provider, None, "later", 30_000) if status == 429 else None
         return RunnerResult(False, False, error=f"it answered {status}", limit=limit)
 
-    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
+    def call(self, call: RunnerRequest, connection: EndpointConnection) -> RunnerResult:
         with connection.post(self.address(call), self.body(call), self.headers()) as reply:
             return self.read(reply.read(1_000_000)) if reply.status == 200 else self.turned_away(reply.status)
 
 
 class PromptInAddress(Cobbler):
-    def address(self, call: Call) -> str:
+    def address(self, call: RunnerRequest) -> str:
         return f"https://shoes.example.com/{call.prompt}"
 
 
 class PromptLost(Cobbler):
-    def body(self, call: Call) -> bytes:
+    def body(self, call: RunnerRequest) -> bytes:
         return call.prompt.strip().encode()
 
 
 class TakesNul(Cobbler):
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         pass
 
 
@@ -100,7 +100,7 @@ class TakesLimitsForFailures(Cobbler):
 
 
 class BelievesNothing(Cobbler):
-    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
+    def call(self, call: RunnerRequest, connection: EndpointConnection) -> RunnerResult:
         try:
             return super().call(call, connection)
         except Exception:

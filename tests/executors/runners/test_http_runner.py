@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from matins.errors import InvalidInput
-from matins.executors.endpoint_calls import EndpointCall, SpendingAllowance
+from matins.executors.endpoint_requests import EndpointCall, SpendingAllowance
 from matins.executors.processes.launch import Limits
 from matins.executors.processes.output import Output
 from matins.executors.runners.http import Http
-from matins.executors.runners.protocol import Call, RunInfo, RunnerResult
+from matins.executors.runners.protocol import RunInfo, RunnerRequest, RunnerResult
 from matins.model.run import Usage
 from matins.net.outbound import AddressRefused, HttpClient
 from matins.net.signing import new_secret, verify
@@ -33,14 +33,16 @@ def endpoint() -> Iterator[Endpoint]:
     made.close()
 
 
-def call(endpoint: Endpoint, **words: Any) -> Call:
+def call(endpoint: Endpoint, **words: Any) -> RunnerRequest:
     given = {"prompt": "Wake up", "workdir": "/", "url": f"{endpoint.url}/wake", "run_info": RUN_INFO}
     environment = {"WEBHOOK_SECRET": SECRET}
     allowed = (f"127.0.0.1:{endpoint.port}",)
-    return Call(**{**given, "environment": environment, "secrets": (SECRET,), "allowed_hosts": allowed, **words})
+    return RunnerRequest(
+        **{**given, "environment": environment, "secrets": (SECRET,), "allowed_hosts": allowed, **words}
+    )
 
 
-def speak(wanted: Call, door: HttpClient | None = None) -> RunnerResult:
+def speak(wanted: RunnerRequest, door: HttpClient | None = None) -> RunnerResult:
     clock = SystemClock()
     Http().check(wanted)
     allowance = SpendingAllowance(clock, list, lambda result: Usage())

@@ -12,7 +12,7 @@ import postgres_fixtures
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.executors.runners.builtin import Message
-from matins.executors.runners.protocol import Call, EndpointConnection
+from matins.executors.runners.protocol import EndpointConnection, RunnerRequest
 from matins.runtime.capacity import Capacity
 from matins.runtime.message_runs import emit
 from matins.seeds import syris
@@ -168,8 +168,8 @@ def test_a_template_with_an_unknown_field_is_refused(bench: Sandbox) -> None:
 
 def test_a_run_that_was_claimed_for_another_runner_is_not_lost_in_silence() -> None:
     """S5: its agent became a message between the claim and the start"""
-    result = Message().call(Call(prompt="x", workdir="/"), cast("EndpointConnection", None))
+    result = Message().call(RunnerRequest(prompt="x", workdir="/"), cast("EndpointConnection", None))
     assert (result.executed, result.succeeded) == (False, False)
     assert "start the run again" in (result.error or "")
     with pytest.raises(InvalidInput, match="NUL"):
-        Message().check(Call(prompt="a\0b", workdir="/"))
+        Message().check(RunnerRequest(prompt="a\0b", workdir="/"))

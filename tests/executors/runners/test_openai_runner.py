@@ -12,7 +12,7 @@ import pytest
 from driving import PATIENCE, read
 
 from matins.executors.runners.openai import OpenAI
-from matins.executors.runners.protocol import Call, Limit, RunnerResult
+from matins.executors.runners.protocol import Limit, RunnerRequest, RunnerResult
 from standin_path import STANDINS
 
 ENDPOINT = OpenAI("local")
@@ -27,7 +27,7 @@ def port() -> Iterator[int]:
 
 
 def ask(port: int, prompt: str, *, thread: tuple[dict[str, str], ...] = (), model: str | None = "m") -> RunnerResult:
-    body = ENDPOINT.request(Call(prompt=prompt, workdir="/", model=model), thread)
+    body = ENDPOINT.request(RunnerRequest(prompt=prompt, workdir="/", model=model), thread)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request("POST", "/v1/chat/completions", json.dumps(body).encode())

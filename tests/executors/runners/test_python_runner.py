@@ -13,7 +13,7 @@ from driving import PATIENCE, Driver
 from matins.errors import InvalidInput
 from matins.executors.inside import function_call
 from matins.executors.processes.output import matches
-from matins.executors.runners.protocol import Call, Limit, RunInfo, RunnerResult
+from matins.executors.runners.protocol import Limit, RunInfo, RunnerRequest, RunnerResult
 from matins.executors.runners.python import Python
 
 MODULE = """
@@ -160,14 +160,14 @@ def test_another_python_needs_nothing_of_ours(garden: Driver) -> None:
 def test_what_cannot_be_called_is_found_first(garden: Driver, words: dict[str, Any], field: str) -> None:
     """B4: without running a line of it"""
     with pytest.raises(InvalidInput) as caught:
-        Python().check(Call(**{"prompt": "Wake up", "workdir": str(garden.workdir), **words}))
+        Python().check(RunnerRequest(**{"prompt": "Wake up", "workdir": str(garden.workdir), **words}))
     assert caught.value.field == field
 
 
 @pytest.mark.parametrize("name", ["garden:answer", "pack.inner:water", "matins.testing:Sandbox", "os.path:join"])
 def test_what_can_be_found_is_not_imported(garden: Driver, name: str) -> None:
     """B4: `pack` would raise"""
-    Python().check(Call(prompt="x", workdir=str(garden.workdir), extra_args=(name,)))
+    Python().check(RunnerRequest(prompt="x", workdir=str(garden.workdir), extra_args=(name,)))
     assert "garden" not in sys.modules
     assert "pack" not in sys.modules
 

@@ -11,7 +11,7 @@ from replaying import RECORDINGS, Recording, of_case, recordings
 from matins.coding_tools.conformance import check_runner
 from matins.coding_tools.opencode import has_option
 from matins.executors.processes.output import LineWatch, matches
-from matins.executors.runners.protocol import Answer, Call, Metered
+from matins.executors.runners.protocol import Answer, Metered, RunnerRequest
 from matins.service.output import entries_of, joined
 
 WORDS = {"background": "Left one.", "plain": "All wet.", "resume": "All wet.", "begun_by_hand": "Gone on."}
@@ -73,7 +73,7 @@ def test_b4_claude_tells_the_money_of_the_whole_session(name: str, tmp_path: Pat
 def test_b9_the_final_event_is_recognised_wherever_its_type_stands(name: str) -> None:
     """B9: the warden sees it, and nothing before it"""
     one = recording(name)
-    command = one.runner.command(Call("x", "/"))
+    command = one.runner.command(RunnerRequest("x", "/"))
     final = [any(matches(pattern, line) for pattern in command.finals) for line in one.lines]
     if one.about["executed"] and one.about["state"] == "succeeded":
         assert final.index(True) >= len(final) - 2
@@ -123,7 +123,7 @@ def test_the_reason_survives(name: str, tmp_path: Path) -> None:
 def test_b9_lines_that_only_say_that_it_tries_again_are_silence(name: str) -> None:
     """B9: they do not extend the idle timeout"""
     one = recording(name)
-    command = one.runner.command(Call("x", "/"))
+    command = one.runner.command(RunnerRequest("x", "/"))
     watch = LineWatch(command.finals, command.retries)
     silent = [line for line in (*one.lines, *one.errors) if not watch.feed(line).progress]
     assert len(silent) >= 2 or one.tool == "gemini"
@@ -177,7 +177,7 @@ def test_a_session_that_is_gone_is_told_as_such(name: str) -> None:
     """C4"""
     one = recording(name)
     told = b"".join((*one.lines, *one.errors))
-    assert any(phrase in told for phrase in one.runner.command(Call("x", "/")).session_unknown)
+    assert any(phrase in told for phrase in one.runner.command(RunnerRequest("x", "/")).session_unknown)
 
 
 @pytest.mark.parametrize("name", of_case("logs"))

@@ -14,7 +14,7 @@ from driving import TOOLS, ask_here
 from matins.errors import InvalidInput
 from matins.executors.runners.builtin import Shell
 from matins.executors.runners.openai import OpenAI
-from matins.executors.runners.protocol import Call, MatinsServer, Runner
+from matins.executors.runners.protocol import MatinsServer, Runner, RunnerRequest
 from matins.executors.runners.session_files import folder_of
 from standin_path import STANDINS
 
@@ -22,8 +22,8 @@ URL = "https://example.com"
 SESSION = "0b5c1f6e-3d2a-4c47-9d57-0a1b2c3d4e5f"
 
 
-def call(prompt: str = "Water the plants", **words: Any) -> Call:
-    return Call(prompt=prompt, workdir="/work", **words)
+def call(prompt: str = "Water the plants", **words: Any) -> RunnerRequest:
+    return RunnerRequest(prompt=prompt, workdir="/work", **words)
 
 
 def argv(name: str, **words: Any) -> str:

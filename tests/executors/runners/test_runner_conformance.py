@@ -14,7 +14,7 @@ from matins.coding_tools.conformance import check_runner
 from matins.coding_tools.demo import Demo
 from matins.errors import InvalidInput
 from matins.executors.runners.builtin import Shell
-from matins.executors.runners.protocol import Call, Command, Runner, RunnerResult
+from matins.executors.runners.protocol import Command, Runner, RunnerRequest, RunnerResult
 from matins.executors.runners.python import Python
 
 OURS: dict[str, Runner] = {**TOOLS, "demo": Demo(), "shell": Shell(), "python": Python()}
@@ -58,11 +58,11 @@ class Cobbler:
     provider = "leather"
     chooses_session = False
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         if "\0" in call.prompt or "\ud83e" in call.prompt:
             raise InvalidInput("It cannot be told", field="prompt")
 
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         return Command(("cobbler", "--json"), call.prompt.encode(), finals=({"type": "done"},))
 
     def reader(self) -> Reader:
@@ -75,31 +75,31 @@ def test_a_runner_of_ones_own_that_keeps_them() -> None:
 
 
 class PromptInArguments(Cobbler):
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         return Command(("cobbler", call.prompt), b"", finals=("done",))
 
 
 class PromptLost(Cobbler):
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         return Command(("cobbler",), call.prompt.strip().encode(), finals=("done",))
 
 
 class TakesNul(Cobbler):
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         pass
 
-    def command(self, call: Call) -> Command:
-        return super().command(Call(call.prompt.encode(errors="replace").decode(), "/"))
+    def command(self, call: RunnerRequest) -> Command:
+        return super().command(RunnerRequest(call.prompt.encode(errors="replace").decode(), "/"))
 
 
 class SecretInArguments(Cobbler):
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         key = os.environ.get("LEATHER_API_KEY", "")
         return Command(("cobbler", f"--key={key}"), call.prompt.encode(), finals=("done",))
 
 
 class NoFinals(Cobbler):
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         return super().command(call)._replace(finals=("never written",))
 
 

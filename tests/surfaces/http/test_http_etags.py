@@ -213,7 +213,7 @@ def test_h12_what_is_put_and_what_is_edited_wait_for_each_other(
     """H12: another route leads to the same agent; a request that comes while it is edited learns that it has changed"""
     server.client.agents.set("scout", runner="demo", model="a")
     tag = server.ask("GET", "/v1/agents/scout").headers["etag"]
-    call = server.matins.call
+    call = server.matins.invoke
     with ThreadPoolExecutor(1) as pool:
         putting: list[Future[Reply]] = []
 
@@ -224,7 +224,7 @@ def test_h12_what_is_put_and_what_is_edited_wait_for_each_other(
                 wait(putting, 0.5)  # it ends only where nobody holds it back
             return call(principal, use_case, arguments)
 
-        monkeypatch.setattr(server.matins, "call", called)
+        monkeypatch.setattr(server.matins, "invoke", called)
         assert server.ask("PATCH", "/v1/agents/scout", {"model": "b"}, If_Match=tag).status == 200
         assert putting[0].result(60).status == 412
     assert server.matins.agents.get("scout").model == "b"

@@ -52,7 +52,7 @@ class FixedStats:
         self.lag: int = 0
         self.error: Exception | None = None
 
-    def call(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+    def invoke(self, principal: Principal, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         assert use_case.name == "system.stats"
         if self.error is not None:
             raise self.error

@@ -26,7 +26,7 @@ from starlette.types import Receive, Scope, Send
 
 from matins.chat.dialogue import Dialogue, Place
 from matins.chat.drafts import Clock
-from matins.chat.messages import Message, Text
+from matins.chat.messages import ChatMessage, Text
 from matins.chat.settings import ChatApp
 from matins.chat.slack.conversation import Cards, Conversation, draft_errors
 from matins.chat.slack.payloads import Heard, heard
@@ -107,7 +107,7 @@ class Announcements:
         posts = self._records.posts(subject)
         if not posts and body:
             shown = body if len(body) <= MAX_ANSWER else f"{body[:_SHOWN]}…\n(The whole answer is the file below.)"
-            ts = self._api.post(place.channel, Message((Text(shown),)), thread or None)
+            ts = self._api.post(place.channel, ChatMessage((Text(shown),)), thread or None)
             self._records.add_post(subject, place.channel, ts)
             thread = thread or ts
         elif posts:

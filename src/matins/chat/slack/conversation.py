@@ -19,7 +19,7 @@ from matins.chat import drafts
 from matins.chat.approval_cards import APPROVE, DENY, READ, request_texts, subject_of, title
 from matins.chat.dialogue import CHANGE, CREATE, DROP, Dialogue, Incoming, Place, error_message
 from matins.chat.drafts import Draft
-from matins.chat.messages import Code, Message, Part, Text, check_length, is_command, text, without_prefix
+from matins.chat.messages import ChatMessage, Code, Part, Text, check_length, is_command, text, without_prefix
 from matins.chat.settings import ChatApp
 from matins.chat.slack.payloads import Heard, mentioned
 from matins.chat.slack.rendering import MAX_MODAL_BLOCKS, blocks, modal, plain_text, text_input
@@ -333,7 +333,7 @@ class Conversation:
     def _place(self, heard: Heard) -> Place:
         return Place(self._api.whoami().team, heard.channel, heard.thread or heard.ts, bool(heard.thread))
 
-    def _say(self, heard: Heard, message: Message, *, private: bool = False) -> None:
+    def _say(self, heard: Heard, message: ChatMessage, *, private: bool = False) -> None:
         if private and not message.subject:
             self._whisper(heard, message)
             return
@@ -341,7 +341,7 @@ class Conversation:
         if message.subject:
             self._records.add_post(message.subject, heard.channel, ts, message.digest)
 
-    def _whisper(self, heard: Heard, message: Message) -> None:
+    def _whisper(self, heard: Heard, message: ChatMessage) -> None:
         if heard.channel:
             self._api.whisper(heard.channel, heard.user, message, heard.thread or None)
 

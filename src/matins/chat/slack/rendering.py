@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from matins.chat.messages import Button, Buttons, Code, Fields, Heading, Message, Part, Text
+from matins.chat.messages import Button, Buttons, ChatMessage, Code, Fields, Heading, Part, Text
 from matins.surfaces.display import block, one_line
 
 MAX_BLOCKS, MAX_MODAL_BLOCKS = 50, 100
@@ -31,7 +31,7 @@ def _entity(text: str) -> str:
     return target[1:].join(("@", "")) if target[:1] in ("@", "!") else target
 
 
-def render(message: Message) -> dict[str, Any]:
+def render(message: ChatMessage) -> dict[str, Any]:
     """The arguments of `chat.postMessage` and its kin."""
     return {"text": escape(message.brief), "blocks": blocks(message.parts)[:MAX_BLOCKS]}
 

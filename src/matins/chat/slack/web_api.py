@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
-from matins.chat.messages import Message
+from matins.chat.messages import ChatMessage
 from matins.chat.slack.rendering import escape, render
 from matins.errors import InvalidInput, MatinsError
 
@@ -67,7 +67,7 @@ class WebApi:
             self._users[user] = now + _USERS_KEPT_MS, member
         return member
 
-    def post(self, channel: str, message: Message, thread: str | None = None) -> str:
+    def post(self, channel: str, message: ChatMessage, thread: str | None = None) -> str:
         """Post a message, and return its timestamp, which is its id."""
         return self._post(channel, thread, **render(message))
 
@@ -80,12 +80,12 @@ class WebApi:
         quiet = {"link_names": False, "unfurl_links": False, "unfurl_media": False}
         return str(self._call("chat_postMessage", channel=channel, **given, **quiet, **content)["ts"])
 
-    def whisper(self, channel: str, user: str, message: Message, thread: str | None = None) -> None:
+    def whisper(self, channel: str, user: str, message: ChatMessage, thread: str | None = None) -> None:
         """Post a message that only one user sees."""
         given = {"thread_ts": thread} if thread else {}
         self._call("chat_postEphemeral", channel=channel, user=user, link_names=False, **given, **render(message))
 
-    def update(self, channel: str, ts: str, message: Message) -> None:
+    def update(self, channel: str, ts: str, message: ChatMessage) -> None:
         self._call("chat_update", channel=channel, ts=ts, link_names=False, **render(message))
 
     def open_modal(self, trigger: str, view: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from matins.delivery.texts import Message
+from matins.delivery.texts import NoticeText
 from matins.executors.secrets import resolve
 from matins.model.access import Person
 from matins.model.destination import Destination, Smtp
@@ -59,7 +59,7 @@ class Address(NamedTuple):
 class DestinationKind:
     name: str
     help: str
-    send: Callable[[Address, Message], None]
+    send: Callable[[Address, NoticeText], None]
     """Sends the message. Raises NotDelivered when it does not arrive."""
     needs: tuple[str, ...] = ()
     """Settings of the destination without which it cannot send."""
@@ -95,7 +95,7 @@ def _retry_after(header: str | None) -> int:
         return 0
 
 
-def text_of(message: Message, *, code: tuple[str, str] = ("", "")) -> str:
+def text_of(message: NoticeText, *, code: tuple[str, str] = ("", "")) -> str:
     """The message without its title, in plain text; `code` surrounds the output."""
     parts = [message.text]
     if message.output:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from matins.delivery.destinations import Address, DestinationKind, NotDelivered, post, text_of
-from matins.delivery.texts import Message
+from matins.delivery.texts import NoticeText
 from matins.errors import Example, InvalidInput
 from matins.model.destination import Destination
 
@@ -18,7 +18,7 @@ _MAX_LENGTH = 4_000
 _COLOURS = {"bad": 0xC0392B, "good": 0x27AE60, "info": 0x2980B9}
 
 
-def send_to_discord(address: Address, message: Message) -> None:
+def send_to_discord(address: Address, message: NoticeText) -> None:
     """Post an embed. Nobody is mentioned, whatever the text says."""
     plain = message._replace(output=message.output.replace("```", "` ` `"))
     embed = {
@@ -38,7 +38,7 @@ _API = "https://slack.com/api"
 _MAX_SECTION = 2_900
 
 
-def send_to_slack(address: Address, message: Message) -> None:
+def send_to_slack(address: Address, message: NoticeText) -> None:
     token = address.token
     if token is None:
         post(address.url, orjson.dumps(document(message)), {"content-type": "application/json"})
@@ -53,7 +53,7 @@ def send_to_slack(address: Address, message: Message) -> None:
         raise NotDelivered(f"Slack answered {error}", gone=gone)
 
 
-def document(message: Message) -> dict[str, Any]:
+def document(message: NoticeText) -> dict[str, Any]:
     """The message as blocks. What others wrote is escaped, so that it mentions nobody."""
     title, text = escape(message.title), escape(message.text)
     blocks: list[dict[str, Any]] = [_section(f"*{title}*\n{text}")]

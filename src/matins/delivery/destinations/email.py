@@ -12,13 +12,13 @@ from email.utils import formatdate, make_msgid
 from ipaddress import ip_address
 
 from matins.delivery.destinations import TIMEOUT_S, Address, DestinationKind, NotDelivered, text_of
-from matins.delivery.texts import Message
+from matins.delivery.texts import NoticeText
 from matins.errors import Example, InvalidInput
 from matins.executors.secrets import resolve
 from matins.model.destination import Destination, Smtp
 
 
-def send(address: Address, message: Message) -> None:
+def send(address: Address, message: NoticeText) -> None:
     """Send one message to all recipients together. A server that refuses them for good is not tried again."""
     if not address.to:
         raise NotDelivered("there is no recipient, and the person has no e-mail address", retry=False)
@@ -35,7 +35,7 @@ def send(address: Address, message: Message) -> None:
         raise NotDelivered(f"the mail server {address.smtp.host} cannot be reached: {error}") from None
 
 
-def _mail(address: Address, message: Message) -> EmailMessage:
+def _mail(address: Address, message: NoticeText) -> EmailMessage:
     mail, sender = EmailMessage(), address.smtp.sender or "matins@localhost"
     mail["Subject"] = " ".join(message.title.split())
     mail["From"] = sender

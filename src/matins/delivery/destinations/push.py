@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from matins.delivery.destinations import Address, DestinationKind, NotDelivered, post, text_of
-from matins.delivery.texts import Message
+from matins.delivery.texts import NoticeText
 from matins.errors import Example, InvalidInput
 from matins.model.destination import Destination
 from matins.net.signing import sign
@@ -32,7 +32,7 @@ _PRIORITIES = {"bad": 4, "good": 3, "info": 3}
 _TAGS = {"bad": "x", "good": "white_check_mark", "info": "information_source"}
 
 
-def send_to_ntfy(address: Address, message: Message) -> None:
+def send_to_ntfy(address: Address, message: NoticeText) -> None:
     """Publish as JSON: titles in headers would have to be ASCII."""
     text = text_of(message).encode()[:_MAX_BYTES].decode("utf-8", "ignore")
     body: dict[str, Any] = {
@@ -70,7 +70,7 @@ _SCRIPT = "on run argv\ndisplay notification (item 2 of argv) with title (item 1
 """The texts are arguments: they are never read as code."""
 
 
-def send_to_desktop(address: Address, message: Message) -> None:
+def send_to_desktop(address: Address, message: NoticeText) -> None:
     command = _command(message)
     if command is None:
         raise NotDelivered("this machine has neither notify-send nor osascript", retry=False)
@@ -82,7 +82,7 @@ def send_to_desktop(address: Address, message: Message) -> None:
         raise NotDelivered(f"{command[0]} failed: {done.stderr.decode('utf-8', 'replace').strip()[:200]}")
 
 
-def _command(message: Message) -> list[str] | None:
+def _command(message: NoticeText) -> list[str] | None:
     text = message.text[:_MAX_LENGTH]
     if program := shutil.which("notify-send", path=os.defpath):
         urgency = "critical" if message.level == "bad" else "normal"
@@ -95,7 +95,7 @@ def _command(message: Message) -> list[str] | None:
 DESKTOP = DestinationKind("desktop", "A notice on the desktop of the machine that runs Matins.", send_to_desktop)
 
 
-def send_to_webhook(address: Address, message: Message) -> None:
+def send_to_webhook(address: Address, message: NoticeText) -> None:
     """Post `title`, `text`, `level` and the incident. The field `text` alone suits most chat servers."""
     document = {
         "title": message.title,
@@ -124,7 +124,7 @@ _TYPES = {"bad": "failure", "good": "success", "info": "info"}
 _INSTALL = 'pip install "matins[notify]"'
 
 
-def send_by_apprise(address: Address, message: Message) -> None:
+def send_by_apprise(address: Address, message: NoticeText) -> None:
     found = _apprise()
     if not found.add(address.url):
         raise NotDelivered("Apprise does not know the service of this URL", retry=False)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from matins.engine.jobs import MESSAGE_JOB
 from matins.errors import Example, InvalidInput
-from matins.executors.runners.call_checks import check_call, check_unused
 from matins.executors.runners.outcomes import StreamNotes, conclude
-from matins.executors.runners.protocol import Call, Command, EndpointConnection, RunnerResult
+from matins.executors.runners.protocol import Command, EndpointConnection, RunnerRequest, RunnerResult
+from matins.executors.runners.request_checks import check_call, check_unused
 from matins.executors.runners.tool_events import MAX_TEXT_LENGTH, storable_text
 
 _MAX_BYTES = 4 * MAX_TEXT_LENGTH
@@ -29,7 +29,7 @@ class Shell:
     chooses_session = False
     reports = ()
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         check_call(call, blank=True)
         if not call.extra_args or not call.extra_args[0].strip():
             message = "A command needs a program."
@@ -40,7 +40,7 @@ class Shell:
         for field in ("model", "session", "permission_mode", "allowed_tools", "max_turns"):
             check_unused(field, getattr(call, field), "A command", f'does not support "{field}"', hint)
 
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         return Command(call.extra_args, call.prompt.encode())
 
     def reader(self) -> ShellReader:
@@ -73,10 +73,10 @@ class Message:
     provider = MESSAGE_JOB
     chooses_session = False
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         check_call(call)
 
-    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
+    def call(self, call: RunnerRequest, connection: EndpointConnection) -> RunnerResult:
         """Fail a run that was claimed for another runner: its agent changed after the claim."""
         return RunnerResult(
             False, False, error="the agent got another runner while the run started: start the run again"

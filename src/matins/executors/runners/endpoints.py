@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from matins.errors import Example, InvalidInput
 from matins.executors.runners.outcomes import StreamNotes, find_limit, retry_after
-from matins.executors.runners.protocol import Call
+from matins.executors.runners.protocol import RunnerRequest
 from matins.executors.runners.tool_events import MAX_NOTE_LENGTH, Event, read_event, shorten
 from matins.net.outbound import check_url
 
@@ -18,13 +18,13 @@ _KIND_NAMES = {str: "a string", int: "an integer", float: "a number", list: "a l
 Kinds = Mapping[str, tuple[type, ...]]
 
 
-def check_endpoint(call: Call, example: str) -> None:
+def check_endpoint(call: RunnerRequest, example: str) -> None:
     if call.url is None:
         raise InvalidInput("The agent needs a URL to call.", field="url", hint=Example({"url": example}))
     check_url(call.url, call.allowed_hosts)
 
 
-def check_options(call: Call, kinds: Kinds) -> None:
+def check_options(call: RunnerRequest, kinds: Kinds) -> None:
     """Raise InvalidInput for unknown options and for values of the wrong type."""
     for name, value in call.options.items():
         if name not in kinds:
@@ -37,7 +37,7 @@ def check_options(call: Call, kinds: Kinds) -> None:
             raise InvalidInput(message, value=value, field="options", allowed=allowed, hint=f'Check "{name}".')
 
 
-def check_secret(call: Call, name: str, *, needed: str | None = None) -> str | None:
+def check_secret(call: RunnerRequest, name: str, *, needed: str | None = None) -> str | None:
     """The agent's secret of this name. Only references are accepted: the store must not hold secrets."""
     secret = call.environment.get(name)
     if not secret:

@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from matins.executors.runners.call_checks import check_call, check_unused
 from matins.executors.runners.endpoints import (
     MAX_BODY_BYTES,
     check_endpoint,
@@ -16,7 +15,8 @@ from matins.executors.runners.endpoints import (
     record_refusal,
 )
 from matins.executors.runners.outcomes import StreamNotes, Tokens, conclude
-from matins.executors.runners.protocol import Call, Declared, EndpointConnection, RunnerResult
+from matins.executors.runners.protocol import Declared, EndpointConnection, RunnerRequest, RunnerResult
+from matins.executors.runners.request_checks import check_call, check_unused
 from matins.executors.runners.tool_events import MAX_TEXT_LENGTH, Event, read_event, shorten, storable, storable_text
 from matins.net.outbound import StreamedResponse
 from matins.net.signing import sign
@@ -33,7 +33,7 @@ class Http:
     provider = ""
     chooses_session = False
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         check_call(call)
         check_endpoint(call, "https://example.com/wake")
         hint = "Put it into the prompt or the URL."
@@ -43,7 +43,7 @@ class Http:
         secret = check_secret(call, SECRET, needed=_MAKE_ONE)
         sign(secret or "", "id", 0, b"")  # raises for a secret that cannot sign
 
-    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
+    def call(self, call: RunnerRequest, connection: EndpointConnection) -> RunnerResult:
         body = orjson.dumps(_request(call))
         signed = sign(call.environment[SECRET], call.run_info.key, connection.now_s(), body)
         headers = {**signed, "content-type": "application/json", "idempotency-key": call.run_info.key}
@@ -51,7 +51,7 @@ class Http:
             return _result(reply)
 
 
-def _request(call: Call) -> dict[str, Any]:
+def _request(call: RunnerRequest) -> dict[str, Any]:
     run_id, schedule_id, schedule, slot, attempt, key = call.run_info
     return {
         "run_id": str(run_id),

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import orjson
 
 from matins.errors import Example, InvalidInput
-from matins.executors.runners.call_checks import check_call, check_unused
 from matins.executors.runners.endpoints import (
     MAX_BODY_BYTES,
     Kinds,
@@ -20,7 +19,8 @@ from matins.executors.runners.endpoints import (
     record_refusal,
 )
 from matins.executors.runners.outcomes import StreamNotes, Tokens, conclude, find_limit, limit_of_status, retry_after
-from matins.executors.runners.protocol import Call, EndpointConnection, RunnerResult
+from matins.executors.runners.protocol import EndpointConnection, RunnerRequest, RunnerResult
+from matins.executors.runners.request_checks import check_call, check_unused
 from matins.executors.runners.tool_events import MAX_TEXT_LENGTH, Event, read_event, shorten
 from matins.net.outbound import Unreachable
 
@@ -59,7 +59,7 @@ class OpenAI:
     def __init__(self, provider: str = "") -> None:
         self.provider = provider
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         check_call(call)
         check_endpoint(call, "https://api.openai.com")
         if call.model is None:
@@ -72,7 +72,7 @@ class OpenAI:
         check_options(call, OPTIONS)
         check_secret(call, KEY)
 
-    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
+    def call(self, call: RunnerRequest, connection: EndpointConnection) -> RunnerResult:
         messages = [{"role": role, "content": text} for role, text in call.earlier]
         body = orjson.dumps(self.request(call, messages))
         with connection.post(endpoint_of(call.url or ""), body, _headers(call)) as reply:
@@ -89,7 +89,7 @@ class OpenAI:
             connection.log("\n")
             return reader.close(None)
 
-    def request(self, call: Call, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    def request(self, call: RunnerRequest, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         """The request body: the earlier messages and the prompt."""
         options = dict(call.options)
         system = options.pop("system", None)
@@ -203,7 +203,7 @@ def endpoint_of(url: str) -> str:
     return url.rstrip("/") + (_PATH if path else f"/v1{_PATH}")
 
 
-def _headers(call: Call) -> dict[str, str]:
+def _headers(call: RunnerRequest) -> dict[str, str]:
     headers = {"content-type": "application/json", "accept": "text/event-stream"}
     key = call.environment.get(KEY)
     return {**headers, "authorization": f"Bearer {key}"} if key else headers

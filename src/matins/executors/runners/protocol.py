@@ -99,7 +99,7 @@ class RunInfo(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RunnerRequest:
     """One call of an agent. None leaves the choice to the tool."""
 
     prompt: str
@@ -347,7 +347,7 @@ class SlowLedger(SessionLedger, Protocol):
 class KeepsLedger(Protocol):
     """A runner whose tool records the usage of sessions."""
 
-    def ledger(self, call: Call) -> SessionLedger: ...
+    def ledger(self, call: RunnerRequest) -> SessionLedger: ...
 
 
 @runtime_checkable
@@ -368,11 +368,11 @@ class Runner(Protocol):
     chooses_session: bool
     """Whether Matins gives the id of a new session."""
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         """Raise InvalidInput for a call that the tool does not support, before anything is spent."""
         ...
 
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         """The command for a call that passed `check`."""
         ...
 
@@ -413,8 +413,8 @@ class EndpointRunner(Protocol):
     """The provider whose limits apply; empty for the host of the agent's url."""
     chooses_session: bool
 
-    def check(self, call: Call) -> None: ...
-    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
+    def check(self, call: RunnerRequest) -> None: ...
+    def call(self, call: RunnerRequest, connection: EndpointConnection) -> RunnerResult:
         """The result of a call that passed `check`. A MatinsError is a failure of the call."""
         ...
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from matins.errors import InvalidInput
 from matins.executors.inside import function_call
-from matins.executors.runners.call_checks import check_call, check_unused
 from matins.executors.runners.endpoints import Kinds, check_options
 from matins.executors.runners.outcomes import StreamNotes, conclude, instant
-from matins.executors.runners.protocol import Call, Command, Limit, RunnerResult
+from matins.executors.runners.protocol import Command, Limit, RunnerRequest, RunnerResult
+from matins.executors.runners.request_checks import check_call, check_unused
 from matins.executors.runners.tool_events import Event, read_event, shorten, storable
 
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -33,7 +33,7 @@ class Python:
     chooses_session = False
     reports = ()
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         check_call(call)
         if len(call.extra_args) != 1 or not _NAME.fullmatch(call.extra_args[0]):
             message = f"The command of a Python agent must be one function, not {list(call.extra_args)}."
@@ -45,7 +45,7 @@ class Python:
         if self._interpreter(call) == self.program:  # only another interpreter knows its own modules
             _check_module(call.extra_args[0].partition(":")[0], _search_paths(call))
 
-    def command(self, call: Call) -> Command:
+    def command(self, call: RunnerRequest) -> Command:
         run_id, _, schedule, slot, attempt, key = call.run_info
         variables = {
             "MATINS_RUN_ID": str(run_id),
@@ -65,7 +65,7 @@ class Python:
     def reader(self) -> PythonReader:
         return PythonReader()
 
-    def _interpreter(self, call: Call) -> str:
+    def _interpreter(self, call: RunnerRequest) -> str:
         return str(Path(call.options.get("interpreter", self.program)).expanduser())
 
 
@@ -96,7 +96,7 @@ def _limit(event: Event) -> Limit | None:
     return None if provider is None else Limit(provider, instant(event.number("resets_at")), event.text("reason") or "")
 
 
-def _search_paths(call: Call) -> list[str]:
+def _search_paths(call: RunnerRequest) -> list[str]:
     given = call.environment.get("PYTHONPATH", "")
     return [call.workdir, *(path for path in given.split(os.pathsep) if path)]
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from matins.engine.targets import BY_SESSION_ID
 from matins.errors import InvalidInput
-from matins.executors.runners.protocol import Call, Command, RunnerResult, SessionUsage
+from matins.executors.runners.protocol import Command, RunnerRequest, RunnerResult, SessionUsage
 from matins.executors.runners.tool_events import Event, read_event
 from matins.model.run import ThreadAssignment
 from matins.texts.untrusted_folder import MAX_ENTRIES, Entry, UntrustedFolder, open_folder
@@ -170,7 +170,7 @@ def time_of(event: Event) -> int | None:
         return None
 
 
-def check_session(call: Call, assignment: ThreadAssignment | None, command: Command) -> None:
+def check_session(call: RunnerRequest, assignment: ThreadAssignment | None, command: Command) -> None:
     """Raise InvalidInput for a session that is new here, when the tool cannot report unknown sessions."""
     requested = assignment is not None and assignment.how == BY_SESSION_ID
     if call.session is not None and requested and not command.session_unknown:
@@ -178,7 +178,7 @@ def check_session(call: Call, assignment: ThreadAssignment | None, command: Comm
         raise InvalidInput(message, value=call.session, field="session", hint="Name a thread or a channel.")
 
 
-def session_gone(call: Call, result: RunnerResult, unknown_session: tuple[bytes, ...], stderr: bytes) -> bool:
+def session_gone(call: RunnerRequest, result: RunnerResult, unknown_session: tuple[bytes, ...], stderr: bytes) -> bool:
     """Whether a failed tool reports an unknown session. Such a run has spent nothing."""
     spent = result.tokens_in + result.tokens_out + result.tokens_cached
     text = stderr + (result.error or "").encode()

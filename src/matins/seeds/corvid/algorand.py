@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.delivery.destinations import TIMEOUT_S, Address, DestinationKind, NotDelivered
-from matins.delivery.texts import Message
+from matins.delivery.texts import NoticeText
 from matins.engine.notify_addresses import NO_ADDRESS, is_address
 from matins.errors import Example, InvalidInput
 from matins.model.destination import Destination
@@ -22,7 +22,7 @@ _NO_ADDRESS = f'"to" {NO_ADDRESS}'
 _MAX_ANSWER = 300
 
 
-def send(address: Address, message: Message) -> None:
+def send(address: Address, message: NoticeText) -> None:
     """Best effort: one attempt, without waiting for the confirmation."""
     parts = _parts()
     try:
@@ -50,7 +50,7 @@ def _said(error: Exception) -> str:
     return f"the node answered {code}: {' '.join(str(error).split())[:_MAX_ANSWER]}"
 
 
-def note_of(message: Message) -> bytes:
+def note_of(message: NoticeText) -> bytes:
     """The status, and the digest of the whole message, with which its owner can prove it."""
     digest = sha256(orjson.dumps([message.title, message.text, message.output])).hexdigest()
     return orjson.dumps(

@@ -202,12 +202,12 @@ class Reloader:
             if content.digest in (self._file.written, applied):
                 return FileState("applied", digest=content.digest)
             self._file.written = None  # the file was saved since: the text that Matins wrote would be a change again
-            plan = self._caller.call(self._principal, USE_CASES["file.plan"], {})
+            plan = self._caller.invoke(self._principal, USE_CASES["file.plan"], {})
             if plan.waits:
                 message = f"{plan.path} waits: {plan.waits}; look at it with matins plan, then matins apply"
                 return FileState("waits", message, plan.digest)
             if plan.state == "ready" or plan.digest != self._file.state.digest:  # entries may have moved to other lines
-                self._caller.call(self._principal, USE_CASES["file.apply"], {"digest": plan.digest})
+                self._caller.invoke(self._principal, USE_CASES["file.apply"], {"digest": plan.digest})
             if plan.state == "ready":
                 log.info("%s hot-reloaded: %s", self._file.path.name, plan.note)
                 for entry in plan.entries:

@@ -344,7 +344,7 @@ class Endpoint:
             return self._response(request, arguments, self._result(principal, arguments))
 
     def _result(self, principal: Principal, arguments: Mapping[str, Any]) -> Any:
-        return self._context.caller.call(principal, self.use_case, arguments)
+        return self._context.caller.invoke(principal, self.use_case, arguments)
 
     def _current(self, principal: Principal, arguments: Mapping[str, Any]) -> Any:
         """The present result of the reading use case."""
@@ -352,7 +352,7 @@ class Endpoint:
             message, hint = "This path supports no conditions.", "Omit If-Match and If-None-Match."
             raise HttpError(400, "condition_not_supported", message, hint=hint)
         named = {name: arguments[name] for name in self._reader.parameters if arguments.get(name) is not None}
-        return self._context.caller.call(principal, self._reader, named)
+        return self._context.caller.invoke(principal, self._reader, named)
 
     def _current_tag(self, arguments: Mapping[str, Any]) -> str | None:
         """The present tag; None if there is no record. It is read as the owner, since a tag reveals nothing."""

@@ -54,7 +54,7 @@ class Health:
 
     def _check(self) -> list[str]:
         try:
-            stats = self._caller.call(OWNER, USE_CASES["system.stats"], {})
+            stats = self._caller.invoke(OWNER, USE_CASES["system.stats"], {})
         except MatinsError as error:
             return [f"The store does not answer: {error.code}."]
         found: list[str] = []
@@ -75,12 +75,12 @@ class Metrics:
         self._events: Counter[str] = Counter()
 
     def start(self) -> None:
-        newest = self._caller.call(OWNER, USE_CASES["events.list"], {"limit": 1})
+        newest = self._caller.invoke(OWNER, USE_CASES["events.list"], {"limit": 1})
         self._at = int(newest[-1].id) if newest else 0
 
     def text(self) -> str:
         self._count()
-        stats = self._caller.call(OWNER, USE_CASES["system.stats"], {})
+        stats = self._caller.invoke(OWNER, USE_CASES["system.stats"], {})
         parts = [
             _family("matins_schedules", "gauge", "Schedules by state", _schedules(stats)),
             _family("matins_runs", "gauge", "Live runs by state", _runs(stats)),
@@ -102,7 +102,7 @@ class Metrics:
 
     def _count(self) -> None:
         for _ in range(_MAX_PAGES):
-            page = self._caller.call(OWNER, USE_CASES["events.list"], {"after": self._at, "limit": _PAGE})
+            page = self._caller.invoke(OWNER, USE_CASES["events.list"], {"after": self._at, "limit": _PAGE})
             if page:
                 self._at = int(page[-1].id)
                 self._events.update(event.type for event in page)

@@ -284,7 +284,7 @@ class Stream:
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._authenticator.principal_of, scope)
 
     def _events(self, principal: Principal, arguments: dict[str, Any]) -> list[dict[str, Any]]:
-        return codec.to_document(self._caller.call(principal, USE_CASES["events.list"], arguments))
+        return codec.to_document(self._caller.invoke(principal, USE_CASES["events.list"], arguments))
 
     def _reader(self, principal: Principal) -> Read:
         async def read(after: int | None, limit: int, types: tuple[str, ...]) -> list[dict[str, Any]]:

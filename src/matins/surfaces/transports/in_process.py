@@ -29,7 +29,7 @@ class InProcess:
         self._wait = wait or threading.Event().wait
 
     def call(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
-        return self.caller.call(self._principal, use_case, arguments)
+        return self.caller.invoke(self._principal, use_case, arguments)
 
     def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
         return to_document(self.call(use_case, arguments))

@@ -119,7 +119,7 @@ def answer(caller: Caller, line: bytes) -> bytes:
     """The result of a call, or the error that it raised, as JSON."""
     try:
         use_case, arguments = _read_call(line)
-        return b'{"result":' + codec.encode(caller.call(OWNER, use_case, arguments)) + b"}"
+        return b'{"result":' + codec.encode(caller.invoke(OWNER, use_case, arguments)) + b"}"
     except MatinsError as error:
         return _error_line(error)
     except RecursionError:

@@ -9,13 +9,13 @@ import uuid
 from collections.abc import Collection
 
 from matins.errors import InvalidInput
-from matins.executors.runners.protocol import Call
+from matins.executors.runners.protocol import RunnerRequest
 
 MAX_PROMPT_LENGTH = 4_000_000
 MAX_SETTING_LENGTH = 500
 
 
-def check_call(call: Call, *, blank: bool = False) -> None:
+def check_call(call: RunnerRequest, *, blank: bool = False) -> None:
     """Raise InvalidInput for a call that no tool accepts. `blank`: the prompt may be empty."""
     _check_prompt(call.prompt, blank)
     for name in ("model", "session", "new_session", "permission_mode", "workdir"):
@@ -31,7 +31,7 @@ def check_call(call: Call, *, blank: bool = False) -> None:
 
 
 def check_tool_call(
-    call: Call, program: str, modes: Collection[str], taken: Collection[str], mode_hint: str | None = None
+    call: RunnerRequest, program: str, modes: Collection[str], taken: Collection[str], mode_hint: str | None = None
 ) -> None:
     """Raise InvalidInput for a call that a tool with these permission modes does not accept. Matins itself passes the
     options in `taken`."""
@@ -40,7 +40,7 @@ def check_tool_call(
     _check_extra_args(call, program, taken)
 
 
-def _check_mode(call: Call, program: str, modes: Collection[str], hint: str | None) -> None:
+def _check_mode(call: RunnerRequest, program: str, modes: Collection[str], hint: str | None) -> None:
     mode = call.permission_mode
     if mode is None or mode in modes:
         return
@@ -55,7 +55,7 @@ def _check_mode(call: Call, program: str, modes: Collection[str], hint: str | No
     )
 
 
-def _check_extra_args(call: Call, program: str, taken: Collection[str]) -> None:
+def _check_extra_args(call: RunnerRequest, program: str, taken: Collection[str]) -> None:
     """Raise InvalidInput for arguments that Matins passes itself, or that change the meaning of the others."""
     for argument in call.extra_args:
         name = argument.partition("=")[0]
@@ -68,7 +68,7 @@ def _check_extra_args(call: Call, program: str, taken: Collection[str]) -> None:
             )
 
 
-def check_session_id(call: Call, program: str) -> None:
+def check_session_id(call: RunnerRequest, program: str) -> None:
     """Raise InvalidInput for the id of a new session that is no UUID."""
     if call.new_session is not None and not _is_uuid(call.new_session):
         message = f'The id of a new session of {program} must be a UUID, not "{call.new_session}".'
@@ -114,7 +114,7 @@ def _check_argument(argument: str) -> None:
         raise InvalidInput(message, value=argument, field="extra_args", hint="Remove it.")
 
 
-def _check_numbers(call: Call) -> None:
+def _check_numbers(call: RunnerRequest) -> None:
     if call.max_turns is not None and call.max_turns < 1:
         message = f'"max_turns" must be at least 1, not {call.max_turns}.'
         raise InvalidInput(message, value=call.max_turns, field="max_turns", hint="Omit it for no limit.")

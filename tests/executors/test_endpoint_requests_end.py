@@ -24,7 +24,7 @@ from matins.executors.agents import MAX_CONCURRENT, AgentExecutor
 from matins.executors.isolation import Places
 from matins.executors.processes.supervisor import SharedSupervisor, Supervisor
 from matins.executors.registry import runners
-from matins.executors.runners.protocol import Call, EndpointConnection, RunnerResult
+from matins.executors.runners.protocol import EndpointConnection, RunnerRequest, RunnerResult
 from matins.model.agent import Agent
 from matins.model.schedule import ScheduleDefinition
 from matins.runtime.attempt import Attempt, AttemptEnd
@@ -155,10 +155,10 @@ class Unresponsive:
     def __init__(self) -> None:
         self.go = threading.Event()
 
-    def check(self, call: Call) -> None:
+    def check(self, call: RunnerRequest) -> None:
         pass
 
-    def call(self, call: Call, connection: EndpointConnection) -> RunnerResult:
+    def call(self, call: RunnerRequest, connection: EndpointConnection) -> RunnerResult:
         assert self.go.wait(90)
         raise OSError(f"cut: {connection.closed}, {call.secrets}")
 
@@ -262,7 +262,7 @@ def test_b9_a_call_that_nobody_can_end_is_held_until_it_ends(
 ) -> None:
     """B9: with its place; and what it raises is its failure, without the secret"""
     monkeypatch.setenv("THE_KEY", KEY)
-    monkeypatch.setattr("matins.executors.endpoint_calls._UNRESPONSIVE_MS", 0)
+    monkeypatch.setattr("matins.executors.endpoint_requests._UNRESPONSIVE_MS", 0)
     unresponsive = Unresponsive()
     monkeypatch.setitem(runners(), "unresponsive", unresponsive)
     m = office.matins

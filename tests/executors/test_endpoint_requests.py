@@ -15,8 +15,8 @@ from office import Office
 
 from matins.engine.when.triggers import to_datetime
 from matins.errors import StoreUnavailable
-from matins.executors import endpoint_calls
-from matins.executors.endpoint_calls import SpendingAllowance
+from matins.executors import endpoint_requests
+from matins.executors.endpoint_requests import SpendingAllowance
 from matins.executors.runners.protocol import RunnerResult
 from matins.model.run import Usage
 from matins.runtime import run_context
@@ -86,7 +86,7 @@ def test_b5_a_store_that_is_away_ends_no_call(
         return limits(*arguments)
 
     monkeypatch.setattr(run_context, "spending_limits", read_once)
-    monkeypatch.setattr(endpoint_calls, "_REREAD_MS", 0)
+    monkeypatch.setattr(endpoint_requests, "_REREAD_MS", 0)
     run = asked(office, endpoint, "Hello", {"max_tokens": 1_000_000})
     assert run.state == "succeeded", run.outcome
     assert len(reads) > 1

@@ -17,7 +17,7 @@ from typing import Any, cast
 from matins.errors import MatinsError, StoreUnavailable
 from matins.executors.processes.launch import EndedBy, Limits, ProcessOutcome
 from matins.executors.processes.output import Output, Redactor
-from matins.executors.runners.protocol import Call, EndpointRunner, RunnerResult
+from matins.executors.runners.protocol import EndpointRunner, RunnerRequest, RunnerResult
 from matins.model.clock import Clock
 from matins.model.run import Usage
 from matins.net.outbound import HttpClient, StreamedResponse
@@ -189,7 +189,7 @@ class EndpointCall:
         return redacted_text(text, self._secrets)
 
 
-class EndpointCalls:
+class EndpointRequests:
     """The running calls. `done` gets the outcome of each, in the thread of the call."""
 
     def __init__(self, clock: Clock, done: Callable[[Mark, RunnerResult, ProcessOutcome, str | None], None]) -> None:
@@ -198,7 +198,7 @@ class EndpointCalls:
         self._connections: dict[Mark, EndpointCall] = {}
         self._unresponsive: set[Mark] = set()
 
-    def begin(self, mark: Mark, runner: EndpointRunner, call: Call, connection: EndpointCall) -> None:
+    def begin(self, mark: Mark, runner: EndpointRunner, call: RunnerRequest, connection: EndpointCall) -> None:
         self._connections[mark] = connection
         name = f"matins-call-{mark[0]}"
         threading.Thread(target=self._run, args=(mark, runner, call, connection), name=name, daemon=True).start()
@@ -224,7 +224,7 @@ class EndpointCalls:
         self._unresponsive.update(late)
         return late
 
-    def _run(self, mark: Mark, runner: EndpointRunner, call: Call, connection: EndpointCall) -> None:
+    def _run(self, mark: Mark, runner: EndpointRunner, call: RunnerRequest, connection: EndpointCall) -> None:
         began = self._clock.now_ms()
         result = without_secrets(_call_runner(runner, call, connection), call.secrets)
         # A success was complete before the connection was cut.
@@ -236,7 +236,7 @@ class EndpointCalls:
         self._done(mark, result, process, connection.reason)
 
 
-def _call_runner(runner: EndpointRunner, call: Call, connection: EndpointCall) -> RunnerResult:
+def _call_runner(runner: EndpointRunner, call: RunnerRequest, connection: EndpointCall) -> RunnerResult:
     try:
         return runner.call(call, connection)
     except MatinsError as error:
