@@ -34,6 +34,7 @@ style: .venv/test
 
 types: .venv/test
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/structure.py
 	$(BIN)/pyright
 
 torture: .venv/test  ## real processes, killed as often as KILLS=, SECONDS=, SEED= say; one JSON line per store
