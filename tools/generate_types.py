@@ -45,8 +45,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from matins.api.results import BudgetUsage
-from matins.model.words import Content
 from matins.model.event import SubscriptionState
+from matins.model.words import Content
 """
 _FOLDER = Path(matins.api.__file__).parent
 _STRING, _STRINGS, _MAPPING = "str", "Sequence[str]", "Mapping[str, str]"
@@ -129,7 +129,11 @@ def types_text() -> str:
     found = list(record_kinds().values())
     homes = _homes_of_calls()
     names = [f"{_words(kind.noun)}Calls" for kind in found]
-    calls = [f"from matins.api.{homes[name]} import {name}\n" for name in names if name in homes]
+    by_home: dict[str, list[str]] = {}
+    for name in sorted(names):
+        if name in homes:
+            by_home.setdefault(homes[name], []).append(name)
+    calls = [f"from matins.api.{home} import {', '.join(named)}\n" for home, named in by_home.items()]
     imports = "".join(sorted([*_IMPORTS, *calls]))
     results = ", ".join(sorted(_result(kind) for kind in found))
     parts = [_HEAD + _TYPES_IMPORTS.format(imports=imports, results=results)]

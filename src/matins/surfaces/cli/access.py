@@ -62,7 +62,7 @@ def create(context: CliContext, name: str, role: str, rights: tuple[str, ...], e
     context.note(f"Store the token now. It is not shown again. To revoke it: matins tokens revoke {item['id']}")
 
 
-@tokens.command()
+@tokens.command("revoke")
 @click.argument("token_id", metavar="ID")
 @pass_context
 def revoke_token(context: CliContext, token_id: str) -> None:
@@ -124,7 +124,7 @@ def list_sessions(context: CliContext) -> None:
     context.show_list(_SESSION_COLUMNS, context.call("sessions.list"), _NO_SESSIONS)
 
 
-@sessions.command()
+@sessions.command("revoke")
 @click.argument("session_id", metavar="ID")
 @pass_context
 def revoke_session(context: CliContext, session_id: str) -> None:
