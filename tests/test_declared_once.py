@@ -127,7 +127,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("copy")
     package = root / "matins"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    _insert(package / "model" / "schedule.py", "    retries: Annotated", SETTING)
+    _insert(package / "model" / "schedule.py", "    retry_delay_ms: Annotated", SETTING)
     _insert(package / "api" / "system.py", '    @use_case("read", "GET /v1/whoami"', USE_CASE)
     (package / "records" / "moods.py").write_text(RECORD.lstrip(), encoding="utf-8")
     (package / "engine" / "gates" / "moon.py").write_text(GATE.lstrip(), encoding="utf-8")

@@ -52,6 +52,7 @@ HERE: dict[tuple[str, str], tuple[int, str]] = {
 }
 NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("chat.md", ""): (1, "a conversation in Slack; its lines are those of tests/chat"),
+    ("internals.md", ""): (6, "drawings of walks and flows"),
     ("events.md", "json"): (1, "the shape of one event; ids and times differ"),
     ("jobs.md", "text"): (1, "the same commands with other values run in tests/docs/test_jobs_page.py"),
     ("mcp.md", "json"): (1, "a file of another program; tests/mcp/test_mcp_install.py writes it"),

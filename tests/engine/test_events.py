@@ -12,18 +12,9 @@ import pytest
 
 import matins.api.schedules as _all_use_cases  # noqa: F401 - declares them
 from matins.api.use_case import USE_CASES
+from matins.delivery.decisions import MAX_ATTEMPTS, matches, next_delivery_at
 from matins.engine import transitions
-from matins.engine.events import (
-    ALIASES,
-    EVENTS,
-    MAX_ATTEMPTS,
-    TERMINAL_EVENTS,
-    canonical,
-    canonical_types,
-    matches,
-    next_delivery_at,
-    to_cloudevent,
-)
+from matins.engine.events import ALIASES, EVENTS, TERMINAL_EVENTS, canonical, canonical_types, to_cloudevent
 from matins.engine.prompts import CALL_FIELDS
 from matins.engine.transitions import ALL, INITIAL_STATES, Transition
 from matins.errors import InvalidInput
@@ -33,7 +24,7 @@ from matins.model.run import RunState
 pytestmark = pytest.mark.usefixtures("undisturbed")
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "matins"
-CORE = ("engine", "runtime", "executors", "records", "service", "store", "jobs")
+CORE = ("engine", "runtime", "executors", "delivery", "records", "service", "store", "jobs", "seeds")
 TYPE = re.compile(
     r"(schedule|run|step|reputation|message|approval|budget|throttle|policy|limit|subscription|delivery|hook|file|token|session|store|call|history|incident|engine|zone)"
     r"\.[a-z_]+"

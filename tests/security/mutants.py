@@ -89,7 +89,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("github/__init__.py", "read_file(Path(location).expanduser(), _MAX_TOKEN_BYTES)", "Path(location).expanduser().read_bytes()", "texts/test_own_folders.py::test_a_secret_does_not_lead_into_the_home"),
     ),
     "Nothing that a run does to its supervisor lets it outlive timeout, cancel or stop by more than the grace and a few seconds.": (
-        Mutant("executors/processes/walls.py", "return spawn() if self._signal_rules is None else namespaces.spawn_below(self._signal_rules, spawn)", "return spawn()", "executors/processes/test_watchers.py::test_prevent_alone_an_isolated_command_cannot_signal_its_warden"),
+        Mutant("executors/processes/walls.py", "return spawn() if self._signal_rules is None else spawn_below(self._signal_rules, spawn)", "return spawn()", "executors/processes/test_watchers.py::test_prevent_alone_an_isolated_command_cannot_signal_its_warden"),
         Mutant("executors/processes/keeper.py", "os.WNOHANG | os.WUNTRACED", "os.WNOHANG", "executors/processes/test_watchers.py::test_continue_alone_a_stopped_warden_goes_on_and_ends_its_run[open]"),
         Mutant("executors/processes/keeper.py", "ended = self._stops[pid] > self._max_stops", "ended = False", "executors/processes/test_watchers.py::test_continue_alone_a_run_that_stops_its_warden_again_and_again_is_ended[open]"),
         Mutant("executors/processes/keeper.py", 'try_send(engine, {"stopped": [pid, self._wardens[pid]], "ended": ended})', "pass", "executors/processes/test_watchers.py::test_continue_alone_a_run_that_stops_its_warden_again_and_again_is_ended[open]"),

@@ -55,6 +55,7 @@ REASONS = {
         "_link": "where a link leads; nothing is read",
         "_make_user_site": "an empty folder of the same user, from which Python imports",
     },
+    "executors/work_items.py": {"open_source": NO_FILE},
     "executors/processes/run_folder.py": {
         "open_run": RUNS,
         "RunFolder.__init__": RUNS, "RunFolder.listen": RUNS, "RunFolder.make": RUNS, "RunFolder.remove": RUNS,
@@ -118,7 +119,6 @@ REASONS = {
         "read": "the configuration, and files of clients by mcp install; no pipe, at most 10 MB",
         "replace": "the same", "_write": "the same", "_sync": "the same",
     },
-    "texts/untrusted_folder.py": {"_opened": "a folder of Matins; what is below it is opened beneath it"},
 }  # fmt: skip
 """Why a function may do it, by module."""
 

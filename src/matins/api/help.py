@@ -11,7 +11,7 @@ from matins.api.use_case import NOUNS, USE_CASES, UseCase
 from matins.engine.schedules import SETTINGS
 from matins.engine.settings import format_setting
 from matins.model.settings import Choice, Declared, Table
-from matins.records import record_kinds
+from matins.records import record_kind
 
 _WIDTH = 100
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,7 +42,7 @@ def extends(base: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def _table(use_case: UseCase) -> Table:
-    return SETTINGS if use_case.settings == "schedule" else record_kinds()[str(use_case.settings)].table
+    return SETTINGS if use_case.settings == "schedule" else record_kind(str(use_case.settings)).table
 
 
 def settings_text(table: Table) -> str:

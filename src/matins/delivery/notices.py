@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from matins.delivery.decisions import Action
+from matins.delivery.decisions import MAX_PING_ATTEMPTS, Action
 from matins.delivery.destinations import Address, NotDelivered, destination_kinds
 from matins.delivery.incidents import DIGEST, subject_of
 from matins.delivery.subscribers import DeliveryQueue, DeliveryResult, EventDelivery
 from matins.delivery.texts import NoticeText, digest_of, last_lines, message_of
-from matins.engine.events import MAX_PING_ATTEMPTS, PING_EVENTS, Ping
+from matins.engine.events import PING_EVENTS, Ping
 from matins.engine.policies import Policies
 from matins.errors import MatinsError
 from matins.model.clock import Clock

@@ -6,18 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol
 
-from matins.engine.events import (
-    DISCARDED,
-    MAX_DELAY_MS,
-    NOTICE_EVENTS,
-    PING_EVENTS,
-    PIPELINE_EVENTS,
-    TERMINAL_EVENTS,
-    is_told,
-    matches,
-    next_delivery_at,
-    to_cloudevent,
-)
+from matins.delivery.decisions import DISCARDED, MAX_DELAY_MS, is_told, matches, next_delivery_at
+from matins.engine.events import NOTICE_EVENTS, PING_EVENTS, PIPELINE_EVENTS, TERMINAL_EVENTS, to_cloudevent
 from matins.engine.policies import AFTER_RUN, Policies
 from matins.model.event import StoredEvent, Subscription, SubscriptionKind, destination_of
 from matins.model.rows import CheckRow, NewEvent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -17,30 +17,24 @@ RECORDS = "matins.records"
 """Kinds of records outside this package."""
 
 
-def own_kinds() -> Iterator[tuple[str, RecordKind[Any]]]:
-    """The kinds of this package, each with the name of its module."""
-    for module in iter_modules(__path__):
-        for kind in _kinds_in(module.name):
-            yield module.name, kind
-
-
-def _kinds_in(module: str) -> list[RecordKind[Any]]:
-    values: list[Any] = list(vars(import_module(f"{__name__}.{module}")).values())
-    return [cast("RecordKind[Any]", value) for value in values if isinstance(value, RecordKind)]
-
-
 @cache
 def record_kinds() -> Mapping[str, RecordKind[Any]]:
     """All kinds by noun: first those that others need for parsing, then the rest by name."""
-    found = {kind.noun: kind for kind in (*(kind for _, kind in own_kinds()), *installed(RECORDS).values())}
+    own = [kind for module in iter_modules(__path__) for kind in _kinds_in(f"{__name__}.{module.name}")]
+    found = {kind.noun: kind for kind in (*own, *installed(RECORDS).values())}
     return MappingProxyType(dict(sorted(found.items(), key=lambda item: (item[1].order, item[0]))))
 
 
 def record_kind(noun: str) -> RecordKind[Any]:
-    """One kind. If its module is known, the others are not loaded."""
+    """One kind. If its module is known, no other is loaded."""
     if noun not in MODULES:
         return record_kinds()[noun]
     return next(kind for kind in _kinds_in(MODULES[noun]) if kind.noun == noun)
+
+
+def _kinds_in(module: str) -> list[RecordKind[Any]]:
+    values: list[Any] = list(vars(import_module(module)).values())
+    return [cast("RecordKind[Any]", value) for value in values if isinstance(value, RecordKind)]
 
 
 @cache
