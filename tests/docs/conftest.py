@@ -9,20 +9,27 @@ from pathlib import Path
 
 import pytest
 
+from matins import plugins
 from matins.executors.registry import runners
 from standin_path import STANDINS, standin_path
+
+
+def forget_plugins() -> None:
+    """As if nothing had been looked up yet."""
+    for looked_up in (runners, plugins.installed, plugins._entry_points):
+        looked_up.cache_clear()
 
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """On PATH; their sessions are in a home of their own. An example may add a runner for itself."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    runners.cache_clear()
+    forget_plugins()
     monkeypatch.setenv("PATH", standin_path())
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GARDEN_SECRET", "")  # so that what an example sets is gone afterwards
     yield
-    runners.cache_clear()
+    forget_plugins()
 
 
 @pytest.fixture
