@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import count
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -80,6 +80,9 @@ _PRESET = {"grace": "1m", "failure_backoff": "none"}
 PROFILE = "profile"
 THROTTLE = "throttle"
 _THROTTLED = "rate-limit"
+PausedBy = Literal["user", "rate-limit", "failures", "budget"]
+PAUSED_BY: Mapping[str | None, PausedBy] = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
+"""Who paused a schedule, as Cortex says it; anybody else is the user."""
 
 
 def read(text: str) -> ParsedFile:
@@ -362,10 +365,15 @@ def task_of(agent: str, definition: ScheduleDefinition) -> dict[str, Any] | None
         **times,
         **given,
         **({"profile": agent} if agent else {}),
-        "target": {
-            TARGET_SPELLINGS.get(name, name): thread_id(value) if name == "thread" else value
-            for name, value in target.items()
-        },
+        "target": cortex_target(target),
+    }
+
+
+def cortex_target(target: Mapping[str, Any]) -> dict[str, Any]:
+    """The target in Cortex's spelling, as `cortex_context` names threads."""
+    return {
+        TARGET_SPELLINGS.get(name, name): thread_id(value) if name == "thread" else value
+        for name, value in target.items()
     }
 
 
@@ -464,15 +472,14 @@ def _computed(transaction: Transaction, schedule: ScheduleRecord, policies: Poli
     return computed | {name: value for name, value in last.items() if value is not None}
 
 
-def _pause(schedule: ScheduleRecord, policies: Policies, now: int) -> tuple[str | None, int | None]:
+def _pause(schedule: ScheduleRecord, policies: Policies, now: int) -> tuple[PausedBy | None, int | None]:
     """Who paused the task, and when. A user's pause is first: the end of a throttle must not seem to end it."""
     if schedule.state == "paused":
-        labels = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
-        return labels.get(schedule.paused_by or "", "user"), schedule.paused_at
+        return PAUSED_BY.get(schedule.paused_by, "user"), schedule.paused_at
     throttle = policies.throttle_of(schedule.definition.provider, schedule.agent, now)
     if throttle is None or schedule.state != "active" or isinstance(schedule.definition.trigger.when, Once):
         return None, None
-    return "rate-limit", throttle.activated_at
+    return _THROTTLED, throttle.activated_at
 
 
 def _throttle(policies: Policies, now: int) -> dict[str, Any] | None:
