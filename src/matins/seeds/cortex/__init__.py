@@ -30,6 +30,7 @@ from matins.importers.entries import (
     Importer,
     OldTimes,
     Once,
+    agents_of,
     read_text,
     with_preset,
 )
@@ -303,10 +304,8 @@ def read(path: str, zone: str) -> Imported:
     parsed = file.with_profiles(file.read(text), file.Profiles())
     if parsed.problems:
         raise invalid_file(Path(path), list(parsed.problems))
-    entries = [
-        ImportEntry("agent", name, {"runner": "claude"}, path, notes=("A profile of Cortex: set its model.",))
-        for name in sorted({item.block.values["agent"] for item in parsed.items if "agent" in item.block.values})
-    ]
+    names = (item.block.values["agent"] for item in parsed.items if "agent" in item.block.values)
+    entries = agents_of(names, path, "A profile of Cortex: set its model.")
     for item in parsed.items:
         task: dict[str, Any] = to_python(item.block.location.node)
         values = {name: value for name, value in item.block.values.items() if name not in ("when", "paused")}

@@ -17,11 +17,11 @@ from matins.engine.prompts import DEFAULT_PROMPT
 from matins.jobs import Int, JobContext, JobType, Setting, Text
 from matins.model.policies import WorkSourceDefinition
 from matins.seeds.cortex.tasks import archive_tasks
-from matins.seeds.memory import MAX_NOTE_BYTES, open_memory
-from matins.texts.untrusted_folder import UntrustedFolder
+from matins.texts.untrusted_folder import UntrustedFolder, open_memory
 
 KINDS = ("experiments", "knowledge", "patterns")
 INDEX = "INDEX.md"
+MAX_NOTE_BYTES = 4_000
 
 
 @dataclass(frozen=True)

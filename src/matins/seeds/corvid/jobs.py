@@ -37,8 +37,7 @@ from matins.engine.steps import answer_field
 from matins.errors import Conflict, InvalidInput
 from matins.jobs import Int, JobContext, JobType, Name, Names, Setting, Text
 from matins.model.job import Brief, ErrandPlace
-from matins.seeds.memory import NoMemory, open_memory
-from matins.texts.untrusted_folder import Entry, UntrustedFolder
+from matins.texts.untrusted_folder import Entry, NoMemory, UntrustedFolder, open_memory
 
 
 def focused(prompt: str, description: str | None) -> str:

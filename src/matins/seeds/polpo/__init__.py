@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict, cast
-
-import orjson
+from zoneinfo import ZoneInfo
 
 from matins.api._types import StepSettings
 from matins.api.results import Mission
@@ -22,9 +21,19 @@ from matins.engine.policies import BEFORE_RUN
 from matins.engine.steps import GOT_SCHEDULE
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.definitions import instant_text
-from matins.engine.when.triggers import to_ms
 from matins.errors import Conflict, InvalidInput, NotFound
-from matins.importers.entries import Cron, Imported, ImportEntry, Importer, OldTimes, Once, read_schedules, with_preset
+from matins.importers.entries import (
+    Cron,
+    Imported,
+    ImportEntry,
+    Importer,
+    OldTimes,
+    Once,
+    Row,
+    agents_of,
+    read_schedules,
+    with_preset,
+)
 from matins.library import Matins
 from matins.mcp.principal_calls import Document, PrincipalCalls
 from matins.mcp.tool import Tool, Toolset
@@ -316,18 +325,15 @@ _NEXT_MATCH = "A one-shot by cron: it runs at its next match, once."
 
 def read(path: str, zone: str) -> Imported:
     """The missions of a database, or of a JSON file. Polpo has the times of its machine."""
-    schedules, left_out = read_schedules(
-        path, TABLE, "mission {id}", lambda mission, origin: _schedule(mission, origin, zone)
+    found = read_schedules(
+        SOURCE, path, TABLE, "mission {id}", lambda mission, origin: _schedule(mission, origin, zone)
     )
-    names = {step["agent"] for entry in schedules for step in entry.settings["steps"] if "agent" in step}
-    agents = [
-        ImportEntry("agent", name, {"runner": "claude"}, path, notes=("An agent of Polpo: set its model.",))
-        for name in sorted(names)
-    ]
-    return Imported(SOURCE, (*agents, *schedules), left_out)
+    names = (step["agent"] for entry in found.entries for step in entry.settings["steps"] if "agent" in step)
+    agents = agents_of(names, path, "An agent of Polpo: set its model.")
+    return found._replace(entries=(*agents, *found.entries))
 
 
-def _schedule(mission: dict[str, Any], origin: str, zone: str) -> ImportEntry:
+def _schedule(mission: Row, origin: str, zone: str) -> ImportEntry:
     status, text = str(mission.get("status") or "draft"), mission.get("schedule")
     if status in _ENDED:
         raise InvalidInput(f"it is {status}.", value=status, field="status")
@@ -355,17 +361,11 @@ def _schedule(mission: dict[str, Any], origin: str, zone: str) -> ImportEntry:
     )  # fmt: skip
 
 
-def _tasks(mission: dict[str, Any]) -> list[dict[str, Any]]:
+def _tasks(mission: Row) -> list[dict[str, Any]]:
     """The tasks of a mission: its own, or those of the document that Polpo stores with it."""
-    document: Any = mission.get("data")
-    if isinstance(document, str):
-        try:
-            document = orjson.loads(document)
-        except orjson.JSONDecodeError as error:
-            raise InvalidInput(f"its data is not JSON: {error}.", field="data") from None
-    inner = cast("dict[str, Any]", document).get("tasks") if isinstance(document, dict) else None
-    found: Any = mission.get("tasks") or inner or []
-    return cast("list[dict[str, Any]]", orjson.loads(found) if isinstance(found, str) else found)
+    document: Any = mission.json("data")
+    inner: Any = Row(cast("dict[str, Any]", document)).json("tasks") if isinstance(document, dict) else None
+    return mission.json("tasks") or inner or []
 
 
 def _step(task: dict[str, Any]) -> dict[str, Any]:
@@ -384,10 +384,7 @@ def _old(text: str, zone: str, *, recurring: bool) -> OldTimes:
         return Cron(text, zone)
     if recurring:
         raise InvalidInput("A recurring schedule takes a cron expression, not a timestamp.", value=text)
-    try:
-        return Once(to_ms(datetime.fromisoformat(text).astimezone()))
-    except ValueError:
-        raise InvalidInput(f'"{text}" is no ISO timestamp.', value=text, field="schedule") from None
+    return Once.parse(text, ZoneInfo(zone), "schedule")
 
 
 IMPORTER = Importer("Import the missions of Polpo, from its database or as JSON.", read)
