@@ -1,6 +1,6 @@
 """Cortex's `schedules.json` instead of `matins.yaml`: its tasks are read, and computed fields are written back.
 
-Cortex's `schedules.json` as a format of the file, with computed fields: next and last runs, pauses, throttles.
+Computed fields are next and last runs, pauses and throttles.
 """
 
 from __future__ import annotations
@@ -101,14 +101,14 @@ def read(text: str) -> ParsedFile:
 
 
 def _tasks(root: Node) -> ParsedFile:
-    listed = _task_nodes(root)
-    if listed is None:
+    found = _task_list(root)
+    if found is None:
         problem = Problem(root.position, "tasks", "must be a list of tasks", hint='{"tasks": []}')
         return ParsedFile({}, None, (), (problem,))
     items: list[FileItem] = []
     problems: list[Problem] = []
-    ids, profile = _ids(listed), root_profile(root)
-    for number, node in enumerate(listed):
+    ids, profile = _ids(found.items), root_profile(root)
+    for number, node in enumerate(found.items):
         location = Location(f"tasks[{number}]", node, node)
         try:
             items.append(_task(location, ids[number], profile))
@@ -119,12 +119,12 @@ def _tasks(root: Node) -> ParsedFile:
     return ParsedFile({"preset": "cortex", PROFILE: profile}, None, tuple(items), tuple(problems))
 
 
-def _task_nodes(root: Node) -> tuple[Node, ...] | None:
+def _task_list(root: Node | None) -> SequenceNode | None:
     if isinstance(root, SequenceNode):
-        return root.items
+        return root
     for key, value in root.entries if isinstance(root, MappingNode) else ():
-        if isinstance(key, Scalar) and key.value == "tasks" and isinstance(value, SequenceNode):
-            return value.items
+        if plain(key) == "tasks" and isinstance(value, SequenceNode):
+            return value
     return None
 
 
@@ -294,8 +294,8 @@ def _target(given: Mapping[str, Any]) -> Any:
 
 def write_computed(text: str, computed: Mapping[str, Mapping[str, Any]], throttle: Mapping[str, Any] | None) -> str:
     """The text with these fields of tasks set, and no other byte changed; None for a value that has ended."""
-    root = parse(text)
-    nodes = (_task_nodes(root) if root is not None else None) or ()
+    found = _task_list(parse(text))
+    nodes = () if found is None else found.items
     for task_id, node in reversed(list(zip(_ids(nodes), nodes, strict=True))):
         if isinstance(node, MappingNode):
             fields: dict[str, Any] = to_python(node)
@@ -338,11 +338,7 @@ def without_task(text: str, task_id: str) -> str:
 
 
 def _listed(text: str) -> SequenceNode:
-    root = parse(text)
-    found = root if isinstance(root, SequenceNode) else None
-    for key, value in root.entries if isinstance(root, MappingNode) else ():
-        if plain(key) == "tasks" and isinstance(value, SequenceNode):
-            found = value
+    found = _task_list(parse(text))
     if found is None:
         raise InvalidInput("the file has no list of tasks.", field="tasks", hint='{"tasks": []}')
     return found

@@ -1,11 +1,4 @@
-"""Cortex's job types.
-
-`memory-index-regen`: the index files of experiments, knowledge and patterns are written again.
-
-`task-archive`: tasks that ended some days ago move from TASKS.yaml to a file beside it.
-
-`task-dispatch`: a task of TASKS.yaml is selected, claimed and given to the agent; its outcome is written back.
-"""
+"""Cortex's job types, on its notes and on TASKS.yaml."""
 
 from __future__ import annotations
 
