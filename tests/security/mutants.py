@@ -44,7 +44,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/runners/session_files.py", "open_folder(self._folder, self._owner)", "open_folder(self._folder)", "executors/runners/test_session_files.py::test_files_must_belong_to_the_account", root=True),
         Mutant("executors/runners/session_files.py", "open_folder(self._folder, self._owner)", "UntrustedFolder(self._folder, owner=self._owner)", "executors/runners/test_session_files.py::test_the_folder_does_not_lead_into_the_home"),
         Mutant("executors/preparation.py", "            owner=_owner(agent),", "            owner=None,", "security/test_agent_paths.py::test_b16_records_of_a_session_are_looked_for_in_the_home_of_the_account", root=True),
-        Mutant("seeds/memory.py", "open_folder(base, within=workdir)", "open_folder(base)", "jobs/test_job_paths.py::test_an_input_does_not_name_another_agent_s_memory"),
+        Mutant("texts/untrusted_folder.py", "open_folder(base, within=workdir)", "open_folder(base)", "jobs/test_job_paths.py::test_an_input_does_not_name_another_agent_s_memory"),
         Mutant("github/jobs.py", 'place.read_whole(".git/config", _MAX_CONFIG_BYTES)', 'open(f"{folder}/.git/config", "rb").read(64_001)', "jobs/test_job_paths.py::test_the_repository_of_another_agent_is_not_read"),
         Mutant("store/sqlite/store.py", "flags=_NO_LINK", "flags=apsw.SQLITE_OPEN_READWRITE", "service/test_backup.py::test_b16_a_link_in_the_place_of_the_new_copy_is_not_followed"),
         Mutant("github/git_work.py", "from matins.model.job import ErrandPlace", 'from matins.model.job import ErrandPlace; OPENED = open("/dev/null")', "security/test_paths_lint.py::test_b16_files_are_touched_only_where_no_agent_can_lead_them_elsewhere"),

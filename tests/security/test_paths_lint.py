@@ -78,7 +78,7 @@ REASONS = {
     "executors/processes/recovery.py": {"RunFiles.delete_named": RUNS},
     "executors/processes/wardens.py": {"WardenPool._living_keeper": RUNS},
     "executors/runners/protocol.py": {"ClockTime.after": NO_FILE},
-    "importers/crontab.py": {"_texts": KEYBOARD, "_read": KEYBOARD},
+    "importers/crontab.py": {"_texts": KEYBOARD},
     "importers/entries.py": {"_database_rows": KEYBOARD, "_bytes": KEYBOARD},
     "seeds/cortex/jobs.py": {"write_index": "by UntrustedFolder"},
     "seeds/corvid/jobs.py": {"_notes": "by UntrustedFolder"},

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from matins.engine.when.cron import parse_cron
 from matins.errors import CronParseError, InvalidInput
-from matins.importers.entries import Cron, Imported, ImportEntry, Importer, slug
+from matins.importers.entries import Cron, Imported, ImportEntry, Importer, read_text, slug
 
 SOURCE = "crontab"
 _ASSIGNMENT = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*|"[^"]+"|'[^']+')\s*=\s*(.*)""")
@@ -52,19 +52,11 @@ def _texts(target: str | None) -> Iterator[tuple[str, str, bool]]:
     elif path is not None and path.is_dir():
         for file in sorted(path.iterdir()):
             if file.is_file() and re.fullmatch(r"[A-Za-z0-9_-]+", file.name):  # cron ignores all others
-                yield str(file), _read(file), True
+                yield str(file), read_text(str(file)), True
     elif path is not None and (path.is_file() or "/" in str(target)):
-        yield str(path), _read(path), str(path.absolute()).startswith(_SYSTEM)
+        yield str(path), read_text(str(path)), str(path.absolute()).startswith(_SYSTEM)
     else:
         yield f"crontab of {target or getpass.getuser()}", _listed(target), False
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        message = f"{path} cannot be read: {error.strerror}."
-        raise InvalidInput(message, value=str(path), field="path", hint="Check its name and permissions.") from error
 
 
 def _listed(user: str | None) -> str:
@@ -118,7 +110,7 @@ def _problem(words: list[str], command: str, count: int, system: bool) -> str | 
 
 
 def _entries(line: _Line, zone: str, names: set[str]) -> Iterator[ImportEntry]:
-    command, _, stdin = _split(line.command)
+    command, stdin = _split(line.command)
     name = slug(_program(command), names, "job")
     variables = dict(line.variables)
     shell, home = variables.pop("SHELL", "/bin/sh"), variables.pop("HOME", None)
@@ -152,11 +144,11 @@ def _notes(line: _Line, mail: str | None) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _split(text: str) -> tuple[str, str, str | None]:
+def _split(text: str) -> tuple[str, str | None]:
     """The command, and the text behind the first `%` for its standard input; every other `%` there ends a line."""
     command, *rest = _PERCENT.split(text)
     stdin = "\n".join(rest).replace("\\%", "%") if rest else None
-    return command.replace("\\%", "%").strip(), "%", stdin
+    return command.replace("\\%", "%").strip(), stdin
 
 
 def _program(command: str) -> str:

@@ -1,16 +1,7 @@
-"""What importers share: entries, files, old times beside new ones, folders of agents.
+"""What importers share: files of other systems, the entries that they become, old times beside new ones, folders.
 
-What an importer yields: entries of the file, each with the times at which the other system would have fired.
-
-Files of other systems: texts, JSON, and rows of SQLite databases.
-
-When another system fires, by its own rules. It shares no code with the time engine, so that the two can be compared.
-
-A cron expression is matched minute by minute, as the other systems do.
-
-An import beside the old times: when the other system would fire in the next month, and when Matins will.
-
-Where imported agents work: in a folder in which their runs start.
+Old times follow the rules of the other system: a cron expression is matched minute by minute. They share no code with
+the time engine, so that the two can be compared.
 """
 
 from __future__ import annotations
@@ -20,7 +11,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -48,7 +39,22 @@ def read_text(path: str) -> str:
     return _bytes(path).decode("utf-8", "replace")
 
 
-def read_rows(path: str, table: str) -> list[dict[str, Any]]:
+class Row(dict[str, Any]):
+    """A row of another system. Raises InvalidInput for a column that is missing, or that should be JSON and is not."""
+
+    def __missing__(self, name: str) -> Any:
+        raise InvalidInput(f"it has no {name}.", field=name)
+
+    def json(self, name: str) -> Any:
+        """The value of a column that holds JSON, in a database as text."""
+        value = self.get(name)
+        try:
+            return orjson.loads(value) if isinstance(value, str) else value
+        except orjson.JSONDecodeError as error:
+            raise InvalidInput(f"its {name} is not JSON: {error}.", field=name) from None
+
+
+def _rows(path: str, table: str) -> Iterable[Mapping[str, Any]]:
     """The rows of a table: of a SQLite database, or of a JSON file that lists them, bare or under the table's name."""
     data = _bytes(path)
     if data.startswith(_MAGIC):
@@ -67,7 +73,7 @@ def read_rows(path: str, table: str) -> list[dict[str, Any]]:
     return cast("list[dict[str, Any]]", listed)
 
 
-def _database_rows(path: str, table: str) -> list[dict[str, Any]]:
+def _database_rows(path: str, table: str) -> list[Mapping[str, Any]]:
     with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as connection:
         connection.row_factory = sqlite3.Row
         try:
@@ -111,6 +117,15 @@ class Every(NamedTuple):
 
 class Once(NamedTuple):
     at_ms: int
+
+    @classmethod
+    def parse(cls, text: str, zone: tzinfo, field: str) -> Once:
+        """From an ISO timestamp, which is in the zone where it has no offset."""
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            raise InvalidInput(f'"{text}" is no ISO timestamp.', value=text, field=field) from None
+        return cls(to_ms(at if at.tzinfo else at.replace(tzinfo=zone)))
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         at = _instant(self.at_ms)
@@ -221,18 +236,23 @@ class Importer(NamedTuple):
 
 
 def read_schedules(
-    path: str, table: str, called: str, read: Callable[[dict[str, Any], str], ImportEntry]
-) -> tuple[tuple[ImportEntry, ...], tuple[str, ...]]:
-    """The schedules of a table, and what cannot be imported. `called` says what a row is: "mission {id}"."""
+    source: str, path: str, table: str, called: str, read: Callable[[Row, str], ImportEntry]
+) -> Imported:
+    """The schedules of a table. `called` says what a row is: "mission {id}"."""
     entries: list[ImportEntry] = []
     left_out: list[str] = []
-    for row in read_rows(path, table):
+    for row in _rows(path, table):
         origin = called.format_map(defaultdict(lambda: None, row))
         try:
-            entries.append(read(row, origin))
+            entries.append(read(Row(row), origin))
         except InvalidInput as error:
             left_out.append(f"{origin}: {error.message}")
-    return tuple(entries), tuple(left_out)
+    return Imported(source, tuple(entries), tuple(left_out))
+
+
+def agents_of(names: Iterable[str], origin: str, note: str) -> list[ImportEntry]:
+    """Agents of which the other system's file has only the names."""
+    return [ImportEntry("agent", name, {"runner": "claude"}, origin, notes=(note,)) for name in sorted(set(names))]
 
 
 def with_preset(preset: str, when: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
-import matins.api.schedules  # noqa: F401  # pyright: ignore[reportUnusedImport] - declares all use cases
 from matins.api.codec import to_document
+from matins.api.schedules import Api
 from matins.api.use_case import USE_CASES, Caller
 from matins.engine.prompts import fenced
 from matins.model.access import Principal
 from matins.surfaces.display import as_data
+from matins.surfaces.transports.in_process import InProcess
 
 MAX_TEXT = 2_000
 
@@ -63,6 +64,11 @@ class PrincipalCalls:
 
     def send(self, use_case: str, arguments: Mapping[str, Any]) -> Any:
         return to_document(self.caller.invoke(self.principal, USE_CASES[use_case], arguments))
+
+    @property
+    def api(self) -> Api:
+        """The same use cases, with typed results."""
+        return Api(InProcess(self.caller, self.principal))
 
     @property
     def zone(self) -> str:

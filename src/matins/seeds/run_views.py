@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from matins.api.results import Run, Schedule
+from matins.api.results import Mission, Run, RunStateName, Schedule
 from matins.api.schedules import Api
 from matins.engine.when.definitions import instant_text
 from matins.engine.when.triggers import to_ms
 
-_PAGE = 1_000
+_PAGE = 50
+Item = TypeVar("Item", Schedule, Mission, Run)
 
 
-def newest_first(m: Api, schedule: Schedule) -> Iterator[Run]:
-    """All that history holds, a page at a time: who has found what it looked for reads no further."""
-    before: str | None = None
-    while page := m.runs.list(schedule=schedule.name, agent=schedule.agent, before=before, limit=_PAGE):
+def each_item(page_after: Callable[[str | None], Sequence[Item]]) -> Iterator[Item]:
+    """All items of a collection, a page at a time, each page after the id of an item: who has found what it looked for
+    reads no further."""
+    last: str | None = None
+    while page := page_after(last):
         yield from page
-        before = page[-1].id
+        last = page[-1].id
+
+
+def newest_first(m: Api, schedule: Schedule, state: RunStateName | None = None) -> Iterator[Run]:
+    """The runs of a schedule that history holds; with a state, those that are in it."""
+    return each_item(
+        lambda before: m.runs.list(
+            schedule=schedule.name, agent=schedule.agent, state=state, before=before, limit=_PAGE
+        )
+    )
 
 
 def last_started(m: Api, schedule: Schedule) -> Run | None:

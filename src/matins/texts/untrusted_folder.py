@@ -407,3 +407,23 @@ def open_text(path: Path, within: str | Path | None = None) -> Generator[Untrust
         raise file_error(path, error.strerror or str(error)) from None
     with folder:
         yield UntrustedText(folder, path)
+
+
+@contextmanager
+def open_memory(workdir: str, name: str) -> Generator[UntrustedFolder]:
+    """The memory of the agent that works in a folder. Raises InvalidInput if there is a link, or
+    anything else that is no folder; NoMemory if there is nothing."""
+    path = Path(workdir, name)
+    base = Path(name).parent if Path(name).is_absolute() else Path(workdir)
+    try:
+        with open_folder(base, within=workdir) as folder, folder.below(str(path.relative_to(base))) as memory:
+            yield memory
+    except FileNotFoundError:
+        raise NoMemory(f"{path} is not a folder.", value=name, field="folder", hint=f"mkdir {path}") from None
+    except OSError as error:
+        message = f"{path} cannot be used: {error.strerror}."
+        raise InvalidInput(message, value=name, field="folder", hint="Name the folder itself.") from None
+
+
+class NoMemory(InvalidInput):
+    """There is no such folder."""

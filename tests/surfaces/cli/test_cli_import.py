@@ -339,6 +339,29 @@ def test_b11_syris(user: User, tmp_path: Path) -> None:
     assert user.bench.get("poll").settings["first"] == "immediately"
 
 
+@pytest.mark.parametrize(
+    ("source", "row", "problem"),
+    [
+        ("corvid", {**CORVID, "actions": "{"}, "its actions is not JSON"),
+        ("corvid", {"id": "1", "name": "n", "interval_ms": 300_000}, "it has no agent_id."),
+        ("polpo", {**POLPO[0], "tasks": "{"}, "its tasks is not JSON"),
+        ("polpo", {**POLPO[2], "schedule": "2027-13-15"}, '"2027-13-15" is no ISO timestamp.'),
+        ("syris", {"name": "n", "type": "one_shot", "spec": "soon"}, '"soon" is no ISO timestamp.'),
+        ("syris", {"name": "n", "type": "interval", "spec": "30", "payload": "{"}, "its payload is not JSON"),
+        ("syris", {"type": "interval", "spec": "30"}, "it has no schedule_id."),
+    ],
+)
+def test_b11_a_row_that_cannot_be_read_is_left_out(
+    user: User, tmp_path: Path, source: str, row: dict[str, Any], problem: str
+) -> None:
+    """B11: the others are imported"""
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([row]))
+    found = document(user, source, str(path), "-z", "UTC")
+    assert found["entries"] == []
+    assert [problem in text for text in found["left_out"]] == [True], found["left_out"]
+
+
 @pytest.mark.parametrize("source", ["cortex", "herdctl", "corvid", "syris", "crontab"])
 @pytest.mark.parametrize("content", [None, b"{", b"\xff\x00 nonsense"])
 def test_b11_what_cannot_be_read_is_said(user: User, tmp_path: Path, source: str, content: bytes | None) -> None:

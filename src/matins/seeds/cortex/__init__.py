@@ -1,7 +1,4 @@
-"""Cortex's four schedule types, its guard, its importer, and its views of a schedule and a throttle.
-
-Cortex's four schedule types, its guard, and a schedule and a throttle as Cortex shows them.
-"""
+"""Cortex's four schedule types, its guard, its importer, and its views of a schedule and a throttle."""
 
 from __future__ import annotations
 
@@ -14,12 +11,11 @@ from typing import Any, Literal, TypedDict
 
 from matins.api._results import RateLimit
 from matins.api._types import ScheduleSettings
-from matins.api.results import Run, Schedule
+from matins.api.results import Schedule
 from matins.api.schedules import Api
 from matins.app import parse_trigger, trigger_from_dict
 from matins.config.presets import PRESETS
 from matins.config.reader import invalid_file
-from matins.engine.gates.state import BY_BUDGET, BY_FAILURES
 from matins.engine.jobs import AGENT_JOB
 from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import parse_duration
@@ -34,20 +30,20 @@ from matins.importers.entries import (
     Importer,
     OldTimes,
     Once,
+    agents_of,
     read_text,
     with_preset,
 )
 from matins.runtime.clock import SystemClock
 from matins.seeds.cortex import file
-from matins.seeds.cortex.file import SKIPPED_BY
-from matins.seeds.presets import cortex_target
-from matins.seeds.run_views import ms_of, newest_first
+from matins.seeds.cortex.file import PAUSED_BY, SKIPPED_BY, PausedBy, cortex_target
+from matins.seeds.run_views import each_item, ms_of, newest_first
 from matins.texts.yaml_nodes import to_python
 
 _SECOND = timedelta(seconds=1)
 TYPES = ("interval", "daily", "weekly", "once")
-PausedBy = Literal["user", "rate-limit", "failures", "budget"]
-_NEEDS = {"interval": ("interval",), "daily": ("time",), "weekly": ("dayOfWeek", "time"), "once": ("delay",)}
+NEEDS = {"interval": ("interval",), "daily": ("time",), "weekly": ("dayOfWeek", "time"), "once": ("delay",)}
+"""What each type needs, by the names of Cortex's arguments."""
 
 
 def schedule_trigger(
@@ -64,7 +60,7 @@ def schedule_trigger(
     if type not in TYPES:
         raise TriggerError(f'Unknown schedule type "{type}".', value=type, field="type", allowed=", ".join(TYPES))
     given = {"interval": interval, "time": time, "dayOfWeek": day_of_week, "delay": delay}
-    for name in _NEEDS[type]:
+    for name in NEEDS[type]:
         if given[name] is None:
             raise TriggerError(f'A schedule of type {type} needs "{name}".', value=None, field=name)
     now_ms = SystemClock().now_ms() if now is None else to_ms(now)
@@ -160,9 +156,8 @@ def schedule_add(
     settings["failure_backoff"] = PRESETS["cortex"].settings["failure_backoff"]
     if type == "once":
         settings["grace"] = PRESETS["cortex"].once["grace"]
-    return _task(
-        m, m.add(token_hex(4), when=trigger, agent=profile or m.system.context().profile, context=context, **settings)
-    )
+    agent = profile or m.system.context().profile
+    return task_view(m, m.add(token_hex(4), when=trigger, agent=agent, context=context, **settings))
 
 
 def _now(m: Api) -> datetime:
@@ -178,11 +173,11 @@ def _target(target: str | Mapping[str, Any], channel: str | None) -> Any:
 
 def schedule_list(m: Api, limit: int = 50) -> list[ScheduleTask]:
     """All schedules, the oldest first."""
-    return [_task(m, schedule) for schedule in m.list(limit=limit)]
+    return [task_view(m, schedule) for schedule in m.list(limit=limit)]
 
 
 def schedule_get(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
-    return _task(m, m.get(name, agent=agent))
+    return task_view(m, m.get(name, agent=agent))
 
 
 def schedule_remove(m: Api, name: str, *, agent: str | None = None) -> dict[str, bool]:
@@ -191,30 +186,30 @@ def schedule_remove(m: Api, name: str, *, agent: str | None = None) -> dict[str,
 
 
 def schedule_pause(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
-    if _is_once(m.get(name, agent=agent)):
-        raise Conflict(
-            f'"{name}" is of type once and cannot be paused.', value=name, field="name", hint="Remove it instead."
-        )
-    return _task(m, m.pause(name, agent=agent))
+    check_pausable(m.get(name, agent=agent), "name")
+    return task_view(m, m.pause(name, agent=agent))
+
+
+def check_pausable(schedule: Schedule, field: str) -> None:
+    if _is_once(schedule):
+        message, hint = f'"{schedule.name}" is of type once and cannot be paused.', "Remove it instead."
+        raise Conflict(message, value=schedule.name, field=field, hint=hint)
 
 
 def schedule_resume(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
     """A pause by rate-limit ends with the throttle, not before: lift that instead."""
-    return _task(m, m.resume(name, agent=agent))
+    return task_view(m, m.resume(name, agent=agent))
 
 
 def export_tasks(m: Api) -> dict[str, Any]:
     """All schedules of Cortex's four types as the content of a schedules.json, with the throttle that ends last."""
-    tasks: list[dict[str, Any]] = []
-    after: str | None = None
-    while page := m.list(after=after):
-        tasks += [_document(_task(m, schedule)) for schedule in page if schedule.trigger["kind"] in TYPES]
-        after = page[-1].id
+    schedules = each_item(lambda after: m.list(after=after))
+    tasks = [task_document(task_view(m, each)) for each in schedules if each.trigger["kind"] in TYPES]
     throttles = sorted(throttle_states(m), key=lambda state: state.resets_at)
     return {"tasks": tasks, "throttle": _throttle_document(throttles[-1]) if throttles else None}
 
 
-def _document(task: ScheduleTask) -> dict[str, Any]:
+def task_document(task: ScheduleTask) -> dict[str, Any]:
     """The task in Cortex's spelling, without fields that it does not have."""
     return {_camel(name): value for name, value in asdict(task).items() if value is not None}
 
@@ -229,14 +224,13 @@ def _throttle_document(state: ThrottleState) -> dict[str, Any]:
     return {**fields, "affectedModes": list(state.affected_modes)}
 
 
-def _task(m: Api, schedule: Schedule) -> ScheduleTask:
+def task_view(m: Api, schedule: Schedule) -> ScheduleTask:
+    """The schedule as Cortex shows it."""
     paused_by, paused_at = _pause_of(m, schedule)
-    ran = _last(m, schedule, lambda run: run.state == "succeeded")
-    skipped = _last(m, schedule, lambda run: run.state == "skipped" and run.reason in SKIPPED_BY)
+    ran = next(newest_first(m, schedule, "succeeded"), None)
+    skipped = next((run for run in newest_first(m, schedule, "skipped") if run.reason in SKIPPED_BY), None)
     settings, trigger = schedule.settings, schedule.trigger
     target = cortex_target(settings.get("target") or {"kind": "fresh"})
-    times: list[str] = trigger.get("times") or []
-    days: list[int] = trigger.get("days") or []
     return ScheduleTask(
         id=schedule.name,
         type=trigger["kind"],
@@ -244,8 +238,8 @@ def _task(m: Api, schedule: Schedule) -> ScheduleTask:
         channel=target.get("channel"),
         profile=schedule.agent,
         interval_ms=trigger.get("every_ms"),
-        time=times[0] if times else None,
-        day_of_week=days[0] if days else None,
+        time=next(iter(trigger.get("times") or ()), None),
+        day_of_week=next(iter(trigger.get("days") or ()), None),
         run_at=to_ms(datetime.fromisoformat(trigger["at"])) if trigger["kind"] == "once" else None,
         next_run=None if paused_by else ms_of(schedule.next_run_at),
         created_at=to_ms(schedule.created_at),
@@ -261,15 +255,10 @@ def _task(m: Api, schedule: Schedule) -> ScheduleTask:
     )
 
 
-def _last(m: Api, schedule: Schedule, wanted: Callable[[Run], bool]) -> Run | None:
-    return next(filter(wanted, newest_first(m, schedule)), None)
-
-
 def _pause_of(m: Api, schedule: Schedule) -> tuple[PausedBy | None, int | None]:
     """A user's own pause comes first, so that no throttle that ends can seem to lift it."""
     if schedule.state == "paused":
-        settings: dict[str | None, PausedBy] = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
-        return settings.get(schedule.paused_by, "user"), ms_of(schedule.paused_at)
+        return PAUSED_BY.get(schedule.paused_by, "user"), ms_of(schedule.paused_at)
     for throttle in m.throttles.list():
         if schedule.state == "active" and not _is_once(schedule) and _holds_for(throttle, schedule):
             return "rate-limit", to_ms(throttle.activated_at)
@@ -315,10 +304,8 @@ def read(path: str, zone: str) -> Imported:
     parsed = file.with_profiles(file.read(text), file.Profiles())
     if parsed.problems:
         raise invalid_file(Path(path), list(parsed.problems))
-    entries = [
-        ImportEntry("agent", name, {"runner": "claude"}, path, notes=("A profile of Cortex: set its model.",))
-        for name in sorted({item.block.values["agent"] for item in parsed.items if "agent" in item.block.values})
-    ]
+    names = (item.block.values["agent"] for item in parsed.items if "agent" in item.block.values)
+    entries = agents_of(names, path, "A profile of Cortex: set its model.")
     for item in parsed.items:
         task: dict[str, Any] = to_python(item.block.location.node)
         values = {name: value for name, value in item.block.values.items() if name not in ("when", "paused")}

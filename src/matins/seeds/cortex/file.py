@@ -1,6 +1,6 @@
 """Cortex's `schedules.json` instead of `matins.yaml`: its tasks are read, and computed fields are written back.
 
-Cortex's `schedules.json` as a format of the file, with computed fields: next and last runs, pauses, throttles.
+Computed fields are next and last runs, pauses and throttles.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import count
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -80,6 +80,9 @@ _PRESET = {"grace": "1m", "failure_backoff": "none"}
 PROFILE = "profile"
 THROTTLE = "throttle"
 _THROTTLED = "rate-limit"
+PausedBy = Literal["user", "rate-limit", "failures", "budget"]
+PAUSED_BY: Mapping[str | None, PausedBy] = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
+"""Who paused a schedule, as Cortex says it; anybody else is the user."""
 
 
 def read(text: str) -> ParsedFile:
@@ -98,14 +101,14 @@ def read(text: str) -> ParsedFile:
 
 
 def _tasks(root: Node) -> ParsedFile:
-    listed = _task_nodes(root)
-    if listed is None:
+    found = _task_list(root)
+    if found is None:
         problem = Problem(root.position, "tasks", "must be a list of tasks", hint='{"tasks": []}')
         return ParsedFile({}, None, (), (problem,))
     items: list[FileItem] = []
     problems: list[Problem] = []
-    ids, profile = _ids(listed), root_profile(root)
-    for number, node in enumerate(listed):
+    ids, profile = _ids(found.items), root_profile(root)
+    for number, node in enumerate(found.items):
         location = Location(f"tasks[{number}]", node, node)
         try:
             items.append(_task(location, ids[number], profile))
@@ -116,12 +119,12 @@ def _tasks(root: Node) -> ParsedFile:
     return ParsedFile({"preset": "cortex", PROFILE: profile}, None, tuple(items), tuple(problems))
 
 
-def _task_nodes(root: Node) -> tuple[Node, ...] | None:
+def _task_list(root: Node | None) -> SequenceNode | None:
     if isinstance(root, SequenceNode):
-        return root.items
+        return root
     for key, value in root.entries if isinstance(root, MappingNode) else ():
-        if isinstance(key, Scalar) and key.value == "tasks" and isinstance(value, SequenceNode):
-            return value.items
+        if plain(key) == "tasks" and isinstance(value, SequenceNode):
+            return value
     return None
 
 
@@ -291,8 +294,8 @@ def _target(given: Mapping[str, Any]) -> Any:
 
 def write_computed(text: str, computed: Mapping[str, Mapping[str, Any]], throttle: Mapping[str, Any] | None) -> str:
     """The text with these fields of tasks set, and no other byte changed; None for a value that has ended."""
-    root = parse(text)
-    nodes = (_task_nodes(root) if root is not None else None) or ()
+    found = _task_list(parse(text))
+    nodes = () if found is None else found.items
     for task_id, node in reversed(list(zip(_ids(nodes), nodes, strict=True))):
         if isinstance(node, MappingNode):
             fields: dict[str, Any] = to_python(node)
@@ -335,11 +338,7 @@ def without_task(text: str, task_id: str) -> str:
 
 
 def _listed(text: str) -> SequenceNode:
-    root = parse(text)
-    found = root if isinstance(root, SequenceNode) else None
-    for key, value in root.entries if isinstance(root, MappingNode) else ():
-        if plain(key) == "tasks" and isinstance(value, SequenceNode):
-            found = value
+    found = _task_list(parse(text))
     if found is None:
         raise InvalidInput("the file has no list of tasks.", field="tasks", hint='{"tasks": []}')
     return found
@@ -362,10 +361,15 @@ def task_of(agent: str, definition: ScheduleDefinition) -> dict[str, Any] | None
         **times,
         **given,
         **({"profile": agent} if agent else {}),
-        "target": {
-            TARGET_SPELLINGS.get(name, name): thread_id(value) if name == "thread" else value
-            for name, value in target.items()
-        },
+        "target": cortex_target(target),
+    }
+
+
+def cortex_target(target: Mapping[str, Any]) -> dict[str, Any]:
+    """The target in Cortex's spelling, as `cortex_context` names threads."""
+    return {
+        TARGET_SPELLINGS.get(name, name): thread_id(value) if name == "thread" else value
+        for name, value in target.items()
     }
 
 
@@ -464,15 +468,14 @@ def _computed(transaction: Transaction, schedule: ScheduleRecord, policies: Poli
     return computed | {name: value for name, value in last.items() if value is not None}
 
 
-def _pause(schedule: ScheduleRecord, policies: Policies, now: int) -> tuple[str | None, int | None]:
+def _pause(schedule: ScheduleRecord, policies: Policies, now: int) -> tuple[PausedBy | None, int | None]:
     """Who paused the task, and when. A user's pause is first: the end of a throttle must not seem to end it."""
     if schedule.state == "paused":
-        labels = {BY_FAILURES: "failures", BY_BUDGET: "budget"}
-        return labels.get(schedule.paused_by or "", "user"), schedule.paused_at
+        return PAUSED_BY.get(schedule.paused_by, "user"), schedule.paused_at
     throttle = policies.throttle_of(schedule.definition.provider, schedule.agent, now)
     if throttle is None or schedule.state != "active" or isinstance(schedule.definition.trigger.when, Once):
         return None, None
-    return "rate-limit", throttle.activated_at
+    return _THROTTLED, throttle.activated_at
 
 
 def _throttle(policies: Policies, now: int) -> dict[str, Any] | None:

@@ -1,11 +1,4 @@
-"""Cortex's job types.
-
-`memory-index-regen`: the index files of experiments, knowledge and patterns are written again.
-
-`task-archive`: tasks that ended some days ago move from TASKS.yaml to a file beside it.
-
-`task-dispatch`: a task of TASKS.yaml is selected, claimed and given to the agent; its outcome is written back.
-"""
+"""Cortex's job types, on its notes and on TASKS.yaml."""
 
 from __future__ import annotations
 
@@ -17,11 +10,11 @@ from matins.engine.prompts import DEFAULT_PROMPT
 from matins.jobs import Int, JobContext, JobType, Setting, Text
 from matins.model.policies import WorkSourceDefinition
 from matins.seeds.cortex.tasks import archive_tasks
-from matins.seeds.memory import MAX_NOTE_BYTES, open_memory
-from matins.texts.untrusted_folder import UntrustedFolder
+from matins.texts.untrusted_folder import UntrustedFolder, open_memory
 
 KINDS = ("experiments", "knowledge", "patterns")
 INDEX = "INDEX.md"
+MAX_NOTE_BYTES = 4_000
 
 
 @dataclass(frozen=True)

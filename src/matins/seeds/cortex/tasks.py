@@ -1,10 +1,6 @@
-"""TASKS.yaml: read, claimed, archived.
+"""TASKS.yaml: work items from a file that people and several processes write at the same time.
 
-Tasks that have ended move from TASKS.yaml to an archive. The rest of the file stays as people wrote it.
-
-Work items from a TASKS.yaml that people and several processes write at the same time.
-
-The content of a TASKS.yaml: its tasks, checked, and the text with one of them changed.
+Tasks are read, checked, claimed, and archived when they have ended. The rest of the file stays as people wrote it.
 """
 
 from __future__ import annotations

@@ -8,18 +8,16 @@ from pathlib import PurePath
 from secrets import token_hex
 from typing import Any
 
-from matins.engine.gates.state import BY_BUDGET, BY_FAILURES
-from matins.engine.jobs import AGENT_JOB
-from matins.errors import Conflict, InvalidInput, NotFound
+from matins.api.results import Schedule
+from matins.config.presets import PRESETS
+from matins.errors import InvalidInput, NotFound
 from matins.mcp.principal_calls import Document, PrincipalCalls, quoted
 from matins.mcp.tool import Tool, Toolset
-from matins.seeds.cortex.file import SKIPPED_BY, thread_id
-from matins.seeds.presets import cortex_target, preset_of
+from matins.seeds.cortex import NEEDS, check_pausable, task_document, task_view
+from matins.seeds.cortex.file import thread_id
 
 _ID = {"id": {"type": "string", "description": "Id of the task."}}
 _MAX_LISTED = 50
-_NEEDS = {"interval": ("interval",), "daily": ("time",), "weekly": ("dayOfWeek", "time"), "once": ("delay",)}
-"""The types, and the arguments that each needs."""
 
 
 def _text(description: str) -> dict[str, Any]:
@@ -37,12 +35,12 @@ def _add(calls: PrincipalCalls, given: Document) -> Document:
     wanted["target"] = _target(calls, given.get("target") or "fresh")
     names = {"preCheck": "pre_check", "fallback": "fallback"}
     wanted |= {new: given[old] for old, new in names.items() if given.get(old) is not None}
-    preset = preset_of("cortex")
+    preset = PRESETS["cortex"]
     wanted |= {**preset.settings, **(preset.once if kind == "once" else preset.interval if kind == "interval" else {})}
-    item = calls.send("schedules.add", wanted)
-    approval = calls.approval_of(item)
+    made = calls.api.add(**wanted)
+    approval = calls.approval_of({"id": made.id})
     said = {name: given[name] for name in ("message", "preCheck") if name in given}  # the caller's own: no marks
-    answer: Document = {"summary": f"Added {item['name']}: {item['trigger_text']}.", **_task(calls, item), **said}
+    answer: Document = {"summary": f"Added {made.name}: {made.trigger_text}.", **_task(calls, made), **said}
     if approval is not None:
         answer["summary"] += f" It waits for a person: {approval['url']}"
         answer["approval"] = approval
@@ -59,9 +57,9 @@ def _target(calls: PrincipalCalls, target: Any) -> Any:
 def _when(calls: PrincipalCalls, given: Document) -> Document:
     """The time of a task, from the arguments that its type needs."""
     kind = given["type"]
-    for name in _NEEDS[kind]:
+    for name in NEEDS[kind]:
         if name not in given:
-            hint = f"It takes {' and '.join(_NEEDS[kind])}."
+            hint = f"It takes {' and '.join(NEEDS[kind])}."
             raise InvalidInput(f'A schedule of type {kind} needs "{name}".', field=name, hint=hint)
     if kind == "interval":
         return {"when": _length(given["interval"])}
@@ -83,93 +81,44 @@ def _length(value: str | int) -> str:
     return value if isinstance(value, str) else f"{value // 1000}s" if value % 1000 == 0 else f"{value}ms"
 
 
-def _task(calls: PrincipalCalls, item: Document) -> Document:
-    """A schedule as Cortex shows it, without fields that it does not have."""
-    trigger, settings = item["trigger"], item["settings"]
-    paused_by, paused_at = _pause_of(calls, item)
-    target = cortex_target(settings.get("target") or {"kind": "fresh"})
-    found: Document = {
-        "id": item["name"],
-        "type": trigger["kind"],
-        "message": quoted("the message", settings.get("prompt", item["prompt"])),
-        "channel": target.get("channel"),
-        "profile": item["agent"],
-        "intervalMs": trigger.get("every_ms"),
-        "time": next(iter(trigger.get("times") or ()), None),
-        "dayOfWeek": next(iter(trigger.get("days") or ()), None),
-        "runAt": _ms(trigger.get("at")),
-        "nextRun": None if paused_by else _ms(item["next_run_at"]),
-        "createdAt": _ms(item["created_at"]),
-        "lastRun": _last(calls, item, "succeeded", "started_at"),
-        "lastSkipped": _last(calls, item, "skipped", "ended_at"),
-        "isPaused": paused_by is not None,
-        "pausedAt": _ms(paused_at),
-        "pausedBy": paused_by,
-        "dispatchType": None if item["job"] == AGENT_JOB else item["job"],
-        "preCheck": quoted("the command", settings.get("pre_check")),
-        "target": target,
-        "fallback": settings.get("fallback", "fresh"),
+def _task(calls: PrincipalCalls, schedule: Schedule) -> Document:
+    """The task, with marks around what a person wrote."""
+    task = task_document(task_view(calls.api, schedule))
+    marked = {
+        "message": quoted("the message", task.get("message")),
+        "preCheck": quoted("the command", task.get("preCheck")),
     }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _ms(at: str | None) -> int | None:
-    return None if at is None else round(datetime.fromisoformat(at).timestamp() * 1000)
-
-
-def _last(calls: PrincipalCalls, item: Document, state: str, field: str) -> int | None:
-    """When the last run succeeded, or was skipped by preCheck or without a target."""
-    runs = calls.call("runs.list", schedule=_full(item), state=state, limit=20)
-    return next((_ms(run[field]) for run in runs if state != "skipped" or run["reason"] in SKIPPED_BY), None)
-
-
-def _pause_of(calls: PrincipalCalls, item: Document) -> tuple[str | None, str | None]:
-    """A user's own pause comes first, so that no rate limit that ends can seem to lift it."""
-    if item["state"] == "paused":
-        return {BY_FAILURES: "failures", BY_BUDGET: "budget"}.get(item["paused_by"], "user"), item["paused_at"]
-    if item["state"] == "active" and item["trigger"]["kind"] != "once":
-        for limit in calls.call("throttles.list"):
-            concerned = not limit["affects"] or item["agent"] in limit["affects"]
-            if concerned and limit["provider"] == item["settings"].get("provider"):
-                return "rate-limit", limit["activated_at"]
-    return None, None
+    return {name: value for name, value in {**task, **marked}.items() if value is not None}
 
 
 def _list(calls: PrincipalCalls, given: Document) -> Document:
-    items = calls.call("schedules.list", limit=given.get("limit", _MAX_LISTED))
-    return {"summary": f"{len(items)} tasks.", "tasks": [_task(calls, item) for item in items]}
-
-
-def _full(item: Document) -> str:
-    return f"{item['agent']}/{item['name']}" if item["agent"] else item["name"]
+    schedules = calls.api.list(limit=given.get("limit", _MAX_LISTED))
+    return {"summary": f"{len(schedules)} tasks.", "tasks": [_task(calls, schedule) for schedule in schedules]}
 
 
 def _get(calls: PrincipalCalls, given: Document) -> Document:
-    item = calls.call("schedules.get", name=given["id"])
-    return {"summary": f"{item['name']}: {item['trigger_text']}, {item['state']}.", **_task(calls, item)}
+    found = calls.api.get(given["id"])
+    return {"summary": f"{found.name}: {found.trigger_text}, {found.state}.", **_task(calls, found)}
 
 
 def _remove(calls: PrincipalCalls, given: Document) -> Document:
     """Of a task that is not there, `removed` is false."""
     try:
-        removed = bool(calls.call("schedules.delete", name=given["id"]))
+        removed = calls.api.delete(given["id"])
     except NotFound:
         removed = False
     return {"summary": f"Removed {given['id']}." if removed else f"There is no {given['id']}.", "removed": removed}
 
 
 def _pause(calls: PrincipalCalls, given: Document) -> Document:
-    item = calls.call("schedules.get", name=given["id"])
-    if item["trigger"]["kind"] == "once":
-        message, hint = f'"{item["name"]}" is of type once and cannot be paused.', "Remove it instead."
-        raise Conflict(message, value=item["name"], field="id", hint=hint)
-    item = calls.call("schedules.pause", name=given["id"])
-    return {"summary": f"Paused {item['name']}.", **_task(calls, item)}
+    check_pausable(calls.api.get(given["id"]), "id")
+    paused = calls.api.pause(given["id"])
+    return {"summary": f"Paused {paused.name}.", **_task(calls, paused)}
 
 
 def _resume(calls: PrincipalCalls, given: Document) -> Document:
-    item = calls.call("schedules.resume", name=given["id"])
-    return {"summary": f"Resumed {item['name']}.", **_task(calls, item)}
+    resumed = calls.api.resume(given["id"])
+    return {"summary": f"Resumed {resumed.name}.", **_task(calls, resumed)}
 
 
 def _context(calls: PrincipalCalls, given: Document) -> Document:
@@ -192,7 +141,7 @@ CORTEX: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
         Tool("cortex_schedule_add", "Schedule a message to an agent: by interval, daily, weekly or once.",
-             {"type": {"enum": list(_NEEDS), "description": "When: interval, daily, weekly or once."},
+             {"type": {"enum": list(NEEDS), "description": "When: interval, daily, weekly or once."},
               "message": _text("What the agent is asked."),
               "interval": _duration("Such as 30m, or milliseconds."), "time": _text("HH:MM, such as 09:00."),
               "dayOfWeek": {"type": "integer", "minimum": 0, "maximum": 6, "description": "0 is Sunday."},

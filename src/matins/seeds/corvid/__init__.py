@@ -1,8 +1,6 @@
-"""corvid-agent's scheduler service, and its importer.
+"""corvid-agent's scheduler service: how often a schedule may fire, its safety rails, its executions; its importer.
 
-corvid-agent's scheduler service: how often a schedule may fire, its safety rails, and its executions.
-
-corvid-agent's database: each row of agent_schedules is a schedule, and several actions are its steps.
+Each row of agent_schedules is a schedule, and several actions are its steps.
 """
 
 from __future__ import annotations
@@ -46,6 +44,7 @@ from matins.importers.entries import (
     ImportEntry,
     Importer,
     OldTimes,
+    Row,
     read_schedules,
     slug,
     with_preset,
@@ -61,16 +60,14 @@ TABLE = "agent_schedules"
 
 def read(path: str, zone: str) -> Imported:
     names: set[str] = set()
-    entries, left_out = read_schedules(
-        path, TABLE, f"{TABLE} {{id}}", lambda row, origin: _schedule(row, origin, zone, names)
+    return read_schedules(
+        SOURCE, path, TABLE, f"{TABLE} {{id}}", lambda row, origin: _schedule(row, origin, zone, names)
     )
-    return Imported(SOURCE, entries, left_out)
 
 
-def _schedule(row: dict[str, Any], origin: str, zone: str, names: set[str]) -> ImportEntry:
+def _schedule(row: Row, origin: str, zone: str, names: set[str]) -> ImportEntry:
     if row.get("status") == "completed":
         raise InvalidInput("it is completed.", value=row["status"], field="status")
-    actions: list[dict[str, Any]] = orjson.loads(row["actions"]) if isinstance(row["actions"], str) else row["actions"]
     when, old = _when(row, zone)
     name = slug(row["name"], names, "schedule")
     address: str | None = row.get(NOTIFY_ADDRESS)
@@ -78,7 +75,7 @@ def _schedule(row: dict[str, Any], origin: str, zone: str, names: set[str]) -> I
         "agent": row["agent_id"],
         "description": row.get("description") or None,
         "timezone": zone,
-        **actions_settings(actions),
+        **actions_settings(row.json("actions") or ()),
         "approval": row.get("approval_policy") or "owner_approve",
         "max_executions": _left(row),
         "labels": {NOTIFY_ADDRESS: address} if address else None,
@@ -111,7 +108,7 @@ def actions_settings(actions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"steps": parts}
 
 
-def _when(row: dict[str, Any], zone: str) -> tuple[str, OldTimes]:
+def _when(row: Row, zone: str) -> tuple[str, OldTimes]:
     if row.get("cron_expression"):
         return row["cron_expression"], Cron(row["cron_expression"], zone, both_days=True)
     if not row.get("interval_ms"):
@@ -119,7 +116,7 @@ def _when(row: dict[str, Any], zone: str) -> tuple[str, OldTimes]:
     return f"{row['interval_ms']}ms", Every(row["interval_ms"])
 
 
-def _left(row: dict[str, Any]) -> int | None:
+def _left(row: Row) -> int | None:
     """How often it may still run."""
     most = row.get("max_executions")
     return None if most is None else max(1, most - (row.get("execution_count") or 0))

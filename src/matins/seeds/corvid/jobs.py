@@ -1,27 +1,9 @@
 """corvid's own action types.
 
-`codebase_review`: an agent checks the code, and writes what it finds as tasks.
+Most are a prompt: the agent works in its folder with the project's own tools, and its answer is the result of the run.
 
-The job is its prompt: the agent runs the project's own checks in its folder, and its answer is the result of the run.
-
-`council_launch`: several agents are asked side by side, then one judges what they said.
-
-`dependency_audit`: an agent looks for outdated and vulnerable dependencies.
-
-The job is its prompt: which tool knows them depends on the project. The agent's answer is the result of the run.
-
-What an agent is to look at in particular, for jobs that are a prompt.
-
-`improvement_loop`: an agent looks for improvements, and makes the best of them.
-
-The job is its prompt: the agent works in its folder, with its own tools, and its answer is the result of the run.
-
-`reputation_attestation`: a score from the ledger, and its digest as an event that webhooks deliver.
-
-`memory_maintenance`: an agent summarises the old notes of its memory, and archives them.
-
-Matins finds the notes that are old, and wakes no agent when there are none. The agent decides what is worth keeping;
-afterwards Matins counts what it archived.
+For `memory_maintenance` Matins finds the notes that are old, and wakes no agent when there are none. The agent decides
+what is worth keeping; afterwards Matins counts what it archived.
 """
 
 from __future__ import annotations
@@ -37,8 +19,7 @@ from matins.engine.steps import answer_field
 from matins.errors import Conflict, InvalidInput
 from matins.jobs import Int, JobContext, JobType, Name, Names, Setting, Text
 from matins.model.job import Brief, ErrandPlace
-from matins.seeds.memory import NoMemory, open_memory
-from matins.texts.untrusted_folder import Entry, UntrustedFolder
+from matins.texts.untrusted_folder import Entry, NoMemory, UntrustedFolder, open_memory
 
 
 def focused(prompt: str, description: str | None) -> str:

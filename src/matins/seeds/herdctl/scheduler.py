@@ -1,8 +1,7 @@
 """herdctl's Scheduler on Matins' engine: a trigger is a run, its callback the job.
 
-herdctl's runner of schedules: what a trigger does with a prompt, a work item and a job executor.
-
-The agents of a herdctl scheduler as schedules in a store: each entry of an agent's file is one.
+Each entry of an agent's file is a schedule in the store. `run_schedule` is what a trigger does with a prompt, a work
+item and a job executor.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from matins.api.results import Schedule
 from matins.config.presets import PRESETS
@@ -32,9 +31,10 @@ from matins.library import Matins
 from matins.model.clock import Clock
 from matins.model.run import Outcome
 from matins.runtime.catalog import CompiledSchedule
-from matins.seeds.herdctl.states import STORE, UNTIMED, get_schedule_state
+from matins.seeds.herdctl.states import STORE, get_schedule_state
 from matins.seeds.herdctl.times import parse_cron_expression, parse_interval
 from matins.seeds.herdctl.types import (
+    UNTIMED,
     AgentEntry,
     Agents,
     AgentScheduleInfo,
@@ -48,6 +48,7 @@ from matins.seeds.herdctl.types import (
     TriggerInfo,
     TriggerMetadata,
 )
+from matins.seeds.run_views import each_item
 
 
 @dataclass
@@ -55,7 +56,6 @@ class Trigger:
     """A trigger that is under way."""
 
     run: JobContext
-    key: str
     clock: Clock
     failed: str | None = None
     no_work: bool = False
@@ -64,11 +64,7 @@ class Trigger:
 current: ContextVar[Trigger | None] = ContextVar("trigger", default=None)
 
 
-class RunsNow(Protocol):
-    def run_now(self, agent: str, schedule_name: str, handler: SchedulerTriggerCallback) -> str: ...
-
-
-running: dict[Path, RunsNow] = {}
+running: dict[Path, Scheduler] = {}
 """The schedulers of this process that run, by state directory."""
 
 
@@ -123,7 +119,7 @@ def _execute(trigger: Trigger, options: RunScheduleOptions) -> ScheduleRunResult
     name, run = f"{options['agent']['name']}/{options['schedule_name']}", str(trigger.run.id)
     source = options.get("work_source_manager")
     try:
-        held = None if source is None else claim_item(source, trigger.key, trigger.clock)
+        held = None if source is None else claim_item(source, trigger.run.key, trigger.clock)
     except NoWork:
         logger.debug(f"No work items available for {name}")
         trigger.no_work = True
@@ -186,10 +182,12 @@ class Fleet(Matins):
         run, its state and its history. A schedule that was disabled stays so while its agent is away."""
         agents = list(agents)
         planned = {(each.agent, each.name): each for agent in agents for each in planned_of(agent)}
-        known = {(schedule.agent, schedule.name): schedule for schedule in self._schedules()}
-        for key in known.keys() - planned.keys():
-            if not _is_disabled(known[key]):
-                self.delete(key[1], agent=key[0])
+        schedules = each_item(lambda after: self.list(after=after))
+        known = {(schedule.agent, schedule.name): schedule for schedule in schedules if schedule.job == JOB}
+        for agent_name, name in known.keys() - planned.keys():
+            schedule = known[agent_name, name]
+            if schedule.state != "paused" or schedule.note == _BY_FILE:  # a person disabled the others
+                self.delete(name, agent=agent_name)
         for agent in agents:
             self.limits.set(f"agent:{agent['name']}", size=max_concurrent(agent))
         for key, each in planned.items():
@@ -209,12 +207,6 @@ class Fleet(Matins):
                 slot, due_at = item.timetable.after_completion(number, None, at)
                 transaction.replace_cursor(number, slot, due_at, row.rev)
         self._changed()
-
-    def _schedules(self) -> Iterable[Schedule]:
-        after: str | None = None
-        while page := self.list(after=after):
-            yield from (schedule for schedule in page if schedule.job == JOB)
-            after = page[-1].id
 
     def _set(self, each: Planned, known: Schedule | None) -> None:
         before = None if known is None else known.settings.get("payload")
@@ -236,11 +228,6 @@ class Fleet(Matins):
         times = {"when": each.when, **PRESETS["herdctl"].settings_for(when)}
         # A schedule that is disabled must not be triggered between its insertion and its pause.
         return times if each.enabled or "first" not in times else {**times, "first": "after_interval"}
-
-
-def _is_disabled(schedule: Schedule) -> bool:
-    """Whether a person disabled it, and not its agent's file."""
-    return schedule.state == "paused" and schedule.note != _BY_FILE
 
 
 def planned_of(agent: AgentEntry) -> Iterable[Planned]:
@@ -424,7 +411,7 @@ class Scheduler:
             handler = self._handlers.pop(run.id, self._on_trigger)
             self._triggers += 1
             self._jobs[run.agent] += 1
-        trigger = Trigger(run, run.key, fleet.clock)
+        trigger = Trigger(run, fleet.clock)
         current.set(trigger)
         self._logger.info(f"Triggering {run.agent}/{run.schedule}")
         try:

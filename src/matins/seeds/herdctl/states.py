@@ -1,11 +1,8 @@
 """The check of a schedule, and its state as herdctl shows it.
 
-`state` is a Matins, or the path of a state directory.
-
-What a program writes into the state of a schedule: herdctl's fields, kept beside the schedule as labels.
-
-A note counts until a run starts: from then on the state follows from the runs. That a schedule is running is known only
-to the process that says so, so that no crash leaves one stuck.
+`state` is a Matins, or the path of a state directory. What a program writes into the state of a schedule is a note,
+kept beside the schedule as labels. It counts until a run starts: from then on the state follows from the runs. That a
+schedule is running is known only to the process that says so, so that no crash leaves one stuck.
 """
 
 from __future__ import annotations
@@ -23,8 +20,8 @@ from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, NotFound, ScheduleTriggerError
 from matins.library import Matins
 from matins.model.settings import MAX_NAME_LENGTH
-from matins.seeds.herdctl.types import ScheduleCheckResult, ScheduleSkipReason, ScheduleState, ScheduleStatus
-from matins.seeds.run_views import error_of, last_started, text_of, under_way
+from matins.seeds.herdctl.types import UNTIMED, ScheduleCheckResult, ScheduleSkipReason, ScheduleState, ScheduleStatus
+from matins.seeds.run_views import each_item, error_of, last_started, text_of, under_way
 
 FIELDS = ("status", "last_run_at", "next_run_at", "last_error")
 _PREFIX = "herdctl-"
@@ -101,7 +98,6 @@ def _key(schedule: Schedule) -> tuple[str, str, str, datetime]:
 StateHolder = Api | str | Path
 STORE = "matins.db"
 """The store in a state directory. It has the place of herdctl's state.yaml."""
-UNTIMED = ("webhook", "chat")
 _REASONS: Mapping[str, ScheduleSkipReason] = {
     "paused": "disabled",
     "ended": "disabled",
@@ -167,13 +163,11 @@ def get_schedule_state(state: StateHolder, agent: str, schedule_name: str) -> Sc
 
 def get_agent_schedule_states(state: StateHolder, agent: str) -> dict[str, ScheduleState]:
     """Of every schedule of an agent, by name."""
-    states: dict[str, ScheduleState] = {}
-    after: str | None = None
     with opened(state) as m:
-        while m is not None and (page := m.list(agent=agent, after=after)):
-            states |= {schedule.name: _state(m, schedule) for schedule in page}
-            after = page[-1].id
-    return states
+        if m is None:
+            return {}
+        schedules = each_item(lambda after: m.list(agent=agent, after=after))
+        return {schedule.name: _state(m, schedule) for schedule in schedules}
 
 
 def update_schedule_state(

@@ -1,8 +1,7 @@
-"""herdctl's intervals and cron expressions.
+"""herdctl's intervals and cron expressions, and the importer of its files.
 
-A datetime without a zone is local time, as in its own `new Date(…)`.
-
-herdctl's files: a fleet, which names its agents' files, or one agent with its schedules.
+A datetime without a zone is local time, as in its own `new Date(…)`. A file is a fleet, which names its agents' files,
+or one agent with its schedules.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from matins.errors import CronParseError, IntervalParseError, InvalidInput
 from matins.importers.entries import Cron, Every, Imported, ImportEntry, Importer, OldTimes, read_text, with_preset
 from matins.model.call import ANY_CHANNEL
 from matins.runtime.clock import SystemClock
+from matins.seeds.herdctl.types import UNTIMED
 from matins.texts.yaml_nodes import parse, to_python
 
 _EXAMPLE = 'For example: "0 9 * * 1-5".'
@@ -109,7 +109,6 @@ SOURCE = "herdctl"
 _AGENT = {
     "model": "model", "permission_mode": "permission_mode", "allowed_tools": "tools", "max_turns": "max_turns",
 }  # fmt: skip
-_UNTIMED = ("webhook", "chat")
 
 
 def read(path: str, zone: str) -> Imported:
@@ -177,7 +176,7 @@ def _schedule(agent: str, name: str, entry: dict[str, Any], origin: str, zone: s
     if entry.get("resume_session") is not False:
         settings["target"] = conversation_of(agent)
     paused = entry.get("enabled") is False
-    if kind in _UNTIMED:
+    if kind in UNTIMED:
         yield from _called(f"{agent}-{name}", name, str(kind), settings, origin, paused=paused)
         return
     when, old = _when(entry, zone)

@@ -13,6 +13,8 @@ AgentEntry = Mapping[str, Any]
 """An agent as its file has it: `name`, `schedules`, `instances: {max_concurrent: 2}` or `max_concurrent`."""
 ScheduleEntry = Mapping[str, Any]
 """A schedule as its file has it: `type`, `interval` or `expression`, `prompt`, `work_source`, `enabled`."""
+UNTIMED = ("webhook", "chat")
+"""The types of schedules that no clock triggers."""
 SchedulerStatus = Literal["stopped", "running", "stopping"]
 ScheduleStatus = Literal["idle", "running", "disabled"]
 ScheduleSkipReason = Literal["unsupported_type", "disabled", "already_running", "at_capacity", "not_due"]

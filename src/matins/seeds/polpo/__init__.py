@@ -1,8 +1,6 @@
 """Polpo's missions and schedules, with its names, its tools and its importer.
 
-Polpo's missions and schedules, with its names. A mission is a schedule with steps; its schedule is its time.
-
-Polpo's missions: each mission that has a schedule is a schedule with steps, by the mission's id.
+A mission is a schedule with steps, by the mission's id; its schedule is its time.
 """
 
 # ruff: noqa: N803 - the seed's own spelling
@@ -12,8 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict, cast
-
-import orjson
+from zoneinfo import ZoneInfo
 
 from matins.api._types import StepSettings
 from matins.api.results import Mission
@@ -24,15 +21,24 @@ from matins.engine.policies import BEFORE_RUN
 from matins.engine.steps import GOT_SCHEDULE
 from matins.engine.when.cron import parse_cron
 from matins.engine.when.definitions import instant_text
-from matins.engine.when.triggers import to_ms
 from matins.errors import Conflict, InvalidInput, NotFound
-from matins.importers.entries import Cron, Imported, ImportEntry, Importer, OldTimes, Once, read_schedules, with_preset
+from matins.importers.entries import (
+    Cron,
+    Imported,
+    ImportEntry,
+    Importer,
+    OldTimes,
+    Once,
+    Row,
+    agents_of,
+    read_schedules,
+    with_preset,
+)
 from matins.library import Matins
 from matins.mcp.principal_calls import Document, PrincipalCalls
 from matins.mcp.tool import Tool, Toolset
 from matins.model.schedule import MissionStatus
-from matins.seeds.presets import preset_of
-from matins.seeds.run_views import text_of
+from matins.seeds.run_views import each_item, text_of
 
 _PREFIX = "sched-"
 _PAGE = 1_000
@@ -97,7 +103,12 @@ def create_schedule(
 
 
 def list_schedules(m: Api) -> list[ScheduleEntry]:
-    return [_entry(m, mission) for mission in _missions(m) if mission.when is not None]
+    return [_entry(m, mission) for mission in _timed(m)]
+
+
+def _timed(m: Api) -> Iterator[Mission]:
+    missions = each_item(lambda after: m.missions.list(after=after, limit=_PAGE))
+    return (mission for mission in missions if mission.when is not None)
 
 
 def update_schedule(
@@ -113,7 +124,8 @@ def update_schedule(
     mission = _scheduled(m, missionId)
     changed: dict[str, Any] = {} if endDate is _UNSET else {"ends_at": endDate}
     if expression is not None or recurring is not None:
-        text, repeats = expression or str(mission.when), mission.recurring if recurring is None else recurring
+        text = str(mission.when) if expression is None else expression
+        repeats = mission.recurring if recurring is None else recurring
         changed |= {"when": text, "strict": True, **_mode(m, missionId, text, recurring=repeats)}
     if changed:
         m.edit(missionId, **changed)
@@ -164,13 +176,6 @@ def _scheduled(m: Api, missionId: str) -> Mission:
         message, hint = f'The mission "{missionId}" has no schedule.', "Create one: create_schedule."
         raise Conflict(message, value=missionId, field="missionId", hint=hint)
     return mission
-
-
-def _missions(m: Api) -> Iterator[Mission]:
-    after: str | None = None
-    while page := m.missions.list(after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].id
 
 
 def _entry(m: Api, mission: Mission) -> ScheduleEntry:
@@ -261,95 +266,37 @@ _END = {"type": ["string", "null"], "description": "ISO timestamp after which no
 
 
 def _create(calls: PrincipalCalls, given: Document) -> Document:
-    name, expression = given["missionId"], given["expression"]
-    calls.call("missions.get", name=name)
-    edits = {"when": expression, "ends_at": given.get("endDate"), **preset_of("polpo").settings}
-    edits |= _tool_mode(calls, name, expression, recurring=given.get("recurring", False))
-    calls.send("schedules.edit", {"name": name, **edits})
-    if calls.call("schedules.get", name=name)["state"] == "paused":
-        calls.call("schedules.resume", name=name)
-    return {"summary": f"Scheduled {name}: {expression}.", **_found(calls, name)}
+    create_schedule(calls.api, **given)
+    mission = calls.api.missions.get(given["missionId"])
+    return {"summary": f"Scheduled {mission.name}: {given['expression']}.", **_with_status(calls.api, mission)}
 
 
-def _tool_mode(calls: PrincipalCalls, name: str, expression: str, *, recurring: bool) -> Document:
-    """The settings of a recurring or one-shot mission. A one-shot by cron runs at its next match, once."""
-    once = preset_of("polpo").once
-    if _ISO.match(expression) is None:
-        parse_cron(expression, strict=True)
-        if recurring:
-            return dict.fromkeys([*once, "max_executions"])
-        return {**once, "max_executions": calls.call("schedules.get", name=name)["executions"] + 1}
-    if recurring:
-        message, hint = "A recurring schedule takes a cron expression, not a timestamp.", 'Such as "0 2 * * *".'
-        raise InvalidInput(message, value=expression, field="expression", hint=hint)
-    if not calls.call("schedules.next_times", text=expression, count=1)["fires"]:
-        hint = "Give a time in the future."
-        raise InvalidInput(f'"{expression}" is past.', value=expression, field="expression", hint=hint)
-    return {**once, "max_executions": None}
-
-
-def _tool_entry(calls: PrincipalCalls, mission: Document) -> Document:
-    """A schedule as Polpo shows it, with the status and the end of its mission."""
-    name, kept = mission["name"], {"types": GOT_SCHEDULE, "schedule": mission["name"], "limit": 1}
-    events = calls.call("events.list", **kept, agent=mission["agent"] or None)
-    return {
-        "id": f"sched-{name}",
-        "missionId": name,
-        "expression": mission["when"],
-        "recurring": mission["recurring"],
-        "enabled": mission["status"] in _TRIGGERABLE,
-        "lastRunAt": mission["last_run_at"],
-        "nextRunAt": mission["next_run_at"],
-        "createdAt": events[0]["at"] if events else mission["created_at"],
-        "status": mission["status"],
-        "endDate": mission["ends_at"],
-    }
-
-
-def _found(calls: PrincipalCalls, name: str) -> Document:
-    return _tool_entry(calls, calls.call("missions.get", name=name))
+def _with_status(m: Api, mission: Mission) -> Document:
+    """The schedule with the status and the end of its mission."""
+    return {**_entry(m, mission), "status": mission.status, "endDate": text_of(mission.ends_at)}
 
 
 def _list(calls: PrincipalCalls, given: Document) -> Document:
-    timed = [mission for mission in calls.call("missions.list", limit=1_000) if mission["when"] is not None]
-    entries = [_tool_entry(calls, mission) for mission in timed]
+    entries = [_with_status(calls.api, mission) for mission in _timed(calls.api)]
     return {"summary": f"{len(entries)} scheduled.", "schedules": entries}
 
 
 def _update(calls: PrincipalCalls, given: Document) -> Document:
-    mission = _scheduled_mission(calls, given["missionId"])
-    name = mission["name"]
-    edits: dict[str, Any] = {"ends_at": given["endDate"]} if "endDate" in given else {}
-    if "expression" in given or "recurring" in given:
-        expression = given.get("expression", mission["when"])
-        recurring = given.get("recurring", mission["recurring"])
-        edits |= {"when": expression, "strict": True, **_tool_mode(calls, name, expression, recurring=recurring)}
-    if edits:
-        calls.send("schedules.edit", {"name": name, **edits})
-    if "enabled" in given:
-        calls.call("schedules.resume" if given["enabled"] else "schedules.pause", name=name)
-    return {"summary": f"Updated {name}.", **_found(calls, name)}
+    name = given["missionId"]
+    if calls.api.missions.get(name).when is None:
+        hint = "Call create_schedule first."
+        raise NotFound(f'"{name}" is not scheduled.', value=name, field="missionId", hint=hint)
+    update_schedule(calls.api, **given)
+    return {"summary": f"Updated {name}.", **_with_status(calls.api, calls.api.missions.get(name))}
 
 
 def _delete(calls: PrincipalCalls, given: Document) -> Document:
-    """Of a mission that is not there, or that has no schedule, `removed` is false."""
-    name = given["missionId"]
-    try:
-        mission = calls.call("missions.get", name=name)
-    except NotFound:
-        return {"summary": f"There is no mission {name}.", "removed": False, "missionId": name, "status": None}
-    removed = mission["when"] is not None
-    status = calls.call("missions.draft", name=name)["status"] if removed else mission["status"]
-    summary = f"{name} is a draft again." if removed else f"{name} has no schedule."
-    return {"summary": summary, "removed": removed, "missionId": name, "status": status}
-
-
-def _scheduled_mission(calls: PrincipalCalls, name: str) -> Document:
-    mission = calls.call("missions.get", name=name)
-    if mission["when"] is None:
-        hint = "Call create_schedule first."
-        raise NotFound(f'"{name}" is not scheduled.', value=name, field="missionId", hint=hint)
-    return mission
+    deleted, name = delete_schedule(calls.api, given["missionId"]), given["missionId"]
+    if deleted["status"] is None:
+        summary = f"There is no mission {name}."
+    else:
+        summary = f"{name} is a draft again." if deleted["removed"] else f"{name} has no schedule."
+    return {"summary": summary, **deleted}
 
 
 POLPO: Mapping[str, Tool] = {
@@ -378,18 +325,15 @@ _NEXT_MATCH = "A one-shot by cron: it runs at its next match, once."
 
 def read(path: str, zone: str) -> Imported:
     """The missions of a database, or of a JSON file. Polpo has the times of its machine."""
-    schedules, left_out = read_schedules(
-        path, TABLE, "mission {id}", lambda mission, origin: _schedule(mission, origin, zone)
+    found = read_schedules(
+        SOURCE, path, TABLE, "mission {id}", lambda mission, origin: _schedule(mission, origin, zone)
     )
-    names = {step["agent"] for entry in schedules for step in entry.settings["steps"] if "agent" in step}
-    agents = [
-        ImportEntry("agent", name, {"runner": "claude"}, path, notes=("An agent of Polpo: set its model.",))
-        for name in sorted(names)
-    ]
-    return Imported(SOURCE, (*agents, *schedules), left_out)
+    names = (step["agent"] for entry in found.entries for step in entry.settings["steps"] if "agent" in step)
+    agents = agents_of(names, path, "An agent of Polpo: set its model.")
+    return found._replace(entries=(*agents, *found.entries))
 
 
-def _schedule(mission: dict[str, Any], origin: str, zone: str) -> ImportEntry:
+def _schedule(mission: Row, origin: str, zone: str) -> ImportEntry:
     status, text = str(mission.get("status") or "draft"), mission.get("schedule")
     if status in _ENDED:
         raise InvalidInput(f"it is {status}.", value=status, field="status")
@@ -417,17 +361,11 @@ def _schedule(mission: dict[str, Any], origin: str, zone: str) -> ImportEntry:
     )  # fmt: skip
 
 
-def _tasks(mission: dict[str, Any]) -> list[dict[str, Any]]:
+def _tasks(mission: Row) -> list[dict[str, Any]]:
     """The tasks of a mission: its own, or those of the document that Polpo stores with it."""
-    document: Any = mission.get("data")
-    if isinstance(document, str):
-        try:
-            document = orjson.loads(document)
-        except orjson.JSONDecodeError as error:
-            raise InvalidInput(f"its data is not JSON: {error}.", field="data") from None
-    inner = cast("dict[str, Any]", document).get("tasks") if isinstance(document, dict) else None
-    found: Any = mission.get("tasks") or inner or []
-    return cast("list[dict[str, Any]]", orjson.loads(found) if isinstance(found, str) else found)
+    document: Any = mission.json("data")
+    inner: Any = Row(cast("dict[str, Any]", document)).json("tasks") if isinstance(document, dict) else None
+    return mission.json("tasks") or inner or []
 
 
 def _step(task: dict[str, Any]) -> dict[str, Any]:
@@ -446,10 +384,7 @@ def _old(text: str, zone: str, *, recurring: bool) -> OldTimes:
         return Cron(text, zone)
     if recurring:
         raise InvalidInput("A recurring schedule takes a cron expression, not a timestamp.", value=text)
-    try:
-        return Once(to_ms(datetime.fromisoformat(text).astimezone()))
-    except ValueError:
-        raise InvalidInput(f'"{text}" is no ISO timestamp.', value=text, field="schedule") from None
+    return Once.parse(text, ZoneInfo(zone), "schedule")
 
 
 IMPORTER = Importer("Import the missions of Polpo, from its database or as JSON.", read)

@@ -1,14 +1,9 @@
-"""Syris' three schedule types, the policies that a schedule names, and its importer.
-
-Syris' three schedule types, and the policies that a schedule names.
-"""
+"""Syris' three schedule types, the policies that a schedule names, and its importer."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
-
-import orjson
 
 from matins.api.results import Schedule
 from matins.api.schedules import Api
@@ -16,7 +11,7 @@ from matins.app import parse_trigger
 from matins.config.presets import PRESETS
 from matins.engine.jobs import MESSAGE_JOB
 from matins.engine.when.cron import parse_cron
-from matins.engine.when.triggers import Trigger, to_ms
+from matins.engine.when.triggers import Trigger
 from matins.errors import InstantError, IntervalParseError, InvalidInput, TriggerError
 from matins.importers.entries import (
     Cron,
@@ -26,6 +21,7 @@ from matins.importers.entries import (
     Importer,
     OldTimes,
     Once,
+    Row,
     read_schedules,
     slug,
     with_preset,
@@ -122,19 +118,17 @@ TABLE = "schedules"
 def read(path: str, zone: str) -> Imported:
     """Each row with its own time zone, which is UTC by default."""
     names: set[str] = set()
-    entries, left_out = read_schedules(
-        path, TABLE, f"{TABLE} {{schedule_id}}", lambda row, origin: _schedule(row, origin, names)
+    return read_schedules(
+        SOURCE, path, TABLE, f"{TABLE} {{schedule_id}}", lambda row, origin: _schedule(row, origin, names)
     )
-    return Imported(SOURCE, entries, left_out)
 
 
-def _schedule(row: dict[str, Any], origin: str, names: set[str]) -> ImportEntry:
+def _schedule(row: Row, origin: str, names: set[str]) -> ImportEntry:
     name = slug(row.get("name") or row["schedule_id"], names, "schedule")
     when, old = _when(row)
-    payload = row.get("payload")
     settings = {
         "job": MESSAGE_JOB,
-        "payload": orjson.loads(payload) if isinstance(payload, str) else payload,
+        "payload": row.json("payload"),
         "timezone": row.get("timezone") or "UTC",
         "quiet_hours": row.get("quiet_hours_policy_id"),
         "catch_up": row.get("catch_up_policy") or "skip",
@@ -144,15 +138,14 @@ def _schedule(row: dict[str, Any], origin: str, names: set[str]) -> ImportEntry:
     )
 
 
-def _when(row: dict[str, Any]) -> tuple[str, OldTimes]:
+def _when(row: Row) -> tuple[str, OldTimes]:
     kind, spec, zone = row.get("type"), str(row.get("spec", "")), row.get("timezone") or "UTC"
     if kind == "cron":
         return spec, Cron(spec, zone)
     if kind == "interval" and spec.isdigit() and int(spec):
         return f"{spec}s", Every(int(spec) * 1000)
     if kind == "one_shot":
-        at = datetime.fromisoformat(spec)
-        return spec, Once(to_ms(at if at.tzinfo else at.replace(tzinfo=UTC)))
+        return spec, Once.parse(spec, UTC, "spec")
     raise InvalidInput(f'type "{kind}" with spec "{spec}" is unknown.', value=kind, field="type")
 
 
