@@ -83,7 +83,7 @@ REASONS = {
     "seeds/corvid/jobs.py": {"_notes": "by UntrustedFolder"},
     "library.py": {"Matins.subscribe": NO_FILE},
     "net/outbound.py": {"HttpClient.send": NO_FILE},
-    "runtime/clock.py": {"_from_file": SYSTEM},
+    "runtime/clock.py": {"SystemClock.local_zone": SYSTEM},
     "runtime/command_files.py": {"_steps": "where the links of a command lead; nothing is read"},
     "runtime/engine.py": {"Engine.open": NO_FILE, "Engine._enlist": NO_FILE},
     "runtime/maintenance.py": {"Lineage.note": RUNS, "Lineage._load": RUNS},
