@@ -69,7 +69,7 @@ REASONS = {
     },
     "executors/processes/output.py": {
         "Output._write_head": RUNS, "_Ring.write": RUNS, "_opened": RUNS,
-        "_memory_file": "a descriptor of its own", "_unnamed_file": "a new file with a random name",
+        "OutputFile.__init__": "a descriptor of its own, or a new file with a random name",
     },
     "service/output.py": {"_records": RUNS, "_own_folder": "a folder whose owner and mode are checked"},
     "executors/processes/proc.py": {"living": SYSTEM, "_of_process": SYSTEM, "_read": SYSTEM},
