@@ -136,7 +136,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("model/words.py", "or character in BLANK", "", "security/test_hidden_characters.py::test_no_name_has_a_hidden_character"),
     ),
     "What was approved is what runs, work item included.": (
-        Mutant("runtime/clearance.py", 'return not changed or self._is_approved(transaction, row, item, now, {"changed": changed})', "return True", "security/test_approved_commands.py::test_a_changed_script_does_not_run_and_the_run_waits[pre_check-program]"),
+        Mutant("runtime/clearance.py", 'if changed and not self._is_approved(transaction, row, item, now, {"changed": changed}):', "if False:", "security/test_approved_commands.py::test_a_changed_script_does_not_run_and_the_run_waits[pre_check-program]"),
         Mutant("executors/check_executor.py", "if check.files.get(path) != content]", "if False]", "security/test_approved_commands.py::test_a_script_swapped_between_gate_and_start_does_not_run"),
         Mutant("delivery/webhooks.py", "if changed := changed_of([command], delivery.allowed, queue.policies):", "if changed := []:", "security/test_approved_commands.py::test_a_run_cannot_change_the_command_after_it[the run]"),
         Mutant("runtime/command_files.py", "kept = {name for name in COMMANDS if before is not None and name not in given}", "kept = set()", "security/test_approved_commands.py::test_only_a_command_that_is_set_again_takes_its_file_as_it_is[another setting]"),

@@ -70,7 +70,7 @@ REASONS = {
     },
     "executors/processes/output.py": {
         "Output._write_head": RUNS, "_Ring.write": RUNS, "_opened": RUNS,
-        "_memory_file": "a descriptor of its own", "_unnamed_file": "a new file with a random name",
+        "OutputFile.__init__": "a descriptor of its own, or a new file with a random name",
     },
     "service/output.py": {"_records": RUNS, "_own_folder": "a folder whose owner and mode are checked"},
     "executors/processes/proc.py": {"living": SYSTEM, "_of_process": SYSTEM, "_read": SYSTEM},
@@ -84,7 +84,7 @@ REASONS = {
     "seeds/corvid/jobs.py": {"_notes": "by UntrustedFolder"},
     "library.py": {"Matins.subscribe": NO_FILE},
     "net/outbound.py": {"HttpClient.send": NO_FILE},
-    "runtime/clock.py": {"_from_file": SYSTEM},
+    "runtime/clock.py": {"SystemClock.local_zone": SYSTEM},
     "runtime/command_files.py": {"_steps": "where the links of a command lead; nothing is read"},
     "runtime/engine.py": {"Engine.open": NO_FILE, "Engine._enlist": NO_FILE},
     "runtime/maintenance.py": {"Lineage.note": RUNS, "Lineage._load": RUNS},

@@ -240,18 +240,16 @@ class ClaudeReader(EventReader):
         if text is not None:
             notes.text.begin()
             notes.text.add(text)
-        if notes.failed:
-            self._handle_failure(result, subtype or "no subtype", text)
-
-    def _handle_failure(self, result: Event, subtype: str, text: str | None) -> None:
-        stopped = _STOPPED.get(subtype)
+        if not notes.failed:
+            return
+        stopped = _STOPPED.get(subtype or "")
         if stopped is not None:
-            self.notes.stopped_by = stopped[0]
+            notes.stopped_by = stopped[0]
         told = "; ".join(result.texts("errors")) or result.inner("error").text("message") or text
-        message = told or (stopped[1] if stopped else subtype.replace("_", " "))
-        self.notes.error = shorten(message)
-        if self.notes.limit is None:
-            self.notes.limit = limit_of_status(self.provider, result.count("api_error_status"), message)
+        message = told or (stopped[1] if stopped else (subtype or "no subtype").replace("_", " "))
+        notes.error = shorten(message)
+        if notes.limit is None:
+            notes.limit = limit_of_status(self.provider, result.count("api_error_status"), message)
 
 
 def _entries_of_block(block: Event) -> list[Entry]:

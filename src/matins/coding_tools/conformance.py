@@ -66,15 +66,12 @@ def secret_names(*owners: str) -> set[str]:
     return {f"{owner.upper()}_{kind}" for owner in owners for kind in _SECRETS} | {*_SECRETS}
 
 
-def _spoken(result: RunnerResult) -> list[str | None]:
-    limit = result.limit.reason if result.limit else None
-    return [result.text, result.error, result.reason, result.session, result.model, *result.denials, limit]
-
-
 def _storable(result: RunnerResult) -> bool:
     try:
         json.dumps(result.structured, allow_nan=False, ensure_ascii=False).encode()
-        return b"\0" not in "".join(text for text in _spoken(result) if text).encode()
+        limit = result.limit.reason if result.limit else None
+        spoken = [result.text, result.error, result.reason, result.session, result.model, *result.denials, limit]
+        return b"\0" not in "".join(text for text in spoken if text).encode()
     except (ValueError, TypeError, RecursionError):
         return False
 
@@ -225,8 +222,7 @@ class _EndpointCheck:
             self._require(same, "the prompt stays out of the address", f"{preview} changed the url")
             arrived = not sent or any(one.holds(prompt) for one in sent)
             self._require(arrived, "the prompt arrives as it is", f"{preview} is in no request")
-        for what, prompt in UNUSABLE.items():
-            self._check_unusable(what, replace(self._call, prompt=prompt))
+        _check_unusable(self._runner, self._call)
         with patch.dict(os.environ, dict.fromkeys(secret_names(self._runner.name, self._runner.provider), CANARY)):
             seen = [one.url for one in self._sent(self._call, answer) if CANARY in repr(one)]
         self._require(not seen, "secrets come by the agent's environment", f"one was taken from ours, for {seen}")
@@ -257,13 +253,6 @@ class _EndpointCheck:
             for wrong in spoilt(line):
                 self._read(b"".join([*lines[:number], wrong, *lines[number + 1 :]]))
 
-    def _check_unusable(self, what: str, call: RunnerRequest) -> None:
-        try:
-            self._runner.check(call)
-        except InvalidInput:
-            return
-        self._require(False, "an unusable prompt is refused before anything is spent", f"a prompt with {what} was not")
-
     def _sent(self, call: RunnerRequest, answer: bytes) -> list[_Sent]:
         connection = _PlayedConnection(answer, torn=False)
         self._call_runner(call, connection)
@@ -289,6 +278,16 @@ class _EndpointCheck:
     def _require(self, holds: bool, promise: str, broken: str) -> None:
         if not holds:
             raise AssertionError(f"{self._runner.name}: {promise}: {broken}")
+
+
+def _check_unusable(runner: AnyRunner, call: RunnerRequest) -> None:
+    for what, prompt in UNUSABLE.items():
+        try:
+            runner.check(replace(call, prompt=prompt))
+        except InvalidInput:
+            continue
+        promise = "an unusable prompt is refused before anything is spent"
+        raise AssertionError(f"{runner.name}: {promise}: a prompt with {what} was not")
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -342,16 +341,8 @@ class _Check:
                 command.argv == plain.argv, "the prompt stays out of the arguments", f"{preview} changed argv"
             )
             self._require(prompt.encode() in command.stdin, "the prompt arrives as it is", f"{preview} is not in stdin")
-        for what, prompt in UNUSABLE.items():
-            self._check_refusal(what, replace(self._call, prompt=prompt))
+        _check_unusable(self._runner, self._call)
         self._check_secrets()
-
-    def _check_refusal(self, what: str, call: RunnerRequest) -> None:
-        try:
-            self._runner.check(call)
-        except InvalidInput:
-            return
-        self._require(False, "an unusable prompt is refused before anything is spent", f"a prompt with {what} was not")
 
     def _check_secrets(self) -> None:
         with patch.dict(os.environ, dict.fromkeys(secret_names(self._runner.name, self._runner.provider), CANARY)):
@@ -377,10 +368,15 @@ class _Check:
         if self._finals:
             self._require(bool(finals), "finals find the final event", f"no line matches one of {self._finals}")
             self._check_cuts(transcript, sum(len(line) for line in lines[: finals[0]]))
-            self._check_without(lines, finals)
+            cut = self._read([line for number, line in enumerate(lines) if number not in finals], 0)
+            self._require(not cut.succeeded, "success needs the final event", "all but the final event was a success")
+            stays = self._read(lines, None)
+            promise = "a tool that stays after its final event is done"
+            self._require(stays.succeeded, promise, f"it failed: {stays.error}")
         self._check_noise(lines, clean)
-        for number, line in enumerate(lines):
-            self._check_spoilt(lines, number, line)
+        for number, line in enumerate(lines):  # every value may have another type in a later version
+            for wrong in spoilt(line):
+                self._read([*lines[:number], wrong, *lines[number + 1 :]], 0)
         self._check_flood(lines)
 
     def _check_cuts(self, transcript: bytes, before_final: int) -> None:
@@ -391,12 +387,6 @@ class _Check:
             early = result.succeeded and end <= before_final
             self._require(not early, "success needs the final event", f"it succeeded when cut at byte {end}")
 
-    def _check_without(self, lines: list[bytes], finals: list[int]) -> None:
-        result = self._read([line for number, line in enumerate(lines) if number not in finals], 0)
-        self._require(not result.succeeded, "success needs the final event", "all but the final event was a success")
-        ended = self._read(lines, None)
-        self._require(ended.succeeded, "a tool that stays after its final event is done", f"it failed: {ended.error}")
-
     def _check_noise(self, lines: list[bytes], clean: RunnerResult) -> None:
         noisy = [piece for line in lines for piece in (*(noise + b"\n" for noise in NOISE), line)]
         for what, result in (("noise", self._read(noisy, 0)), ("a huge line", self._read([_HUGE, *lines], 0))):
@@ -404,11 +394,6 @@ class _Check:
                 result = replace(result, text=clean.text, text_length=0, structured=clean.structured, declared=None)
                 clean = replace(clean, text_length=0, declared=None)
             self._require(result == clean, "what is no event of its tool changes nothing", f"{what} did: {result}")
-
-    def _check_spoilt(self, lines: list[bytes], number: int, line: bytes) -> None:
-        """Every value of every event may have another type in a later version."""
-        for wrong in spoilt(line):
-            self._read([*lines[:number], wrong, *lines[number + 1 :]], 0)
 
     def _check_flood(self, lines: list[bytes]) -> None:
         long = [line for line in map(padded, lines) if not self._is_final(line)] or [b"x" * PADDING + b"\n"]

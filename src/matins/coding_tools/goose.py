@@ -126,17 +126,15 @@ def read_answer(output: str) -> Recorded:
 
 
 def _usage(counts: Any) -> SessionUsage | None:
-    if not isinstance(counts, list) or not all(_is_count(count) for count in cast("list[Any]", counts)):
+    if not isinstance(counts, list):
+        return None
+    if not all(type(count) is int and 0 <= count <= MAX_NUMBER for count in cast("list[Any]", counts)):
         return None
     match cast("list[int]", counts):
         case [answers, given, out, cached] if answers > 0:
             return SessionUsage((max(0, given - cached), out, cached))
         case _:
             return None
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MAX_NUMBER
 
 
 MODES = ("auto", "chat")
@@ -270,17 +268,14 @@ class GooseReader(EventReader):
                 value = part.inner("toolCall").inner("value")
                 self._calls[part.name("id") or ""] = action(value.name("name"), value.raw.get("arguments"))
             case "toolResponse":
-                self._handle_response(part)
+                texts = _texts(part.inner("toolResult"))
+                self.notes.show(*texts)
+                if any(_DECLINED in text for text in texts):
+                    self.notes.deny(self._calls.get(part.name("id") or "", "a tool"))
             case "systemNotification" if part.text("notificationType") == "creditsExhausted":
                 self._fail(part.text("msg") or "the provider's credits are used up")
             case _:
                 pass
-
-    def _handle_response(self, part: Event) -> None:
-        texts = _texts(part.inner("toolResult"))
-        self.notes.show(*texts)
-        if any(_DECLINED in text for text in texts):
-            self.notes.deny(self._calls.get(part.name("id") or "", "a tool"))
 
 
 def _texts(result: Event) -> list[str]:

@@ -86,9 +86,6 @@ class Opencode:
         hint = 'Set "permission" in its opencode.json.'
         check_unused("allowed_tools", call.allowed_tools, self.program, "has no list of allowed tools", hint)
         check_unused("max_turns", call.max_turns, self.program, "has no limit of turns", "Use a timeout.")
-        self._refuse_forms(call)
-
-    def _refuse_forms(self, call: RunnerRequest) -> None:
         if call.model is not None and "/" not in call.model:
             message = f'A model of opencode must be "provider/model", not "{call.model}".'
             raise InvalidInput(message, value=call.model, field="model", hint=f'For example: "anthropic/{call.model}".')
@@ -102,7 +99,8 @@ class Opencode:
             argv.append("--standalone")
         argv += given_options(model=call.model, session=call.session)
         if call.permission_mode == "auto":
-            argv.append(self._skipping_permissions(call))
+            older = "--dangerously-skip-permissions"
+            argv.append(older if self._has(call, older) else "--auto")
         return Command(
             (*argv, *call.extra_args),
             call.prompt.encode(),
@@ -113,10 +111,6 @@ class Opencode:
             stdout_file=True,
             session_unknown=(b"Session not found",),
         )
-
-    def _skipping_permissions(self, call: RunnerRequest) -> str:
-        older = "--dangerously-skip-permissions"
-        return older if self._has(call, older) else "--auto"
 
     def _has(self, call: RunnerRequest, option: str) -> bool:
         return call.ask is not None and has_option(call.ask, self.program, ("run",), option, call.environment)
@@ -213,26 +207,21 @@ class OpencodeReader(EventReader):
             self.notes.deny(action(part.name("tool"), state.raw.get("input")))
 
     def _handle_step(self, part: Event) -> None:
-        self._handle_usage(part)
-        self.notes.served()
+        notes, identity = self.notes, part.name("id")
+        if identity not in self._steps:
+            if identity is not None and len(self._steps) < _MAX_STEPS:
+                self._steps.add(identity)
+            notes.turns = (notes.turns or 0) + 1
+            notes.spend(_tokens(part.inner("tokens")))
+            notes.report_cost(part, "cost", more=True)
+        notes.served()
         reason = part.text("reason") or "unknown"
         if reason in _GOES_ON:
             return
-        self.notes.executed = True
-        self.notes.failed = reason != "stop"
-        self.notes.error = None if reason == "stop" else f"opencode stopped early: {shorten(reason)}"
-        self.notes.limit = None
-
-    def _handle_usage(self, part: Event) -> None:
-        identity = part.name("id")
-        if identity in self._steps:
-            return
-        if identity is not None and len(self._steps) < _MAX_STEPS:
-            self._steps.add(identity)
-        notes = self.notes
-        notes.turns = (notes.turns or 0) + 1
-        notes.spend(_tokens(part.inner("tokens")))
-        notes.report_cost(part, "cost", more=True)
+        notes.executed = True
+        notes.failed = reason != "stop"
+        notes.error = None if reason == "stop" else f"opencode stopped early: {shorten(reason)}"
+        notes.limit = None
 
     def _handle_error(self, error: Event) -> None:
         data, notes = error.inner("data"), self.notes

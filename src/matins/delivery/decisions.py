@@ -268,7 +268,12 @@ def decide(
     same = (trouble.schedule_id, trouble.kind, trouble.signature)
     for incident in known:
         if incident.id not in over and (incident.schedule_id, incident.kind, incident.signature) == same:
-            return [*steps, _repeated(incident, trouble, event)]
+            details = _gathered(incident, trouble) if trouble.kind == "missed" else trouble.details
+            repeated = incident._replace(
+                summary=trouble.summary.text, quote=trouble.summary.quote, error=trouble.error, run_id=event.run_id,
+                times=incident.times + trouble.counts, details=_json(details), last_at=event.at,
+            )  # fmt: skip
+            return [*steps, Step("repeated", repeated, False)]
     return [*steps, _opened(trouble, event, told_this_hour(trouble), now)]
 
 
@@ -280,15 +285,6 @@ def _opened(trouble: Trouble, event: StoredEvent, told_this_hour: int, now: int)
         trouble.counts, _json(trouble.details), now, event.at, 0, 0, next_at,
     )  # fmt: skip
     return Step("opened", incident, not gathering and told_this_hour < MAX_NEW_PER_HOUR)
-
-
-def _repeated(incident: IncidentRow, trouble: Trouble, event: StoredEvent) -> Step:
-    details = _gathered(incident, trouble) if trouble.kind == "missed" else trouble.details
-    changed = incident._replace(
-        summary=trouble.summary.text, quote=trouble.summary.quote, error=trouble.error, run_id=event.run_id,
-        times=incident.times + trouble.counts, details=_json(details), last_at=event.at,
-    )  # fmt: skip
-    return Step("repeated", changed, False)
 
 
 def _gathered(incident: IncidentRow, trouble: Trouble) -> dict[str, Any]:

@@ -168,16 +168,13 @@ class _Page:
         title = title_of(action, incident, _subject(self._schedule(incident.schedule_id)), now)
         found: list[tuple[str, bool]] = []
         for name in names:
-            until = held_until(policies.destinations[name], incident, policies, self._sent_this_hour(name), now)
+            if name not in self._sent:
+                self._sent[name] = transaction.sent_since(name, now - HOUR_MS)
+            until = held_until(policies.destinations[name], incident, policies, self._sent[name], now)
             transaction.insert_notice(name, now, title, until)
             self._sent[name] += until is None
             found.append((name, until is not None))
         return found
-
-    def _sent_this_hour(self, destination: str) -> int:
-        if destination not in self._sent:
-            self._sent[destination] = self.turn.transaction.sent_since(destination, self.turn.now - HOUR_MS)
-        return self._sent[destination]
 
     def _definitions(self, incident: IncidentRow) -> list[ScheduleDefinition | None]:
         """The settings of the schedules that the incident is about."""

@@ -29,7 +29,7 @@ from matins.delivery.subscribers import (
 )
 from matins.errors import StoreError
 from matins.model.clock import Clock
-from matins.model.event import Subscription, SubscriptionKind
+from matins.model.event import SubscriptionKind
 from matins.runtime.catalog import Catalog
 from matins.runtime.signals import drained
 from matins.store import Store
@@ -170,10 +170,10 @@ class Outbox:
                 report.queue.subscriber.record(turn, report.results)
             going = self._under_way - {_key(report.queue) for report in self._done}
             there = [subscriber for subscriber in subscribers if not _gone(subscriber, self._done)]
-            queues = _round_robin(
-                [subscriber.queues(turn, _schedules(subscriber, going)) for subscriber in there],
-                MAX_QUEUES - len(going),
-            )
+            waiting = [subscriber.queues(turn, _schedules(subscriber, going)) for subscriber in there]
+            # In turns: the first of each subscriber before the second of any.
+            rounds = (queue for some in zip_longest(*waiting) for queue in some if queue is not None)
+            queues = list(islice(rounds, max(0, MAX_QUEUES - len(going))))
             next_at = min(
                 (at for subscriber in subscribers if (at := subscriber.next_at(turn)) is not None), default=None
             )
@@ -190,17 +190,14 @@ class Outbox:
         if self._rev == turn.policies.rev:
             return
         self._rev = turn.policies.rev  # first: a subscription meanwhile causes another read
-        active = [found for found in turn.transaction.subscriptions() if self._serves(found)]
-        self._subscribers = [self._subscriber(found) for found in active]
-
-    def _subscriber(self, found: Subscription) -> StoredSubscriber:
-        if found.kind == "incident":
-            return IncidentSubscriber(found, self._owner)
-        return StoredSubscriber(found, self._owner, self._callbacks.get(found.name))
-
-    def _serves(self, subscription: Subscription) -> bool:
-        here = subscription.kind != "function" or subscription.name in self._callbacks
-        return here and subscription.state == "active"
+        self._subscribers = []
+        for found in turn.transaction.subscriptions():
+            if found.state != "active" or (found.kind == "function" and found.name not in self._callbacks):
+                continue
+            if found.kind == "incident":
+                self._subscribers.append(IncidentSubscriber(found, self._owner))
+            else:
+                self._subscribers.append(StoredSubscriber(found, self._owner, self._callbacks.get(found.name)))
 
     def _sweep(self, turn: Turn) -> None:
         boot = self._clock.boot_ms()
@@ -295,12 +292,6 @@ def _gone(subscriber: Subscriber, reports: list[QueueReport]) -> bool:
     """Whether the subscriber is gone, by these reports."""
     found = (sent for report in reports if report.queue.subscriber.key == subscriber.key for _, sent in report.results)
     return any(sent.verdict == "gone" for sent in found)
-
-
-def _round_robin(queues: list[list[DeliveryQueue]], capacity: int) -> list[DeliveryQueue]:
-    """The queues in turns: the first of each subscriber before the second of any."""
-    rounds = (queue for some in zip_longest(*queues) for queue in some if queue is not None)
-    return list(islice(rounds, max(0, capacity)))
 
 
 # -- sending

@@ -62,8 +62,10 @@ def held_until(
 ) -> int | None:
     """When a digest tells it: after the person's quiet hours, or on the hour; None when it is told at once."""
     quiet = quiet_hours_until(destination, policies, now)
-    if quiet is not None and not _passes(destination, incident, quiet):
-        return quiet
+    if quiet is not None and incident.kind not in destination.urgent:
+        expires_at = orjson.loads(incident.details).get("expires_at")
+        if expires_at is None or expires_at >= quiet:
+            return quiet
     return (now // HOUR_MS + 1) * HOUR_MS if sent_this_hour >= destination.max_per_hour else None
 
 
@@ -71,11 +73,6 @@ def quiet_hours_until(destination: Destination, policies: Policies, now: int) ->
     """The end of the quiet hours of the destination's person; None outside of them."""
     hours = policies.quiet_hours_of(destination.person)
     return None if hours is None else quiet_until(hours, now)
-
-
-def _passes(destination: Destination, incident: IncidentRow, until: int) -> bool:
-    expires_at = orjson.loads(incident.details).get("expires_at")
-    return incident.kind in destination.urgent or (expires_at is not None and expires_at < until)
 
 
 # -- in which words
@@ -126,7 +123,8 @@ def message_of(
 ) -> NoticeText:
     """The message about an incident, as it is now."""
     recovered = action == "resolved"
-    lines = _recovered_lines(incident) if recovered else _lines(action, incident, subject, now)
+    error = clean_text(incident.error or joined(incident.summary, incident.quote))
+    lines = [f"The last error was: {error}"] if recovered else _lines(action, incident, subject, now)
     return NoticeText(
         title=title_of(action, incident, subject, now),
         text="\n".join(lines),
@@ -154,10 +152,6 @@ def _lines(action: Action, incident: IncidentRow, subject: Subject, now: int) ->
         since = local_time(incident.opened_at, subject.zone, now - DAY_MS)
         lines.append(f"It happened {counted(incident.times, 'time')} since {since}.")
     return lines
-
-
-def _recovered_lines(incident: IncidentRow) -> list[str]:
-    return [f"The last error was: {clean_text(incident.error or joined(incident.summary, incident.quote))}"]
 
 
 def _commands(incident: IncidentRow, name: str) -> tuple[str, ...]:

@@ -118,18 +118,14 @@ class RecordCheck:
         if not event.type.startswith(("approval.", "token.")) or not event.data:
             return
         data: dict[str, Any] = orjson.loads(event.data)
-        if event.type in _TOKENS:
-            self._feed_token(event.type, data)
+        if event.type == "token.created":
+            self._tokens[data["token"]] = data["digest"]
+        elif event.type in _TOKENS:
+            self._revoked.add(data["token"])
         elif event.type == "approval.voted":
             self._feed_vote(event, data)
         else:
             self._feed_approval(event, data)
-
-    def _feed_token(self, kind: str, data: dict[str, Any]) -> None:
-        if kind == "token.created":
-            self._tokens[data["token"]] = data["digest"]
-        else:
-            self._revoked.add(data["token"])
 
     def _feed_vote(self, event: StoredEvent, data: dict[str, Any]) -> None:
         number = int(data["approval"])
@@ -143,18 +139,14 @@ class RecordCheck:
     def _feed_approval(self, event: StoredEvent, data: dict[str, Any]) -> None:
         number = int(data["approval"])
         if "record" in data:
-            self._look_for(number, event)
+            # A request is deleted with its run, or with events that are as old.
+            run, missing = event.run_id, self._approval(number) is None
+            if missing and (event.at >= self._since if run is None else self._run_is_there(run)):
+                self._changed[number] = f"Approval {number} was deleted, and the log does not say so."
             self._compare(number, data["record"])
         if "instead_of" in data:
             self._compare_state(int(data["instead_of"]), event, "void")
         self._compare_state(number, event, None)
-
-    def _look_for(self, number: int, event: StoredEvent) -> None:
-        """A request is deleted with its run, or with events that are as old."""
-        if self._approval(number) is not None:
-            return
-        if event.at >= self._since if event.run_id is None else self._run_is_there(event.run_id):
-            self._changed[number] = f"Approval {number} was deleted, and the log does not say so."
 
     def _compare(self, number: int, digest: str) -> None:
         approval = self._approval(number)

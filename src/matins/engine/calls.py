@@ -74,7 +74,10 @@ def check_filter(value: Any, field: str) -> Mapping[str, Any]:
         raise _invalid(field, f"has more than {_MAX_CONDITIONS} conditions")
     for path, condition in conditions.items():
         if path == ANY:
-            _check_any(condition, field)
+            if not isinstance(condition, list) or not condition:
+                raise _invalid(field, f'"{ANY}" must be a list of mappings, of which one must hold')
+            for option in cast("list[Any]", condition):
+                check_filter(option, field)
         else:
             check_path(path, field)
             _check_condition(path, condition, field)
@@ -100,13 +103,6 @@ def _conditions(value: Mapping[Any, Any]) -> Iterator[None]:
         yield None
         for option in cast("list[Any]", condition) if path == ANY and isinstance(condition, list) else ():
             yield from _conditions(cast("Mapping[Any, Any]", option)) if isinstance(option, Mapping) else ()
-
-
-def _check_any(options: Any, field: str) -> None:
-    if not isinstance(options, list) or not options:
-        raise _invalid(field, f'"{ANY}" must be a list of mappings, of which one must hold')
-    for option in cast("list[Any]", options):
-        check_filter(option, field)
 
 
 def _check_condition(path: str, condition: Any, field: str) -> None:
@@ -253,7 +249,10 @@ def _trigger(value: Any, field: str) -> CallTrigger:
     if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
         message = f'"{field}" must be at most {MAX_TEXT_LENGTH} characters, not {len(value)}.'
         raise InvalidInput(message, value=f"{value[:60]}…", field=field, hint="Shorten it.")
-    settings = _from_text(value) if isinstance(value, str) else value
+    settings = value
+    if isinstance(value, str):
+        first, name = _first_word(value)
+        settings = {first: name} if first in ("webhook", "chat") and name else _after(value)
     if not isinstance(settings, Mapping):
         raise invalid(field, value, "a webhook, a chat channel or a schedule", hint=_EXAMPLE)
     named = cast("Mapping[str, Any]", settings)
@@ -266,13 +265,6 @@ def _trigger(value: Any, field: str) -> CallTrigger:
         error.field = field
         raise
     return _READERS[source](named, field)
-
-
-def _from_text(text: str) -> Mapping[str, Any] | None:
-    source, name = _first_word(text)
-    if source in ("webhook", "chat") and name:
-        return {source: name}
-    return _after(text)
 
 
 def _after(text: str) -> Mapping[str, Any] | None:

@@ -185,7 +185,10 @@ def count_coming(timetable: Timetable, start: ForecastStart, end: int) -> int:
 def coming_slots(timetable: Timetable, start: ForecastStart, end: int) -> Iterator[ComingSlot]:
     """The slots before `end`, each with its verdict."""
     if _is_plain(timetable, start):
-        yield from _plain_slots(timetable, start, end)
+        slot, next_ms = start.slot, timetable.trigger.next_ms
+        while slot is not None and slot < end:
+            yield ComingSlot(slot, slot, "runs")
+            slot = next_ms(max(slot, start.now))
         return
     for seen in forecast(timetable, start):
         if seen.slot >= end:
@@ -237,13 +240,6 @@ def _is_plain(timetable: Timetable, start: ForecastStart) -> bool:
         return False
     gates = applicable_gates(definition) | active_gates(Surroundings(start.policies))
     return not gates & _PREDICTABLE
-
-
-def _plain_slots(timetable: Timetable, start: ForecastStart, end: int) -> Iterator[ComingSlot]:
-    slot, next_ms = start.slot, timetable.trigger.next_ms
-    while slot is not None and slot < end:
-        yield ComingSlot(slot, slot, "runs")
-        slot = next_ms(max(slot, start.now))
 
 
 def _edges(timetable: Timetable, start: ForecastStart, slot: int, end: int) -> Sequence[int]:

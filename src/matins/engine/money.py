@@ -315,7 +315,10 @@ def period_end(budget: Budget, at_ms: int) -> int:
     """The first later instant in another period."""
     zone = load_zone(budget.timezone)
     now = _date(zone.wall_of(at_ms))
-    end_wall = _next_wall(budget, now)
+    if budget.period == "day":
+        end_wall = (first_of_month(now.year, now.month) + now.day) * DAY_MS
+    else:
+        end_wall = first_of_month(now.year + now.month // 12, now.month % 12 + 1) * DAY_MS
     at = at_ms
     # A clock change may enter another period, forwards or back, so each offset period is checked from its start.
     while _name_of(budget, _date(zone.wall_of(at))) == _name_of(budget, now):
@@ -330,12 +333,6 @@ def _date(wall: int) -> date:
 
 def _name_of(budget: Budget, day: date) -> str:
     return day.isoformat() if budget.period == "day" else day.isoformat()[:7]
-
-
-def _next_wall(budget: Budget, day: date) -> int:
-    if budget.period == "day":
-        return (first_of_month(day.year, day.month) + day.day) * DAY_MS
-    return first_of_month(day.year + day.month // 12, day.month % 12 + 1) * DAY_MS
 
 
 def shortfall(budget: Budget, settled: Spent, reserved: Spent, wanted: Spent) -> Shortfall | None:

@@ -109,17 +109,14 @@ class Timetable:
             if on_time and (not gates or judge(self._on_time(slot, facts, executions, now), gates) is None):
                 return Plan([PlannedRun(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
         if self.definition.ends_at is not None and slot > self.definition.ends_at:
-            return self._expired(slot, executions)
+            evidence = {"ends_at": self.definition.ends_at}
+            planned = PlannedRun(slot, None, 1, RunState.SKIPPED, "end_date", evidence)
+            return Plan([planned], None, None, 0, executions, expired=True)
         last_at = None if taken is None else taken[0] - 1
         return self._plan_window(schedule_id, slot, window_used, executions, facts, now, gates, last_at)
 
     def _on_time(self, slot: int, facts: Facts, executions: int, now: int) -> Candidate:
         return Candidate(self.definition, slot, facts, executions, False, now, slot)
-
-    def _expired(self, slot: int, executions: int) -> Plan:
-        evidence = {"ends_at": self.definition.ends_at}
-        planned = PlannedRun(slot, None, 1, RunState.SKIPPED, "end_date", evidence)
-        return Plan([planned], None, None, 0, executions, expired=True)
 
     def _plan_window(
         self,
@@ -137,9 +134,11 @@ class Timetable:
         runs += [self._skipped(group) for group in caught_up.skipped]
         live = list(facts.live)
         cancel: tuple[int, ...] = ()
-        for slot_range in _to_run(caught_up.late, caught_up.on_time):
+        on_time = caught_up.on_time
+        to_run = caught_up.late if on_time is None else [*caught_up.late, SlotRange(on_time, on_time, 1)]
+        for slot_range in to_run:
             seen, catching_up = facts._replace(live=live), bool(caught_up.late)
-            due_at = self.due_at(schedule_id, caught_up.on_time) if slot_range.slot == caught_up.on_time else None
+            due_at = self.due_at(schedule_id, on_time) if slot_range.slot == on_time else None
             candidate = Candidate(self.definition, slot_range.slot, seen, executions, catching_up, now, due_at)
             verdict = judge(candidate, gates | touched_gates(seen))  # runs of the same window may block this one
             first = slot_range.first if slot_range.slots > 1 else None
@@ -153,7 +152,11 @@ class Timetable:
                 live.append((0, runs[-1].state))
         if caught_up.skipped:
             runs.sort(key=lambda planned: planned.slot or 0)  # skipped slots lie between the others
-        return self._advanced(schedule_id, runs, caught_up.next_slot, caught_up.window_used, executions, cancel)
+        limit = self.definition.max_executions
+        next_slot = caught_up.next_slot if limit is None or executions < limit else None
+        waits = self.from_completion and any(planned.state < RunState.SUCCEEDED for planned in runs)
+        due_at = None if waits else self.due_at(schedule_id, next_slot)
+        return Plan(runs, next_slot, due_at, caught_up.window_used, executions, cancel)
 
     def catch_up(
         self, slot: int, window_used: int, policies: Policies, now: int, last_at: int | None = None
@@ -167,22 +170,6 @@ class Timetable:
         evidence = quiet_evidence(self.definition, group.until)
         return PlannedRun(slot, first if slots > 1 else None, slots, RunState.SKIPPED, "quiet_hours", evidence)
 
-    def _advanced(
-        self,
-        schedule_id: int,
-        runs: list[PlannedRun],
-        next_slot: int | None,
-        used: int,
-        executions: int,
-        cancel: tuple[int, ...],
-    ) -> Plan:
-        limit = self.definition.max_executions
-        if limit is not None and executions >= limit:
-            next_slot = None
-        waits = self.from_completion and any(planned.state < RunState.SUCCEEDED for planned in runs)
-        due_at = None if waits else self.due_at(schedule_id, next_slot)
-        return Plan(runs, next_slot, due_at, used, executions, cancel)
-
     def after_completion(self, schedule_id: int, slot: int | None, ended: int) -> tuple[int, int]:
         """The next slot of an interval that counts from completion, and when it is due."""
         when = self.definition.trigger.when
@@ -195,7 +182,3 @@ class Timetable:
 def _missed(slot_range: SlotRange) -> PlannedRun:
     first = slot_range.first if slot_range.slots > 1 else None
     return PlannedRun(slot_range.slot, first, slot_range.slots, RunState.MISSED, "missed")
-
-
-def _to_run(late: list[SlotRange], on_time: int | None) -> list[SlotRange]:
-    return late if on_time is None else [*late, SlotRange(on_time, on_time, 1)]

@@ -130,7 +130,11 @@ def render(text: str, context: PromptContext) -> str:
 
     def filled(found: re.Match[str]) -> str:
         name = found[1].strip()
-        return calls.text(name) if name.startswith("call.") else _field_text(name, values)
+        if name.startswith("call."):
+            return calls.text(name)
+        value = str(values[name])
+        untrusted = name in _UNTRUSTED or name.startswith("steps.")
+        return fenced(name, value) if untrusted and value else value
 
     return _FIELD.sub(filled, text)
 
@@ -158,12 +162,6 @@ def _values(context: PromptContext) -> Mapping[str, Any]:
         "work.priority": "" if work is None or work.priority is None else work.priority,
         **context.steps,
     }
-
-
-def _field_text(name: str, values: Mapping[str, Any]) -> str:
-    text = str(values[name])
-    untrusted = name in _UNTRUSTED or name.startswith("steps.")
-    return fenced(name, text) if untrusted and text else text
 
 
 class _CallValues:

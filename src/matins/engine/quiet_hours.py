@@ -1,6 +1,6 @@
 """Quiet hours: weekly windows on the wall clock of a zone, and when they end."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Literal, cast, get_args
@@ -209,7 +209,10 @@ def _window_of_text(text: str, field: str) -> Window:
 
 def _window_of_mapping(window: Mapping[str, object], field: str) -> Window:
     """`{"days": "mon-fri", "from": "22:00", "to": "07:00"}`."""
-    _check_keys(window, _WINDOW_KEYS, f"{field}.")
+    for key in window:
+        if key not in _WINDOW_KEYS:
+            hint = nearest(str(key), _WINDOW_KEYS)
+            raise InvalidInput(f'A window has no "{key}".', value=key, field=f"{field}.{key}", hint=hint)
     if window.get("from") is None or window.get("to") is None:
         raise _invalid_window(dict(window), field)
     days = window.get("days")
@@ -277,10 +280,3 @@ def _day(key: str, field: str) -> int:
         hint = nearest(key, (*_DAYS, *_GROUPS))
         raise InvalidInput(f'Unknown day "{key}".', value=key, field=field, allowed=", ".join(known), hint=hint)
     return _DAYS[key]
-
-
-def _check_keys(window: Iterable[object], known: tuple[str, ...], prefix: str) -> None:
-    for key in window:
-        if key not in known:
-            hint = nearest(str(key), known)
-            raise InvalidInput(f'A window has no "{key}".', value=key, field=f"{prefix}{key}", hint=hint)

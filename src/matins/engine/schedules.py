@@ -85,13 +85,9 @@ def parse_schedule(
     if jobs is not None:
         definition = apply_types(definition, jobs, context)
     check_texts(definition)
-    _check_ping(definition.ping)
-    return definition, trigger
-
-
-def _check_ping(url: str | None) -> None:
-    if url is not None and not re.match("https?://[^/]", url):
+    if definition.ping is not None and not re.match("https?://[^/]", definition.ping):
         raise InvalidInput('"ping" must be an http or https URL.', field="ping")  # it may contain a key
+    return definition, trigger
 
 
 def apply_types(definition: ScheduleDefinition, jobs: JobTypes, context: ParseContext) -> ScheduleDefinition:

@@ -262,14 +262,12 @@ def gets_schedule(before: ScheduleDefinition, names: Iterable[str]) -> bool:
 
 def deciding_run(newest: RunRecord | None, started: RunRecord | None) -> RunRecord | None:
     """The run that the status follows from: the last one that started, unless a later one decides without a start."""
-    return newest if newest is None or started is None or _decides(newest) else started
-
-
-def _decides(run: RunRecord) -> bool:
-    """Whether the status of the mission follows from this run. It does not from a manual run that never began, nor from
-    a skipped slot."""
-    denied_or_missed = run.slot is not None and run.state is not RunState.SKIPPED
-    return run.started_at is not None or run.reason == MISSION_ABORTED or denied_or_missed
+    if newest is None or started is None:
+        return newest
+    # The status does not follow from a manual run that never began, nor from a skipped slot.
+    denied_or_missed = newest.slot is not None and newest.state is not RunState.SKIPPED
+    decides = newest.started_at is not None or newest.reason == MISSION_ABORTED or denied_or_missed
+    return newest if decides else started
 
 
 def mission_status(schedule: ScheduleRecord, last: RunRecord | None, *, active: bool) -> MissionStatus:

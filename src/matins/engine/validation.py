@@ -155,15 +155,12 @@ def preview_of(value: object) -> str:
     if isinstance(value, int) and abs(value) > _MAX_SHOWN:
         return "a number that is too large"
     if isinstance(value, (list, tuple)):
-        return _preview_of_list(items_of(cast("object", value)))
+        items = items_of(cast("object", value))
+        if not items:
+            return "an empty list"
+        shown = [preview_of(item) if _simple(item) else f"a {type(item).__name__}" for item in items[:_MAX_ITEMS]]
+        return f"[{', '.join([*shown, '…'] if len(items) > _MAX_ITEMS else shown)}]"
     return reprlib.repr(value) if _simple(value) else f"a value of type {type(value).__name__}"
-
-
-def _preview_of_list(items: list[object]) -> str:
-    if not items:
-        return "an empty list"
-    shown = [preview_of(item) if _simple(item) else f"a {type(item).__name__}" for item in items[:_MAX_ITEMS]]
-    return f"[{', '.join([*shown, '…'] if len(items) > _MAX_ITEMS else shown)}]"
 
 
 def _simple(value: object) -> bool:

@@ -31,7 +31,7 @@ from matins.errors import Example, InvalidInput, MatinsError
 from matins.executors.commands import Commands
 from matins.executors.isolation import Isolation, account_of, account_variables, is_root, new_account
 from matins.executors.registry import JobRegistry, NoService, runners
-from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Needs, Permission, RunnerRequest
+from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Needs, RunnerRequest
 from matins.executors.secrets import check_program, environment_of, resolve
 from matins.executors.work_items import source_of
 from matins.model.agent import Agent
@@ -240,21 +240,17 @@ def agent_doubts(agent: Agent, runner: AnyRunner | None) -> list[AgentProblem]:
         missing = f"{agent.runner} finds no login and none of {', '.join(needs.keys)} in the environment of its runs."
         found.append(AgentProblem(missing, f"Log in ({needs.login}), or put {key} into the environment of the daemon "
                                            f"(systemd: EnvironmentFile=) and run: {give}"))  # fmt: skip
-    if needs.permission is not None:
-        found += _permission_doubts(agent, needs.permission)
-    return found
-
-
-def _permission_doubts(agent: Agent, permission: Permission) -> Iterator[AgentProblem]:
+    permission = needs.permission
+    if permission is None:
+        return found
     if is_root(agent) and agent.permission_mode in permission.never_as_root:
         fix = f"Run Matins as an ordinary user, or: {new_account(agent)}"
-        yield AgentProblem(f"As root, {agent.runner} refuses the mode {agent.permission_mode}.", fix)
+        found.append(AgentProblem(f"As root, {agent.runner} refuses the mode {agent.permission_mode}.", fix))
     if permission.asks and agent.permission_mode is None and not agent.tools:
         waits = f"{agent.runner} waits for a permission before it changes anything"
-        yield AgentProblem(
-            f"{waits}, and in a run there is no person to give it.",
-            f"{edit_command(agent, {'permission_mode': permission.mode})} # {permission.risk}",
-        )
+        fix = f"{edit_command(agent, {'permission_mode': permission.mode})} # {permission.risk}"
+        found.append(AgentProblem(f"{waits}, and in a run there is no person to give it.", fix))
+    return found
 
 
 def credential_of(agent: Agent, needs: Needs) -> str | None:

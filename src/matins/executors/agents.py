@@ -353,16 +353,13 @@ class AgentExecutor:
             self._watch(prepared)
             self._supervisor().start(prepared.launch)
         elif isinstance(runner, EndpointRunner):
-            self._endpoint_requests.begin(mark, runner, prepared.call, self._endpoint_call(prepared))
-
-    def _endpoint_call(self, prepared: Prepared) -> EndpointCall:
-        client = HttpClient(prepared.call.allowed_hosts, self._resolve)
-        allowance = SpendingAllowance(
-            self._clock, lambda: self._loader.spending_limits(prepared.attempt), usage_by(prepared)
-        )
-        secrets = prepared.call.secrets
-        output = self._supervisor().files.open_output(*prepared.attempt.mark, secrets)
-        return EndpointCall(self._clock, client, prepared.limits, allowance, secrets, output)
+            client, secrets = HttpClient(prepared.call.allowed_hosts, self._resolve), prepared.call.secrets
+            allowance = SpendingAllowance(
+                self._clock, lambda: self._loader.spending_limits(prepared.attempt), usage_by(prepared)
+            )
+            output = self._supervisor().files.open_output(*mark, secrets)
+            call = EndpointCall(self._clock, client, prepared.limits, allowance, secrets, output)
+            self._endpoint_requests.begin(mark, runner, prepared.call, call)
 
     def _call_ended(self, mark: Mark, result: RunnerResult, process: ProcessOutcome, end_reason: str | None) -> None:
         prepared = self._started.pop(mark, None)

@@ -108,7 +108,8 @@ class CheckExecutor:
             results.append(self._run_check(command, check, commands))
         if self._on_blocked is not None and results and results[-1].verdict == "block":
             on_blocked, reason = self._on_blocked, results[-1].reason or "blocked"
-            self._in_background(lambda: on_blocked(deepcopy(check.context), reason))
+            told = (lambda: on_blocked(deepcopy(check.context), reason),)
+            threading.Thread(target=call_logged, args=told, name="matins-blocked", daemon=True).start()
         return CheckedRun(check, tuple(results))
 
     def _call_guard(self, guard: Guard, context: dict[str, Any]) -> CheckResult:
@@ -127,9 +128,6 @@ class CheckExecutor:
             storable_reason(answer) if isinstance(answer, str) else "the guard blocked the run",
             duration_ms,
         )
-
-    def _in_background(self, function: Callable[[], Any]) -> None:
-        threading.Thread(target=call_logged, args=(function,), name="matins-blocked", daemon=True).start()
 
     def _result_of(self, function: Callable[[], Any]) -> Any:
         """The result of the function, awaited if needed. A late one is left running: threads cannot be ended."""

@@ -88,10 +88,12 @@ class Commands:
         """Run a command: a string by the shell, a list without. The context goes only into environment and stdin.
         `find_first`: look for its program as it was looked for when the command was set."""
         started, name = _boot_ms(), f"command-{secrets.token_hex(8)}"
+        in_shell = isinstance(command, str)
+        argv = ("/bin/sh", "-c", command) if in_shell else (from_home(command[0]), *command[1:])
         launch = Launch(
             0,
             0,
-            _argv(command),
+            argv,
             inherited() | dict(variables),
             str(Path(from_home(workdir or ".")).absolute()),
             orjson.dumps(dict(context), option=orjson.OPT_APPEND_NEWLINE),
@@ -118,12 +120,6 @@ class Commands:
     def end_all(self, ended_by: EndedBy = "cancelled") -> None:
         for name in self._running.copy():
             self._supervisor().end_command(name, ended_by)
-
-
-def _argv(command: str | Sequence[str]) -> tuple[str, ...]:
-    if isinstance(command, str):
-        return ("/bin/sh", "-c", command)
-    return (from_home(command[0]), *command[1:])
 
 
 def _outcome(supervisor: Supervisor, launch: Launch) -> ProcessOutcome:
@@ -199,7 +195,9 @@ def hook_reply(result: CommandResult) -> HookReply:
     reply = _json_reply(result.output)
     if reply is not None and reply.get("cancel") is True:
         return _cancelled(reply.get("reason") or problem)
-    if problem is None and reply is None and _is_cut_reply(result.output):
+    text = result.output.strip()
+    is_cut = text.endswith("}") and _OMITTED in (text if text.startswith("{") else _last_line(text))
+    if problem is None and reply is None and is_cut:
         problem = "the output of the command is too long to be read"
     return HookReply(False, None) if problem is None else _cancelled(problem)
 
@@ -238,11 +236,6 @@ def _json_reply(output: str) -> dict[str, Any] | None:
             with contextlib.suppress(ValueError, RecursionError):
                 return json.loads(text)
     return None
-
-
-def _is_cut_reply(output: str) -> bool:
-    text = output.strip()
-    return text.endswith("}") and _OMITTED in (text if text.startswith("{") else _last_line(text))
 
 
 def _last_line(text: str) -> str:
@@ -299,7 +292,7 @@ class OwnerCommands:
         return bool(words) and self._is_safe_interpreter(words[0])
 
     def _is_safe_interpreter(self, program: str) -> bool:
-        return _is_interpreter(program) and self._is_safe(program)
+        return Path(program).name.rstrip(_VERSION) in _INTERPRETERS and self._is_safe(program)
 
     def _is_safe(self, program: str) -> bool:
         """Whether no agent can put another program in its place, also not into a folder that comes first on PATH."""
@@ -314,10 +307,6 @@ class OwnerCommands:
 
     def _path_of(self, word: str) -> str:
         return str(Path(self._folder, from_home(word)))
-
-
-def _is_interpreter(program: str) -> bool:
-    return Path(program).name.rstrip(_VERSION) in _INTERPRETERS
 
 
 _NO_AGENT = Agent("", "")

@@ -283,7 +283,11 @@ def conclude(
         process = process._replace(ended_by="exit_timeout")
     now, context = clock.now_ms(), started.context
     outcome = outcome_of(started.call, result, process, context.assignment, context.policies, now)
-    outcome = _with_provider(started, _with_login(started, result, replace(outcome, target_gone=gone)))
+    outcome = _with_login(started, result, replace(outcome, target_gone=gone))
+    agent = context.agent
+    provider = started.attempt.compiled.definition.provider or (agent.provider if agent else None)
+    if outcome.limit is not None and provider is not None:  # of the provider that the schedule or the agent names
+        outcome = replace(outcome, limit=outcome.limit._replace(provider=provider))
     if outcome.over_budget and end_reason is not None:
         outcome = replace(outcome, error=end_reason)
     return finished(started.errand, _with_work_item(started, outcome, clock, now))
@@ -308,15 +312,6 @@ def _with_login(started: Prepared, result: RunnerResult, outcome: Outcome) -> Ou
 def _own_keys(agent: Agent, needs: Needs) -> set[tuple[str, str]]:
     """The keys in the agent's own settings. Without any, it has the login that all agents of the tool share."""
     return {(name, value) for name, value in agent.environment if name in needs.keys}
-
-
-def _with_provider(started: Prepared, outcome: Outcome) -> Outcome:
-    """Attribute a limit to the provider that the schedule or the agent names."""
-    agent = started.context.agent
-    provider = started.attempt.compiled.definition.provider or (agent.provider if agent else None)
-    if outcome.limit is None or provider is None:
-        return outcome
-    return replace(outcome, limit=outcome.limit._replace(provider=provider))
 
 
 def _with_work_item(started: Prepared, outcome: Outcome, clock: Clock, now: int) -> Outcome:

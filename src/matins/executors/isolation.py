@@ -79,7 +79,12 @@ class Isolation:
         account = account_of(agent)
         _make_user_site()
         frozen = frozen_folders(account)
-        return Layout(hidden, kept, tuple(frozen), tuple(self._pinned([*hidden, *frozen], account)))
+        # Also on the ways by which the next engine finds what is hidden and frozen: they may lead through links.
+        places, mounted = self._places, [*hidden, *frozen]
+        folders = [places.home, places.runs, None if places.store is None else places.store.parent]
+        ways = [str(path.absolute()) for path in folders if path is not None]
+        pinned = pinned_steps([*mounted, *ways, *engine_paths()], mounted, account)
+        return Layout(hidden, kept, tuple(frozen), tuple(pinned))
 
     def check(self, agent: Agent) -> None:
         """Raise InvalidInput for an agent that would be root, or that is not isolated although it must be."""
@@ -88,13 +93,6 @@ class Isolation:
         if refusal is not None and agent.isolation == "required":
             hint = fix_of(self.probe(), agent)
             raise InvalidInput(f"It cannot be isolated: {refusal}.", field="isolation", hint=hint)
-
-    def _pinned(self, mounted: list[str], account: Account | None) -> list[str]:
-        """Also on the ways by which the next engine finds what is hidden and frozen: they may lead through links."""
-        places = self._places
-        own = [places.home, places.runs, None if places.store is None else places.store.parent]
-        ways = [str(path.absolute()) for path in own if path is not None]
-        return pinned_steps([*mounted, *ways, *engine_paths()], mounted, account)
 
     def out_of_reach(self) -> tuple[str, ...]:
         """The folders that isolated agents cannot write, as they are now: some are made with the first run."""
@@ -230,7 +228,10 @@ def hidden_folders(places: Places) -> list[str]:
 
 def own_folders(places: Places) -> list[Path]:
     """The folders of Matins: its home, the runs, and those of socket and store when they hold nothing else."""
-    found = [places.home, places.runs, *_of_socket(places), *_of_store(places)]
+    found = [places.home, places.runs]
+    if places.socket is not None and places.socket.parent.name == f"matins-{os.getuid()}":
+        found.append(places.socket.parent)  # its own folder in the temporary directory
+    found += _of_store(places)
     return [folder for folder in found if folder is not None and folder.is_dir()]
 
 
@@ -254,12 +255,6 @@ def _of_store(places: Places) -> Iterator[Path]:
         names = [entry.name for entry in islice(entries, _MAX_STORE_FILES + 1)]
     if len(names) <= _MAX_STORE_FILES and all(name == AGENTS or name.startswith(store.name) for name in names):
         yield store.parent
-
-
-def _of_socket(places: Places) -> Iterator[Path]:
-    """The socket's own folder in the temporary directory, if it is there."""
-    if places.socket is not None and places.socket.parent.name == f"matins-{os.getuid()}":
-        yield places.socket.parent
 
 
 def frozen_folders(account: Account | None) -> list[str]:

@@ -88,16 +88,11 @@ def session_meter(
     session = call.session or call.new_session
     if call.session is None:
         return SessionMeter(session, SessionUsage(), ledger, runner.provider)  # a new session counts from zero
-    recorded = ledger.usage(call.session, started_at) if ledger else None
-    return SessionMeter(session, recorded or _of_thread(assignment), ledger, runner.provider)
-
-
-def _of_thread(assignment: ThreadAssignment | None) -> SessionUsage:
-    """The usage of the session by our own records: a person may have used it too."""
-    if assignment is None:
-        return SessionUsage()
-    fresh, out, cached, micro_dollars = assignment.thread.usage
-    return SessionUsage((fresh, out, cached), micro_dollars / 1_000_000)
+    used = ledger.usage(call.session, started_at) if ledger else None
+    if used is None and assignment is not None:  # by our own records: a person may have used it too
+        fresh, out, cached, micro_dollars = assignment.thread.usage
+        used = SessionUsage((fresh, out, cached), micro_dollars / 1_000_000)
+    return SessionMeter(session, used or SessionUsage(), ledger, runner.provider)
 
 
 class UsageMeter:

@@ -222,7 +222,12 @@ class Preparation:
         check_workdir(folder)
         resolved = _with_account(environment_of(agent.environment, {}, ()), agent)
         errand = self._errand(attempt, agent)
-        brief = self._brief(errand, agent, runner)
+        check_errand(errand, agent, runner)
+        brief = Brief() if errand is None else errand.begin()
+        if brief is None:
+            raise NoWork
+        if errand is not None and errand.folder is not None:
+            self._make_own_folder(agent)
         call = _moved(self._call(attempt, agent, context, runner, held_item), errand, brief.material)
         server = self._server(agent)
         ask = partial(self._ask, agent, folder, resolved.values)
@@ -337,15 +342,6 @@ class Preparation:
         folder, own = folder_of(agent, self._workdir), str(Path(self._workdir, own_folder(agent.name)))
         return job.errand(inputs, ErrandPlace(attempt.key, agent.name, folder, own, attempt.started_at))
 
-    def _brief(self, errand: Errand | None, agent: Agent, runner: AnyRunner) -> Brief:
-        check_errand(errand, agent, runner)
-        brief = Brief() if errand is None else errand.begin()
-        if brief is None:
-            raise NoWork
-        if errand is not None and errand.folder is not None:
-            self._make_own_folder(agent)
-        return brief
-
     def _make_own_folder(self, agent: Agent) -> None:
         make_own_folder(agent.name, self._workdir, _owner(agent))
 
@@ -371,10 +367,13 @@ class Preparation:
             prefix=definition.prompt_prefix,
         )
         folder, hosts = folder_of(agent, self._workdir), context.policies.allowed_hosts
+        new_session = None
+        if runner.chooses_session and session is None:
+            new_session = str(uuid.uuid5(_SESSIONS, f"{attempt.run_id}-{attempt.epoch}"))
         return replace(
             agent_call(agent, prompt, folder, hosts),
             session=session,
-            new_session=_new_session(attempt) if runner.chooses_session and session is None else None,
+            new_session=new_session,
             max_cost_usd=None if cap is None else cap / 1_000_000,
             run_info=RunInfo(
                 attempt.run_id,
@@ -442,7 +441,3 @@ def _limits(attempt: Attempt, agent: Agent) -> Limits:
         processes=agent.processes,
         file_bytes=agent.file_size,
     )
-
-
-def _new_session(attempt: Attempt) -> str:
-    return str(uuid.uuid5(_SESSIONS, f"{attempt.run_id}-{attempt.epoch}"))

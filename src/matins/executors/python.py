@@ -74,17 +74,12 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
-        _cancel_tasks(loop)
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:  # jobs that still run clean up; their outcome is no longer used
+            loop.run_until_complete(asyncio.wait(tasks, timeout=_CLEAN_UP_S))
         loop.close()
-
-
-def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Let jobs that still run clean up. Their outcome is no longer used."""
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        loop.run_until_complete(asyncio.wait(tasks, timeout=_CLEAN_UP_S))
 
 
 Job = Callable[[JobContext], Any]
@@ -371,7 +366,10 @@ def _failed(error: BaseException) -> Outcome:
     if isinstance(error, NoWork):
         return Outcome(False, no_work=True)
     limit = _limit(error) if isinstance(error, RateLimited) else None
-    return Outcome(False, error=_traceback_text(error), limit=limit, over_budget=isinstance(error, OverBudget))
+    shown = traceback.TracebackException.from_exception(error, limit=-20)
+    shown.__notes__ = []  # the last line is the exception, which `why` and notes of runs show
+    text = "".join(shown.format())[-8_000:]
+    return Outcome(False, error=text, limit=limit, over_budget=isinstance(error, OverBudget))
 
 
 def _limit(error: RateLimited) -> ProviderLimit:
@@ -381,9 +379,3 @@ def _limit(error: RateLimited) -> ProviderLimit:
     provider = storable_reason(str(error.provider or "unknown"))[:MAX_NAME_LENGTH]
     reason = storable_reason(str(error.reason or "rate limited"))
     return ProviderLimit(provider, resets_at, reason, bool(error.outage))
-
-
-def _traceback_text(error: BaseException) -> str:
-    shown = traceback.TracebackException.from_exception(error, limit=-20)
-    shown.__notes__ = []  # the last line is the exception, which `why` and notes of runs show
-    return "".join(shown.format())[-8_000:]

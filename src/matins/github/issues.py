@@ -94,7 +94,9 @@ class GitHubIssues:
         if holder in (run_key, None):
             api.remove_label(number, CLAIMED)
         if not claim.trusted:
-            raise self._stranger()
+            repo = self._definition.repo
+            message = f"The account of the token is not a collaborator of {repo}, so its claims do not count."
+            raise InvalidInput(message, field="token", hint="Invite it to the repository, or use another token.")
         return None
 
     def _is_work(self, issue: Issue) -> bool:
@@ -112,12 +114,6 @@ class GitHubIssues:
     def _item(self, issue: Issue) -> WorkItem:
         number, priority = str(issue.number), self._priority(issue)
         return WorkItem(self.name, number, issue.title, issue.body, issue.url, issue.labels, priority)
-
-    def _stranger(self) -> InvalidInput:
-        message = (
-            f"The account of the token is not a collaborator of {self._definition.repo}, so its claims do not count."
-        )
-        return InvalidInput(message, field="token", hint="Invite it to the repository, or use another token.")
 
 
 class _Claims(NamedTuple):

@@ -90,8 +90,11 @@ def write_out(text: str, written: Callable[[str], str], keep: str = "") -> str:
         character = found[0]
         if character in keep or not is_hidden(character):
             return character
-        is_part = character == _EMOJI and found.start() > 0 and _is_symbol(text[found.start() - 1])
-        return character if is_part else written(character)
+        if character == _EMOJI and found.start() > 0:
+            before = text[found.start() - 1]
+            if before > "~" and unicodedata.category(before).startswith("S") and not is_hidden(before):
+                return character
+        return written(character)
 
     return _ODD.sub(replaced, text)
 
@@ -99,10 +102,6 @@ def write_out(text: str, written: Callable[[str], str], keep: str = "") -> str:
 def has_hidden(text: str) -> bool:
     """Whether `write_out` would change the text."""
     return write_out(text, lambda _: "") != text
-
-
-def _is_symbol(character: str) -> bool:
-    return character > "~" and unicodedata.category(character).startswith("S") and not is_hidden(character)
 
 
 T = TypeVar("T")

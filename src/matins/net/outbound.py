@@ -80,7 +80,16 @@ def refusal_reason(address: str) -> str | None:
         parsed = ip_address(address)
     except ValueError:
         return "not an IP address"
-    return _refusal_reason_v4(parsed) if isinstance(parsed, IPv4Address) else _refusal_reason_v6(parsed)
+    if isinstance(parsed, IPv4Address):
+        return _refusal_reason_v4(parsed)
+    why = next((why for network, why in _FORBIDDEN_V6 if parsed in network), None)
+    if why:
+        return why
+    # `::a.b.c.d` is the old way to write IPv4 as IPv6.
+    inner = parsed.ipv4_mapped or (IPv4Address(int(parsed)) if int(parsed) < 2**32 else None)
+    if inner:
+        return _refusal_reason_v4(inner)
+    return None if parsed in _GLOBAL_V6 else "a reserved address"
 
 
 def canonical_host(host: str) -> str:
@@ -89,8 +98,11 @@ def canonical_host(host: str) -> str:
     name = host.lower().removesuffix(".")
     if ":" in name:
         return _canonical_v6(name)
-    if _NUMBER.fullmatch(name.rpartition(".")[2]):
-        return _canonical_v4(name)
+    if _NUMBER.fullmatch(name.rpartition(".")[2]):  # four plain numbers: resolvers read 127.1 and 0177.0.0.1 otherwise
+        try:
+            return str(IPv4Address(name))
+        except ValueError:
+            raise ValueError("is a number that is not a plain IPv4 address") from None
     if not _NAME.fullmatch(name):
         raise ValueError("is not a host name")
     return name
@@ -106,29 +118,6 @@ def literal_addresses(host: str) -> list[str]:
 
 def _refusal_reason_v4(address: IPv4Address) -> str | None:
     return next((why for network, why in _FORBIDDEN_V4 if address in network), None)
-
-
-def _refusal_reason_v6(address: IPv6Address) -> str | None:
-    why = next((why for network, why in _FORBIDDEN_V6 if address in network), None)
-    if why:
-        return why
-    inner = address.ipv4_mapped or _compatible(address)
-    if inner:
-        return _refusal_reason_v4(inner)
-    return None if address in _GLOBAL_V6 else "a reserved address"
-
-
-def _compatible(address: IPv6Address) -> IPv4Address | None:
-    """`::a.b.c.d`, the old way to write IPv4 as IPv6."""
-    return IPv4Address(int(address)) if int(address) < 2**32 else None
-
-
-def _canonical_v4(name: str) -> str:
-    """The address, written as four plain numbers: resolvers read 127.1 and 0177.0.0.1 in unexpected ways."""
-    try:
-        return str(IPv4Address(name))
-    except ValueError:
-        raise ValueError("is a number that is not a plain IPv4 address") from None
 
 
 def _canonical_v6(name: str) -> str:
@@ -478,20 +467,16 @@ def _request(method: str, body: bytes, headers: Mapping[str, str]) -> _Request:
         )
     lower = {name.lower(): value for name, value in headers.items()}
     for name, value in lower.items():
-        _check_header(name, value)
+        if name in _OWN_HEADERS:
+            raise InvalidInput(f"The header {name} is set by Matins.", value=name, field="headers", hint="Omit it.")
+        if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+            raise InvalidInput(
+                f"The header {name!r} cannot be sent.",
+                value=name,
+                field="headers",
+                allowed="a name without spaces, and a value of printable ASCII on one line",
+            )
     return _Request(method, body, {"user-agent": f"matins/{__version__}", **lower, "connection": "close"})
-
-
-def _check_header(name: str, value: str) -> None:
-    if name in _OWN_HEADERS:
-        raise InvalidInput(f"The header {name} is set by Matins.", value=name, field="headers", hint="Omit it.")
-    if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
-        raise InvalidInput(
-            f"The header {name!r} cannot be sent.",
-            value=name,
-            field="headers",
-            allowed="a name without spaces, and a value of printable ASCII on one line",
-        )
 
 
 def _follow(target: _Target, request: _Request, status: int, location: str) -> tuple[_Target, _Request]:
@@ -545,7 +530,10 @@ def _reaching(target: _Target) -> Generator[None]:
     try:
         yield
     except (OSError, HTTPException, ValueError) as error:  # ValueError: a chunk of negative length
-        raise Unreachable(f"{target} cannot be reached: {_reason(error)}.", hint=_unreachable_hint(error)) from error
+        hint = None
+        if isinstance(error, ssl.SSLCertVerificationError):
+            hint = "Set SSL_CERT_FILE to a file with the certificate authorities to trust."
+        raise Unreachable(f"{target} cannot be reached: {_reason(error)}.", hint=hint) from error
 
 
 def _reason(error: Exception) -> str:
@@ -558,9 +546,3 @@ def _reason(error: Exception) -> str:
             return error.strerror or str(error) or type(error).__name__
         case _:
             return "the answer is not valid HTTP"
-
-
-def _unreachable_hint(error: Exception) -> str | None:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return "Set SSL_CERT_FILE to a file with the certificate authorities to trust."
-    return None

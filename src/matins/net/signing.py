@@ -40,7 +40,13 @@ def verify(
 ) -> None:
     """Raise InvalidInput unless one of the secrets signed this message within the tolerance."""
     keys = _keys([secrets] if isinstance(secrets, str) else secrets)
-    message_id, timestamp, signatures = _signing_headers(headers)
+    lower = {name.lower(): value for name, value in headers.items()}
+    for name in (_ID, _TIMESTAMP, _SIGNATURE):
+        if not lower.get(name):
+            raise InvalidInput(
+                f"The header {name} is missing.", field=name, hint="Sign the message as described by Standard Webhooks."
+            )
+    message_id, timestamp, signatures = lower[_ID], lower[_TIMESTAMP], lower[_SIGNATURE]
     _check_age(timestamp, now_s, tolerance_s)
     content = _content(message_id, timestamp, body)
     expected = [_signature(key, content).encode() for key in keys]
@@ -95,16 +101,6 @@ def _bad_secret(message: str) -> InvalidInput:
         allowed=f"{_PREFIX} and the base64 of 24 to 64 random bytes",
         hint=f'Create one: echo "{_PREFIX}$(openssl rand -base64 32)".',
     )
-
-
-def _signing_headers(headers: Mapping[str, str]) -> tuple[str, str, str]:
-    lower = {name.lower(): value for name, value in headers.items()}
-    for name in (_ID, _TIMESTAMP, _SIGNATURE):
-        if not lower.get(name):
-            raise InvalidInput(
-                f"The header {name} is missing.", field=name, hint="Sign the message as described by Standard Webhooks."
-            )
-    return lower[_ID], lower[_TIMESTAMP], lower[_SIGNATURE]
 
 
 def _check_age(timestamp: str, now_s: int, tolerance_s: int) -> None:

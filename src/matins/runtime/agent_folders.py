@@ -9,7 +9,7 @@ import errno
 import os
 import shlex
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
@@ -86,7 +86,8 @@ _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EIN
 def named_files(definition: ScheduleDefinition, agent: Agent | None, policies: Policies) -> dict[str, str]:
     """The digest of each file that a command of the run names, by its path; of others, why they are not covered."""
     base = policies.workdir or str(Path.cwd())
-    words = [(word, base) for word in _of_schedule(definition)]
+    commands = (definition.pre_check, definition.before_run, definition.after_run)
+    words = [(word, base) for command in commands for word in _words(command)]
     if agent is not None:
         folder = folder_of(agent, base)
         words += [(word, folder) for word in (*agent.command, *agent.arguments)]
@@ -104,11 +105,6 @@ def not_covered(files: Mapping[str, str]) -> dict[str, str]:
     return {
         path: content.removeprefix(_NOT_COVERED) for path, content in files.items() if content.startswith(_NOT_COVERED)
     }
-
-
-def _of_schedule(definition: ScheduleDefinition) -> Iterator[str]:
-    for command in (definition.pre_check, definition.before_run, definition.after_run):
-        yield from _words(command)
 
 
 def _words(command: str | Iterable[str] | None) -> Iterable[str]:

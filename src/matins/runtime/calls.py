@@ -101,7 +101,8 @@ class _Reply(NamedTuple):
         match = self._match(compiled)
         if isinstance(match, str):
             return match
-        key = _request_key(self.call)
+        call = self.call
+        key = f"after:{call.key}" if call.source == "schedule" else f"{_PREFIXES[call.source]}:{call.name}:{call.key}"
         run_id = transaction.run_by_request(schedule.id, key)  # of a call that is no longer kept
         if run_id is None:
             run_id = self._joined(match) or self._started(compiled, match, key)
@@ -153,9 +154,3 @@ class _Reply(NamedTuple):
         return judge(
             Candidate(compiled.definition, None, facts, schedule.executions, False, now), gates & compiled.levels
         )
-
-
-def _request_key(call: Call) -> str:
-    if call.source == "schedule":
-        return f"after:{call.key}"
-    return f"{_PREFIXES[call.source]}:{call.name}:{call.key}"

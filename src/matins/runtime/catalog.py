@@ -249,15 +249,12 @@ def schedule_record(row: ScheduleRow) -> ScheduleRecord:
     except Exception as error:  # one bad row must not hide the others
         values |= {"state": "broken", "definition": UNREADABLE, "note": f"{type(error).__name__}: {error}"}
     if values["state"] == "active" and row.next_slot is None and not has_live_runs:
-        values["state"] = "active" if _waits_for_calls(values["definition"], row.executions) else "completed"
+        definition: ScheduleDefinition = values["definition"]
+        limit = definition.max_executions
+        on_call = bool(definition.on) or isinstance(definition.trigger.when, Never)
+        waits_for_calls = on_call and (limit is None or row.executions < limit)
+        values["state"] = "active" if waits_for_calls else "completed"
     return ScheduleRecord(**values)
-
-
-def _waits_for_calls(definition: ScheduleDefinition, executions: int) -> bool:
-    """Whether a schedule without a next slot may still run: calls start it, or it never fires by time."""
-    limit = definition.max_executions
-    on_call = bool(definition.on) or isinstance(definition.trigger.when, Never)
-    return on_call and (limit is None or executions < limit)
 
 
 def _definition(text: str) -> ScheduleDefinition:

@@ -84,7 +84,11 @@ def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedul
     if isinstance(place, Resolved):
         if already is not None and place.thread is not None and already.how not in (SESSION_GONE, BY_SESSION_ID):
             place = place._replace(how=already.how)
-        _assign(transaction, row.id, item, target, place, now)
+        thread_id = place.thread.id if place.thread else _open(transaction, item, target, place.how, now)
+        transaction.set_thread(thread_id, "running", now)
+        transaction.assign_thread(row.id, thread_id, place.how)
+        kind, data = event_type(item, "run.thread_assigned"), {"thread": str(thread_id), "how": place.how}
+        transaction.events.append(NewEvent(now, kind, item.schedule_id, row.id, data))
         return True
     gone = target.session_name or target.session or target.thread
     note = f'"{item.name}" was skipped: its target {target.kind}{f" {gone}" if gone else ""} no longer exists.'
@@ -93,19 +97,15 @@ def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedul
     if isinstance(place, Wait):
         del evidence["note"]
         evidence["run"] = None if place.run is None else str(place.run)
-        again = now + (
-            _BUSY_MS if place.reason == "target_busy" else _retry_delay(waited, definition.fallback_timeout_ms)
-        )
-        change = change._replace(transition=DEFER, reason=place.reason, not_before=again)
+        delay = _BUSY_MS
+        if place.reason != "target_busy":  # later the longer the run has waited, but not after the deadline
+            left = max(1, definition.fallback_timeout_ms - waited)
+            delay = min(max(_GONE_MS, min(waited // 2, _MAX_GONE_MS)), left)
+        change = change._replace(transition=DEFER, reason=place.reason, not_before=now + delay)
         if found.session_gone:  # the tool looks for the session again
             transaction.unassign_thread(row.id)
     apply(transaction, [change], now)
     return False
-
-
-def _retry_delay(waited: int, deadline: int) -> int:
-    """The next check: later the longer the run has waited, but not after the deadline."""
-    return min(max(_GONE_MS, min(waited // 2, _MAX_GONE_MS)), max(1, deadline - waited))
 
 
 def _target_state(
@@ -132,16 +132,6 @@ def _thread(transaction: Transaction, agent: str, target: Target, already: Threa
     thread = transaction.lock_thread(target.thread)
     # A tool does not know the sessions of other tools.
     return thread if thread is not None and thread.agent == agent else None
-
-
-def _assign(
-    transaction: Transaction, run_id: int, item: CompiledSchedule, target: Target, place: Resolved, now: int
-) -> None:
-    thread_id = place.thread.id if place.thread else _open(transaction, item, target, place.how, now)
-    transaction.set_thread(thread_id, "running", now)
-    transaction.assign_thread(run_id, thread_id, place.how)
-    data = {"thread": str(thread_id), "how": place.how}
-    transaction.events.append(NewEvent(now, event_type(item, "run.thread_assigned"), item.schedule_id, run_id, data))
 
 
 def _open(transaction: Transaction, item: CompiledSchedule, target: Target, how: str, now: int) -> int:
@@ -195,11 +185,9 @@ class Clearance:
 
     def gates_to_start(self, item: CompiledSchedule) -> Mask:
         """The gates between ready and started that may stop a run of this schedule; mostly there are none."""
-        return (item.gates | self.gates) & item.levels & _TO_START | self._of_files(item)
-
-    def _of_files(self, item: CompiledSchedule) -> Mask:
         commands = not item.step and (item.definition.after_run is not None or AFTER_RUN in self.policies.hooks)
-        return (0 if item.creator is None else _BY_AGENT) | (_RUNS_FILES if commands else 0)
+        of_files = (0 if item.creator is None else _BY_AGENT) | (_RUNS_FILES if commands else 0)
+        return (item.gates | self.gates) & item.levels & _TO_START | of_files
 
     def asks(self, item: CompiledSchedule) -> bool:
         """Whether code, a command, a person or a record must be asked before a run of this schedule starts."""
@@ -211,29 +199,21 @@ class Clearance:
         if not gates:
             return True
         files = {} if item.step else approval_requests.command_files(item, self.policies)  # steps have no checks
-        if not self._has_approved_files(transaction, row, item, now, files):  # before a check runs one of them
+        # The scripts of commands are those that a person set or approved, before a check runs one of them.
+        changed = approval_requests.changed_files(transaction, item, self.policies, files)
+        if changed and not self._is_approved(transaction, row, item, now, {"changed": changed}):
             return False
         called = row.slot is None and transaction.is_called(row.id)
         manual = row.slot is None and not called
         facts = Facts((), False, item.agent, self.policies, manual=manual, called=called, guarded=self.guarded)
         candidate = Candidate(item.definition, row.slot, facts, 0, True, now)
         verdicts = (gate.judge(candidate) for gate in choose("start", gates))
-        passed = all(
+        if not all(
             verdict is None or self._answered(transaction, row, item, verdict, now, files) for verdict in verdicts
-        )
-        return passed and self._is_due(transaction, row, item, now)
-
-    def _has_approved_files(
-        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int, files: dict[str, str]
-    ) -> bool:
-        """Whether the scripts of commands are those that a person set or approved. If not, the run waits."""
-        changed = approval_requests.changed_files(transaction, item, self.policies, files)
-        return not changed or self._is_approved(transaction, row, item, now, {"changed": changed})
-
-    def _is_due(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
-        """Whether the chain of an agent's schedule may have a run again. If not, the run is deferred until then."""
+        ):
+            return False
         free_at = self._floors.free_at(transaction, item, self.policies, now)
-        if free_at > now:
+        if free_at > now:  # the chain of an agent's schedule may not have a run before
             transaction.defer_run(row.id, row.epoch, free_at)
         return free_at <= now
 
@@ -297,10 +277,13 @@ class Clearance:
         self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int,
         evidence: dict[str, Any] | None = None,
     ) -> bool:  # fmt: skip
-        leave = self._valid_approval(transaction, row, item, now)
-        if leave is not None:
-            self._leaves[row.id] = leave
-            return True
+        # An approval is for the present settings, and not expired at the first attempt.
+        for approval in transaction.approvals_of_run(row.id) if row.cleared & GatesPassed.APPROVED else ():
+            fresh = now <= (approval.decided_at or 0) + item.definition.approval_timeout_ms
+            good = approval.state in ("approved", "used") if fresh else approval.state == "used" and row.attempt > 0
+            if good and approval.kind == "run" and approval_requests.is_for(approval, item, self.policies):
+                self._leaves[row.id] = approval
+                return True
         if approval_requests.takes_work(item):
             self._claim_item(transaction, row, item, now, evidence or {})
         elif apply(transaction, [_change(row, item, REQUEST_APPROVAL, now, "awaiting_approval", None, evidence)], now):
@@ -332,17 +315,6 @@ class Clearance:
         if leave is not None and transaction.set_approval_state(leave.id, "approved", "used", now):
             data = {"approval": str(leave.id), "digest": leave.digest}
             transaction.events.append(NewEvent(now, "approval.used", item.schedule_id, row.id, data))
-
-    def _valid_approval(
-        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int
-    ) -> Approval | None:
-        """The approval that a run may start with: for its present settings, and not expired at its first attempt."""
-        for approval in transaction.approvals_of_run(row.id) if row.cleared & GatesPassed.APPROVED else ():
-            fresh = now <= (approval.decided_at or 0) + item.definition.approval_timeout_ms
-            good = approval.state in ("approved", "used") if fresh else approval.state == "used" and row.attempt > 0
-            if good and approval.kind == "run" and approval_requests.is_for(approval, item, self.policies):
-                return approval
-        return None
 
 
 def record_checks(transaction: Transaction, checked: list[CheckedRun], now: int) -> None:

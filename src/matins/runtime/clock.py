@@ -24,7 +24,10 @@ class SystemClock:
 
     def local_zone(self) -> str:
         """The zone from TZ, /etc/timezone, or the target of /etc/localtime; UTC if none of them names a zone."""
-        for name in (_from_variable(), _from_file(), _from_link()):
+        file = Path("/etc/timezone")
+        written = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
+        linked = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")[2]
+        for name in (os.environ.get("TZ", "").removeprefix(":"), written, linked):
             if name and name in _zones():
                 return "UTC" if name in _SAME_AS_UTC else name
         return "UTC"
@@ -43,20 +46,6 @@ def _zones() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones())
 
 
-def _from_variable() -> str:
-    return os.environ.get("TZ", "").removeprefix(":")
-
-
-def _from_file() -> str:
-    path = Path("/etc/timezone")
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
-
-
-def _from_link() -> str:
-    _, _, name = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")
-    return name
-
-
 Verdict = Literal["steady", "back", "wait"]
 MAX_STEP_BACK_MS = 1_000
 _MAX_STEP_FORWARD_MS = 3_600_000
@@ -71,16 +60,15 @@ class ClockWatch:
         self._unconfirmed: int | None = None
 
     def check(self, now: int, boot: int) -> Verdict:
-        step = (now - boot) - self._offset
-        if step > _MAX_STEP_FORWARD_MS and not self._confirmed(now - boot):
-            self._unconfirmed = now - boot
+        offset = now - boot
+        step = offset - self._offset
+        confirmed = self._unconfirmed is not None and abs(offset - self._unconfirmed) <= MAX_STEP_BACK_MS
+        if step > _MAX_STEP_FORWARD_MS and not confirmed:
+            self._unconfirmed = offset
             return "wait"
         taken_back = (
             self._unconfirmed is not None and step <= _MAX_STEP_FORWARD_MS
         )  # records may have been written with that time meanwhile
         self._unconfirmed = None
-        self._offset = now - boot
+        self._offset = offset
         return "back" if step < -MAX_STEP_BACK_MS or taken_back else "steady"
-
-    def _confirmed(self, offset: int) -> bool:
-        return self._unconfirmed is not None and abs(offset - self._unconfirmed) <= MAX_STEP_BACK_MS

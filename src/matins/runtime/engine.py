@@ -283,7 +283,10 @@ class Engine:
     def _record(self, transaction: Transaction, now: int, *, limited: frozenset[str]) -> int:
         """Record ended, checked, held and released runs. Returns the number of outcomes that came too late."""
         if self._checked or self._overdue or self._released or self._uncertain:
-            transaction.lock_due(self._touched())
+            # The cursors of all schedules with something to record are locked first and at once: no deadlocks.
+            attempts = [ended.attempt for ended in self._ended] + self._overdue + self._released + self._uncertain
+            items = [attempt.compiled for attempt in attempts] + [checked.check.compiled for checked in self._checked]
+            transaction.lock_due({item.schedule_id for item in items})
         stale = recorder.record(transaction, self._ended, now, limited=limited)
         if self._checked:
             record_checks(transaction, self._checked, now)
@@ -311,28 +314,14 @@ class Engine:
         start = emit(transaction, claimed, policies, now)
         if planned.taken == limit:
             return start, now
-        ahead, due_at = self._plan_ahead(transaction, capacity, now, limit)
-        return start + ahead, self._next_at(transaction, capacity, now, due_at)
-
-    def _plan_ahead(
-        self, transaction: Transaction, capacity: Capacity, now: int, limit: int
-    ) -> tuple[list[Attempt], int | None]:
-        """Plan the slots that come within the lead. Returns runs to start, and the time at which to plan next."""
         due_at, until = transaction.next_due(), now + self.lead_ms
-        ahead: list[Attempt] = []
-        if self.lead_ms and due_at is not None and now < due_at <= until:
-            ahead = self.planner.plan_ahead(transaction, now, until, self.worker, capacity, limit)
-            ahead += self.dispatcher.claim(transaction, now, self.worker, capacity, until)
+        if self.lead_ms and due_at is not None and now < due_at <= until:  # slots that come within the lead
+            start += self.planner.plan_ahead(transaction, now, until, self.worker, capacity, limit)
+            start += self.dispatcher.claim(transaction, now, self.worker, capacity, until)
             due_at = transaction.next_due()
         # What was not planned ahead is left for its instant.
-        return ahead, due_at if due_at is None or due_at <= until else due_at - self.lead_ms
-
-    def _touched(self) -> set[int]:
-        """The schedules with something to record. Their cursors are locked first and all at once, which prevents
-        deadlocks."""
-        attempts = [ended.attempt for ended in self._ended] + self._overdue + self._released + self._uncertain
-        items = [attempt.compiled for attempt in attempts] + [checked.check.compiled for checked in self._checked]
-        return {item.schedule_id for item in items}
+        plan_at = due_at if due_at is None or due_at <= until else due_at - self.lead_ms
+        return start, self._next_at(transaction, capacity, now, plan_at)
 
     def _hand_over(self, start: list[Attempt], since: int) -> None:
         """Start the claimed runs, unless the commit took so long that other workers may have taken them over."""

@@ -174,7 +174,11 @@ class ExternalHeartbeat:
 
     def beat(self) -> bool:
         """Call the URL if the scheduler is healthy. True when the call succeeded."""
-        figures, url = self.figures(), self._target_url()
+        figures = self.figures()
+        if self._own_url is None:
+            with suppress(StoreError):  # while the store does not answer, the last known one
+                self._url = self._policies().heartbeat_url
+        url = self._url
         if url is None:
             return False
         if not is_healthy(figures, self._max_turn_age_ms):
@@ -198,13 +202,6 @@ class ExternalHeartbeat:
         except StoreError:
             return Figures(still, False, 0)
         return Figures(still, True, 0 if due is None else max(0, self._clock.now_ms() - due))
-
-    def _target_url(self) -> str | None:
-        """The URL to call. While the store does not answer, the last known one."""
-        if self._own_url is None:
-            with suppress(StoreError):
-                self._url = self._policies().heartbeat_url
-        return self._url
 
     def _run(self) -> None:
         while not self._stop.is_set():

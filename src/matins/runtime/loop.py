@@ -144,10 +144,7 @@ class Loop:
                 self._inbox.get(timeout=seconds_left(clock, delay))
             except Empty:
                 continue
-            self._gather(next_at - clock.boot_ms())
-
-    def _gather(self, left: int) -> None:
-        """While jobs end one after the other, wait briefly, so that their ends are written together; but not beyond
-        the next event, which is `left` milliseconds away."""
-        if left > _FLUSH_MS and self.engine.executor.busy() and not self._stopping.is_set():
-            time.sleep(_FLUSH_MS / 1000)
+            # While jobs end one after the other, wait briefly, so that their ends are written together.
+            left = next_at - clock.boot_ms()
+            if left > _FLUSH_MS and self.engine.executor.busy() and not self._stopping.is_set():
+                time.sleep(_FLUSH_MS / 1000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from matins.engine.gates import Facts, touched_gates
 from matins.engine.gates.state import BY_BUDGET, BY_FAILURES
-from matins.engine.when.triggers import Trigger
 from matins.model.access import signed
 from matins.model.rows import NewEvent, ScheduleRow
 from matins.model.schedule import HELD_STATES, ScheduleRecord
@@ -68,16 +67,11 @@ def _skip_due(transaction: Transaction, row: ScheduleRow, slot: int, now: int) -
 
 def resume(transaction: Transaction, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int, by: str) -> None:
     """Resume a schedule: an interval counts from now, other triggers continue at their next slot."""
-    slot = _resumed(transaction, schedule, compiled.timetable.trigger, now)
+    slot, trigger = schedule.next_slot, compiled.timetable.trigger
+    if slot is not None and trigger.kind != "once":  # a one-shot keeps its time; its grace decides if it is too late
+        slot = next_uncovered_slot(transaction, schedule.id, trigger, now)
     transaction.set_schedule_state(schedule.id, "active", now, None, None)
     transaction.replace_cursor(schedule.id, slot, compiled.timetable.due_at(schedule.id, slot), schedule.rev)
     transaction.resume_runs(schedule.id, now)
     transaction.promote([schedule.id], now)
     transaction.events.append(NewEvent(now, "schedule.resumed", schedule.id, None, signed(by)))
-
-
-def _resumed(transaction: Transaction, schedule: ScheduleRecord, trigger: Trigger, now: int) -> int | None:
-    """The next slot. A one-shot keeps its time; its grace decides whether it is too late."""
-    if schedule.next_slot is None or trigger.kind == "once":
-        return schedule.next_slot
-    return next_uncovered_slot(transaction, schedule.id, trigger, now)

@@ -399,16 +399,13 @@ def _withdraw_all(store: Store, catalog: Catalog, now: int) -> None:
                 item = compiled[row.schedule_id, row.rev, 0]
                 if isinstance(item, CompiledSchedule):
                     _shorten(transaction, row, item.timetable.trigger, now)
-            _withdraw(transaction, catalog, [row for row in rows if _never_started(row, now)], now)
+            to_come = [row for row in rows if row.first_slot is None or row.first_slot > now]
+            _withdraw(transaction, catalog, [row for row in to_come if row.started_at is None], now)
             cursors = [row for id_ in schedule_ids for row in transaction.cursors(id_ - 1, 1) if row.schedule_id == id_]
             _go_back(transaction, catalog, cursors, now)
         if len(page) < _PAGE:
             return
         after = page[-1].id
-
-
-def _never_started(row: RunAhead, now: int) -> bool:
-    return row.started_at is None and (row.first_slot is None or row.first_slot > now)
 
 
 def _shorten(transaction: Transaction, row: RunAhead, trigger: Trigger, now: int) -> None:
@@ -463,18 +460,13 @@ def repeat_one_shot(
     transaction: Transaction, catalog: Catalog, schedule: ScheduleRecord, by: dict[str, Any], now: int
 ) -> None:
     """Repeat what failed in the last run of a one-shot that its failures paused, and that is resumed."""
-    if not _is_spent(schedule) or transaction.live([schedule.id]):
+    definition, most = schedule.definition, schedule.definition.max_executions
+    once = isinstance(definition.trigger.when, Once) or (most is not None and schedule.executions >= most)
+    is_spent = once and definition.pause_after_failures is not None and schedule.next_slot is None
+    if not is_spent or transaction.live([schedule.id]):
         return
     for last in transaction.started_runs([schedule.id]):
         compiled = catalog.find(transaction, (schedule.id, last.rev, 0))
         if last.state == RunState.FAILED and isinstance(compiled, CompiledSchedule):
             made = insert_requested_run(transaction, catalog, compiled, None, str(uuid.uuid4()), by, now)
             transaction.set_retry(made, last.id, None)
-
-
-def _is_spent(schedule: ScheduleRecord) -> bool:
-    """Whether a one-shot that pauses after failures has no slot left."""
-    definition = schedule.definition
-    most = definition.max_executions
-    once = isinstance(definition.trigger.when, Once) or (most is not None and schedule.executions >= most)
-    return once and definition.pause_after_failures is not None and schedule.next_slot is None

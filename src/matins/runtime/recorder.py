@@ -59,10 +59,11 @@ def record(
     if not ended:
         return 0
     plain, others = _sorted(transaction, ended)
-    changes = [
-        _change_of(attempt, outcome, now, _deferrals(transaction, attempt) if outcome.limit else 0)
-        for attempt, outcome in others
-    ]
+    changes: list[RunChange] = []
+    for attempt, outcome in others:
+        # How often the provider has refused this run before: such attempts do not count.
+        deferrals = max(0, len(transaction.attempts(attempt.run_id)) - attempt.number) if outcome.limit else 0
+        changes.append(_change_of(attempt, outcome, now, deferrals))
     taken = succeed_plainly(transaction, plain, now, limited=limited) + apply(
         transaction, changes, now, limited=limited
     )
@@ -112,11 +113,6 @@ def mark_unknown(transaction: Transaction, rows: Sequence[tuple[StartedRun, Comp
 def will_retry(attempt: Attempt, outcome: Outcome, now: int) -> bool:
     """Whether a run with this outcome is retried."""
     return _change_of(attempt, outcome, now).transition is RETRY
-
-
-def _deferrals(transaction: Transaction, attempt: Attempt) -> int:
-    """How often the provider has refused this run before: such attempts do not count."""
-    return max(0, len(transaction.attempts(attempt.run_id)) - attempt.number)
 
 
 def _change_of(attempt: Attempt, outcome: Outcome, now: int, deferrals: int = 0) -> RunChange:

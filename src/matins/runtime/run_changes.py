@@ -281,9 +281,12 @@ def apply(
     over = [change for change in taken if change.transition.is_terminal]
     steps = [change for change in over if change.compiled.step]
     whole = [change for change in over if not change.compiled.step] if steps else over
-    _release_permits(
-        transaction, [(change.run_id, change.compiled) for change in taken if not _keeps_permits(change)], limited
-    )
+    freed = [
+        (change.run_id, change.compiled)
+        for change in taken
+        if change.transition is not HOLD or not change.compiled.definition.held_keeps_capacity
+    ]
+    _release_permits(transaction, freed, limited)
     _move_cursors(transaction, whole)
     _count_failures(transaction, whole, now)
     _undo_preparations(transaction, [change for change in over if not change.transition.started], now)
@@ -301,8 +304,11 @@ def apply(
 
 def _undo_preparations(transaction: Transaction, never_started: list[RunChange], now: int) -> None:
     """Take back what was counted and approved for runs that end without a start."""
-    if never_started:
-        _uncount_executions(transaction, never_started, now)
+    for change in never_started:
+        counted = change.slot is not None or transaction.is_called(change.run_id)
+        if change.transition in _NEVER_RAN and counted:  # a gate stopped it, and no attempt ran before
+            transaction.uncount_execution(change.compiled.schedule_id, change.run_id)
+            continue_schedule(transaction, change.compiled.schedule_id, now)
     for change in never_started:
         if change.compiled.definition.approval != "auto" or change.compiled.creator is not None:
             approval_requests.void_run(transaction, change.run_id, now)
@@ -352,10 +358,6 @@ def _release_permits(
     holders = [run_id for run_id, item in runs if limited is None or not limited.isdisjoint(item.scopes)]
     if holders:
         transaction.release_permits(holders)
-
-
-def _keeps_permits(change: RunChange) -> bool:
-    return change.transition is HOLD and change.compiled.definition.held_keeps_capacity
 
 
 def end_runs(
@@ -458,12 +460,14 @@ def _state_change(change: RunChange) -> StateChange:
 def _event(change: RunChange, outcome: str | None) -> NewEvent:
     data: dict[str, Any] | None = None
     if change.reason is not None:
-        data = {
-            "reason": change.reason,
-            "epoch": change.epoch,
-            **(change.evidence or {}),
-            **_cause(change, change.reason),
-        }
+        # With the error and the sentence of `why`, so that whoever hears of the event need not ask.
+        error, state, evidence = last_error(change.outcome), change.transition.target, change.evidence or {}
+        facts = {"attempt": change.attempt, "again": change.not_before, "error": error, "became": state.label}
+        zone, at = change.compiled.definition.trigger.timezone, change.slot or change.at
+        summary = sentence(change.reason, {**facts, **evidence}, zone, state=state, at=at)
+        data = {"reason": change.reason, "epoch": change.epoch, **evidence, **summary_data(summary)}
+        if error is not None:
+            data["error"] = error
     if change.transition.is_terminal:
         data = {**(data or {}), **_bound(change.compiled.rev, outcome, change.epoch + change.renewed)}
     kind = event_type(change.compiled, change.transition.event)
@@ -475,15 +479,6 @@ def _bound(rev: int, outcome: str | None, epoch: int) -> dict[str, Any]:
     facts = end_facts(rev, outcome)
     facts["epoch"] = epoch
     return facts
-
-
-def _cause(change: RunChange, reason: str) -> dict[str, Any]:
-    """The error and the sentence of `why`, so that whoever hears of the event need not ask."""
-    error, state = last_error(change.outcome), change.transition.target
-    facts = {"attempt": change.attempt, "again": change.not_before, "error": error, "became": state.label}
-    zone, at = change.compiled.definition.trigger.timezone, change.slot or change.at
-    summary = sentence(reason, {**facts, **(change.evidence or {})}, zone, state=state, at=at)
-    return summary_data(summary) if error is None else {**summary_data(summary), "error": error}
 
 
 def _move_cursors(transaction: Transaction, over: list[RunChange]) -> None:
@@ -505,27 +500,14 @@ def _count_failures(transaction: Transaction, over: list[RunChange], now: int) -
     transaction.count_failures(ends)
     for change in counted:
         limit = change.compiled.definition.pause_after_failures
-        if limit is not None and change.transition in _FAILURES:
-            _pause_after_failures(transaction, change.compiled.schedule_id, limit, now)
-
-
-def _pause_after_failures(transaction: Transaction, schedule_id: int, limit: int, now: int) -> None:
-    if transaction.failures(schedule_id) < limit:
-        return
-    transaction.reset_failures(schedule_id)
-    note = "the last run failed" if limit == 1 else f"{limit} runs in a row failed"
-    if pause(transaction, schedule_id, now, BY_FAILURES, note):
-        data = {"failures": limit}
-        transaction.events.append(NewEvent(now, "schedule.auto_paused", schedule_id, None, data))
-
-
-def _uncount_executions(transaction: Transaction, never_started: list[RunChange], now: int) -> None:
-    """Do not count runs that a gate stopped as executions, unless an attempt ran before."""
-    for change in never_started:
-        counted = change.slot is not None or transaction.is_called(change.run_id)
-        if change.transition in _NEVER_RAN and counted:
-            transaction.uncount_execution(change.compiled.schedule_id, change.run_id)
-            continue_schedule(transaction, change.compiled.schedule_id, now)
+        schedule_id = change.compiled.schedule_id
+        if limit is None or change.transition not in _FAILURES or transaction.failures(schedule_id) < limit:
+            continue
+        transaction.reset_failures(schedule_id)
+        note = "the last run failed" if limit == 1 else f"{limit} runs in a row failed"
+        if pause(transaction, schedule_id, now, BY_FAILURES, note):
+            data = {"failures": limit}
+            transaction.events.append(NewEvent(now, "schedule.auto_paused", schedule_id, None, data))
 
 
 def continue_schedule(transaction: Transaction, schedule_id: int, now: int) -> None:

@@ -91,20 +91,16 @@ def _less(limit: int | None, taken: int) -> int | None:
 def estimate(transaction: Transaction, policies: Policies, compiled: CompiledSchedule) -> Usage:
     """The amount to reserve for a run: its own limit, or an estimate from past runs, or the default."""
     if compiled.steps:
-        return _estimate_of_steps(transaction, policies, compiled)
+        numbers = range(1, len(compiled.steps) + 1)
+        steps = [estimate(transaction, policies, compiled.step_of(number)) for number in numbers]
+        money, tokens = sum(usage.money for usage in steps), sum(usage.tokens for usage in steps)
+        limits = compiled.definition.max_cost, compiled.definition.max_tokens  # of all steps together
+        return Usage(_least(money, limits[0]) or 0, _least(tokens, limits[1]) or 0, True)
     spent = transaction.past_spend(compiled.schedule_id, compiled.step, MAX_PAST_RUNS)
     past = [Spent(usage.money, usage.tokens) for usage in spent]
     (own_money, own_tokens), (run_money, run_tokens) = _run_limits(policies, compiled), compiled.run_limits
     cap = Spent(_least(own_money, run_money) or 0, _least(own_tokens, run_tokens) or 0)
     return Usage(*reservation(cap, past, Spent(DEFAULT_RESERVATION.money, DEFAULT_RESERVATION.tokens)))
-
-
-def _estimate_of_steps(transaction: Transaction, policies: Policies, compiled: CompiledSchedule) -> Usage:
-    """The amount for all steps together, within the limits of the run."""
-    steps = [estimate(transaction, policies, compiled.step_of(number)) for number in range(1, len(compiled.steps) + 1)]
-    money, tokens = sum(usage.money for usage in steps), sum(usage.tokens for usage in steps)
-    limits = compiled.definition.max_cost, compiled.definition.max_tokens
-    return Usage(_least(money, limits[0]) or 0, _least(tokens, limits[1]) or 0, True)
 
 
 def _least(*limits: int | None) -> int | None:
@@ -189,7 +185,9 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
         if charge.budget.name not in periods:  # the budget was created during the run
             fresh = BudgetUsage(charge.budget.name, charge.subject, charge.period, usage.money, usage.tokens, 0, 0)
             transaction.add_budget_usage(fresh)
-    if spender.usage is not None and _over_run_limit(transaction, policies, spender):
+    limits = (None, None) if spender.usage is None else _run_limits(policies, compiled)
+    together = _NOTHING if limits == (None, None) else transaction.spend_of(spender.run_id) or _NOTHING
+    if together.exceeds(*limits):  # the attempts of the run, together
         _breach(transaction, spender, None, now)
         return
     if usage.invalid and charged:
@@ -199,14 +197,6 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
         if charge.overspent(transaction.budget_usage(charge.budget.name, charge.subject, charge.period)):
             _breach(transaction, spender, charge, now)
             return
-
-
-def _over_run_limit(transaction: Transaction, policies: Policies, spender: Spender) -> bool:
-    """Whether the attempts of the run together exceed the limit of one run."""
-    money, tokens = _run_limits(policies, spender.compiled)
-    if money is None and tokens is None:
-        return False
-    return (transaction.spend_of(spender.run_id) or _NOTHING).exceeds(money, tokens)
 
 
 def _run_limits(policies: Policies, compiled: CompiledSchedule) -> tuple[int | None, int | None]:
@@ -291,12 +281,9 @@ def _charges(
     if run_id is not None and compiled.run_limits != NO_LIMITS:
         (parent,) = transaction.parents_of([run_id])
         money, tokens = compiled.run_limits
-        found.append(Charge(_run_budget(parent, money, tokens), f"run:{parent}", "run"))
+        budget = Budget(f"run {parent}", max_cost=money, max_tokens=tokens, timezone="UTC")
+        found.append(Charge(budget, f"run:{parent}", "run"))
     return found
-
-
-def _run_budget(run_id: int, money: int | None, tokens: int | None) -> Budget:
-    return Budget(f"run {run_id}", max_cost=money, max_tokens=tokens, timezone="UTC")
 
 
 def _policies(transaction: Transaction) -> Policies:

@@ -61,7 +61,11 @@ def load_queries(*folders: Traversable) -> dict[str, str]:
             if name in found:
                 raise ValueError(f"{file}: the name {name} occurs twice.")
             found[name], places[name] = sql, f"{file}: {name}"
-    return {name: _with_states(places[name], _with_parts(places[name], sql, found)) for name, sql in found.items()}
+    whole = {name: _with_parts(places[name], sql, found) for name, sql in found.items()}
+    for name, sql in whole.items():
+        if unknown := set(_STATE.findall(sql)) - _STATES.keys():
+            raise ValueError(f'{places[name]} names a state "{min(unknown)}" that runs do not have.')
+    return {name: _STATE.sub(lambda state: _STATES[state[1]], sql) for name, sql in whole.items()}
 
 
 def _with_parts(where: str, sql: str, parts: Mapping[str, str]) -> str:
@@ -69,13 +73,6 @@ def _with_parts(where: str, sql: str, parts: Mapping[str, str]) -> str:
     if unknown:
         raise ValueError(f'{where} has a part "{min(unknown)}" that no file has.')
     return _PART.sub(lambda found: _with_parts(where, parts[found[1]], parts), sql)
-
-
-def _with_states(where: str, sql: str) -> str:
-    unknown = set(_STATE.findall(sql)) - _STATES.keys()
-    if unknown:
-        raise ValueError(f'{where} names a state "{min(unknown)}" that runs do not have.')
-    return _STATE.sub(lambda found: _STATES[found[1]], sql)
 
 
 class Statements(ABC):

@@ -39,7 +39,10 @@ def entry_in(values: Value, path: Path) -> Value | None:
 
 def edited(form: Format, text: str, path: Path, entry: Value | None) -> str:
     """The text with the entry, or without it for None. Raises InvalidInput when the text cannot be changed safely."""
-    before = _loaded(form, text)
+    try:
+        before = form.load(text)
+    except ValueError as error:
+        raise InvalidInput(f"it is broken: {error}") from None
     _check_groups(before, path)
     old = entry_in(before, path)
     if old == entry:
@@ -53,13 +56,6 @@ def edited(form: Format, text: str, path: Path, entry: Value | None) -> str:
     if not is_right:
         raise InvalidInput("it is written in a way that cannot be changed safely", hint="Change it by hand.")
     return new
-
-
-def _loaded(form: Format, text: str) -> Value:
-    try:
-        return form.load(text)
-    except ValueError as error:
-        raise InvalidInput(f"it is broken: {error}") from None
 
 
 def _check_groups(values: Value, path: Path) -> None:

@@ -27,7 +27,7 @@ def send(address: Address, message: NoticeText) -> None:
             server.send_message(_mail(address, message))
     except (smtplib.SMTPRecipientsRefused, smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
         raise NotDelivered(
-            f"the mail server refused the message: {_reply(error)}", retry=_is_temporary(error)
+            f"the mail server refused the message: {_reply(error)}", retry=_reply(error).startswith("4")
         ) from None
     except smtplib.SMTPException as error:
         raise NotDelivered(f"the mail server failed: {type(error).__name__}: {error}") from None
@@ -80,10 +80,6 @@ def _reply(error: smtplib.SMTPException) -> str:
         next(iter(codes.values())) if codes else (getattr(error, "smtp_code", 0), getattr(error, "smtp_error", b""))
     )
     return f"{code} {text.decode('utf-8', 'replace') if isinstance(text, bytes) else text}"
-
-
-def _is_temporary(error: smtplib.SMTPException) -> bool:
-    return _reply(error).startswith("4")
 
 
 def check(destination: Destination) -> None:

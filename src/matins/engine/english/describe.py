@@ -36,17 +36,14 @@ from matins.model.trigger import Cron, Daily, Interval, Never, Once, Rrule, Trig
 
 def describe_cron(expression: str) -> str:
     cron = parse_cron(expression)
-    text = _by_date(cron) if _has_dates(cron) else _by_week(cron)
+    has_dates = cron.days_of_month.mask != ALL_DAYS or bool(cron.days_of_week.calendar)
+    text = _by_date(cron) if has_dates else _by_week(cron)
     if cron.seconds is None or cron.seconds.mask == 1:
         return text
     seconds = bits(cron.seconds.mask)
     if len(seconds) == 60:
         return f"{text}, every second of that minute"
     return f"{text}, at {'second' if len(seconds) == 1 else 'seconds'} {listed(seconds)}"
-
-
-def _has_dates(cron: CompiledCron) -> bool:
-    return cron.days_of_month.mask != ALL_DAYS or bool(cron.days_of_week.calendar)
 
 
 def _by_week(cron: CompiledCron) -> str:

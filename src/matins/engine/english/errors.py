@@ -279,12 +279,9 @@ def keeps_meaning(words: list[str], phrase: list[str]) -> bool:
         if not alike or (word[0].isdigit() and alike != [meant]):
             return False
         free.remove(alike[0])
-    return _adds_nothing(words, phrase) and all(word in _FILLED_IN for word in free)
-
-
-def _adds_nothing(words: list[str], phrase: list[str]) -> bool:
-    """Whether no word that joins two others is more often there than before: "12 noon" is not "12 and noon"."""
-    return all(phrase.count(word) <= words.count(word) for word in ("and", ",", "except"))
+    # No word that joins two others is more often there than before: "12 noon" is not "12 and noon".
+    joins = any(phrase.count(word) > words.count(word) for word in ("and", ",", "except"))
+    return not joins and all(word in _FILLED_IN for word in free)
 
 
 def is_slip(typed: str, meant: str) -> bool:

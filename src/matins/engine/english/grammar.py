@@ -230,7 +230,10 @@ class Reading:
         self.steps += 1
         match expression:
             case Word() | Shape():
-                return self._one_word(expression, start)
+                if start < len(self.words) and expression.fits(self.words[start]):
+                    return {start + 1: ((self.words[start],),)}
+                self._note_failure(start, expression.text if isinstance(expression, Word) else None)
+                return {}
             case Ref(name):
                 return self._rule(name, start)
             case Sequence(items):
@@ -242,12 +245,6 @@ class Reading:
             case Repeat(item):
                 return self._repeat(item, start)
 
-    def _one_word(self, expression: Word | Shape, start: int) -> Ends:
-        if start < len(self.words) and expression.fits(self.words[start]):
-            return {start + 1: ((self.words[start],),)}
-        self._note_failure(start, expression.text if isinstance(expression, Word) else None)
-        return {}
-
     def _note_failure(self, at: int, word: str | None) -> None:
         if at > self.farthest:
             self.farthest, self.wanted = at, {}
@@ -257,20 +254,21 @@ class Reading:
                 self.wanted.setdefault(label, label == word)
 
     def _rule(self, name: str, start: int) -> Ends:
-        ends = self._memo.get((name, start))
-        if ends is None:
-            ends = self._memo[name, start] = self._read_rule(self.grammar.rules[name], start)
+        known = self._memo.get((name, start))
+        if known is not None:
+            return known
+        rule = self.grammar.rules[name]
+        ends: Ends = {}
+        # Where another reading came farther, the failure of a rule that cannot begin here does not matter.
+        if start >= self.farthest or self.grammar.can_begin(name, self.words[start]):
+            if rule.label is not None:
+                self._labels.append((rule.label, start))
+            found = self._match(rule.body, start)
+            if rule.label is not None:
+                self._labels.pop()
+            ends = {end: tuple((Tree(name, way, start, end),) for way in ways) for end, ways in found.items()}
+        self._memo[name, start] = ends
         return ends
-
-    def _read_rule(self, rule: Rule, start: int) -> Ends:
-        if start < self.farthest and not self.grammar.can_begin(rule.name, self.words[start]):
-            return {}  # another reading came farther, so this failure does not matter
-        if rule.label is not None:
-            self._labels.append((rule.label, start))
-        ends = self._match(rule.body, start)
-        if rule.label is not None:
-            self._labels.pop()
-        return {end: tuple((Tree(rule.name, children, start, end),) for children in ways) for end, ways in ends.items()}
 
     def _sequence(self, items: tuple[Expression, ...], start: int) -> Ends:
         ends: Ends = {start: ((),)}

@@ -142,21 +142,15 @@ def _check_dates(days: list[int], tree: Tree, months: list[int], context: Contex
     named = months or list(range(1, 13))
     if not any(day <= _MONTH_LENGTHS[month - 1] for day in days for month in named):
         names = listed([YEAR[month - 1] for month in named], "or")
-        possible = _shorter(days, tree, named, context)
+        last, number = max(_MONTH_LENGTHS[month - 1] for month in named), tree.first("ORDINAL", "DAY")
+        possible: list[str] = []
+        if number is not None and len(days) == 1:
+            possible = [context.instead(number, str(last) if number.rule == "DAY" else ordinal(last))]
         raise InvalidPhraseError(f"No year has a day {min(days)} in {names}", tree.words()[-1], *possible)
     if months == [2] and 29 in days:
         context.note("29 february comes in leap years only")
     elif max(days) > min(28 if month == 2 else _MONTH_LENGTHS[month - 1] for month in named):
         context.note(f"months without a {ordinal(max(days))} do not fire on it")
-
-
-def _shorter(days: list[int], tree: Tree, months: list[int], context: Context) -> list[str]:
-    """The phrase with the last day of its months."""
-    last = max(_MONTH_LENGTHS[month - 1] for month in months)
-    number = tree.first("ORDINAL", "DAY")
-    if number is None or len(days) > 1:
-        return []
-    return [context.instead(number, str(last) if number.rule == "DAY" else ordinal(last))]
 
 
 def first_day(dates: Dates, last_time: int, context: Context) -> int:
@@ -271,7 +265,14 @@ def _window(tree: Tree, context: Context) -> Daily | Weekly:
     start, end = (minute_of_day(time, context) for time in bounds)
     size = turns(step, context) * (60 if step.rule == "hour_step" else 1)
     if start >= end:
-        raise _backwards(start, end, bounds[1], context)
+        last = bounds[1]
+        afternoon = [context.instead(last, clock_text(end + 720))] if start < end + 720 < 1440 else []
+        raise InvalidPhraseError(
+            f"{clock_text(start)} to {clock_text(end)} runs past midnight: a window begins and ends on one day",
+            last.words()[0],
+            *afternoon,
+            context.instead(last, "23:59"),
+        )
     if start + size > end:
         once = f"every day at {clock_text(start)}"
         raise InvalidPhraseError(
@@ -280,16 +281,6 @@ def _window(tree: Tree, context: Context) -> Daily | Weekly:
             once,
         )
     return _on(_on_days(tree, context), tuple(range(start, end + 1, size)))
-
-
-def _backwards(start: int, end: int, last: Tree, context: Context) -> InvalidPhraseError:
-    afternoon = [context.instead(last, clock_text(end + 720))] if start < end + 720 < 1440 else []
-    return InvalidPhraseError(
-        f"{clock_text(start)} to {clock_text(end)} runs past midnight: a window begins and ends on one day",
-        last.words()[0],
-        *afternoon,
-        context.instead(last, "23:59"),
-    )
 
 
 def _on(days: set[int], times: tuple[int, ...]) -> Daily | Weekly:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -52,17 +53,15 @@ def _ended(message: str) -> str:
 def split_words(text: str) -> list[str]:
     """Lower-case words, with each comma as a word. Characters that no phrase has are refused by name."""
     for word in _WORD.findall(text):
-        if not word.isascii():
-            raise _foreign(word, text)
+        if word.isascii():
+            continue
+        plain = "".join(str(unicodedata.digit(c, c)) for c in word)
+        if plain != word:
+            message = f'"{word}" is not written with the digits 0 to 9'
+            raise InvalidPhraseError(message, word, text.replace(word, plain))
+        odd = next(c for c in word if not c.isascii())
+        raise InvalidPhraseError(f'"{word}" cannot be used: no phrase has the character "{odd}"', word)
     return _WORD.findall(text.lower())
-
-
-def _foreign(word: str, text: str) -> InvalidPhraseError:
-    plain = "".join(str(unicodedata.digit(c, c)) for c in word)
-    if plain != word:
-        return InvalidPhraseError(f'"{word}" is not written with the digits 0 to 9', word, text.replace(word, plain))
-    odd = next(c for c in word if not c.isascii())
-    return InvalidPhraseError(f'"{word}" cannot be used: no phrase has the character "{odd}"', word)
 
 
 def _read(text: str, now_ms: int, zone: Zone) -> PhraseMeaning:
@@ -76,7 +75,10 @@ def _read(text: str, now_ms: int, zone: Zone) -> PhraseMeaning:
             words, reading = others, again  # otherwise the error is about the words as they are written
     context = Context(words, now_ms, zone)
     if not reading.trees:
-        raise _phrase_error(reading, context)
+        understood = phrase_grammar().parse("refused", reading.words).trees
+        if understood:  # for a reason that the grammar knows
+            raise reason_of(understood[0], context)
+        raise InvalidPhraseError(_broken_off(reading), [*reading.words, ""][reading.farthest] or reading.words[-1])
     return _meaning(reading, context)
 
 
@@ -85,14 +87,6 @@ def _meaning(reading: Reading, context: Context) -> PhraseMeaning:
     if any(meaning != meanings[0] for meaning in meanings):
         raise AssertionError(f"the grammar reads {join(reading.words)!r} in two ways")
     return PhraseMeaning(meanings[0], tuple(context.notes))
-
-
-def _phrase_error(reading: Reading, context: Context) -> InvalidPhraseError:
-    """Why the words are not a phrase: for a reason that the grammar knows, or at the word where the reading failed."""
-    understood = phrase_grammar().parse("refused", reading.words).trees
-    if understood:
-        return reason_of(understood[0], context)
-    return InvalidPhraseError(_broken_off(reading), [*reading.words, ""][reading.farthest] or reading.words[-1])
 
 
 def _broken_off(reading: Reading) -> str:
@@ -112,13 +106,6 @@ def _broken_off(reading: Reading) -> str:
     return f'"{words[at]}" cannot be used {place}: {expected}'
 
 
-def _respelled(words: list[str]) -> list[str]:
-    try:
-        return respelled(words)
-    except InvalidPhraseError:
-        return words  # its own suggestions were of no use
-
-
 def _works(phrase: str, now_ms: int, zone: Zone) -> bool:
     try:
         reading = phrase_grammar().parse("phrase", split_words(phrase))
@@ -136,7 +123,9 @@ def _hint(text: str, refusal: InvalidPhraseError, works: Callable[[str], bool]) 
         return together if refusal.all_needed else f"Did you mean {listed(offered[:2], 'or')}?"
     if not text.isascii():
         return _EXAMPLES
-    words = _respelled(split_words(text))
+    words = split_words(text)
+    with suppress(InvalidPhraseError):  # its own suggestions were of no use
+        words = respelled(words)
 
     def keeps(phrase: str) -> bool:
         return errors.keeps_meaning(words, split_words(phrase)) and works(phrase)

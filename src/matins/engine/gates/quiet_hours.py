@@ -16,11 +16,12 @@ from matins.model.trigger import Once
 def _judge(candidate: Candidate) -> Verdict | None:
     """The verdict. A slot that was due in skipping hours is skipped, even if it is judged after them. A run later than
     its slot is deferred in either mode."""
-    policy = _observed(candidate)
+    facts = candidate.facts
+    policy = None if facts.manual else facts.policies.quiet_hours.get(candidate.definition.quiet_hours or "")
     if policy is None:
         return None
     late = candidate.catching_up and candidate.due_at is None
-    skips = not late and policy is skipping_hours(candidate.definition, candidate.facts.policies)
+    skips = not late and policy is skipping_hours(candidate.definition, facts.policies)
     due_at = min(candidate.due_at or candidate.now, candidate.now)  # an edit plans slots before their jitter
     until = (quiet_until(policy, due_at) if skips else None) or quiet_until(policy, candidate.now)
     if until is None:
@@ -29,11 +30,6 @@ def _judge(candidate: Candidate) -> Verdict | None:
     if skips:
         return Verdict(RunState.SKIPPED, "quiet_hours", evidence)
     return deferred(candidate, "quiet_hours", evidence, until)
-
-
-def _observed(candidate: Candidate) -> QuietHours | None:
-    facts = candidate.facts
-    return None if facts.manual else facts.policies.quiet_hours.get(candidate.definition.quiet_hours or "")
 
 
 def skipping_hours(definition: ScheduleDefinition, policies: Policies) -> QuietHours | None:

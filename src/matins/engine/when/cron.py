@@ -195,7 +195,12 @@ def parse_cron(text: str, *, strict: bool = False) -> Cron:
         return parse_cron(_expand(text, strict))
     tokens = text.split()
     if len(tokens) != 5 and (len(tokens) != 6 or strict):
-        raise _count_error(text, len(tokens), strict)
+        hint = "Write: minute hour day-of-month month day-of-week."
+        if len(tokens) == 6 and strict:
+            hint = "Remove the first field: strict mode does not allow seconds."
+        hint = _NO_YEAR if _YEAR.search(text) else hint
+        message = f'Invalid cron expression "{text}" - expected 5 fields, got {len(tokens)}'
+        raise CronParseError(message, value=text, allowed="5 fields", hint=hint)
     try:
         if strict:
             for kind, token in zip(_FIVE, tokens, strict=True):
@@ -233,16 +238,6 @@ def _expand(text: str, strict: bool) -> str:
             hint=f'Write "{expression}".',
         )
     return expression
-
-
-def _count_error(text: str, count: int, strict: bool) -> CronParseError:
-    hint = "Write: minute hour day-of-month month day-of-week."
-    if count == 6 and strict:
-        hint = "Remove the first field: strict mode does not allow seconds."
-    hint = _NO_YEAR if _YEAR.search(text) else hint
-    return CronParseError(
-        f'Invalid cron expression "{text}" - expected 5 fields, got {count}', value=text, allowed="5 fields", hint=hint
-    )
 
 
 class _FieldError(Exception):
@@ -325,7 +320,8 @@ def _item_mask(kind: Kind, item: str) -> int:
     if kind is DAY_OF_WEEK and high == 0 and low > 0 and not high_text.isdigit():
         high = 7  # FRI-SUN
     if low > high and kind.names and not (low_text.isdigit() or high_text.isdigit()):  # FRI-MON, NOV-FEB
-        return _wrapped_mask(kind, low, high, step)
+        size = _size(kind)
+        return sum(1 << (n - kind.low) % size + kind.low for n in range(low, high + size + 1, step))
     if low > high:
         hint = f"Write {low_text}-{kind.high},{kind.low}-{high_text}." if kind is not DAY_OF_WEEK else "List the days."
         raise _FieldError(kind, item, f'{kind.name} range "{item}" runs backwards', hint)
@@ -337,12 +333,6 @@ def _range_mask(kind: Kind, low: int, high: int, step: int) -> int:
         last = high if low or high < 7 else 6  # 0-7 names Sunday twice
         return sum(1 << n for n in {n % 7 for n in range(low, last + 1, step)})
     return (2 << high) - (1 << low) if step == 1 else sum([1 << n for n in range(low, high + 1, step)])
-
-
-def _wrapped_mask(kind: Kind, low: int, high: int, step: int) -> int:
-    """The values of a range of names that passes the end of the week or the year."""
-    size = _size(kind)
-    return sum(1 << (n - kind.low) % size + kind.low for n in range(low, high + size + 1, step))
 
 
 def _size(kind: Kind) -> int:
@@ -366,17 +356,14 @@ def _number(kind: Kind, item: str, text: str) -> int:
         number = _bounded_int(text)
         if kind.low <= number <= kind.high:
             return number
-    elif (name := _short_name(kind, text)) in kind.names:
-        return kind.names.index(name) + kind.low
+    else:
+        upper = text.upper()
+        name = next((long[:3] for long in kind.long_names if upper == long), upper)  # MON of mon and Monday
+        if name in kind.names:
+            return kind.names.index(name) + kind.low
     names = f" or {kind.names[0]}-{kind.names[-1]}" if kind.names else ""
     hint = "Use a number, *, a range a-b, a step */n, or a list a,b." if not text.isdigit() else None
     raise _FieldError(kind, item, f"{kind.name} must be {kind.allowed}{names if not text.isdigit() else ''}", hint)
-
-
-def _short_name(kind: Kind, text: str) -> str:
-    """`MON` of `mon` and `Monday`; a text that is no name is returned in capitals."""
-    upper = text.upper()
-    return next((long[:3] for long in kind.long_names if upper == long), upper)
 
 
 def _bounded_int(text: str) -> int:
@@ -396,7 +383,12 @@ def _calendar_item(kind: Kind, item: str) -> str | None:
     pattern = _CALENDAR.get(kind)
     match = pattern.fullmatch(item) if pattern else None
     if match is None:
-        _check_calendar_item(kind, item)
+        if kind is DAY_OF_MONTH and item.startswith("L-"):
+            problem = f'{kind.name} "{item}" is not L, a dash and a number'
+            raise _FieldError(kind, item, problem, "Write L-3 for the third day before the last.")
+        if kind is DAY_OF_WEEK and item == "L":
+            hint = "Use 5L for the last Friday, or 6 for Saturday."
+            raise _FieldError(kind, item, f'{kind.name} "L" needs a day', hint)
         return None
     if kind is DAY_OF_MONTH:
         if match[1] and not 1 <= int(match[1]) <= 31:
@@ -413,21 +405,14 @@ def _calendar_item(kind: Kind, item: str) -> str | None:
     return f"{day}{match[2]}"
 
 
-def _check_calendar_item(kind: Kind, item: str) -> None:
-    if kind is DAY_OF_MONTH and item.startswith("L-"):
-        problem = f'{kind.name} "{item}" is not L, a dash and a number'
-        raise _FieldError(kind, item, problem, "Write L-3 for the third day before the last.")
-    if kind is DAY_OF_WEEK and item == "L":
-        raise _FieldError(kind, item, f'{kind.name} "L" needs a day', "Use 5L for the last Friday, or 6 for Saturday.")
-
-
 def _check_possible(cron: Cron, tokens: list[str]) -> None:
     """Raise for a date that no year has, such as 30 February, or for days that never meet."""
     dom, dow = cron.days_of_month, cron.days_of_week
     if not dom.starred and not dow.starred:
         return  # either day field may match
-    if not dom.mask & 0x1FFF_FFFF and not _in_every_month(dom):  # no day up to the 28th
-        earliest = min(_late_days(dom)) if dom.calendar else (dom.mask & -dom.mask).bit_length() - 1
+    latest = [_latest(rule) for rule in dom.calendar]  # of L, LW, 15W, L-3
+    if not dom.mask & 0x1FFF_FFFF and not any(day <= 28 for day in latest):  # no day that every month has
+        earliest = min([n for n in (29, 30, 31) if dom.mask >> n & 1] + latest)
         if not cron.months.mask & _MONTHS_WITH[earliest]:
             problem = f"day of month {tokens[-3]} does not exist in month {tokens[-2]}"
             raise _FieldError(
@@ -447,16 +432,6 @@ def _ever_meet(cron: Cron) -> bool:
 
 
 _MONTHS_WITH = {29: ALL_MONTHS, 30: ALL_MONTHS & ~(1 << 2), 31: sum(1 << month for month in (1, 3, 5, 7, 8, 10, 12))}
-
-
-def _in_every_month(dom: Field) -> bool:
-    """Whether one of the rules (`L`, `LW`, `15W`, `L-3`) has a day in every month."""
-    return any(_latest(rule) <= 28 for rule in dom.calendar)
-
-
-def _late_days(dom: Field) -> list[int]:
-    plain = [n for n in (29, 30, 31) if dom.mask >> n & 1]
-    return plain + [_latest(rule) for rule in dom.calendar]
 
 
 def _latest(rule: str) -> int:
@@ -497,7 +472,9 @@ def _frozen(kind: Kind, item: str, text: str, name: str) -> str:
     low, high = _bounds(kind, found) if found else (0, -1)
     step = int(found[3] or 0) if found else 0
     if found is None or not kind.low <= low <= high <= kind.high or (found[3] and not 1 <= step <= high - low + 1):
-        raise _not_hashed(kind, item, text)
+        message = f'Invalid cron expression "{text}" - {kind.name} "{item}" is not H, H/n, H(a-b) or H(a-b)/n'
+        hint = "For example: H/15 or H(0-29)."
+        raise CronParseError(message, value=item, field=kind.name, allowed=kind.allowed, hint=hint)
     seed = int.from_bytes(sha256(f"{kind.name}\n{name}".encode()).digest()[:8], "big")
     if step:
         return f"{low + seed % step}-{high}/{step}"
@@ -509,9 +486,3 @@ def _bounds(kind: Kind, found: re.Match[str]) -> tuple[int, int]:
         return int(found[1]), int(found[2])
     highest = {DAY_OF_MONTH: _LAST_DAY_OF_EVERY_MONTH, DAY_OF_WEEK: 6}
     return kind.low, highest.get(kind, kind.high)
-
-
-def _not_hashed(kind: Kind, item: str, text: str) -> CronParseError:
-    message = f'Invalid cron expression "{text}" - {kind.name} "{item}" is not H, H/n, H(a-b) or H(a-b)/n'
-    hint = "For example: H/15 or H(0-29)."
-    return CronParseError(message, value=item, field=kind.name, allowed=kind.allowed, hint=hint)

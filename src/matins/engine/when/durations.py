@@ -36,10 +36,11 @@ def parse_duration(text: str, *, zero: bool = False, compound: bool = True) -> i
     if decimals is not None:
         raise _error(text, "Decimal values are not supported", "Use a smaller unit: 90s for 1.5m.")
     if not unit:
+        number = digits.lstrip("0")[:12] or "1"
         raise _error(
             text,
             'Missing time unit. Expected format: "{number}{unit}"',
-            f"Write {_with_units(digits)}.",
+            f"Write {number}s, {number}m, {number}h or {number}d.",
         )
     if unit not in UNITS:
         raise _error(
@@ -78,11 +79,6 @@ def format_duration(milliseconds: int) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
-
-
-def _with_units(digits: str) -> str:
-    number = digits.lstrip("0")[:12] or "1"
-    return f"{number}s, {number}m, {number}h or {number}d"
 
 
 def _error(value: str, message: str, hint: str) -> IntervalParseError:

@@ -24,6 +24,7 @@ from matins.model.trigger import DstGap, DstOverlap
 
 DstEffect = Literal["moved", "skipped", "shifted", "first_only", "repeated", "not_reached"]
 FireEffect = Literal["moved", "shifted", "first", "second"]
+_GAP_EFFECTS: dict[DstGap, DstEffect] = {"after": "moved", "skip": "skipped", "shift": "shifted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ class Instants:
 
     def _first_in(self, period: OffsetPeriod, after: int) -> int | None:
         """The first instant of a period after `after`."""
-        moved = self._first_from_gap(period, after)
+        moved = next((at for at in self._from_gap(period) if at > after), None)
         if moved == period.start:
             return moved
         floor = max(self._first_wall(period), after + 1 + period.offset)
@@ -168,7 +169,7 @@ class Instants:
 
     def _last_in(self, period: OffsetPeriod, before: int) -> int | None:
         """The last instant of a period before `before`."""
-        moved = self._last_from_gap(period, before)
+        moved = max((at for at in self._from_gap(period) if at < before), default=None)
         wall = self.walls.prev(min(before, period.end, MAX_MS) + period.offset)
         at = wall - period.offset if wall is not None and wall >= self._first_wall(period) else None
         return at if moved is None or (at is not None and at > moved) else moved
@@ -176,18 +177,12 @@ class Instants:
     def _count_in(self, period: OffsetPeriod, start: int, end: int) -> int:
         floor = max(self._first_wall(period), start + period.offset)
         plain = self.walls.count(floor, min(end, period.end) + period.offset)
-        return plain + sum(not self._fires_plainly(at, period) for at in self._from_gap(period) if start <= at < end)
+        moved = [at + period.offset for at in self._from_gap(period) if start <= at < end]
+        return plain + sum(self.walls.next(wall - 1) != wall for wall in moved)  # others are among the plain ones
 
     def _first_wall(self, period: OffsetPeriod) -> int:
         """The first wall time that counts in this period. Earlier ones already fired in the period before."""
         return period.start + (max(period.offset, period.before) if self._once_only else period.offset)
-
-    def _first_from_gap(self, period: OffsetPeriod, after: int) -> int | None:
-        """The first instant after `after` for wall times in the gap before a period."""
-        return next((at for at in self._from_gap(period) if at > after), None)
-
-    def _last_from_gap(self, period: OffsetPeriod, before: int) -> int | None:
-        return max((at for at in self._from_gap(period) if at < before), default=None)
 
     def _from_gap(self, period: OffsetPeriod) -> Iterator[int]:
         """The instants for the wall times in the gap before a period, in order."""
@@ -198,9 +193,6 @@ class Instants:
                 yield period.start
                 return
             yield wall - period.before
-
-    def _fires_plainly(self, at: int, period: OffsetPeriod) -> bool:
-        return self.walls.next(at + period.offset - 1) == at + period.offset
 
     def _walls_between(self, start: int, end: int) -> Iterator[int]:
         wall = self.walls.next(start - 1)
@@ -214,17 +206,12 @@ class Instants:
         count = self.walls.count(low, high)
         if count:
             walls = tuple(wall for wall, _ in zip(self._walls_between(low, high), range(3), strict=False))
-            effect = self._gap_effect() if jump > 0 else self._overlap_effect()
-            fires = next(self._from_gap(period), None) if jump > 0 else None
+            effect: DstEffect = "first_only" if self._once_only else "repeated"
+            fires = None
+            if jump > 0:
+                effect = _GAP_EFFECTS[self._gap] if self.fixed else "not_reached"
+                fires = next(self._from_gap(period), None)
             yield DstChange(effect, walls, count, period.start, jump, fires)
-
-    def _gap_effect(self) -> DstEffect:
-        if not self.fixed:
-            return "not_reached"
-        return {"after": "moved", "skip": "skipped", "shift": "shifted"}[self._gap]  # type: ignore[return-value]
-
-    def _overlap_effect(self) -> DstEffect:
-        return "first_only" if self._once_only else "repeated"
 
     def _period(self, index: int) -> OffsetPeriod:
         period = self.zone.period(index)

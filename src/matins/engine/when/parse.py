@@ -63,7 +63,8 @@ def parse_trigger(
     elif _looks_like_cron(text):
         when = Cron(freeze(text, name) if is_hashed(text) and not strict else text, strict)
     elif _DURATION.fullmatch(text) and not _CLOCK.fullmatch(text):
-        when = Interval(parse_duration(_lower_units(text)), now_ms, anchor, first)
+        capitals = _CAPITAL_UNITS.fullmatch(text) is not None  # "every 2H"; any other text stays, for its error
+        when = Interval(parse_duration(text.lower() if capitals else text), now_ms, anchor, first)
     elif _ISO.fullmatch(text):
         when, notes = _instant(text, load_zone(zone_name))
     elif _RRULE.match(text):
@@ -72,11 +73,6 @@ def parse_trigger(
         when, notes = _phrase(text, now_ms, load_zone(zone_name), anchor, first)
     notes += (named.note,) if named.note else ()
     return compile_trigger(TriggerDefinition(when, zone_name, dst_gap, dst_overlap), notes)
-
-
-def _lower_units(text: str) -> str:
-    """`2H` as `2h`, as in "every 2H"; any other text as it is, for its error."""
-    return text.lower() if _CAPITAL_UNITS.fullmatch(text) else text
 
 
 def _only_zone(named: str | None, given: str | None) -> str | None:
@@ -130,11 +126,8 @@ def _instant(text: str, zone: Zone) -> tuple[Once, tuple[str, ...]]:
         raise InstantError(f'"{text}" is a date without a time.', value=text, hint=f"Write {text}T09:00.")
     if moment.tzinfo is not None:
         return Once(_in_range(to_ms(moment), text)), ()
-    return _local_instant(text, wall_of_naive(moment), zone)
-
-
-def _local_instant(text: str, wall: int, zone: Zone) -> tuple[Once, tuple[str, ...]]:
-    instants = zone.instants_of(_in_range(wall, text))
+    wall = _in_range(wall_of_naive(moment), text)
+    instants = zone.instants_of(wall)
     if not instants:
         raise InstantError(
             f'"{text}" does not exist in {zone.name}: the clocks skip it.',

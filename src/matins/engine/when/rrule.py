@@ -307,14 +307,16 @@ class RruleDays(MonthDays):
         if not self._positions or self._freq == "DAILY":
             outside = self._positions and not {1, -1} & set(self._positions)
             return 0 if outside else self._allowed(year, month)
-        first = first_of_month(year, month)
+        first, length = first_of_month(year, month), days_in_month(year, month)
         if self._freq == "MONTHLY":
             chosen = self._choose([first + day - 1 for day in bits(self._allowed(year, month))])
         elif self._freq == "YEARLY":
             chosen = self._chosen_in_year(year)
         else:
-            chosen = self._chosen_in_weeks(first, first + days_in_month(year, month))
-        return _mask_of(chosen, first, days_in_month(year, month))
+            chosen = set[int]()
+            for week in range(self._week(first), first + length, 7):
+                chosen |= self._choose([day for day in range(week, week + 7) if self._allows(day)])
+        return sum(1 << (day - first + 1) for day in chosen if 0 <= day - first < length)
 
     def _allowed(self, year: int, month: int) -> int:
         """The days of a month before positions are applied."""
@@ -372,12 +374,6 @@ class RruleDays(MonthDays):
             self._years[year] = self._choose([first + day - 1 for first, mask in months for day in bits(mask)])
         return self._years[year]
 
-    def _chosen_in_weeks(self, first: int, end: int) -> set[int]:
-        chosen: set[int] = set()
-        for week in range(self._week(first), end, 7):
-            chosen |= self._choose([day for day in range(week, week + 7) if self._allows(day)])
-        return chosen
-
     def _allows(self, day: int) -> bool:
         d = date_of(day)
         month = (d.year, d.month)
@@ -391,10 +387,6 @@ class RruleDays(MonthDays):
 def _bit(day: int, low: int, high: int, first: int) -> int:
     """The bit of a day in the month that begins at `first`, if the day is in its period."""
     return 1 << (day - first + 1) if low <= day < high and 0 <= day - first < 31 else 0
-
-
-def _mask_of(days: set[int], first: int, length: int) -> int:
-    return sum(1 << (day - first + 1) for day in days if 0 <= day - first < length)
 
 
 _CENTURIES_MS = 500 * 366 * DAY_MS

@@ -280,11 +280,6 @@ def moved_slot(before: Trigger | None, after: Trigger, slot: int, since: int) ->
     if past is None:
         return after.next_ms(since)
     if before is not None and after.fixed:
-        since = max(since, _same_wall(past, before.zone, after.zone))
+        wall = before.zone.wall_of(past)
+        since = max(since, past if after.zone.wall_of(past) == wall else after.zone.resolve(wall))
     return after.next_ms(max(since, past))
-
-
-def _same_wall(at: int, before: Zone, after: Zone) -> int:
-    """The instant of the same wall time by the new data."""
-    wall = before.wall_of(at)
-    return at if after.wall_of(at) == wall else after.resolve(wall)

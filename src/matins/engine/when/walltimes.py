@@ -77,9 +77,8 @@ class WallTimes:
         return None if found is None else (found * self._per_day + self._last) * self._unit
 
     def count(self, start: int, end: int) -> int:
-        return self._count_before(end, start) if end > start else 0
-
-    def _count_before(self, end: int, start: int) -> int:
+        if end <= start:
+            return 0
         first_day, first_time = divmod(-(-start // self._unit), self._per_day)
         last_day, last_time = divmod(-(-end // self._unit), self._per_day)
         whole = self.days.count(first_day, last_day) * self.times.bit_count()

@@ -227,7 +227,9 @@ def load_zone(name: str) -> Zone:
 
 def _read(name: str) -> bytes:
     if name not in _known_names():
-        close = _same_ending(name) or difflib.get_close_matches(name, _known_names(), n=1, cutoff=0.6)
+        wanted = "/" + name.replace(" ", "_").casefold()  # `london`, `new york`
+        close = sorted(known for known in _known_names() if f"/{known}".casefold().endswith(wanted))
+        close = close or difflib.get_close_matches(name, _known_names(), n=1, cutoff=0.6)
         hint = f'Did you mean "{close[0]}"?' if close else 'Use an IANA name such as "Europe/London", or "UTC".'
         raise TimezoneError(f'Unknown time zone "{name}".', value=name, field="timezone", hint=hint)
     for folder in zoneinfo.TZPATH:
@@ -240,12 +242,6 @@ def _read(name: str) -> bytes:
 @lru_cache(maxsize=1)
 def _known_names() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones())
-
-
-def _same_ending(name: str) -> list[str]:
-    """Names that end in the given text, in any case: `london`, `new york`."""
-    wanted = "/" + name.replace(" ", "_").casefold()
-    return sorted(known for known in _known_names() if f"/{known}".casefold().endswith(wanted))
 
 
 def _parse_tzif(data: bytes) -> tuple[list[tuple[int, int]], int, str]:
@@ -313,20 +309,6 @@ def split_zone(text: str) -> ZonedText:
         return ZonedText(text, None)
     if words[-1].lower() == "time":
         return _of_place(text, words[:-1])
-    return _of_word(text, words)
-
-
-def names_zone(text: str) -> bool:
-    """Whether the text decides its own zone: by a name, an offset, or the DTSTART of a rule."""
-    if _OF_RULE.search(text) or _OFFSET.search(text.strip()):
-        return True
-    try:
-        return split_zone(text.strip()).zone is not None
-    except TimezoneError:
-        return True  # the parser raises it again, for the right field
-
-
-def _of_word(text: str, words: list[str]) -> ZonedText:
     last = words[-1]
     rest = " ".join(words[:-1])
     if last.lower() in _AMBIGUOUS:
@@ -341,6 +323,16 @@ def _of_word(text: str, words: list[str]) -> ZonedText:
         if found is not None:
             return ZonedText(rest, found)
     return ZonedText(text, None)
+
+
+def names_zone(text: str) -> bool:
+    """Whether the text decides its own zone: by a name, an offset, or the DTSTART of a rule."""
+    if _OF_RULE.search(text) or _OFFSET.search(text.strip()):
+        return True
+    try:
+        return split_zone(text.strip()).zone is not None
+    except TimezoneError:
+        return True  # the parser raises it again, for the right field
 
 
 def _of_place(text: str, words: list[str]) -> ZonedText:

@@ -43,7 +43,8 @@ class Redactor:
         if not self._secrets:
             return chunk
         data = self._held + chunk
-        return self._release(data, len(data) - self._open_end(data))
+        # The longest suffix that may be the start of a secret is held.
+        return self._release(data, len(data) - max(secret.open_end(data) for secret in self._secrets))
 
     def finish(self) -> bytes:
         return self._release(self._held, len(self._held))
@@ -61,10 +62,6 @@ class Redactor:
     def _matches(self, data: bytes) -> Iterator[tuple[int, int]]:
         for secret in self._secrets:
             yield from secret.matches(data)
-
-    def _open_end(self, data: bytes) -> int:
-        """Length of the longest suffix that may be the start of a secret."""
-        return max(secret.open_end(data) for secret in self._secrets)
 
     def _pieces(self, data: bytes, spans: list[tuple[int, int]], until: int) -> Iterator[bytes]:
         """The output: the data between secrets, and one mark for each secret."""
@@ -243,15 +240,12 @@ class _Ring:
             if self._file is None:
                 self._file = os.open(self._name, _CREATE, 0o600, dir_fd=self._runs)
             for begin in range(0, len(data), CHUNK):
-                self._write_chunk(self._file, data[begin : begin + CHUNK])
-
-    def _write_chunk(self, file: int, data: bytes) -> None:
-        at = self._passed % self._capacity
-        first = data[: self._capacity - at]
-        os.pwrite(file, first, _HEADER.size + at)
-        os.pwrite(file, data[len(first) :], _HEADER.size)
-        self._passed += len(data)
-        os.pwrite(file, _HEADER.pack(self._capacity, self._passed), 0)
+                chunk, at = data[begin : begin + CHUNK], self._passed % self._capacity
+                first = chunk[: self._capacity - at]
+                os.pwrite(self._file, first, _HEADER.size + at)
+                os.pwrite(self._file, chunk[len(first) :], _HEADER.size)
+                self._passed += len(chunk)
+                os.pwrite(self._file, _HEADER.pack(self._capacity, self._passed), 0)
 
     def close(self) -> None:
         if self._file is not None:
@@ -291,7 +285,7 @@ def tail(path: str, limit: int) -> bytes:
     last = ring[-limit:]
     if first == 0 and len(last) < limit:
         last = _end_of(path, limit - len(last)) + last
-    return last if len(last) < limit else _from_whole_character(last)
+    return last if len(last) < limit else last[:3].lstrip(_CONTINUATION) + last[3:]
 
 
 def stored_bytes(path: str) -> tuple[int, bool]:
@@ -303,10 +297,6 @@ def stored_bytes(path: str) -> tuple[int, bool]:
 def file_names(name: str) -> list[str]:
     """The names of all files that a run may have."""
     return [name + suffix + ring for suffix in (OUT, ERR) for ring in ("", _RING)]
-
-
-def _from_whole_character(data: bytes) -> bytes:
-    return data[:3].lstrip(_CONTINUATION) + data[3:]
 
 
 def _size(path: str) -> int:
@@ -364,7 +354,15 @@ class OutputFile:
     """A file that the command appends to, and that is read from its beginning. What was read takes no memory."""
 
     def __init__(self) -> None:
-        self._file, self.writing_end = _memory_file() if sys.platform == "linux" else _unnamed_file()
+        path = None
+        if sys.platform == "linux":
+            self._file = os.memfd_create("stdout")
+        else:
+            self._file, path = tempfile.mkstemp()
+        # Descriptors of their own in children must not begin at the beginning again.
+        self.writing_end = os.open(path or f"/proc/self/fd/{self._file}", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        if path is not None:
+            Path(path).unlink()
         self._offset = self._freed = 0
 
     def read(self, limit: int) -> bytes:
@@ -390,19 +388,6 @@ class OutputFile:
             offset, length = ctypes.c_int64(self._freed), ctypes.c_int64(self._offset - self._freed)
             libc.fallocate(self._file, _KEEP_SIZE_AND_PUNCH_HOLE, offset, length)  # a failure only costs memory
         self._freed = self._offset
-
-
-def _memory_file() -> tuple[int, int]:
-    file = os.memfd_create("stdout")
-    # Descriptors of their own in children must not begin at the beginning again.
-    return file, os.open(f"/proc/self/fd/{file}", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-
-
-def _unnamed_file() -> tuple[int, int]:
-    file, path = tempfile.mkstemp()
-    writing_end = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-    Path(path).unlink()
-    return file, writing_end
 
 
 LinePattern = Mapping[str, str] | str
@@ -450,10 +435,8 @@ class LineWatch:
         self._skipping = self._skipping or len(rest) > _MAX_LINE_BYTES
         self._rest = b"" if self._skipping else rest
         final = any(matches(pattern, line) for line in lines for pattern in self._finals)
-        return Seen(final, bool(rest) or not lines or any(self._is_progress(line) for line in lines))
-
-    def _is_progress(self, line: bytes) -> bool:
-        return not any(matches(pattern, line) for pattern in self._retries)
+        retrying = bool(lines) and all(any(matches(pattern, line) for pattern in self._retries) for line in lines)
+        return Seen(final, bool(rest) or not retrying)
 
 
 def _event(line: bytes) -> dict[str, Any] | None:

@@ -149,9 +149,6 @@ class TreeWatch:
         if now < self._next_full_check and threads - self._thread_count <= (self._processes or threads) // 2:
             return None
         self._next_full_check, self._thread_count = now + _FULL_CHECK_MS, threads
-        return self._full_check()
-
-    def _full_check(self) -> str | None:
         tree = proc.descendants(os.getpid())
         if self._processes is not None and len(tree) > self._processes:
             return "processes"

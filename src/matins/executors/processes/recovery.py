@@ -128,7 +128,9 @@ def take_over(run_folder: RunFolder, key: str, warden: tuple[int, int], ended_by
     _end_group(records)
     if not are_all:
         return None
-    _wait_gone([*watcher, *tree, *strays])
+    until = proc.boot_ms() + _EXIT_TIMEOUT_MS
+    for killed in (*watcher, *tree, *strays):  # one that takes longer runs no more code either
+        proc.wait_gone(killed, max(0, until - proc.boot_ms()))
     run_folder.remove(f"{warden_name(*warden)}.sock")
     return _last_line(run_folder, key, ended_by, len(tree | strays)) if owned else {}
 
@@ -136,13 +138,6 @@ def take_over(run_folder: RunFolder, key: str, warden: tuple[int, int], ended_by
 def _kernel_keeps(tree: list[proc.Process]) -> bool:
     """Whether only processes are left that no signal ends, as on a network disk that is gone."""
     return bool(tree) and all(proc.state_of(process) == "D" for process in tree)
-
-
-def _wait_gone(processes: Iterable[proc.Process]) -> None:
-    """Wait a moment for killed processes. A process that takes longer runs no more code either."""
-    until = proc.boot_ms() + _EXIT_TIMEOUT_MS
-    for process in processes:
-        proc.wait_gone(process, max(0, until - proc.boot_ms()))
 
 
 def _end_group(records: list[Record]) -> None:

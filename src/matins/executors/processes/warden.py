@@ -158,7 +158,8 @@ class Warden:
         """Start a launch. One too long for a line comes as a file, before the file of its stdin."""
         stdin = fds[0 if launch else 1 :]
         try:
-            self._begin(launch or json.loads(_read_all(fds[0])), stdin[0] if stdin else None)
+            whole = launch or json.loads(os.pread(fds[0], os.fstat(fds[0]).st_size, 0))
+            self._begin(whole, stdin[0] if stdin else None)
         finally:
             close_all(fds)
 
@@ -230,10 +231,6 @@ class Warden:
         self._unwritten = None
         run.close()
         return True
-
-
-def _read_all(file: int) -> bytes:
-    return os.pread(file, os.fstat(file).st_size, 0)
 
 
 def signals_as_bytes() -> tuple[socket.socket, socket.socket]:

@@ -161,8 +161,9 @@ class WardenPool:
 
     def _start(self) -> None:
         """Start the keeper through a process that exits at once: the keeper is then no child of the engine."""
+        layers = [json.dumps(self._watching.prevent), json.dumps(self._watching.max_stops)]
         self._starting = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, _SOURCE, self._run_folder.path, *self._layers()],
+            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, _SOURCE, self._run_folder.path, *layers],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -171,9 +172,6 @@ class WardenPool:
         )
         assert self._starting.stdout is not None
         self._selector.register(self._starting.stdout, selectors.EVENT_READ, self._on_started)
-
-    def _layers(self) -> list[str]:
-        return [json.dumps(self._watching.prevent), json.dumps(self._watching.max_stops)]
 
     def _on_started(self) -> None:
         assert self._starting is not None

@@ -139,7 +139,11 @@ class OpenAIReader:
         if self._status != _OK:
             self._body = (self._body + stripped)[:MAX_BODY_BYTES]
         elif stripped.startswith(_DATA):
-            self._handle_data(stripped[len(_DATA) :].strip())
+            data = stripped[len(_DATA) :].strip()
+            if data == _DONE:
+                self._notes.executed = True
+            elif (chunk := read_event(data)) is not None:
+                self._handle_chunk(chunk)
 
     def take_piece(self) -> str:
         """The text since the last call."""
@@ -157,14 +161,6 @@ class OpenAIReader:
         elif not self._notes.executed and self._notes.error is None:
             self._notes.error = "the stream ended early"
         return conclude(self._notes, "the endpoint", self._provider, exit_code)
-
-    def _handle_data(self, data: bytes) -> None:
-        if data == _DONE:
-            self._notes.executed = True
-            return
-        chunk = read_event(data)
-        if chunk is not None:
-            self._handle_chunk(chunk)
 
     def _handle_chunk(self, chunk: Event) -> None:
         if chunk.raw.get("error"):

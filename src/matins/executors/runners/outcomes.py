@@ -42,14 +42,10 @@ def with_stderr_reason(result: RunnerResult, stderr: bytes) -> RunnerResult:
     """The result of a command without events, with the reason from stderr, if it failed."""
     lines = stderr.splitlines()
     errors = [error for line in lines if (error := error_of(line)) is not None]
-    reason = errors[-1] if errors else _last_error_line(lines)
-    return result if result.succeeded or reason is None else replace(result, error=f"{result.error}: {reason}")
-
-
-def _last_error_line(lines: list[bytes]) -> str | None:
     texts = [without_escapes(line.decode("utf-8", "replace")) for line in lines]
     kept = [text for text in texts if text.strip() and not text[0].isspace()]
-    return shorten(kept[-1]) if kept else None
+    reason = errors[-1] if errors else shorten(kept[-1]) if kept else None
+    return result if result.succeeded or reason is None else replace(result, error=f"{result.error}: {reason}")
 
 
 LIMIT_STATUSES = (429,)
@@ -305,7 +301,9 @@ def conclude(notes: StreamNotes, program: str, provider: str, exit_code: int | N
     declared = declaration(notes.text.final_text())
     succeeded = notes.executed and not notes.failed
     problem = None if succeeded else notes.error or _unfinished(notes, program, exit_code)
-    error = problem or _declared_error(declared)
+    error = problem
+    if not problem and declared.outcome == "failed":
+        error = declared.reason or "the agent reported a failure"
     return replace(
         notes.so_far(),
         succeeded=error is None,
@@ -370,10 +368,6 @@ def _declared(line: str) -> tuple[Declared, str | None] | None:
             return outcome, None if reason is None else shorten(reason)
         case _:
             return None
-
-
-def _declared_error(declared: Declaration) -> str | None:
-    return None if declared.outcome != "failed" else declared.reason or "the agent reported a failure"
 
 
 def _unfinished(notes: StreamNotes, program: str, exit_code: int | None) -> str:

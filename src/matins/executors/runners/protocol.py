@@ -458,17 +458,16 @@ class Needs(NamedTuple):
         """The key among the variables of an agent, or the file of a login; None when there is neither. `home` has the
         variables from which the tool finds its files."""
         key = next((name for name in self.keys if environment.get(name)), None)
-        return key or next((str(path) for path in self._login_files({**home, **environment}) if path.is_file()), None)
-
-    def _login_files(self, environment: Mapping[str, str]) -> list[Path]:
-        found: list[Path] = []
+        if key is not None:
+            return key
+        variables, files = {**home, **environment}, list[Path]()
         for text in self.logins:
             variable, _, rest = text.partition("/")
             if not variable.isupper():
-                found.append(Path(environment.get("HOME", "/"), text))
-            elif environment.get(variable):
-                found.insert(0, Path(environment[variable], rest))
-        return found
+                files.append(Path(variables.get("HOME", "/"), text))
+            elif variables.get(variable):
+                files.insert(0, Path(variables[variable], rest))
+        return next((str(path) for path in files if path.is_file()), None)
 
 
 def given_options(**options: object) -> list[str]:

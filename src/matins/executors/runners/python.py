@@ -43,7 +43,8 @@ class Python:
             check_unused(field, getattr(call, field), "A function", f'does not support "{field}"', hint)
         check_options(call, self.options)
         if self._interpreter(call) == self.program:  # only another interpreter knows its own modules
-            _check_module(call.extra_args[0].partition(":")[0], _search_paths(call))
+            given = call.environment.get("PYTHONPATH", "").split(os.pathsep)
+            _check_module(call.extra_args[0].partition(":")[0], [call.workdir, *filter(None, given)])
 
     def command(self, call: RunnerRequest) -> Command:
         run_id, _, schedule, slot, attempt, key = call.run_info
@@ -94,11 +95,6 @@ class PythonReader:
 def _limit(event: Event) -> Limit | None:
     provider = event.name("provider")
     return None if provider is None else Limit(provider, instant(event.number("resets_at")), event.text("reason") or "")
-
-
-def _search_paths(call: RunnerRequest) -> list[str]:
-    given = call.environment.get("PYTHONPATH", "")
-    return [call.workdir, *(path for path in given.split(os.pathsep) if path)]
 
 
 def _check_module(name: str, paths: Sequence[str]) -> None:

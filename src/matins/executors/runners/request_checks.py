@@ -23,7 +23,9 @@ def check_call(call: RunnerRequest, *, blank: bool = False) -> None:
     for tool in call.allowed_tools:
         _check_setting("allowed_tools", tool)
     for argument in call.extra_args:
-        _check_argument(argument)
+        if "\x00" in argument or not _encodable(argument):
+            message = f'"extra_args" has an argument with a NUL or a lone surrogate: {reprlib.repr(argument)}.'
+            raise InvalidInput(message, value=argument, field="extra_args", hint="Remove it.")
     _check_numbers(call)
     if call.session is not None and call.new_session is not None:
         message = "A call cannot both continue a session and start one."
@@ -36,30 +38,20 @@ def check_tool_call(
     """Raise InvalidInput for a call that a tool with these permission modes does not accept. Matins itself passes the
     options in `taken`."""
     check_call(call)
-    _check_mode(call, program, modes, mode_hint)
-    _check_extra_args(call, program, taken)
-
-
-def _check_mode(call: RunnerRequest, program: str, modes: Collection[str], hint: str | None) -> None:
     mode = call.permission_mode
-    if mode is None or mode in modes:
-        return
-    close = difflib.get_close_matches(mode, modes, n=1)
-    known = ", ".join(modes)
-    raise InvalidInput(
-        f'{program} has no permission mode "{mode}".',
-        value=mode,
-        field="permission_mode",
-        allowed=known,
-        hint=hint or (f'Did you mean "{close[0]}"?' if close else f"Known: {known}."),
-    )
-
-
-def _check_extra_args(call: RunnerRequest, program: str, taken: Collection[str]) -> None:
-    """Raise InvalidInput for arguments that Matins passes itself, or that change the meaning of the others."""
+    if mode is not None and mode not in modes:
+        close = difflib.get_close_matches(mode, modes, n=1)
+        known = ", ".join(modes)
+        raise InvalidInput(
+            f'{program} has no permission mode "{mode}".',
+            value=mode,
+            field="permission_mode",
+            allowed=known,
+            hint=mode_hint or (f'Did you mean "{close[0]}"?' if close else f"Known: {known}."),
+        )
     for argument in call.extra_args:
         name = argument.partition("=")[0]
-        if name in taken or argument in ("-", "--"):
+        if name in taken or argument in ("-", "--"):  # these change the meaning of the others
             raise InvalidInput(
                 f'Matins already passes "{name}" to {program}.',
                 value=argument,
@@ -106,12 +98,6 @@ def _check_setting(name: str, value: str | None) -> None:
     allowed = f"1 to {MAX_SETTING_LENGTH} printable characters and not begin with a dash"
     message = f'"{name}" must have {allowed}, not {reprlib.repr(value)}.'
     raise InvalidInput(message, value=value, field=name, allowed=allowed, hint=f'Check "{name}" of the agent.')
-
-
-def _check_argument(argument: str) -> None:
-    if "\x00" in argument or not _encodable(argument):
-        message = f'"extra_args" has an argument with a NUL or a lone surrogate: {reprlib.repr(argument)}.'
-        raise InvalidInput(message, value=argument, field="extra_args", hint="Remove it.")
 
 
 def _check_numbers(call: RunnerRequest) -> None:

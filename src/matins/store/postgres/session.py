@@ -253,7 +253,10 @@ class SessionPool:
                     session.cursor.execute(b"ROLLBACK")
                 raise
             finally:
-                self._return(session)
+                if session.usable and not self._closed:
+                    self._idle.append(session)
+                else:
+                    session.close()
 
     def close(self) -> None:
         self._closed = True
@@ -277,12 +280,6 @@ class SessionPool:
             with suppress(IndexError, psycopg.OperationalError):  # another thread closed it first
                 return _begun(self._idle.pop(), begin)
         return _begun(Session(self.connect()), begin)
-
-    def _return(self, session: Session) -> None:
-        if session.usable and not self._closed:
-            self._idle.append(session)
-        else:
-            session.close()
 
 
 def _begun(session: Session, begin: bytes) -> Session:

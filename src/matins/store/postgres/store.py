@@ -31,7 +31,7 @@ from matins.store.joining import JoiningStore
 from matins.store.postgres.callers import CallersTransaction, callers_session
 from matins.store.postgres.session import SQL, Session, SessionPool, patient
 from matins.store.postgres.transaction import PostgresTransaction
-from matins.store.queries import Migration, check_known, load_migrations
+from matins.store.queries import check_known, load_migrations
 
 _EVERY_MS = 1_000
 _AWAY_MS = 5_000
@@ -305,7 +305,9 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
         if schema is None:
             raise StoreError(f"{name} has no schema on its search path.", hint="Create a schema, or name another one.")
         migrations = load_migrations("matins.store.postgres")
-        there = _tables(migrations).intersection(tables or ())
+        created = r"^CREATE (?:TABLE|VIEW) (\w+)"
+        ours = {table for each in migrations for table in re.findall(created, each.sql, re.MULTILINE)}
+        there = ours.intersection(tables or ())
         if there and not there >= _TABLES:
             raise StoreError(
                 f'The schema "{schema}" of {name} has a table "{min(there)}" that does not belong to Matins.',
@@ -324,8 +326,3 @@ def _meta(session: Session, key: str) -> str:
     row = session.cursor.execute(SQL["meta"], {"key": key}).fetchone()
     assert row is not None
     return row[0]
-
-
-def _tables(migrations: list[Migration]) -> set[str]:
-    """The tables and views that the migrations create."""
-    return {name for each in migrations for name in re.findall(r"^CREATE (?:TABLE|VIEW) (\w+)", each.sql, re.MULTILINE)}

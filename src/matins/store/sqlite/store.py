@@ -131,7 +131,7 @@ def _unwritable(target: Path, error: OSError) -> InvalidInput:
 def _copy(source: Path, target: Path) -> None:
     here = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        there = apsw.Connection(str(target), flags=_NO_LINK)
+        there: Any = apsw.Connection(str(target), flags=_NO_LINK)
     except apsw.CantOpenError as error:
         here.close()
         raise OSError(errno.EPERM, "another file was put in the place of the new one") from error
@@ -141,7 +141,11 @@ def _copy(source: Path, target: Path) -> None:
             while not backup.done:
                 backup.step(-1)
         _pragma(there, "journal_mode = DELETE")  # one file, without a log
-        _mark_as_copy(there)
+        # Another incarnation: the store that runs goes on, so the copy is older when it is used.
+        there.execute(
+            "INSERT INTO meta SELECT 'copy_of', value FROM meta WHERE key = 'incarnation';"
+            "UPDATE meta SET value = lower(hex(randomblob(8))) WHERE key = 'incarnation'"
+        )
         problems = _integrity_problems(there)
     finally:
         there.close()
@@ -155,14 +159,6 @@ def _copy(source: Path, target: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def _mark_as_copy(connection: Any) -> None:
-    """Give the copy another incarnation: the store that runs goes on, so the copy is older when it is used."""
-    connection.execute(
-        "INSERT INTO meta SELECT 'copy_of', value FROM meta WHERE key = 'incarnation';"
-        "UPDATE meta SET value = lower(hex(randomblob(8))) WHERE key = 'incarnation'"
-    )
 
 
 def integrity_problems(path: Path) -> list[str]:
@@ -250,11 +246,6 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
             keep_forever(self._connection)
             self._forked = True
 
-    def _reopen(self) -> None:
-        self._connection, self._forked = self._connect(), False
-        self._chain, self._run_ids = None, range(0)
-        self._open_waiting(0)  # it is there, and nothing is upgraded
-
     def close(self) -> None:
         self._readers.close()
         with self._lock:
@@ -301,16 +292,13 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
             with self._reading_in_turn() as transaction:
                 yield transaction
             return
-        self._let_pass()
+        # Wait a moment for a transaction that writes: threads take turns, and a fire that shares them is late.
+        if self._writer is not None and self._lock.acquire(timeout=_PATIENCE_S):
+            self._lock.release()
         with translated_errors(self.path):
             self._check_file()
             with self._readers.snapshot() as connection:
                 yield SqliteTransaction(connection, Chain(0), range(0))
-
-    def _let_pass(self) -> None:
-        """Wait a moment for a transaction that writes: threads take turns, and a fire that shares them is late."""
-        if self._writer is not None and self._lock.acquire(timeout=_PATIENCE_S):
-            self._lock.release()
 
     def _takes_turns(self) -> bool:
         """Whether this thread reads with the writer's connection: it reads what it has written, or it must."""
@@ -416,7 +404,9 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         if self._forked:
             with self._lock:
                 if self._forked:
-                    self._reopen()
+                    self._connection, self._forked = self._connect(), False
+                    self._chain, self._run_ids = None, range(0)
+                    self._open_waiting(0)  # it is there, and nothing is upgraded
         try:
             self._file.check()
         except LogLost:
@@ -467,7 +457,8 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         """The number of known migrations that are applied."""
         with self._connection:  # one snapshot: another process may be creating the database
             have, application = (self._connection.pragma(name) for name in ("user_version", "application_id"))
-            if application not in (0, APPLICATION_ID) or (application == 0 and (have or self._has_tables())):
+            tables = self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+            if application not in (0, APPLICATION_ID) or (application == 0 and (have or tables)):
                 raise StoreError(f"{self.path} is a SQLite database, but not one of Matins.", hint="Name another file.")
             recorded = dict(self._connection.execute("SELECT number, checksum FROM migrations")) if have else {}
         check_known(str(self.path), have, recorded, known, "Move the file away to start with a new one")
@@ -492,9 +483,6 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
                     self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         finally:
             self.ownership.release()
-
-    def _has_tables(self) -> bool:
-        return bool(self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
 
 
 _TRANSLATIONS: Sequence[tuple[tuple[type[apsw.Error], ...], type[StoreError], str, str]] = (
