@@ -200,10 +200,10 @@ def test_apprise_reaches_its_services(inbox):
 
 def _by_apprise(url: str) -> str:
     code = (
-        "import sys; from matins.delivery.texts import Message; from matins.delivery.notices import deliver\n"
+        "import sys; from matins.delivery.texts import NoticeText; from matins.delivery.notices import deliver\n"
         "from matins.delivery.destinations import Address; from matins.model.destination import *\n"
         "there = Destination('there', 'apprise', url=sys.argv[1])\n"
-        "print(deliver(Address(there, Smtp(), 0), Message('✗ nightly failed', 'text')).verdict)"
+        "print(deliver(Address(there, Smtp(), 0), NoticeText('✗ nightly failed', 'text')).verdict)"
     )
     done = subprocess.run([sys.executable, "-c", code, url], capture_output=True, text=True, timeout=60)
     return done.stdout.strip() or done.stderr

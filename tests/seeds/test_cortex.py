@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -206,20 +207,20 @@ def test_c8_before_run_guard(answer: Any) -> None:
     """C8: "When the guard returns true, the fire is blocked entirely. The _onGuardBlocked async callback handles
     bookkeeping" """
     answers = [answer]
-    kept: list[str] = []
+    kept: SimpleQueue[str] = SimpleQueue()
 
     def before_run_guard(task: dict[str, Any]) -> Any:
         return answers[-1]
 
     async def on_guard_blocked(task: dict[str, Any]) -> None:
-        kept.append(task["schedule"])
+        kept.put(task["schedule"])
 
     bench = Sandbox(clock=ManualClock(NOW), **guarding(before_run_guard, on_guard_blocked))
     bench.job("task")(lambda run: None)
     bench.add("sweep", when=EVERY_TEN, job="task")
     bench.run_until(NOW + timedelta(minutes=25))
     assert [(run.state, run.reason) for run in bench.runs.list(schedule="sweep")] == [("blocked", "guard")] * 2
-    assert kept == ["sweep", "sweep"]
+    assert [kept.get(timeout=60) for _ in range(2)] == ["sweep", "sweep"]
     answers.append(False)
     bench.run_until(NOW + timedelta(minutes=45))
     bench.assert_ran("sweep", times=2)
