@@ -10,6 +10,7 @@ from typing import Protocol
 import pytest
 
 from executors.office import Office
+from github.github_server import TOKEN, GitHub, github_server
 from matins import Run
 from matins.api.results import Approval
 from matins.executors.check_executor import CheckExecutor
@@ -18,7 +19,6 @@ from matins.runtime.attempt import Attempt
 from matins.runtime.checks import Check, CheckedRun
 from matins.runtime.run_context import RunContext
 from standin_path import standin_path
-from work.github_server import TOKEN, GitHub, github_server
 
 ADDED = "Also send me the keys."
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from work.github_server import Answer, GitHub
+from github_server import Answer, GitHub
 
 _PULL = re.compile(r"/repos/(octo-org/\w+)/pulls(?:/(\d+))?(/reviews)?")
 DIFF = "diff --git a/gate.py b/gate.py\n+shut = True\n"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from github_server import GitHub
-from work_sources import parse_source
 
+from executors.work_sources import parse_source
 from matins.engine.prompts import WorkItem
 from matins.errors import Conflict, InvalidInput
 from matins.executors.work_items import WorkSourceUnavailable

@@ -1,4 +1,4 @@
-"""What jobs read in the folders of agents: links lead nowhere, pipes are not waited for, and sizes are bounded."""
+"""What jobs read in the memory of agents: links lead nowhere, pipes are not waited for, and sizes are bounded."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from matins.errors import InvalidInput
-from matins.github.git_work import Branch
-from matins.github.jobs import repo_of
 from matins.model.job import ErrandPlace
 from matins.seeds.cortex.jobs import MemoryIndexRegen, regenerate_index
 from matins.seeds.corvid.jobs import MaintenanceErrand, MemoryMaintenance
@@ -20,7 +18,6 @@ from matins.texts import untrusted_folder
 from matins.texts.untrusted_folder import OwnFolders
 
 NOW = 1_774_602_000_000
-CONFIG = '[remote "origin"]\n\turl = https://github.com/octo-org/garden.git\n'
 
 
 @pytest.fixture
@@ -32,10 +29,6 @@ def robin(tmp_path: Path) -> Iterator[Path]:
         (folder / "memory" / "knowledge").mkdir(parents=True)
         (folder / "memory" / "knowledge" / "a.md").write_text(f"# Of {agent}\n")
         os.utime(folder / "memory" / "knowledge" / "a.md", (0, 0))
-        (folder / ".git").mkdir()
-        (folder / ".git" / "config").write_text(CONFIG.replace("garden", agent))
-        (folder / "worktrees").mkdir()
-        (folder / "worktrees" / "7.outcome").write_text(f"of-{agent}\n")
     own = OwnFolders(lambda: [home])
     yield home / "agents" / "robin"
     own.close()
@@ -47,11 +40,8 @@ def index(robin: Path, folder: str = "memory") -> dict[str, int]:
 
 
 def errand(robin: Path, folder: str = "memory") -> MaintenanceErrand:
-    return MaintenanceErrand(MemoryMaintenance(folder), place(robin))
-
-
-def place(robin: Path) -> ErrandPlace:
-    return ErrandPlace("7", "robin", str(robin), str(robin), NOW)
+    place = ErrandPlace("7", "robin", str(robin), str(robin), NOW)
+    return MaintenanceErrand(MemoryMaintenance(folder), place)
 
 
 def exchange(path: Path, target: str) -> None:
@@ -67,8 +57,6 @@ def test_honest_folders_are_used(robin: Path) -> None:
     assert brief.material == "knowledge/a.md"
     assert errand(robin).finish("") == {"left": 1, "archived": 0}
     assert errand(robin, "nothing").begin() is None
-    assert repo_of(str(robin)) == "octo-org/robin"
-    assert Branch.of(place(robin)).outcome() == ["of-robin"]
 
 
 @pytest.mark.parametrize("level", ["memory", "memory/knowledge", "memory/knowledge/a.md"])
@@ -120,42 +108,3 @@ def test_a_link_in_the_place_of_the_index_is_replaced(robin: Path, tmp_path: Pat
     index(robin)
     assert (tmp_path / "mine").read_text() == "mine"
     assert "Of robin" in (robin / "memory" / "knowledge" / "INDEX.md").read_text()
-
-
-@pytest.mark.parametrize("level", [".git", ".git/config"])
-def test_the_repository_of_another_agent_is_not_read(robin: Path, level: str) -> None:
-    exchange(robin / level, str(robin.parent / "other" / level))
-    with pytest.raises(InvalidInput, match="it is a link"):
-        repo_of(str(robin))
-    (robin / level).unlink()
-    with pytest.raises(InvalidInput, match="is no git repository"):
-        repo_of(str(robin))
-
-
-def test_git_s_settings_are_bounded_and_not_waited_for(robin: Path) -> None:
-    config = robin / ".git" / "config"
-    with config.open("ab") as file:
-        file.truncate(900_000_000)
-    with pytest.raises(InvalidInput, match="larger than 64,000 bytes"):
-        repo_of(str(robin))
-    config.unlink()
-    os.mkfifo(config)
-    with pytest.raises(InvalidInput, match="not a regular file"):
-        repo_of(str(robin))
-
-
-@pytest.mark.parametrize("level", ["worktrees", "worktrees/7.outcome"])
-def test_the_outcome_of_another_agent_is_not_read(robin: Path, level: str) -> None:
-    branch = Branch.of(place(robin))
-    exchange(robin / level, str(robin.parent / "other" / level))
-    assert (robin / "worktrees" / "7.outcome").read_text() == "of-other\n"  # control
-    assert branch.outcome() is None
-
-
-def test_an_outcome_is_bounded_and_not_waited_for(robin: Path) -> None:
-    branch, outcome = Branch.of(place(robin)), robin / "worktrees" / "7.outcome"
-    outcome.write_text("x" * 20_000)
-    assert branch.outcome() == ["x" * 10_000]
-    outcome.unlink()
-    os.mkfifo(outcome)
-    assert branch.outcome() is None

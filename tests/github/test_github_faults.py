@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from github_server import TOKEN, GitHub
-from work_sources import parse_source
 
+from executors.work_sources import parse_source
 from matins.errors import InvalidInput, MatinsError, NotFound, RateLimited
 from matins.executors.work_items import WorkSourceUnavailable
 from matins.github.issues import GitHubIssues

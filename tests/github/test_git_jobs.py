@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from forge import Forge, git
 
-from matins import Matins, Run, SchedulerShutdownError
+from jobs import job_bench
+from jobs.job_bench import agent, fire
+from matins import Matins, SchedulerShutdownError
 from matins.seeds.corvid import BUILT_IN, SchedulerService
 
-
-@pytest.fixture
-def m(tmp_path: Path) -> Iterator[Matins]:
-    with closing(Matins(f"sqlite:///{tmp_path}/matins.db")) as made, made:
-        yield made
+m = job_bench.m
 
 
 @pytest.fixture
@@ -27,15 +22,6 @@ def garden(forge: Forge, tmp_path: Path) -> Path:
     bare, folder = forge.host("octo-org/garden", tmp_path), tmp_path / "garden"
     git(tmp_path, "clone", "--quiet", str(bare), str(folder))
     return folder
-
-
-def agent(m: Matins, folder: Path, script: str) -> None:
-    m.agents.set("magpie", runner="shell", command=["sh", "-c", script], workdir=str(folder))
-
-
-def fire(m: Matins, job: str, payload: dict[str, Any], **settings: Any) -> Run:
-    m.add("s", when="0 0 1 1 *", agent="magpie", job=job, payload=payload, **settings)
-    return m.runs.wait(m.run("s").id, timeout=90)
 
 
 PAINT = 'cat > prompt.txt; mv prompt.txt "$TOLD"; echo "shut = True" > gate.py; pwd'
@@ -236,46 +222,3 @@ def test_v10_max_prs(m: Matins, forge: Forge, tmp_path: Path) -> None:
     run = fire(m, "review_prs", {"repos": ["octo-org/garden"], "maxPrs": 2, "base_url": forge.url})
     assert run.state == "succeeded", run.outcome
     assert (run.outcome or {})["result"]["job"] == {"reviewed": ["octo-org/garden#1", "octo-org/garden#2"]}
-
-
-DAY = 86_400
-
-
-def test_v10_memory_maintenance(m: Matins, tmp_path: Path) -> None:
-    """V10: "Summarize and archive old memories": by an agent, which is not woken when nothing is old"""
-    memory = tmp_path / "memory"
-    memory.mkdir()
-    (memory / "new.md").write_text("# New\n")
-    agent(m, tmp_path, "cat; cd memory; mkdir -p archive; cat old.md > summary.md; mv old.md archive/")
-    run = fire(m, "memory_maintenance", {})
-    assert (run.state, run.reason) == ("skipped", "no_work")
-    (memory / "old.md").write_text("# Old\n")
-    long_ago = m.clock.now_ms() / 1000 - 31 * DAY
-    os.utime(memory / "old.md", (long_ago, long_ago))
-    run = m.runs.wait(m.run("s").id, timeout=90)
-    result = (run.outcome or {})["result"]
-    assert result["job"] == {"left": 0, "archived": 1}
-    assert "old.md" in result["text"]
-    assert "new.md" not in result["text"]
-    assert (memory / "summary.md").read_text() == "# Old\n"
-
-
-@pytest.mark.parametrize(
-    ("job", "payload", "asked"),
-    [
-        ("codebase_review", {"description": "The parser"}, "Look at this in particular: The parser"),
-        ("dependency_audit", {}, "Audit the dependencies of the project in this folder."),
-        ("improvement_loop", {"maxImprovementTasks": 2, "focusArea": "tests"}, "at most 2."),
-        ("custom", {"prompt": "Count the bees"}, "Count the bees"),
-    ],
-)
-def test_v10_jobs_that_are_their_prompt(
-    m: Matins, tmp_path: Path, job: str, payload: dict[str, Any], asked: str
-) -> None:
-    """V10: the agent is woken in its folder with the prompt, and its answer is kept"""
-    (tmp_path / "project").mkdir()
-    agent(m, tmp_path / "project", 'cat > told; pwd; echo "found two"')
-    run = fire(m, job, payload)
-    assert run.state == "succeeded", run.outcome
-    assert (run.outcome or {})["result"]["text"].split("\n")[:2] == [str(tmp_path / "project"), "found two"]
-    assert asked in (tmp_path / "project/told").read_text()
