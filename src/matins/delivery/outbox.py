@@ -190,14 +190,15 @@ class Outbox:
         if self._rev == turn.policies.rev:
             return
         self._rev = turn.policies.rev  # first: a subscription meanwhile causes another read
-        self._subscribers = []
+        subscribers: list[StoredSubscriber] = []
         for found in turn.transaction.subscriptions():
             if found.state != "active" or (found.kind == "function" and found.name not in self._callbacks):
                 continue
             if found.kind == "incident":
-                self._subscribers.append(IncidentSubscriber(found, self._owner))
+                subscribers.append(IncidentSubscriber(found, self._owner))
             else:
-                self._subscribers.append(StoredSubscriber(found, self._owner, self._callbacks.get(found.name)))
+                subscribers.append(StoredSubscriber(found, self._owner, self._callbacks.get(found.name)))
+        self._subscribers = subscribers
 
     def _sweep(self, turn: Turn) -> None:
         boot = self._clock.boot_ms()

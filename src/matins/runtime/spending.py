@@ -185,9 +185,7 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
         if charge.budget.name not in periods:  # the budget was created during the run
             fresh = BudgetUsage(charge.budget.name, charge.subject, charge.period, usage.money, usage.tokens, 0, 0)
             transaction.add_budget_usage(fresh)
-    limits = (None, None) if spender.usage is None else _run_limits(policies, compiled)
-    together = _NOTHING if limits == (None, None) else transaction.spend_of(spender.run_id) or _NOTHING
-    if together.exceeds(*limits):  # the attempts of the run, together
+    if spender.usage is not None and _over_run_limit(transaction, policies, spender):
         _breach(transaction, spender, None, now)
         return
     if usage.invalid and charged:
@@ -197,6 +195,14 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
         if charge.overspent(transaction.budget_usage(charge.budget.name, charge.subject, charge.period)):
             _breach(transaction, spender, charge, now)
             return
+
+
+def _over_run_limit(transaction: Transaction, policies: Policies, spender: Spender) -> bool:
+    """Whether the attempts of the run together exceed the limit of one run."""
+    money, tokens = _run_limits(policies, spender.compiled)
+    if money is None and tokens is None:
+        return False
+    return (transaction.spend_of(spender.run_id) or _NOTHING).exceeds(money, tokens)
 
 
 def _run_limits(policies: Policies, compiled: CompiledSchedule) -> tuple[int | None, int | None]:
