@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 RECORDS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
-    "agents": (("scout",), {"runner": "demo", "max_cost": "$2", "environment": {"K": "env:K"}}, {"timeout": "2h"}),
+    "agents": (
+        ("scout",),
+        {"runner": "demo", "max_cost": "$2", "environment": {"KEY": "secret", "REF": "env:PATH"}},
+        {"timeout": "2h", "max_cost": None},
+    ),
     "agent_rules": (("scout",), {"max_schedules": 3}, {"min_interval": "2h"}),
     "budgets": (("day",), {"max_cost": "$5", "period": "day", "scope": "agent"}, {"max_tokens": 1_000}),
     "hooks": (("after:run",), {"command": ["echo", "x"]}, {"timeout": "5s"}),

@@ -11,9 +11,7 @@ from http_server import YEARLY, HttpServer, Reply
 from record_examples import RECORDS
 
 from matins.api.use_case import UseCase
-from matins.errors import Stale
 from matins.model.access import Principal
-from matins.runtime.catalog import Catalog
 
 
 @pytest.fixture
@@ -79,12 +77,6 @@ def test_of_many_edits_of_one_revision_one_is_done(each_server: HttpServer) -> N
         statuses = sorted(pool.map(edit, range(1, 9)))
     assert statuses == [200] + [412] * 7
     assert server.client.get("a").rev == 2
-
-
-def test_the_client_raises_what_the_service_raises(server: HttpServer, tag: str) -> None:
-    server.client.edit(name="a", if_rev=1, retries=1)
-    with pytest.raises(Stale):
-        server.client.edit(name="a", if_rev=1, retries=2)
 
 
 ALWAYS_THERE = {"agent_rules", "allowed_hosts", "heartbeat", "http_server", "inbound_listen", "notify", "smtp"}
@@ -153,19 +145,6 @@ def test_a_condition_is_never_ignored(server: HttpServer) -> None:
         refused = server.ask(method, path, body, If_Match='"1"')
         assert (refused.status, refused.json["code"]) == (400, "condition_not_supported")
     assert server.client.tokens.revoke(token.id) is True
-
-
-def test_h12_an_edit_of_an_agent_keeps_what_it_does_not_name(server: HttpServer) -> None:
-    """H12: null resets a setting; a secret that is not shown stays; 404 where there is no agent"""
-    server.client.agents.set("scout", runner="demo", model="a", environment={"KEY": "secret"})
-    tag = server.ask("GET", "/v1/agents/scout").headers["etag"]
-    done = server.ask("PATCH", "/v1/agents/scout", {"model": "b", "max_turns": 3}, If_Match=tag)
-    assert (done.status, done.json["model"], done.json["max_turns"]) == (200, "b", 3)
-    assert server.ask("PATCH", "/v1/agents/scout", {"max_turns": None}, If_Match="*").status == 200
-    assert server.ask("PATCH", "/v1/agents/nobody", {"model": "b"}, If_Match="*").status == 404
-    with server.matins.store.reading() as transaction:
-        kept = Catalog().policies(transaction).agents["scout"]
-    assert (kept.model, kept.max_turns, dict(kept.environment)) == ("b", None, {"KEY": "secret"})
 
 
 def test_h12_what_is_put_and_what_is_edited_wait_for_each_other(
