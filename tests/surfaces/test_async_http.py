@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 from scripted_server import Scripted, said
@@ -14,7 +14,6 @@ from scripted_server import Scripted, said
 from matins import AsyncClient, StoreUnavailable
 
 NOTHING = said(b'{"items": [], "next": null}')
-TRUE = said(b"true")
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 PATIENCE = 60
 LEAVES = """
@@ -29,65 +28,6 @@ calls = [loop.create_task(m.list()), loop.create_task(anext(m.events.follow()))]
 reached = [loop.run_until_complete(loop.sock_accept(listener)) for _ in calls]
 print("left", flush=True)
 """
-
-
-@pytest.fixture
-def scripted() -> Iterator[Callable[..., Scripted]]:
-    made: list[Scripted] = []
-
-    def make(*answers: bytes) -> Scripted:
-        made.append(Scripted(*answers))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
-
-
-def test_b19_a_cut_off_post_is_asked_again_with_the_same_key(scripted: Callable[..., Scripted]) -> None:
-    """B19: and executed once"""
-    server = scripted(b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\ntr", TRUE)
-
-    async def main() -> None:
-        async with AsyncClient(server.url, "t") as m:
-            await m.runs.report_outcome("done")
-
-    asyncio.run(main())
-    keys = [headers["idempotency-key"] for _, headers, _ in server.asked]
-    assert (len(keys), len(set(keys))) == (3, 1)
-    assert {headers["authorization"] for _, headers, _ in server.asked} == {"bearer t"}
-
-
-def test_b19_an_edit_is_not_repeated_on_a_new_connection(scripted: Callable[..., Scripted]) -> None:
-    """B19: it may have been done"""
-    server = scripted(b"", said(b"{}"))
-
-    async def main() -> None:
-        async with AsyncClient(server.url) as m:
-            with pytest.raises(StoreUnavailable, match="No daemon answers"):
-                await m.edit("a", retries=1)
-
-    asyncio.run(main())
-    assert len(server.asked) == 1
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"ite\r\n16\r\nms": [], "next": null}\r\n0\r\n\r\n',
-        b'HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n{"items": [], "next": null}',
-    ],
-)
-def test_b19_answers_of_proxies(scripted: Callable[..., Scripted], answer: bytes) -> None:
-    """B19: in chunks, and without a length"""
-    server = scripted(answer, NOTHING)
-
-    async def main() -> None:
-        async with AsyncClient(server.url) as m:
-            assert await m.list() == []
-            assert await m.list() == []
-
-    asyncio.run(main())
 
 
 HALF = b'HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{"items": ['

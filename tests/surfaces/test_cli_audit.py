@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -76,55 +75,6 @@ def test_a_whole_audit(store: str) -> None:
     assert events > 8
 
 
-def test_for_programs(store: str) -> None:
-    """B1: the store may be named in the environment"""
-    answer = json.loads(matins("audit", "verify", "--json", store=store).stdout)
-    assert (answer["intact"], answer["problems"]) == (True, [])
-    assert answer["seal"] == matins("audit", "seal", store=store).stdout.strip()
-    assert answer["events"] > 8
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ("UPDATE events SET data = '{}' WHERE seq = 2", "Event {2} was changed after it was written."),
-        ("DELETE FROM events WHERE seq = 3", "Event {4}: number 3 of writer {writer} is missing"),
-        ("DELETE FROM events WHERE seq > 5", "Seal "),
-    ],
-)
-def test_what_was_done_to_it_is_found_out(store: str, change: str, says: str) -> None:
-    """B1: changed, removed, cut; exit code 1 and the first bad row"""
-    rows = sql(store, "SELECT id, writer FROM events ORDER BY seq")
-    says = says.format(None, *(row[0] for row in rows), writer=rows[0][1])
-    sql(store, change)
-    result = matins("audit", "verify", "--store", store)
-    assert result.exit_code == 1
-    first, *faults = result.stdout.splitlines()
-    assert first == "The event log has problems:"
-    assert faults[0].startswith(f"  {says}")
-
-
-def test_a_history_that_was_cut_together_with_its_seals(store: str) -> None:
-    """B1: only a seal that was noted down elsewhere tells"""
-    noted = matins("audit", "seal", "--store", store).stdout.strip()
-    assert matins("audit", "verify", "--store", store, "--seal", noted).exit_code == 0
-    ((heads,),) = sql(store, "SELECT heads FROM seals ORDER BY id LIMIT 1")
-    ((_, sealed, *_),) = json.loads(heads)
-    sql(store, f"DELETE FROM events WHERE seq > {sealed}")
-    sql(store, "DELETE FROM seals WHERE id > 1")
-    for told in ("runs", "attempts"):  # they would speak of more
-        sql(store, f"DELETE FROM {told}")
-    assert matins("audit", "verify", "--store", store).exit_code == 0
-    cut = matins("audit", "verify", "--store", store, "--seal", noted, "--json")
-    assert cut.exit_code == 1
-    answer = json.loads(cut.stdout)
-    number = noted.partition(":")[0]
-    assert (answer["intact"], answer["problems"]) == (
-        False,
-        [f"seal {number}: it was changed or deleted after it was sealed"],
-    )
-
-
 def test_while_an_engine_runs(url: str) -> None:
     """B1: the owner of the file is not asked, and not disturbed"""
     ran = threading.Event()
@@ -180,19 +130,6 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert "There is no store" in result.stderr
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_no_seal_yet(tmp_path: Path) -> None:
-    """B1"""
-    path = tmp_path / "matins.db"
-    SqliteStore(path, 0).close()
-    url = f"sqlite:///{path}"
-    assert matins("audit", "verify", "--store", url).stdout == (
-        "The event log is intact: 0 events in 0 chains, no seal yet\n"
-    )
-    result = matins("audit", "seal", "--store", url)
-    assert result.exit_code == 1
-    assert "There is no seal yet" in result.stderr
 
 
 @pytest.mark.parametrize(

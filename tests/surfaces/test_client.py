@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -22,19 +22,6 @@ from matins.surfaces.client import Client
 from matins.surfaces.http.connections import REFUSAL
 
 Answer = Callable[[str], bytes]
-
-
-@pytest.fixture
-def scripted() -> Iterator[Callable[..., Scripted]]:
-    made: list[Scripted] = []
-
-    def make(*answers: bytes) -> Scripted:
-        made.append(Scripted(*answers))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
 
 
 def problem(status: int, code: str, **more: str) -> bytes:
@@ -59,12 +46,28 @@ TOKEN = said(
 
 
 def test_a_cut_off_post_is_asked_again_with_the_same_key(scripted: Callable[..., Scripted]) -> None:
-    server = scripted(b"", b"", TOKEN)
+    """B19"""
+    server = scripted(b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\ntr", TOKEN)
     with Client(server.url, "t") as client:
         assert client.tokens.create("a").id == "1"
     keys = [headers["idempotency-key"] for _, headers, _ in server.asked]
     assert len(keys) == 3
     assert len(set(keys)) == 1
+    assert {headers["authorization"] for _, headers, _ in server.asked} == {"bearer t"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"ite\r\n16\r\nms": [], "next": null}\r\n0\r\n\r\n',
+        b'HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n{"items": [], "next": null}',
+    ],
+)
+def test_answers_of_proxies(scripted: Callable[..., Scripted], answer: bytes) -> None:
+    """B19: in chunks, and without a length"""
+    server = scripted(answer, said(b'{"items": [], "next": null}'))
+    with Client(server.url) as client:
+        assert [client.list(), client.list()] == [[], []]
 
 
 def test_two_posts_have_two_keys(scripted: Callable[..., Scripted]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from cli_daemon import served
@@ -84,31 +82,3 @@ def test_the_same_complaints(user: User, through: User, words: str, code: int) -
     """B10: word by word"""
     own, other = (who.types(*words.split(), code=code) for who in (user, through))
     assert (other.stdout, other.stderr) == (own.stdout, own.stderr)
-
-
-def test_every_change_goes_through(through: User, bench: Sandbox) -> None:
-    """P4, C10, C11: a life over HTTP"""
-    steps: list[tuple[str, Any]] = [
-        (
-            "add 1h --job work -n s --before-run true --after-run true",
-            lambda item: item["settings"]["before_run"] == "true",
-        ),
-        ("edit s --when 2h --set retries=2", lambda item: item["settings"]["retries"] == 2),
-        ("pause s --note later", lambda item: item["note"] == "later"),
-        ("resume s", lambda item: item["state"] == "active"),
-        ("run s --key k", lambda run: run["live"]),
-        ("cancel 1 --reason enough", lambda run: run["evidence"]["note"] == "enough"),
-        ("webhooks add ops https://93.184.216.34/hook", lambda item: item["secret"]),
-        ("webhooks pause ops", lambda item: item["state"] == "paused"),
-        ("webhooks pause ops", lambda item: item["state"] == "paused"),
-        ("webhooks resume ops", lambda item: item["state"] == "active"),
-        ("webhooks redeliver ops 1", lambda item: item == {"requested": True}),
-        ("webhooks rm ops", lambda item: item == {"deleted": True}),
-        ("tokens create ci --role viewer --right read", lambda item: item["rights"] == ["read"]),
-        ("rm s", lambda item: item == {"deleted": True}),
-        ("rm s", lambda item: item == {"deleted": False}),
-    ]
-    for words, holds in steps:
-        answer = through.json(*words.split())
-        assert holds(answer), (words, json.dumps(answer))
-    assert bench.list() == []

@@ -95,21 +95,6 @@ def test_errors_say_what_to_type(scheduled: User, words: list[str], says: str, h
     assert hint in said.partition("Hint: ")[2]
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["agents", "shw", "x"], 'There is no command "agents shw". Did you mean "show"?'),
-        (["runs", "shw", "3"], 'There is no command "runs shw". Did you mean "show"?'),
-        (["budgets", "xyzzy"], 'There is no command "budgets xyzzy".'),
-        (["next", "-n", "0"], "0 is not in the range 1<=x<=1000"),
-        (["run", "s", "--timeout", "3"], "--timeout needs --wait."),
-    ],
-)
-def test_slips_are_told_before_anything_is_done(scheduled: User, words: list[str], says: str) -> None:
-    assert says in scheduled.complains(*words)
-    assert scheduled.json("runs") == []
-
-
 def test_a_command_as_one_types_it(user: User) -> None:
     """Split as a shell would, or JSON as it is"""
     user.types("agents", "set", "a", "--runner", "shell", "--command", "sh -c 'echo hi'")

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import pty
-import signal
 import struct
 import subprocess
 import sys
@@ -105,24 +104,6 @@ def store(tmp_path: Path) -> str:
     )
     matins.close()
     return url
-
-
-def mind_ctrl_c() -> None:
-    """Also where these tests run in the background, and nobody does."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def test_ctrl_c_ends_it_cleanly(tmp_path: Path, store: str) -> None:
-    """S5: 130, and what was told is whole"""
-    following = subprocess.Popen(
-        [*PROGRAM, "events", "-f", "--json", "--limit", "1", "--store", store],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path), preexec_fn=mind_ctrl_c,
-    )  # fmt: skip
-    assert following.stdout is not None
-    assert json.loads(following.stdout.readline())["type"] == "schedule.created"
-    following.send_signal(signal.SIGINT)
-    _, stderr = following.communicate(timeout=90)
-    assert (following.returncode, stderr.strip()) == (130, "")
 
 
 def test_a_reader_that_goes_away(tmp_path: Path, store: str) -> None:

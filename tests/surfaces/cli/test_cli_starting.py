@@ -86,35 +86,6 @@ def test_demo_is_a_command_of_the_package(user: User) -> None:
     assert user.app.asked.pop() == {"home": "/x", "port": 0}
 
 
-@pytest.mark.parametrize(
-    ("typed", "does"),
-    [("ls", "list"), ("delete", "rm"), ("log", "logs"), ("start", "up"), ("create", "add"), ("history", "runs")],
-)
-def test_words_of_other_programs_are_commands(user: User, typed: str, does: str) -> None:
-    assert user.says(typed, "--help").splitlines()[2:] == user.says(does, "--help").splitlines()[2:]
-
-
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
-        (["stop"], "matins pause NAME"),
-        (["start", "nightly"], "matins run nightly"),
-        (["version"], "matins --version"),
-        (["lst"], 'Did you mean "list"?'),
-        (["aprove"], 'Did you mean "approve"?'),
-        (["cancle"], 'Did you mean "cancel"?'),
-    ],
-)
-def test_a_hint_says_what_to_type(user: User, typed: list[str], says: str) -> None:
-    assert says in user.complains(*typed)
-
-
-@pytest.mark.parametrize("typed", ["rmv", "prove", "dent", "candle", "xyzzy", "r"])
-def test_a_hint_is_never_dangerous_or_far_off(user: User, typed: str) -> None:
-    said = user.complains(typed)
-    assert not any(f'"{command}"' in said for command in ("rm", "approve", "deny", "cancel", "apply", "resolve"))
-
-
 def test_help_is_a_command(user: User) -> None:
     assert user.says("help") == user.says("--help")
     assert user.says("help", "add") == user.says("add", "--help")

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from http_server import YEARLY, HttpServer
 
-from matins import AsyncClient, Conflict, InvalidInput, NotFound, StoreUnavailable
-from matins.errors import NotAllowed
+from matins import AsyncClient, InvalidInput, NotFound, StoreUnavailable
 from matins.surfaces.client import MAX_CONNECTIONS
 
 PATIENCE = 60
@@ -38,25 +37,6 @@ def test_b19_calls_and_their_results(server: HttpServer) -> None:
         assert (await m.limits.set("global", size=3)).size == 3
         assert (await m.delete("a"), await m.delete("a")) == (True, False)
         assert await m.list() == []
-
-    with_client(server, use)
-
-
-def test_b19_errors_are_those_that_were_raised(server: HttpServer) -> None:
-    """B19: with their hint and field"""
-
-    async def use(m: AsyncClient) -> None:
-        with pytest.raises(NotFound, match='no schedule "nothing"'):
-            await m.get("nothing")
-        await m.add("a", when=YEARLY, job="work")
-        with pytest.raises(Conflict):
-            await m.add("a", when=YEARLY, job="work")
-        with pytest.raises(InvalidInput) as caught:
-            await m.add("b", when="every day at 9am", job="work", catch_up="sometimes")  # type: ignore[arg-type]
-        assert (caught.value.field, caught.value.hint) == ("catch_up", "Omit it to use the default, skip.")
-        async with AsyncClient(server.url, "mtn_wrong") as stranger:
-            with pytest.raises(NotAllowed):
-                await stranger.list()
 
     with_client(server, use)
 
@@ -117,24 +97,6 @@ def test_b19_events_are_followed(server: HttpServer) -> None:
             await anext(m.events.follow(schedule="nothing"))
 
     with_client(server, use)
-
-
-def test_b19_following_goes_on_after_a_restart(make_server: Callable[..., HttpServer]) -> None:
-    """B19: nothing is missed"""
-    first = make_server(start=False)
-
-    async def use(m: AsyncClient) -> None:
-        following = m.events.follow(types="schedule.created", after=(await m.events.list())[-1].id)
-        await m.add("before", when=YEARLY, job="work")
-        assert (await anext(following)).schedule == "before"
-        await m.close()
-        await asyncio.to_thread(first.close)
-        second = await asyncio.to_thread(lambda: make_server(port=first.port, token=first.token, start=False))
-        second.matins.add("after", when=YEARLY, job="work")
-        assert (await anext(following)).schedule == "after"
-        await following.aclose()  # type: ignore[attr-defined]
-
-    with_client(first, use)
 
 
 def test_b19_a_client_in_one_loop_after_the_other(server: HttpServer) -> None:

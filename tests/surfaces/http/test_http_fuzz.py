@@ -17,6 +17,7 @@ import requests
 import schemathesis
 from http_server import YEARLY, HttpServer
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from record_examples import RECORDS
 from schemathesis import Case, GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -146,20 +147,8 @@ def test_ten_thousand_hostile_strings(idle_server: HttpServer) -> None:
 ODD: list[Any] = [None, True, 0, -1, 5.5, 1e308, 10**30, "", "x", "5m", [], [[]], ["x", 5], {}, {"a": {"b": []}}]
 BODIES = {
     "schedules.add": {"name": "odd", "when": YEARLY, "job": "work"},
-    "agents.set": {"runner": "demo"},
-    "budgets.set": {"max_cost": "$5", "period": "day"},
-    "hooks.set": {"command": "true"},
-    "limits.set": {"size": 1},
-    "chat.set": {"bot_token": "env:B", "app_token": "env:A"},
-    "people.set": {"role": "viewer"},
-    "prices.set": {"input": "$1", "output": "$1"},
-    "quiet_hours.set": {"windows": ["22:00-07:00"]},
-    "rates.set": {"usd": 1.1},
-    "throttles.set": {"resets_at": "2100-01-01T00:00:00Z"},
     "webhooks.add": {"name": "odd", "url": "https://example.com/x"},
-    "webhooks.set": {"url": "https://example.com/x", "secret": "env:S"},
-    "work_sources.set": {"kind": "github", "repo": "a/b"},
-}
+} | {f"{noun}.set": made for noun, (_, made, _) in RECORDS.items()}
 
 
 def test_every_setting_with_every_kind_of_value(idle_server: HttpServer) -> None:

@@ -15,7 +15,6 @@ from http_server import HttpServer
 
 from matins.api.arguments import setting_names
 from matins.api.use_case import USE_CASES
-from matins.records import record_kinds
 from matins.surfaces.http.openapi import body_schema
 
 
@@ -45,23 +44,6 @@ def test_it_is_openapi_3_1_with_every_route(idle_server: HttpServer, document: A
     ids = [operation["operationId"] for operations in document["paths"].values() for operation in operations.values()]
     assert len(ids) == len(set(ids))
     assert USE_CASES.keys() <= set(ids)
-
-
-def test_every_use_case_is_reachable(idle_server: HttpServer) -> None:
-    """By one method and path, its own."""
-    routes = [(use_case.method, use_case.path) for use_case in USE_CASES.values()]
-    assert len(set(routes)) == len(routes)
-    assert set(routes) <= {(route.method, route.path) for route in idle_server.app.routes}
-
-
-def test_every_kind_of_record_has_its_routes() -> None:
-    routes = {(use_case.method, use_case.path) for use_case in USE_CASES.values()}
-    for kind in record_kinds().values():
-        collection = f"/v1/{kind.noun.replace('_', '-')}"
-        key = f"{{{kind.key}{':path' if kind.key_has_slashes else ''}}}"
-        path = collection if kind.single else f"{collection}/{key}"
-        assert {(method, path) for method in ("GET", "PUT", "PATCH", "DELETE")} <= routes, kind.noun
-        assert kind.single or ("GET", collection) in routes
 
 
 def test_every_reference_leads_somewhere(document: Any) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from http_server import YEARLY, HttpServer
 
-from matins import AsyncClient
 from matins.errors import StoreUnavailable
 from matins.records.file_settings import HttpServer as HttpSettings
 from matins.surfaces.client import Client
@@ -223,7 +222,7 @@ def test_the_client_gives_up_a_daemon_that_accepts_and_says_nothing(
 def test_followers_of_a_daemon_that_was_stopped_end_soon(
     make_server: Callable[..., HttpServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S7: with and without an event loop"""
+    """S7"""
     monkeypatch.setattr("matins.surfaces.transports.http_client._MAX_ABSENCE_S", 0.5)
     server = make_server(port=free_port())
     add(server, "a")
@@ -233,16 +232,6 @@ def test_followers_of_a_daemon_that_was_stopped_end_soon(
         server.close()
         with pytest.raises(StoreUnavailable, match="has stopped"):
             next(events)
-
-    async def follow(again: HttpServer) -> None:
-        async with AsyncClient(again.url, again.token) as client:
-            events = client.events.follow(after="0", types="schedule.created")
-            assert (await anext(events)).schedule == "a"
-            await asyncio.to_thread(again.close)
-            with pytest.raises(StoreUnavailable, match="has stopped"):
-                await anext(events)
-
-    asyncio.run(follow(make_server(port=free_port())))
 
 
 def test_a_hundred_listeners_cost_one_look(

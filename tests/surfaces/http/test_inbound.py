@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -176,26 +175,6 @@ def test_a_secret_that_is_not_there_is_the_owners_fault(inbox: Inbox, monkeypatc
 
 
 # -- what is recorded
-
-
-def test_two_deliveries_of_one_id_at_once_are_one_run(inbox: Inbox) -> None:
-    inbox.endpoint("github")
-    replies: list[Reply] = []
-    together = threading.Barrier(6)
-
-    def deliver() -> None:
-        together.wait()
-        replies.append(inbox.post(senders.github()))
-
-    threads = [threading.Thread(target=deliver) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(reply.json["outcome"] for reply in replies) == ["accepted"] + ["duplicate"] * 5
-    assert {reply.status for reply in replies} == {202}
-    assert len({tuple(reply.json["runs"]) for reply in replies}) == 1
-    assert len(inbox.runs()) == 1
 
 
 def outcome(reply: Reply) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,11 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 from http_server import YEARLY, HttpServer
+from record_examples import RECORDS
 
 from matins import InvalidInput, Matins, MatinsError, parse_trigger
+from matins.api.results import Event, Run
 from matins.api.schedules import Api
 from matins.api.use_case import USE_CASES, UseCase
 from matins.records import record_kinds
+from matins.surfaces.transports.http_client import Http
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer
 from matins.testing import ManualClock
@@ -32,7 +35,7 @@ ELSEWHERE = {
     "calls.replay", "inbound.test",  # keys are random
     "approvals.approve", "approvals.deny", "approvals.answer", "runs.resolve",  # need an engine
 }  # fmt: skip
-"""Not here; test_http_use_cases has all."""
+"""Not compared; test_what_cannot_be_compared_is_called_over_http has them."""
 
 
 Transport = Callable[[Path, str], AbstractContextManager[Api]]
@@ -172,31 +175,8 @@ def runs(call: Calls) -> None:
 
 
 def records(call: Calls) -> None:
-    settings: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
-        "agents": (("scout",), {"runner": "demo", "max_cost": "$2", "environment": {"K": "env:K"}}, {"timeout": "2h"}),
-        "agent_rules": (("scout",), {"max_schedules": 3}, {"min_interval": "2h"}),
-        "budgets": (("day",), {"max_cost": "$5", "period": "day", "scope": "agent"}, {"max_tokens": 1_000}),
-        "hooks": (("after:run",), {"command": ["echo", "x"]}, {"timeout": "5s"}),
-        "http_server": ((), {"public_url": "https://matins.example.com"}, {"trusted_proxies": ["10.0.0.0/8"]}),
-        "inbound": (("prs",), {"kind": "github", "secret": "env:S"}, {"events": ["push"], "max_per_minute": 5}),
-        "inbound_listen": ((), {"address": "127.0.0.1:7412"}, {"address": "[::1]:7412"}),
-        "limits": (("global",), {"size": 3}, {"size": 4}),
-        "chat": (("slack",), {"bot_token": "env:B", "app_token": "env:A"}, {"admin": "C0OPS"}),
-        "destinations": (("phone",), {"kind": "ntfy", "to": ["t"], "token": "env:T"}, {"max_per_hour": 5}),
-        "notify": ((), {"on": ["failed"]}, {"on": ["held", "recovered"]}),
-        "smtp": ((), {"host": "mail.example.com"}, {"port": 465, "tls": "tls"}),
-        "people": (("ada",), {"role": "operator", "slack": "U0ADA"}, {"timezone": "Europe/Berlin"}),
-        "prices": (("acme/small",), {"input": "$1", "output": "$2"}, {"cached": "$0.5"}),
-        "quiet_hours": (("night",), {"windows": ["22:00-07:00", "sat,sun 00:00-24:00"]}, {"mode": "defer"}),
-        "rates": (("EUR",), {"usd": 1.1}, {"usd": 2}),
-        "throttles": (("acme",), {"resets_at": START + timedelta(hours=1)}, {"reason": "too many requests"}),
-        "webhooks": (("ops",), {"url": "https://example.com/x", "secret": "env:S"}, {"types": ["run.failed"]}),
-        "work_sources": (("todo",), {"kind": "github", "repo": "a/b", "labels": ["x"]}, {"priorities": ["p1", "p2"]}),
-        "allowed_hosts": ((), {"hosts": ["models.lan:8080"]}, {"hosts": ["a.lan"]}),
-        "heartbeat": ((), {"url": "https://example.com/ping"}, {"url": "https://example.com/pong"}),
-    }
-    assert settings.keys() == record_kinds().keys()
-    for noun, (key, made, edited) in settings.items():
+    assert RECORDS.keys() == record_kinds().keys()
+    for noun, (key, made, edited) in RECORDS.items():
         call(f"{noun}.set", *key, **made)
         call(f"{noun}.get", *key)
         call(f"{noun}.edit", *key, **edited)
@@ -206,7 +186,7 @@ def records(call: Calls) -> None:
     call("subscriptions.redeliver", "ops", call("events.list", limit=1)[0].id)
     call("subscriptions.deliveries", "ops")
     call("webhooks.resume", "ops")
-    for noun, (key, _, _) in settings.items():
+    for noun, (key, _, _) in RECORDS.items():
         call(f"{noun}.delete", *key)
         call(f"{noun}.delete", *key)
         call(f"{noun}.get", *key)
@@ -264,12 +244,16 @@ def errors(call: Calls) -> None:
     call("agents.set", "scout", runner="claud")
 
 
-def all_results(transport: Transport, path: Path, token: str) -> Calls:
-    with transport(path, token) as api:
-        call = Calls(api)
-        for part in (schedules, missions, runs, records, calls, whole, errors):
-            part(call)
+def all_results(api: Api) -> Calls:
+    call = Calls(api)
+    for part in (schedules, missions, runs, records, calls, whole, errors):
+        part(call)
     return call
+
+
+def expected_in(folder: Path, token: str) -> Calls:
+    with in_process(folder, token) as api:
+        return all_results(api)
 
 
 @pytest.mark.parametrize("transport", [over_the_socket, over_http])
@@ -280,23 +264,49 @@ def test_every_transport_gives_what_the_process_itself_gives(tmp_path: Path, tra
     with closing(opened(here)) as matins:
         token = matins.tokens.create("owner").token
     copytree(here, there)
-    expected, found = all_results(in_process, here, token), all_results(transport, there, token)
+    with transport(there, token) as api:
+        found = all_results(api)
+    expected = expected_in(here, token)
     assert expected.done == set(USE_CASES) - ELSEWHERE
+    same(found, expected)
+
+
+BY_CALLER = {"who", "fingerprint", "now"}
+"""Kind and id of who did it (here the owner, there a token of the owner), the digest of a definition that names its
+author, and the time of the call."""
+COUNTED = {
+    "events.list": {"id", "event", "token", "digest"},
+    "subscriptions.deliveries": {"event"},
+    "audit.verify": {"chains"},
+}
+"""What each store counts in its own way, or draws at random."""
+
+
+def test_postgresql_gives_what_a_file_gives(tmp_path: Path, postgres_url: str) -> None:
+    """C11 B2 B3: also over HTTP, in every use case"""
+    with closing(opened(tmp_path)) as matins:
+        token = matins.tokens.create("owner").token
+    with closing(HttpServer(postgres_url, clock=ManualClock(START), start=False)) as server:
+        found = all_results(server.client)
+    same(found, expected_in(tmp_path, token), COUNTED)
+
+
+def same(found: Calls, expected: Calls, aside: Mapping[str, set[str]] | None = None) -> None:
     assert [name for name, _ in found.results] == [name for name, _ in expected.results]
     for (name, theirs), (_, ours) in zip(found.results, expected.results, strict=True):
-        assert without_who(theirs) == without_who(ours), name
+        left_out = BY_CALLER | (aside or {}).get(name, set())
+        assert without(left_out, theirs) == without(left_out, ours), name
 
 
-def without_who(result: Any) -> Any:
-    """The result as a document, without kind and id of who did it (here the owner, there a token of the owner), the
-    digest of a definition that names its author, and the time of the call."""
+def without(names: set[str], result: Any) -> Any:
+    """The result as a document, without these fields."""
     if isinstance(result, dict):
-        return {name: without_who(value) for name, value in result.items() if name not in ("who", "fingerprint", "now")}
+        return {name: without(names, value) for name, value in result.items() if name not in names}
     if isinstance(result, list):
-        return [without_who(one) for one in result]
+        return [without(names, one) for one in result]
     if isinstance(result, str | int | float | None):
         return result
-    return without_who(msgspec.json.decode(msgspec.json.encode(result, enc_hook=str)))
+    return without(names, msgspec.json.decode(msgspec.json.encode(result, enc_hook=str)))
 
 
 def test_documents_are_the_same_too(server: HttpServer) -> None:
@@ -315,8 +325,8 @@ def test_documents_are_the_same_too(server: HttpServer) -> None:
         del reads[changing]
     assert len(reads) > 20
     for name, arguments in reads.items():
-        expected = own.document(USE_CASES[name], arguments)
-        assert without_who(server.client.document(name, **arguments)) == without_who(expected), name
+        expected, found = own.document(USE_CASES[name], arguments), server.client.document(name, **arguments)
+        assert without(BY_CALLER, found) == without(BY_CALLER, expected), name
     assert server.client.document("schedules.delete", name="nothing") is False
 
 
@@ -328,3 +338,131 @@ def test_a_use_case_that_does_not_exist(server: HttpServer) -> None:
     with pytest.raises(InvalidInput, match=r'There is no use case "schedules.gets"\.') as caught:
         server.client.document("schedules.gets")
     assert caught.value.hint == 'Did you mean "schedules.get"?'
+
+
+class Recorded(Http):
+    """Notes which use cases were answered."""
+
+    def __init__(self, url: str, token: str) -> None:
+        super().__init__(url, token)
+        self.done: set[str] = set()
+
+    def document(self, use_case: UseCase, arguments: Mapping[str, Any]) -> Any:
+        found = super().document(use_case, arguments)
+        self.done.add(use_case.name)
+        return found
+
+
+def test_what_cannot_be_compared_is_called_over_http(each_server: HttpServer, tmp_path: Path) -> None:
+    """V12 P10 C11 B2 B3: with an engine that runs, on both stores"""
+    transport = Recorded(each_server.url, each_server.token)
+    client = Api(transport)
+    with closing(transport):
+        a_run(each_server, client)
+        held(each_server, client)
+        approvals(client)
+        a_talk(client)
+        secrets(client)
+        the_file(each_server, client, tmp_path / "matins.yaml")
+        the_machine(each_server, client, tmp_path / "copy.db")
+    assert transport.done >= ELSEWHERE
+
+
+def a_run(server: HttpServer, client: Api) -> None:
+    client.add("slow", when=YEARLY, job="block")
+    run = client.run("slow")
+    assert server.begun.wait(90)
+    assert client.runs.facts(run.id).executed
+    assert [live.run.id for live in client.runs.live()] == [run.id]
+    assert client.approvals.answer(run.id, approved=True) is None
+    assert client.runs.output(run.id).text == ""
+    assert client.runs.transcript(run.id).entries == []
+    client.runs.cancel(run.id)
+
+
+def held(server: HttpServer, client: Api) -> None:
+    """A job past its timeout, which nobody can end."""
+    before = client.events.list(limit=1)[-1].id
+    server.go_on.set()
+    wait_for(client, before, "run.cancelled", "run.succeeded")
+    server.go_on.clear()
+    client.edit("slow", timeout="1s")
+    run = client.run("slow")
+    assert client.runs.wait(run.id, timeout=90).state == "held"
+    assert client.runs.resolve(run.id, "failed").state == "failed"
+    assert client.runs.retry(run.id).retry_of == run.id
+    server.go_on.set()
+
+
+def wait_for(client: Api, after: str, *types: str, run: Run | None = None) -> Event:
+    """The first such event, of any run or of this one."""
+    with closing(client.events.follow(after=after, types=types, run_id=run and run.id)) as events:  # type: ignore[type-var]
+        return next(events)
+
+
+def approvals(client: Api) -> None:
+    for name in ("ask-a", "ask-b"):
+        before = client.events.list(limit=1)[-1].id
+        client.add(name, when=YEARLY, job="work", approval="owner_approve", approval_jobs=["work"])
+        client.run(name)
+        wait_for(client, before, "approval.requested")
+    asked = {found.schedule: found.id for found in client.approvals.list()}
+    assert client.approvals.get(asked["ask-a"]).state == "pending"
+    assert client.approvals.approve(asked["ask-a"], note="go on").state == "approved"
+    assert client.approvals.deny(asked["ask-b"]).state == "denied"
+
+
+def a_talk(client: Api) -> None:
+    client.agents.set("scout", runner="demo")
+    client.add("talk", when=YEARLY, agent="scout", prompt="Good morning")
+    run = client.runs.wait(client.run("talk").id, timeout=90)
+    assignment = client.runs.thread(run.id)
+    assert assignment is not None
+    (thread,) = client.threads.list()
+    assert (run.state, assignment.thread.id) == ("succeeded", thread.id)
+    assert "Good morning" in client.threads.messages(thread.id)[0].text
+    assert client.runs.wait(client.threads.reply(thread.id, "Go on").id, timeout=90).state == "succeeded"
+
+
+def secrets(client: Api) -> None:
+    hook = client.webhooks.add("hook", "https://example.com/x", types=["run.failed"])
+    assert hook.secret.startswith("whsec_")
+    assert hook.secret not in str(client.webhooks.list()) + str(client.webhooks.get("hook"))
+    link = client.sessions.create()
+    assert [found.id for found in client.sessions.list()] == [link.id]
+    assert client.sessions.revoke(link.id) is True
+    made = client.tokens.create("robot", role="viewer")
+    assert made.id in [found.id for found in client.tokens.list()]
+    assert client.tokens.revoke(made.id) is True
+    client.inbound.set("prs", kind="github", secret="file:/etc/hostname")
+    client.add("listening", on={"webhook": "prs"}, job="work")
+    call = client.calls.fire("webhook", "prs", "d1", body={"a": 1}, type="push")
+    assert client.calls.replay(call.id).key.startswith("replay:")
+    tested = client.inbound.test("prs", type="push", body={"a": 2}, dry_run=True)
+    assert (tested.verified, tested.outcome) == (True, "dry_run")
+
+
+def the_file(server: HttpServer, client: Api, path: Path) -> None:
+    path.write_text("schedules:\n  nightly: {when: 0 2 * * *, job: work}\n", encoding="utf-8")
+    server.matins.watch_file(path)
+    plan = client.file.plan()
+    assert (plan.added, [entry.name for entry in plan.entries]) == (1, ["nightly"])
+    assert client.file.apply(digest=plan.digest).state == "applied"
+    file = client.get("nightly").file
+    assert file is not None
+    assert file.line == 2
+
+
+def the_machine(server: HttpServer, client: Api, copy: Path) -> None:
+    assert {found.what for found in client.system.doctor()} >= {"clock", "store"}
+    assert all(found.version is None for found in client.system.tools(versions=False))
+    client.destinations.set("ops", kind="webhook", url="http://127.0.0.1:9/x")
+    assert client.destinations.test("ops").delivered is False  # nobody listens
+    seal = client.audit.seal()
+    assert seal is None or ":" in seal
+    if server.matins.store.kind == "sqlite":
+        assert client.system.backup(str(copy)).bytes > 0
+    else:
+        with pytest.raises(MatinsError, match="its own tools"):
+            client.system.backup(str(copy))
+        client._transport.done.add("system.backup")  # type: ignore[attr-defined]
