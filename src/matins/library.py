@@ -88,7 +88,8 @@ class Matins(TransactionApi):
         """The jobs of this process; `jobs[name] = function` sets or replaces one."""
         self._store, self.clock = _opened(url, clock)
         self._home = None if home is None else Path(home)
-        self._workdir = _folder_of(self._store, self._home)
+        folder = self._home if self._store.path is None else self._store.path.parent
+        self._workdir = None if folder is None else str(folder)
         isolation = Isolation(self.places, probe_here)
         self._catalog = Catalog(workdir=self._workdir, out_of_reach=isolation.out_of_reach)
         self._loader = ContextLoader(self._store, self._catalog, self.clock, self.settings.lease_ms)
@@ -271,7 +272,10 @@ class Matins(TransactionApi):
         try:
             self._begin(loop, engine)
         except BaseException:  # another start may succeed
-            self._give_up(loop)
+            self._deadman.stop()
+            with suppress(Exception):  # the first error is reported
+                loop.abandon()
+            self._release()
             raise
         return True
 
@@ -285,13 +289,6 @@ class Matins(TransactionApi):
         if path is not None:
             self._control = OwnerSocketServer(path, self._service)
             self._store.announce(path)
-
-    def _give_up(self, loop: Loop) -> None:
-        """Undo a start that failed."""
-        self._deadman.stop()
-        with suppress(Exception):  # the first error is reported
-            loop.abandon()
-        self._release()
 
     def _release(self) -> None:
         """Stop what runs beside the loop, then let another engine have the store."""
@@ -407,9 +404,3 @@ def _opened(url: str, clock: Clock | None) -> tuple[Store, Clock]:
     except BaseException:
         store.close()
         raise
-
-
-def _folder_of(store: Store, home: Path | None) -> str | None:
-    """The folder of commands and of relative paths: that of the store's file, or the home."""
-    folder = home if store.path is None else store.path.parent
-    return None if folder is None else str(folder)

@@ -39,7 +39,7 @@ KEYBOARD, NO_FILE = "a command that the owner gives at a keyboard", "no file: a 
 INSIDE = "a script that runs inside the walls, with the rights of the run"
 REASONS = {
     "service/file/reload.py": {"_steps": "where the links of the configuration lead; nothing is read"},
-    "daemon/daemon.py": {"Daemon._make_home": HOME},
+    "daemon/daemon.py": {"Daemon._open_store": HOME},
     "daemon/demonstration.py": {"demo_file": PACKAGE},
     "engine/english/phrases.py": {"phrase_grammar": PACKAGE},
     "engine/when/zones.py": {"_read": SYSTEM},

@@ -103,7 +103,8 @@ class UseCase:
 
     @property
     def description(self) -> str:
-        return _dedent(self.function.__doc__ or "")
+        lines = (self.function.__doc__ or "").strip().split("\n")
+        return "\n".join(line.strip() for line in lines)
 
     @cached_property
     def in_path(self) -> tuple[str, ...]:
@@ -200,7 +201,9 @@ class Noun:
         for name, attribute in declared.items():
             options: dict[str, Any] | None = getattr(attribute, "_use_case", None)
             if options is not None:
-                setattr(cls, name, _method(_declare(f"{noun}.{name}", attribute, options)))
+                full = f"{noun}.{name}"
+                USE_CASES[full] = UseCase(full, attribute, **options)
+                setattr(cls, name, _method(USE_CASES[full]))
 
 
 class _NounAttribute:
@@ -232,11 +235,6 @@ def use_case(right: Right, route: str, **options: Any) -> Callable[[F], F]:
     return mark
 
 
-def _declare(name: str, function: Callable[..., Any], options: dict[str, Any]) -> UseCase:
-    USE_CASES[name] = declared = UseCase(name, function, **options)
-    return declared
-
-
 def _method(declared: UseCase) -> Callable[..., Any]:
     @wraps(declared.function)
     def method(self: Noun, *values: Any, **named: Any) -> Any:
@@ -244,11 +242,6 @@ def _method(declared: UseCase) -> Callable[..., Any]:
 
     method.use_case = declared  # type: ignore[attr-defined]
     return method
-
-
-def _dedent(text: str) -> str:
-    lines = text.strip().split("\n")
-    return "\n".join(line.strip() for line in lines)
 
 
 _DEFAULT_LIMIT = 100

@@ -36,7 +36,13 @@ def approval_card(approval: Approval, now: int, zone: str, url: str | None, via:
         parts += [part for name, text in request_texts(approval) for part in (Text(f"{name}:"), Code(text))]
     else:
         parts.append(Text("The request does not fit here. Read all of it, then decide."))
-    parts += [Text(f"Bound to sha256:{approval.digest[:16]}…"), _buttons(approval, url, fits=fits)]
+    value = button_value(approval)
+    first = Button(APPROVE, "Approve", value, "primary") if fits else Button(READ, "Read and decide…", value, "primary")
+    more = (Button(OPEN, "Open", url=f"{url}/approvals/{approval.id}"),) if url else ()
+    parts += [
+        Text(f"Bound to sha256:{approval.digest[:16]}…"),
+        Buttons((first, Button(DENY, "Deny…", value, "danger"), *more)),
+    ]
     return ChatMessage(tuple(parts), subject, approval.digest)
 
 
@@ -114,13 +120,6 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         value = {key: item for key, item in cast("dict[str, Any]", value).items() if item not in (None, [], {})}
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
-
-
-def _buttons(approval: Approval, url: str | None, *, fits: bool) -> Buttons:
-    value = button_value(approval)
-    first = Button(APPROVE, "Approve", value, "primary") if fits else Button(READ, "Read and decide…", value, "primary")
-    more = (Button(OPEN, "Open", url=f"{url}/approvals/{approval.id}"),) if url else ()
-    return Buttons((first, Button(DENY, "Deny…", value, "danger"), *more))
 
 
 def _local(at: datetime, zone: str) -> str:

@@ -189,11 +189,15 @@ class ChatRecords:
             if row is None or row.parent is not None:
                 return None
             run, assignment = run_record(row), transaction.thread_assignment(run_id)
-            target, zone = _target_and_zone(transaction, run.schedule_id)
+            schedule = transaction.schedule(run.schedule_id)
+            assert schedule is not None, run.schedule_id
+            definition = schedule_record(schedule).definition
             thread = None if assignment is None else assignment.thread
             place = None if thread is None else ChatRows(transaction).place_of(thread.id)
             place = place or self._calling_place(transaction, run_id)
-            text = None if thread is None else _last_answer(transaction, thread.id, run_id)
+            messages = [] if thread is None else transaction.last_messages(thread.id, 20)
+            said = [message.text for message in messages if message.run_id == run_id and message.role == "assistant"]
+        target = None if definition.target is None else definition.target.channel
         return Answer(
             run_id=run_id,
             schedule=run.schedule,
@@ -201,8 +205,8 @@ class ChatRecords:
             thread_id=None if thread is None else thread.id,
             place=place,
             channel=target if thread is None else thread.channel,
-            text=text,
-            reason=(run.evidence or {}).get("note") or run_summary(run, zone).joined,
+            text=said[-1] if said else None,
+            reason=(run.evidence or {}).get("note") or run_summary(run, definition.trigger.timezone).joined,
         )
 
     def _calling_place(self, transaction: Transaction, run_id: int) -> str | None:
@@ -213,16 +217,3 @@ class ChatRecords:
         body: Any = orjson.loads(calls[0].body)
         place = mapping_of(body).get("place")
         return place if isinstance(place, str) and place.startswith(f"{self.service}:") else None
-
-
-def _target_and_zone(transaction: Transaction, schedule_id: int) -> tuple[str | None, str]:
-    """The channel of a schedule's target, and its time zone."""
-    row = transaction.schedule(schedule_id)
-    assert row is not None, schedule_id
-    definition = schedule_record(row).definition
-    return None if definition.target is None else definition.target.channel, definition.trigger.timezone
-
-
-def _last_answer(transaction: Transaction, thread_id: int, run_id: int) -> str | None:
-    said = [m for m in transaction.last_messages(thread_id, 20) if m.run_id == run_id and m.role == "assistant"]
-    return said[-1].text if said else None

@@ -250,9 +250,15 @@ class _Interpreter:
                 self._duplicate(entry, entries[entry.key])
             elif entry is not None:
                 entries[entry.key] = entry
-                self._learn(entry)
+                if entry.kind == "rate":  # later records need it
+                    self.context = self.context._replace(rates={**self.context.rates, entry.name: entry.meant.usd})
+                elif entry.kind == "allowed_hosts":
+                    self.context = self.context._replace(allowed_hosts=entry.meant.hosts)
         self._check_references()
-        self._check_limits_twice(entries)
+        for entry in entries.values():
+            other = entries.get(("limit", f"agent:{entry.name}"))
+            if entry.kind == "agent" and other is not None and entry.meant.max_concurrent is not None:
+                self._duplicate(entry._replace(kind="limit", name=other.name), other)
         edits = self.parsed.simple.get("edits") or "refuse"
         return Interpretation(tuple(entries.values()), tuple(self.problems), edits, self.parsed.empty, self.loosely)
 
@@ -269,18 +275,15 @@ class _Interpreter:
             settings["timezone"] = self.parsed.defaults.values.get("timezone")
         if item.kind == "agent" and self.parsed.defaults:
             settings = {**of_agents(self.parsed.defaults.values), **settings}
-        settings = {**self._preset_of(item), **settings}
+        limited = any(other.kind == "limit" and other.name == f"agent:{item.name}" for other in self.parsed.items)
+        if self.preset and item.kind == "agent" and not limited:  # a limit of the file for the agent counts instead
+            settings = {**PRESETS[self.preset].agent, **settings}
         settings = {name: value for name, value in settings.items() if value is not None}
         meant = self._try(item, settings, lambda given: kind.parse(item.name, given, self.context))
         if meant is None:
             return None
         notes = tuple(kind.notes(meant, self._known))
         return Entry(item.kind, item.name, settings, _digest(settings), item.block.location, meant, notes=notes)
-
-    def _preset_of(self, item: FileItem) -> Mapping[str, Any]:
-        """The preset's settings of an agent. A limit of the file for the agent counts instead."""
-        limited = any(other.kind == "limit" and other.name == f"agent:{item.name}" for other in self.parsed.items)
-        return PRESETS[self.preset].agent if self.preset and item.kind == "agent" and not limited else {}
 
     def _schedule(self, item: FileItem) -> Entry | None:
         try:
@@ -293,9 +296,14 @@ class _Interpreter:
         meant = self._try(item, settings, lambda given: parse_file_schedule(given, resolved, self.context))
         if meant is None:
             return None
-        name, digest = f"{meant.agent}/{meant.name}", _schedule_digest(settings, paused)
+        # Its trigger, its other settings and its pause can be compared separately.
+        when = _digest({name: value for name, value in settings.items() if name in _TRIGGER})
+        rest = _digest([{name: value for name, value in settings.items() if name not in _TRIGGER}, paused])
+        digest = f"{when}-{rest}{PAUSED if paused else ''}"
         notes = (*meant.trigger.notes, *idle_settings(meant.definition, item.block.values))
-        return Entry("schedule", name, settings, digest, item.block.location, meant, paused, notes)
+        return Entry(
+            "schedule", f"{meant.agent}/{meant.name}", settings, digest, item.block.location, meant, paused, notes
+        )
 
     def _try(self, item: FileItem, settings: dict[str, Any], parse: Callable[[Mapping[str, Any]], Any]) -> Any:
         """The parsed record, or None. An invalid setting is reported, and the others are checked without it."""
@@ -329,13 +337,6 @@ class _Interpreter:
             self.problems.append(Problem(position, location.path, error.message, error.value, error.allowed, hint))
         return name
 
-    def _learn(self, entry: Entry) -> None:
-        """Add to the context what later records need."""
-        if entry.kind == "rate":
-            self.context = self.context._replace(rates={**self.context.rates, entry.name: entry.meant.usd})
-        elif entry.kind == "allowed_hosts":
-            self.context = self.context._replace(allowed_hosts=entry.meant.hosts)
-
     def _duplicate(self, entry: Entry, other: Entry) -> None:
         what = f'{entry.kind} "{entry.name}" is defined on line {other.line} too'
         self.problems.append(
@@ -351,7 +352,13 @@ class _Interpreter:
                     self._refer(block, name, of)
         for item in schedules if not self.loosely else ():
             self._check_agent(item)
-            self._check_calls(item)
+            for setting, trigger in _calls_of(item):
+                if isinstance(trigger, OnWebhook):
+                    self._check_known(item.block, setting, "inbound", trigger.webhook, self._known("inbound"))
+                elif isinstance(trigger, OnSchedule):
+                    names = {name.removeprefix("/") for name in self._known(SCHEDULES)}
+                    bare = {name.rpartition("/")[2] for name in names}
+                    self._check_known(item.block, setting, SCHEDULES, trigger.schedule, names | bare)
         for item in self.parsed.items:
             for name, noun in kinds_by_name()[item.kind].refers.items() if item.kind != "schedule" else ():
                 self._refer(item.block, name, noun)
@@ -385,16 +392,6 @@ class _Interpreter:
         elif not item.agent:
             self._refer(item.block, "agent", "agents")
 
-    def _check_calls(self, item: FileItem) -> None:
-        """Report calls from endpoints and schedules that do not exist."""
-        for setting, trigger in _calls_of(item):
-            if isinstance(trigger, OnWebhook):
-                self._check_known(item.block, setting, "inbound", trigger.webhook, self._known("inbound"))
-            elif isinstance(trigger, OnSchedule):
-                names = {name.removeprefix("/") for name in self._known(SCHEDULES)}
-                bare = {name.rpartition("/")[2] for name in names}
-                self._check_known(item.block, setting, SCHEDULES, trigger.schedule, names | bare)
-
     def _wakes_agent(self, name: str) -> bool:
         if name == AGENT_JOB or self.context.jobs is None:
             return name == AGENT_JOB
@@ -426,12 +423,6 @@ class _Interpreter:
             hint = nearest(name, sorted(known)) if known else f"Define it under {noun}."
             self._add(block.locations[setting], f'there is no {one} "{name}"', name, ", ".join(sorted(known)), hint)
 
-    def _check_limits_twice(self, entries: Mapping[tuple[str, str], Entry]) -> None:
-        for entry in entries.values():
-            other = entries.get(("limit", f"agent:{entry.name}"))
-            if entry.kind == "agent" and other is not None and entry.meant.max_concurrent is not None:
-                self._duplicate(entry._replace(kind="limit", name=other.name), other)
-
     def _add(self, location: Location, what: str, value: Any, allowed: str | None, hint: str | None) -> None:
         self.problems.append(Problem(_position_of(location), location.path, what, value, allowed, hint))
 
@@ -456,15 +447,12 @@ def _location_of(
 ) -> tuple[str | None, Location]:
     """The setting of an error, and its location: in the block, in the defaults, or the block itself."""
     field = (error.field or "").partition("[")[0].partition(".")[0]
+    about_time = field == "when" or (isinstance(error, TriggerError) and error.code != "timezone_invalid")
     for name in (field, "when"):
-        location = _find_location(block, defaults, name) if name != "when" or _about_time(error, field) else None
+        location = _find_location(block, defaults, name) if name != "when" or about_time else None
         if location is not None:
             return name, location
     return None, block.location
-
-
-def _about_time(error: InvalidInput, field: str) -> bool:
-    return field == "when" or (isinstance(error, TriggerError) and error.code != "timezone_invalid")
 
 
 def _find_location(block: SettingsBlock, defaults: SettingsBlock | None, name: str) -> Location | None:
@@ -488,10 +476,3 @@ def _position_of(location: Location, error: InvalidInput | None = None) -> Posit
 
 def _digest(settings: Any) -> str:
     return sha256(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
-
-
-def _schedule_digest(settings: Mapping[str, Any], paused: bool | str) -> str:
-    """The digest of a schedule. Its trigger, its other settings and its pause can be compared separately."""
-    when = _digest({name: value for name, value in settings.items() if name in _TRIGGER})
-    rest = _digest([{name: value for name, value in settings.items() if name not in _TRIGGER}, paused])
-    return f"{when}-{rest}{PAUSED if paused else ''}"

@@ -46,7 +46,10 @@ def replace_settings(text: str, mapping: MappingNode, before: Mapping[str, Any],
     for number, (_, node) in reversed(list(enumerate(mapping.entries))):
         name = names[number]
         if number == behind:
-            text = _with_new(text, mapping, node, new)
+            first, end = mapping.entries[0][0], content_end(text, node)
+            alone = mapping._replace(entries=((first, Scalar(Position(end, end, 0, 0), "")),))
+            named = {each if mapping.flow or _BARE.fullmatch(each) else _json(each): new[each] for each in new}
+            text = with_fields(text, alone, plain(first), named)
         if not stays[number]:
             text = without_field(text, mapping, number, last=not any(stays[number:]))
         elif not same(settings.get(name), before.get(name)):
@@ -82,19 +85,16 @@ def _set_items(text: str, node: SequenceNode, value: Any) -> str:
     stays = [wanted is not None and plain(item) in wanted for item in node.items]
     kept = [plain(item) for item, stay in zip(node.items, stays, strict=True) if stay]
     if wanted is None or not kept or wanted[: len(kept)] != kept:
-        return _set_lines(text, node, [_json(value)] if wanted is None else [f"- {_json(item)}" for item in wanted])
+        lines = [_json(value)] if wanted is None else [f"- {_json(item)}" for item in wanted]
+        start, end = _dash(text, node, 0), content_end(text, node)
+        _check_no_comments(text[start : _line_end(text, end)])
+        return text[:start] + ((_newline(text) + " " * _column(text, start)).join(lines) or "[]") + text[end:]
     at = _line_end(text, content_end(text, node))
     column = _column(text, _dash(text, node, 0))
     text = _with_lines(text, at, [f"{' ' * column}- {_json(item)}" for item in wanted[len(kept) :]])
     for number in reversed([number for number, stay in enumerate(stays) if not stay]):
         text = without_item(text, node, number)
     return text
-
-
-def _set_lines(text: str, node: SequenceNode, lines: Sequence[str]) -> str:
-    start, end = _dash(text, node, 0), content_end(text, node)
-    _check_no_comments(text[start : _line_end(text, end)])
-    return text[:start] + ((_newline(text) + " " * _column(text, start)).join(lines) or "[]") + text[end:]
 
 
 def _with_lines(text: str, at: int, lines: Sequence[str]) -> str:
@@ -116,13 +116,6 @@ def _behind(mapping: MappingNode, stays: list[bool]) -> int:
     if not ends:
         raise InvalidInput("no setting ends on its own line")
     return ends[-1]
-
-
-def _with_new(text: str, mapping: MappingNode, behind: Node, new: Mapping[str, Any]) -> str:
-    first, end = mapping.entries[0][0], content_end(text, behind)
-    alone = mapping._replace(entries=((first, Scalar(Position(end, end, 0, 0), "")),))
-    named = {name if mapping.flow or _BARE.fullmatch(name) else _json(name): value for name, value in new.items()}
-    return with_fields(text, alone, plain(first), named)
 
 
 def with_nulls(text: str, mapping: MappingNode, settings: Sequence[str]) -> str:

@@ -184,7 +184,14 @@ class Daemon:
         matins.url = url_of(self._host, listener)
         matins.public_url = _http_settings(matins).public_url
         moved = self._port is None and listener.getsockname()[1] != PORT  # the server takes the listener over
-        self._watch_file(stack)  # first, so that no run starts with outdated settings
+        if self._file_named and not self._file.exists():
+            raise NotFound(
+                f"There is no file {self._file}.", value=str(self._file), field="file", hint="Create it first."
+            )
+        folder = self._home.folder if self._file == self._home.file else None
+        self._reloader = matins.watch_file(self._file, folder)
+        stack.callback(self._reloader.stop)
+        self._reloader.start()  # first, so that no run starts with outdated settings
         matins.start()
         stack.callback(_stopped, matins)
         keys = TokenVerifier(matins.store, matins.clock)
@@ -198,7 +205,9 @@ class Daemon:
         for part in self._parts:
             part.start()
             stack.callback(part.stop)
-        self._ensure_token(keys)
+        token = self._home.token()
+        if token is None or keys.principal_of(token) is None:
+            self._home.write_token(matins.tokens.create(OWNER.name).token)
         favour_fires()
         stack.callback(self._home.withdraw)
         self._announce(moved)
@@ -208,7 +217,10 @@ class Daemon:
     def _open_store(self, stack: ExitStack) -> Matins:
         """The scheduler of this home, which no other daemon has, with its store."""
         with private_files():
-            self._make_home()
+            self._home.make()
+            self._home.lock()
+            if self._demo and not self._home.file.exists():
+                self._home.file.write_text(demo_file(self._home.path), encoding="utf-8")
             stack.callback(self._home.unlock)
             matins = Matins(
                 self._store,
@@ -220,12 +232,6 @@ class Daemon:
         if not matins.store.acquire(wait=True):
             raise engine_running(matins.store)
         return matins
-
-    def _make_home(self) -> None:
-        self._home.make()
-        self._home.lock()
-        if self._demo and not self._home.file.exists():
-            self._home.file.write_text(demo_file(self._home.path), encoding="utf-8")
 
     def _start_server(
         self, stack: ExitStack, app: ServedApp, listener: socket.socket, connections: Connections
@@ -244,16 +250,6 @@ class Daemon:
         url = url_of(host, listener)  # the server takes the listener over
         self._start_server(stack, InboundApp(receiver, parts=self._parts), listener, connections)
         return url
-
-    def _watch_file(self, stack: ExitStack) -> None:
-        if self._file_named and not self._file.exists():
-            raise NotFound(
-                f"There is no file {self._file}.", value=str(self._file), field="file", hint="Create it first."
-            )
-        folder = self._home.folder if self._file == self._home.file else None
-        self._reloader = self._matins.watch_file(self._file, folder)
-        stack.callback(self._reloader.stop)
-        self._reloader.start()
 
     def _app(
         self, keys: TokenVerifier, listener: socket.socket, inbound: InboundReceiver | None, settings: HttpServer
@@ -276,12 +272,6 @@ class Daemon:
             settings=settings,
             parts=self._parts,
         )
-
-    def _ensure_token(self, keys: TokenVerifier) -> None:
-        """Create a token for the owner's commands, unless there is a valid one."""
-        token = self._home.token()
-        if token is None or keys.principal_of(token) is None:
-            self._home.write_token(self._matins.tokens.create(OWNER.name).token)
 
     def _announce(self, moved: bool) -> None:
         url = self._matins.url or ""

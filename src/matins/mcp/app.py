@@ -70,7 +70,8 @@ class _Endpoint:
             number = message.get("id")
             request = json_rpc.request_of(message, headers)
             is_modern = request.is_modern
-            if session is not None and _may_ask(request):
+            asks = request.method == "tools/call" and request.params.get("name") == ASKING
+            if session is not None and asks and not request.is_modern and request.id is not None:
                 return self._stream(session, message, request, calls)
             answer = await self._server.answer(message, request, calls, self._toolset)
         except ProtocolError as error:
@@ -93,12 +94,6 @@ class _Endpoint:
 
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._context.pool, function, *arguments)
-
-
-def _may_ask(request: Request) -> bool:
-    """Whether the person may be asked before the answer."""
-    is_call = request.method == "tools/call" and request.params.get("name") == ASKING
-    return is_call and not request.is_modern and request.id is not None
 
 
 def _json(answer: Json, status: int, headers: dict[str, str] | None = None) -> Response:

@@ -265,7 +265,10 @@ def make(name: str, client: Client, change: Change) -> Path | None:
         raise atomic_file.file_error(change.file, error.strerror or str(error)) from None
     written = _read(client, change.file)
     if written is None or entry_in(client.form.load(written.text), client.place) != change.entry:
-        raise MatinsError(f"{change.file} was written, and does not say what it should.", hint=_restore(kept))
+        raise MatinsError(
+            f"{change.file} was written, and does not say what it should.",
+            hint=f"The former file is {kept}." if kept else None,
+        )
     return kept
 
 
@@ -335,10 +338,6 @@ def _ran(command: list[str], lines: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, input=lines, capture_output=True, text=True, timeout=_PATIENCE_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MatinsError(f"{command[0]} could not be run: {error}") from None
-
-
-def _restore(kept: Path | None) -> str | None:
-    return f"The former file is {kept}." if kept else None
 
 
 def tools_of(client: Client, change: Change, token: str | None = None) -> list[str]:

@@ -112,20 +112,16 @@ def request_of(message: Json, headers: Mapping[str, str] | None = None) -> Reque
     if version is None or f"{_META}clientCapabilities" not in meta:
         raise ProtocolError(INVALID_PARAMS, f"_meta must have {_META}protocolVersion and {_META}clientCapabilities.")
     if headers is not None:
-        _check_headers(message, params, version, headers)
+        named = params.get(_NAMED.get(message["method"], ""))
+        expected = {"mcp-protocol-version": version, "mcp-method": message["method"]}
+        expected |= {"mcp-name": named} if named is not None else {}
+        for name, value in expected.items():
+            if _decoded(headers.get(name)) != value:
+                raise ProtocolError(HEADER_MISMATCH, f"The header {name} does not match the body.")
     if version != MODERN:
         raise _unsupported(version)
     capabilities = meta[f"{_META}clientCapabilities"]
     return Request(method, params, number, True, shows_forms(capabilities))
-
-
-def _check_headers(message: Json, params: Json, version: Any, headers: Mapping[str, str]) -> None:
-    named = params.get(_NAMED.get(message["method"], ""))
-    expected = {"mcp-protocol-version": version, "mcp-method": message["method"]}
-    expected |= {"mcp-name": named} if named is not None else {}
-    for name, value in expected.items():
-        if _decoded(headers.get(name)) != value:
-            raise ProtocolError(HEADER_MISMATCH, f"The header {name} does not match the body.")
 
 
 def _decoded(value: str | None) -> str | None:

@@ -286,7 +286,15 @@ def update_schedule(calls: PrincipalCalls, given: Document) -> Document:
     if "paused" in given:
         changes.append(_set_paused(calls, given, before))
     item = calls.call("schedules.get", name=name)
-    return {**_made(calls, item, created=False), "summary": _updated(item, changes), "changes": changes}
+    names = ", ".join(change["setting"] for change in changes) or "nothing"
+    waits = " The change waits for a person." if item["state"] == "pending" else ""
+    until = next((f" until {change['until']}" for change in changes if "until" in change), "")
+    when = f"{item['trigger_text']} ({item['timezone']})"
+    return {
+        **_made(calls, item, created=False),
+        "summary": f"Changed {names} of {item['name']}: {when}, {item['state']}{until}.{waits}",
+        "changes": changes,
+    }
 
 
 def _change(change: Document) -> Document:
@@ -304,14 +312,6 @@ def _set_paused(calls: PrincipalCalls, given: Document, before: Document) -> Doc
         calls.call("schedules.resume", name=given["name"])
     change = {"setting": "paused", "before": before["state"] == "paused", "after": given["paused"]}
     return change if until is None else {**change, "until": until.isoformat(timespec="seconds")}
-
-
-def _updated(item: Document, changes: list[Document]) -> str:
-    names = ", ".join(change["setting"] for change in changes) or "nothing"
-    waits = " The change waits for a person." if item["state"] == "pending" else ""
-    until = next((f" until {change['until']}" for change in changes if "until" in change), "")
-    when = f"{item['trigger_text']} ({item['timezone']})"
-    return f"Changed {names} of {item['name']}: {when}, {item['state']}{until}.{waits}"
 
 
 def delete_schedule(calls: PrincipalCalls, given: Document) -> Document:

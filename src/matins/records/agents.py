@@ -72,14 +72,10 @@ def _as_written(agent: Agent) -> Agent:
     return replace(agent, provider=None) if agent.provider == default_provider(agent) else agent
 
 
-def _resized(agent: Agent, before: Agent | None, change: RecordChange) -> None:
-    if agent.max_concurrent != (before and before.max_concurrent):
-        resize(scope_of(agent.name), agent.max_concurrent or 0, change)
-
-
 def _changed(agent: Agent, before: Agent | None, change: RecordChange) -> None:
     check_agent_name(agent, before, change)
-    _resized(agent, before, change)
+    if agent.max_concurrent != (before and before.max_concurrent):
+        resize(scope_of(agent.name), agent.max_concurrent or 0, change)
     if before is not None and before.runner != agent.runner:
         _moved(agent, f"runner:{before.runner}", f"runner:{agent.runner}", change)
 

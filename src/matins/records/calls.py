@@ -47,20 +47,14 @@ def _check_hmac(endpoint: InboundEndpoint) -> None:
         message = '"timestamp" and {timestamp} in "signed" belong together.'
         raise InvalidInput(message, value=endpoint.timestamp, field="timestamp", hint=hint)
     if "{id}" in endpoint.signed:
-        _check_signed_id(endpoint)
-
-
-def _check_signed_id(endpoint: InboundEndpoint) -> None:
-    if endpoint.id is None:
-        hint = Example({"signed": "{id}.{body}", "id": "X-Delivery-Id"})
-        raise InvalidInput('{id} in "signed" needs "id".', value=endpoint.signed, field="id", hint=hint)
-    before, _, after = endpoint.signed.partition("{id}")
-    if "{id}" in after or before.endswith("}") or after.startswith("{"):
-        hint, message = (
-            Example({"signed": "{id}.{body}"}),
-            '"signed" must contain {id} once, apart from {body} and {timestamp}.',
-        )
-        raise InvalidInput(message, value=endpoint.signed, field="signed", hint=hint)
+        if endpoint.id is None:
+            hint = Example({"signed": "{id}.{body}", "id": "X-Delivery-Id"})
+            raise InvalidInput('{id} in "signed" needs "id".', value=endpoint.signed, field="id", hint=hint)
+        before, _, after = endpoint.signed.partition("{id}")
+        if "{id}" in after or before.endswith("}") or after.startswith("{"):
+            hint = Example({"signed": "{id}.{body}"})
+            message = '"signed" must contain {id} once, apart from {body} and {timestamp}.'
+            raise InvalidInput(message, value=endpoint.signed, field="signed", hint=hint)
 
 
 def _endpoint_state(transaction: "Transaction", now: int) -> "Callable[[InboundEndpoint], Document]":

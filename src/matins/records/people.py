@@ -156,18 +156,14 @@ def _complete_destination(destination: Destination, context: RecordContext) -> D
             raise InvalidInput(f'The kind {kind.name} needs "{name}".', field=name, hint=hint)
     kind.check(destination)
     if kind.url_kind == "http":
-        _check_url(destination.url)
+        from urllib.parse import urlsplit
+
+        from matins.net.outbound import check_url
+
+        # Its host may have any address, because the owner sets it.
+        if destination.url is not None and not destination.url.startswith(_REFERENCES):
+            check_url(destination.url, [urlsplit(destination.url).netloc])
     return destination
-
-
-def _check_url(url: str | None) -> None:
-    """Check the URL. Its host may have any address, because the owner sets it."""
-    from urllib.parse import urlsplit
-
-    from matins.net.outbound import check_url
-
-    if url is not None and not url.startswith(_REFERENCES):
-        check_url(url, [urlsplit(url).netloc])
 
 
 def _state(transaction: Transaction, now: int) -> Callable[[Destination], Document]:

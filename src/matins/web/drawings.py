@@ -171,12 +171,16 @@ def heat(calendar: Calendar) -> Heat | None:
         if icon not in ("succeeded", "planned"):
             notable.append(Square(x, y, f"{at:%a} {at.day} {at:%b}\n{_said(day)}"))
     weeks = (last - monday).days // 7 + 1
+    counts: Counter[str] = Counter()
+    for day in calendar.days:
+        counts.update(day.states)
+    counted = ", ".join(f"{count} {templates.words(state).lower()}" for state, count in counts.most_common())
     return Heat(
         _joined(paths),
         _joined(outlined),
         notable,
         _months(monday, weeks),
-        _label(calendar),
+        f"Slots by day, {calendar.timezone}: {counted or 'none yet'}",
         round(_LEFT + weeks * _WEEK_STEP),
     )
 
@@ -201,14 +205,6 @@ def _months(monday: date, weeks: int) -> list[tuple[float, str]]:
         if start.day <= 7:
             found.append((round(_LEFT + week * _WEEK_STEP, 1), f"{start:%b}"))
     return found
-
-
-def _label(calendar: Calendar) -> str:
-    counts: Counter[str] = Counter()
-    for day in calendar.days:
-        counts.update(day.states)
-    text = ", ".join(f"{count} {templates.words(state).lower()}" for state, count in counts.most_common())
-    return f"Slots by day, {calendar.timezone}: {text or 'none yet'}"
 
 
 _SLOT_STEP = 6

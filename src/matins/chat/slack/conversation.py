@@ -243,7 +243,7 @@ class Conversation:
         if person.principal.role == "viewer" or not self._records.listens(heard.channel):
             return False
         key, body = f"{heard.channel}:{heard.ts}", {"mention": after is not None, "place": place.id}
-        made = self._as_chat().calls.fire(
+        made = Api(InProcess(self._records.caller, self._records.principal)).calls.fire(
             "chat", heard.channel, key, body=body, type="message", text=said if after is None else after,
             sender=person.name,
         )  # fmt: skip
@@ -347,9 +347,6 @@ class Conversation:
 
     def _of(self, person: ChatPerson) -> Api:
         return Api(InProcess(self._records.caller, person.principal))
-
-    def _as_chat(self) -> Api:
-        return Api(InProcess(self._records.caller, self._records.principal))
 
 
 def draft_errors(heard: Heard, clock: drafts.Clock) -> dict[str, str]:

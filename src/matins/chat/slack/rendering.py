@@ -49,7 +49,10 @@ def _blocks(part: Part) -> list[dict[str, Any]]:
         case Code(text):
             return [_rich("rich_text_preformatted", [_element(piece)]) for piece in pieces(block(text))]
         case Fields(pairs):
-            return [_section(_pair(name, value)) for name, value in pairs]
+            return [
+                _section([_element(f"{one_line(name)}: ", bold=True), _element(block(value)[:MAX_TEXT])])
+                for name, value in pairs
+            ]
         case Buttons(buttons):
             return [{"type": "actions", "elements": [_button(button) for button in buttons]}] if buttons else []
 
@@ -68,10 +71,6 @@ def pieces(text: str) -> list[str]:
         found.append(text[:at])
         text = text[at:]
     return [*found, text] if text else found
-
-
-def _pair(name: str, value: str) -> list[dict[str, Any]]:
-    return [_element(f"{one_line(name)}: ", bold=True), _element(block(value)[:MAX_TEXT])]
 
 
 def _element(text: str, *, bold: bool = False) -> dict[str, Any]:

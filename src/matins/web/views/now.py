@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from matins.api.results import Approval, Found
 from matins.web.drawings import picture
@@ -99,7 +99,10 @@ def palette(visit: Visit) -> Page:
     views = [
         entry._replace(address=visit.address(entry.address)) for entry in _GO if text.lower() in entry.text.lower()
     ]
-    return Page("_palette.html", "Search", {"groups": _grouped([*found, *whys[:1], *views])})
+    groups: dict[str, list[Entry]] = {}
+    for entry in [*found, *whys[:1], *views]:
+        groups.setdefault(entry.group, []).append(entry)
+    return Page("_palette.html", "Search", {"groups": list(groups.items())})
 
 
 def _entry(visit: Visit, found: Found) -> Entry:
@@ -108,14 +111,6 @@ def _entry(visit: Visit, found: Found) -> Entry:
         name = f"{found.agent}/{found.title}" if found.agent else found.title
         return Entry(group, icon, name, visit.address("/schedules", found.agent, found.title), found.detail)
     return Entry(group, icon, found.title, visit.address(f"/{found.kind}s", found.id), found.detail)
-
-
-def _grouped(entries: list[Entry]) -> list[tuple[str, list[Entry]]]:
-    """The entries by group, in the order in which groups come first."""
-    groups: dict[str, list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault(entry.group, []).append(entry)
-    return list(groups.items())
 
 
 _SHOWN_APART = frozenset(
@@ -138,13 +133,14 @@ def _page(visit: Visit, found: list[Approval]) -> Page:
     api = visit.api
     decided = [each for state in _STATES for each in api.approvals.list(state=state, newest=True, limit=_DECIDED)]
     decided.sort(key=lambda approval: approval.decided_at or approval.requested_at, reverse=True)
-    values = {"cards": [(approval, _exactly(approval)) for approval in found], "decided": decided[:_DECIDED]}
+    values = {
+        "cards": [
+            (approval, {name: value for name, value in approval.request.items() if name not in _SHOWN_APART})
+            for approval in found
+        ],
+        "decided": decided[:_DECIDED],
+    }
     return Page("approvals.html", "Approvals", values, ("approvals",))
-
-
-def _exactly(approval: Approval) -> dict[str, Any]:
-    """The settings of the request, apart from those with a place of their own on the card."""
-    return {name: value for name, value in approval.request.items() if name not in _SHOWN_APART}
 
 
 _PAGE = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, get_args
 
-from matins.api.results import Explanation, Run, Schedule, Slot
+from matins.api.results import Explanation, Run
 from matins.errors import MatinsError
 from matins.model.overview import ScheduleSort, ScheduleTab
 from matins.model.schedule import ScheduleDefinition, TriggerSettings
@@ -71,7 +71,9 @@ def show(visit: Visit) -> Page:
         "slots": _slots(runs),
         "heat": heat(api.calendar(schedule.name, agent=schedule.agent)),
     }
-    values["coming"] = _coming(schedule, values["forecast"].slots)
+    slots = values["forecast"].slots
+    # An interval that is measured from the last run has only its next one.
+    values["coming"] = slots[:1] if schedule.trigger.get("anchor") == "completion" else slots
     values["answer"] = _said(values["why"])
     return Page("schedule.html", schedule.name, values, (f"schedule-{schedule.id}",))
 
@@ -79,11 +81,6 @@ def show(visit: Visit) -> Page:
 def _slots(runs: list[Run]) -> list[datetime]:
     """The slots that the Why? panel offers."""
     return [run.slot for run in runs if run.slot is not None][:20]
-
-
-def _coming(schedule: Schedule, slots: list[Slot]) -> list[Slot]:
-    """Those to come. An interval that is measured from the last run has only its next one."""
-    return slots[:1] if schedule.trigger.get("anchor") == "completion" else slots
 
 
 def _said(why: Explanation) -> str:
