@@ -87,6 +87,23 @@ print(json.dumps({
 }))
 """
 
+ALONE = """
+import json, os
+from importlib import import_module
+from importlib.metadata import distribution
+import matins.library, matins.surfaces.http.app  # the core, for all at once
+
+broken = []
+for module in sorted({point.module for point in distribution("matins").entry_points}):
+    child = os.fork()
+    if not child:
+        import_module(module)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        broken.append(module)
+print(json.dumps(broken))
+"""
+
 
 @pytest.mark.parametrize("group", REGISTERED)
 def test_everything_registered_can_be_loaded(group: str) -> None:
@@ -103,6 +120,11 @@ def test_matins_registers_just_this() -> None:
 @pytest.mark.parametrize("toolset", TOOLS)
 def test_the_tools_of_other_systems(toolset: str) -> None:
     assert sorted(installed("matins.toolsets")[toolset].tools) == TOOLS[toolset].split()
+
+
+def test_each_registered_module_can_be_imported_first() -> None:
+    """Before the others of its slice, which would hide that two import each other."""
+    assert json.loads(_run("-c", ALONE)) == []
 
 
 @pytest.mark.long

@@ -12,11 +12,7 @@ TOOLS = ("claude", "codex", "gemini", "goose", "opencode")
 PAGES = [
     ROOT / "README.md",
     *(ROOT / "docs").glob("*.md"),
-    *(
-        path
-        for path in (ROOT / "src").rglob("*")
-        if path.suffix in (".py", ".yaml", ".html") and path.name != "transcript.py"
-    ),
+    *(path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".yaml", ".html")),
 ]
 _LIST = re.compile(rf"(?:\b(?:{'|'.join((*TOOLS, 'qwen'))})\b[`\",\s]{{1,6}}(?:and |or )?){{4,}}", re.IGNORECASE)
 CLIENTS = "cursor"

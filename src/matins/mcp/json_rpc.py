@@ -1,4 +1,4 @@
-"""MCP on the wire: JSON-RPC in both eras of the protocol, without state but for forms (`sessions.py`).
+"""MCP on the wire: JSON-RPC in both eras of the protocol, without state but for forms (`Sessions` in `tool_server.py`).
 
 The 2026-07-28 revision has no handshake: version and capabilities are in `_meta` of each request, and headers of HTTP
 repeat what proxies route by. Earlier revisions begin with `initialize`, of which only is remembered who shows forms.
