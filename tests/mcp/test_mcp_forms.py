@@ -123,15 +123,6 @@ def test_b7_who_shows_forms(capabilities: Any, shows: bool) -> None:
     assert shows_forms(capabilities) is shows
 
 
-def test_b7_without_forms_there_is_the_link(server: Any, approval: Any) -> None:
-    """B7"""
-    with stdio(server, "owner", "grace") as client:
-        client.send(handshake({"elicitation": {"url": {}}}))
-        client.read()
-        client.send(decision(approval))
-        assert f"/approvals/{approval.id}" in client.read()["result"]["content"][0]["text"]
-
-
 def test_b7_what_is_required_is_said(server: Any) -> None:
     """B7: a prompt is, unless there is other work; a time always is; and a costly rhythm is said"""
     server.matins.agents.set("paid", runner="claude")

@@ -147,6 +147,7 @@ def test_only_its_owner_may_open_the_socket(beside: Beside) -> None:
     "line",
     [
         b"garbage\n",
+        b"\xff\xfe\n",
         b"{}\n",
         b"[]\n",
         b'{"call": "close", "arguments": {}}\n',
@@ -169,10 +170,6 @@ def test_nonsense_is_answered_with_an_error_and_the_socket_lives(beside: Beside,
         answered = json.loads(connection.makefile("rb").readline())
     assert answered["error"]["class"] == "InvalidInput"
     beside.guest.add("after", when=YEARLY, job="work")
-
-
-def test_an_answer_is_json_whatever_is_asked(beside: Beside) -> None:
-    assert "error" in json.loads(answer(beside.owner._service, b"\xff\xfe"))
 
 
 def test_a_fault_of_ours_is_logged_and_not_shown(beside: Beside, caplog: pytest.LogCaptureFixture) -> None:

@@ -197,14 +197,6 @@ def test_a_catch_up_is_previewed_since_a_time_of_the_viewers_zone(page: Page) ->
     expect(page.get_by_role("row", name="nightly")).to_contain_text("since 2026-01-05 08:00 CET")
 
 
-def test_an_address_of_nothing_leads_back_and_not_to_the_api(server: PageServer, page: Page) -> None:
-    answer = page.request.get(f"{server.url}/nothing", headers={"Accept": "text/html"})
-    assert answer.status == 404
-    assert "<h1>Not found</h1>" in answer.text()
-    assert "openapi" not in answer.text()
-    assert "Try again" not in answer.text()
-
-
 def test_a_run_that_was_called_is_not_said_to_be_started_by_hand(page: Page) -> None:
     page.goto("/runs?schedule=called")
     called = page.locator("tbody tr").first

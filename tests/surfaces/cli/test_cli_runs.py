@@ -158,29 +158,6 @@ def test_runs_at_80_columns(user: User, bench: Sandbox) -> None:
     assert '"state" must be waiting, queued, ' in user.complains("runs", "--state", "bad")
 
 
-def test_show_a_run(user: User, bench: Sandbox) -> None:
-    """V12"""
-    added(user, "fail")
-    user.types("run", "s")
-    bench.settle()
-    shown, _, error = user.says("runs", "show", "1").partition("\n\nerror:\n")
-    assert error.splitlines()[0] == "  Traceback (most recent call last):"
-    assert error.splitlines()[-1] == "  ValueError: no luck"
-    assert f"{shown}\n" == dedent("""\
-        run       1
-        schedule  s, revision 1
-        state     ✗ failed
-        reason    failed
-        slot      manual
-        attempt   1
-        started   now (08:00)
-        ended     now (08:00)
-        duration  0ms
-        by        name: owner, role: owner
-        """)
-    assert "There is no run 7" in user.complains("runs", "show", "7")
-
-
 def test_no_runs_says_what_to_do(user: User) -> None:
     assert user.says("runs") == "No runs. Start one: matins run NAME\n"
     added(user, "work")

@@ -53,17 +53,6 @@ def test_b10_a_run_that_is_over_is_named(user: User) -> None:
     assert f"matins runs show {run.id}" in said
 
 
-@pytest.mark.parametrize("command", ["add", "next", "missions make"])
-def test_b10_the_help_of_the_time_zone_is_true(user: User, command: str) -> None:
-    """B10: a command takes the caller's own time zone, not UTC"""
-    (line,) = [
-        line
-        for line in user.types(*command.split(), "--help", columns=None).stdout.splitlines()
-        if "--timezone ZONE" in line
-    ]
-    assert line.endswith("Default: yours.")
-
-
 @pytest.mark.parametrize("length", ["3s", "1m", "0.5", "1h30m"])
 def test_a_wait_has_a_length(user: User, length: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = user.bench

@@ -357,21 +357,6 @@ def test_a_body_without_end_is_cut_off(inbox: Inbox, sent: str) -> None:
     assert inbox.post(senders.github()).status == 202
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [[f"X-{number}: {'a' * 100}" for number in range(700)], ["X-Hub-Signature-256: sha256=" + "a" * 70_000]],
-    ids=["many", "long"],
-)
-def test_the_headers_of_a_delivery_have_a_bound(inbox: Inbox, lines: list[str]) -> None:
-    """B7: 64 KB for all of them, whether they are many or long, before any is looked at"""
-    inbox.endpoint("github")
-    body, headers = senders.github()
-    named = [f"{name}: {value}" for name, value in headers.items() if name != "X-Hub-Signature-256"]
-    head = "\r\n".join(["POST /in/hook HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *named, *lines, "", ""])
-    assert _answer(inbox, head.encode() + body)[:12] == b"HTTP/1.1 431"
-    assert inbox.runs() == []
-
-
 def test_headers_below_the_bound_are_read(inbox: Inbox) -> None:
     """B7: the control: many headers beside those of the sender harm nothing"""
     inbox.endpoint("github")
