@@ -167,18 +167,14 @@ def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, co
     definition, trigger = parse_schedule(start, settings, context.now, context.rates, context.zone, context.jobs)
     check_approval(definition)
     for preset in resolved.presets:
-        _check_preset(preset, when, trigger)
+        if when is not None:
+            preset.check_fields(when, trigger.definition.when)
+        gap = trigger.smallest_gap()
+        if preset.min_interval and gap is not None and gap.total_seconds() * 1000 < parse_duration(preset.min_interval):
+            message = f"Schedule interval too short: the minimum is {preset.min_interval}"
+            hint = f"Use every {preset.min_interval}, or remove the preset."
+            raise TriggerError(message, value=when, field="when", hint=hint)
     return FileSchedule(resolved.agent, resolved.name, definition, trigger)
-
-
-def _check_preset(preset: Preset, when: str | None, trigger: Trigger) -> None:
-    if when is not None:
-        preset.check_fields(when, trigger.definition.when)
-    gap = trigger.smallest_gap()
-    if preset.min_interval and gap is not None and gap.total_seconds() * 1000 < parse_duration(preset.min_interval):
-        message = f"Schedule interval too short: the minimum is {preset.min_interval}"
-        hint = f"Use every {preset.min_interval}, or remove the preset."
-        raise TriggerError(message, value=when, field="when", hint=hint)
 
 
 _TRIGGER = frozenset({"when", *TRIGGER_SETTINGS})

@@ -257,8 +257,23 @@ class Approvals:
         with self.core.store.reading() as transaction:
             asked = _get(transaction.approval(approval_id), approval_id)
             self._check_answer(transaction, asked, principal, digest, now)
-            given = self._checked_edits(transaction, principal, asked, edits)
-            base = self._as_requested(transaction, self.core.schedule(transaction, asked.schedule_id), asked)
+            if asked.kind == "budget":
+                raise InvalidInput("A budget request has nothing to edit.", field="edits", hint="Omit it.")
+            if asked.run_id is not None and transaction.parents_of([asked.run_id]):
+                hint = "Deny the request, edit the schedule, then retry the run."
+                raise InvalidInput("A step cannot be edited: its run has started.", field="edits", hint=hint)
+            given = self.proposals.check_settings(principal, edits, editing=True)
+            for name in given:
+                if changes_trigger([name]):
+                    hint = "Deny the request, then edit the schedule."
+                    raise InvalidInput(f'"{name}" belongs to the schedule.', field=name, hint=hint)
+            schedule = self.core.schedule(transaction, asked.schedule_id)
+            compiled = self.core.catalog.find(transaction, (schedule.id, asked.rev, 0))
+            if not isinstance(compiled, CompiledSchedule):
+                raise Conflict(
+                    f'The settings of "{schedule.name}" cannot be read.', value=schedule.name, hint="Deny the request."
+                )
+            base = replace(schedule, rev=asked.rev, definition=compiled.definition)
             policies = self.core.catalog.policies(transaction)
         return self.proposals.prepare(principal, policies, base, given, jobs, now)
 
@@ -274,7 +289,13 @@ class Approvals:
         transaction.set_approval_state(asked.id, "pending", "void", now)
         compiled = self._revised(transaction, schedule, asked, definition, principal, now)
         new = _requested_again(asked, compiled, policies, principal, now)
-        _check_answerable(new, principal)
+        if principal.role != "owner" and eligible_count(new) < new.needed:
+            raise NotAllowed(
+                "Too few approvers would be left: you cannot approve your own change.",
+                value=principal.name,
+                field="edits",
+                hint="Deny the request, or ask the owner to edit the schedule.",
+            )
         number = transaction.insert_approval(new)
         data: dict[str, Any] = {
             "approval": str(number),
@@ -287,21 +308,6 @@ class Approvals:
         data["fingerprint"] = revision_fingerprint(transaction.bound_revision(schedule.id, compiled.rev))
         transaction.events.append(NewEvent(now, "approval.edited", schedule.id, asked.run_id, data))
         return _get(transaction.approval(number), number)
-
-    def _checked_edits(
-        self, transaction: Transaction, principal: Principal, asked: model.Approval, edits: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        if asked.kind == "budget":
-            raise InvalidInput("A budget request has nothing to edit.", field="edits", hint="Omit it.")
-        if asked.run_id is not None and transaction.parents_of([asked.run_id]):
-            hint = "Deny the request, edit the schedule, then retry the run."
-            raise InvalidInput("A step cannot be edited: its run has started.", field="edits", hint=hint)
-        given = self.proposals.check_settings(principal, edits, editing=True)
-        for name in given:
-            if changes_trigger([name]):
-                hint = "Deny the request, then edit the schedule."
-                raise InvalidInput(f'"{name}" belongs to the schedule.', field=name, hint=hint)
-        return given
 
     def _revised(
         self,
@@ -328,16 +334,6 @@ class Approvals:
         note_zones(transaction, [compiled.timetable.trigger])
         return compiled
 
-    def _as_requested(
-        self, transaction: Transaction, schedule: ScheduleRecord, asked: model.Approval
-    ) -> ScheduleRecord:
-        compiled = self.core.catalog.find(transaction, (schedule.id, asked.rev, 0))
-        if not isinstance(compiled, CompiledSchedule):
-            raise Conflict(
-                f'The settings of "{schedule.name}" cannot be read.', value=schedule.name, hint="Deny the request."
-            )
-        return replace(schedule, rev=asked.rev, definition=compiled.definition)
-
 
 def _move_waiting_runs(transaction: Transaction, schedule_id: int, old: int, new: int) -> None:
     """Give runs that wait with the requested settings the edited ones: nobody approves the former."""
@@ -363,16 +359,6 @@ def _requested_again(
         del request["work_item"]
     digest = approval_requests.content_digest(compiled, policies, item)
     return asked._replace(rev=compiled.rev, digest=digest, requested_at=now, request=request)
-
-
-def _check_answerable(asked: model.Approval, principal: Principal) -> None:
-    if principal.role != "owner" and eligible_count(asked) < asked.needed:
-        raise NotAllowed(
-            "Too few approvers would be left: you cannot approve your own change.",
-            value=principal.name,
-            field="edits",
-            hint="Deny the request, or ask the owner to edit the schedule.",
-        )
 
 
 _HINTS = {

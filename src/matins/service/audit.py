@@ -80,11 +80,6 @@ class _Verification:
             return _begins(transaction.writers()) == _begins(self._writers)
 
     def result(self) -> AuditResult:
-        found = list(self._log_problems())
-        chains = self._chains
-        return AuditResult(chains.events, len(chains.chains), self._seals.newest, found)
-
-    def _log_problems(self) -> Iterator[str]:
         bad: list[str] = []
         with self._store.reading() as self._reading:
             records = RecordCheck(self._pruning, self._approval, self._run_is_there)
@@ -93,7 +88,9 @@ class _Verification:
             after = page[-1].id
         wrong = self._rest(after, bad, records)
         bad += self._seal_problems()
-        yield from bad or wrong  # a changed log says nothing about records
+        chains = self._chains
+        # A changed log says nothing about records.
+        return AuditResult(chains.events, len(chains.chains), self._seals.newest, bad or wrong)
 
     def _page(self, after: int, bad: list[str], records: RecordCheck) -> list[StoredEvent]:
         with self._store.reading() as transaction:
@@ -173,13 +170,11 @@ class _Verification:
             if problem is not None or not page:
                 break
         if not known and self._noted is not None:
-            yield self._unknown_seal(self._noted)
-
-    def _unknown_seal(self, noted: str) -> str:
-        number = noted.partition(":")[0]
-        if int(number) <= self._pruning.seal[0]:
-            return f"seal {number}: it was deleted with the old events that it covered; note down a newer one"
-        return f"seal {number}: it was changed or deleted after it was sealed"
+            number = self._noted.partition(":")[0]
+            if int(number) <= self._pruning.seal[0]:
+                yield f"seal {number}: it was deleted with the old events that it covered; note down a newer one"
+            else:
+                yield f"seal {number}: it was changed or deleted after it was sealed"
 
 
 def _absent(records: Iterable[str]) -> Iterator[str]:

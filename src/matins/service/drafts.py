@@ -153,7 +153,8 @@ def apply_edit(
     settings |= _kept_of_trigger(definition.trigger, settings)
     timed = not ("when" in settings and settings["when"] is None)
     when = settings.pop("when", None) or (compile_trigger(definition.trigger) if timed else None)
-    settings |= _replaced_work(definition, settings)
+    if "steps" in settings and (settings["steps"] is None) != (not definition.steps):
+        settings |= {name: None for name in _WORK if name not in settings}  # from a prompt or a job to steps, or back
     replaced = follows_schedule(when)  # `after release ends` replaces `after release succeeds`
     kept_calls = tuple(call for call in definition.on if not (replaced and isinstance(call, OnSchedule)))
     kept: dict[str, Any] = {name: getattr(definition, name) for name in _WORK}
@@ -170,13 +171,6 @@ def apply_edit(
     check_approval(whole)
     check_texts(whole)  # the prompt may need a work source that the edit removed
     return whole, trigger
-
-
-def _replaced_work(definition: ScheduleDefinition, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that an edit from a prompt or a job to steps, or back, resets."""
-    if "steps" not in settings or (settings["steps"] is None) == (not definition.steps):
-        return {}
-    return {name: None for name in _WORK if name not in settings}
 
 
 def changes_trigger(names: Iterable[str]) -> bool:

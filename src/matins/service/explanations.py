@@ -202,7 +202,12 @@ class Explanations:
             made = question.local(schedule.created_at)
             return _Answer("before", Sentence(f"The schedule did not exist then. It was added on {made}."))
         if not _is_slot(question.compiled, schedule, at):
-            return _no_slot(question, at)
+            nearest = _nearest(question, at)
+            near = " and ".join(question.local(slot) for slot in nearest)
+            text = f"The schedule has no slot at {question.local(at)}"
+            return _Answer(
+                "no_slot", Sentence(f"{text}. The nearest: {near}." if near else f"{text}."), nearest=nearest
+            )
         if schedule.next_slot is not None and at >= schedule.next_slot:
             return _ahead(question, at)
         return _gone(question, at) if at <= question.now else _Answer("to_come", _never(question))
@@ -298,13 +303,6 @@ def _overdue(question: _Question, at: int) -> Sentence:
 def _never(question: _Question) -> Sentence:
     ended = state_report(question.schedule).passes
     return Sentence("The schedule has ended by then.") if ended else _state(question.schedule)
-
-
-def _no_slot(question: _Question, at: int) -> _Answer:
-    nearest = _nearest(question, at)
-    near = " and ".join(question.local(slot) for slot in nearest)
-    text = f"The schedule has no slot at {question.local(at)}"
-    return _Answer("no_slot", Sentence(f"{text}. The nearest: {near}." if near else f"{text}."), nearest=nearest)
 
 
 def _nearest(question: _Question, at: int) -> tuple[int, ...]:

@@ -311,11 +311,12 @@ class CatchUps:
         with self.core.store.reading() as transaction:
             rows = transaction.overdue_schedules(since is not None, now, _MAX_SCHEDULES + 1)
             found = self._all(transaction, rows[:_MAX_SCHEDULES], since, now)
-            costs = _costs(transaction, now)
+            spent = transaction.spend_by_schedule(now - _COST_DAYS * DAY_MS, now + 1, _MAX_SCHEDULES)
+            mean_costs = {(row.name, row.agent): row.money // row.runs for row in spent}
             omitted = len(rows) - _MAX_SCHEDULES
             omitted = transaction.count_coming(now + 1) - _MAX_SCHEDULES if omitted > 0 else 0
         runs, missed = sum(item.runs for _, item in found), sum(item.missed for _, item in found)
-        cost = sum(costs.get(key, 0) * item.runs for key, item in found)
+        cost = sum(mean_costs.get(key, 0) * item.runs for key, item in found)
         return CatchUpAll(
             since=to_datetime(since),
             summary=_summary([item for _, item in found], runs, missed),
@@ -362,12 +363,6 @@ def _first_slot(schedule: ScheduleRecord, compiled: CompiledSchedule, since: int
     slot = schedule.next_slot if since is None else compiled.timetable.trigger.next_ms(since)
     early = since is None and (schedule.due_at is None or schedule.due_at > now)
     return None if slot is None or slot > now or early else slot
-
-
-def _costs(transaction: Transaction, now: int) -> Mapping[tuple[str, str], int]:
-    """The mean cost of a run in the last days, by schedule."""
-    rows = transaction.spend_by_schedule(now - _COST_DAYS * DAY_MS, now + 1, _MAX_SCHEDULES)
-    return {(row.name, row.agent): row.money // row.runs for row in rows}
 
 
 def _summary(found: Sequence[CatchUp], runs: int, missed: int) -> str:

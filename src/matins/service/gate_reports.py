@@ -30,9 +30,18 @@ def gate_reports(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int
 ) -> list[GateReport]:
     """One report for each gate, in order. Each gate is judged by itself."""
+    charged = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now)
     facts = present_facts(transaction, policies, schedule, compiled, now)._replace(
         guarded=True,  # only the engine's process knows whether there is a guard
-        standing=_standing(transaction, policies, schedule, compiled, now),
+        standing=Standing(
+            schedule,
+            _limits(transaction, compiled),
+            [
+                (charge, transaction.budget_usage(charge.budget.name, charge.subject, charge.period))
+                for charge in charged
+            ],
+            spending.estimate(transaction, policies, compiled) if charged else Usage(),
+        ),
     )
     candidate = Candidate(compiled.definition, now, facts, schedule.executions, False, now)
     own = [gate for gate in GATES if gate.explained and BITS[gate.name] & compiled.levels]
@@ -80,18 +89,6 @@ def present_facts(
         spending.expected_charge(transaction, policies, compiled, now),
         failures=schedule.failures,
         backs_off_until=compiled.timetable.backs_off_until(Failures(schedule.failures, schedule.failed_at), now),
-    )
-
-
-def _standing(
-    transaction: Transaction, policies: Policies, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int
-) -> Standing:
-    charged = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now)
-    return Standing(
-        schedule,
-        _limits(transaction, compiled),
-        [(charge, transaction.budget_usage(charge.budget.name, charge.subject, charge.period)) for charge in charged],
-        spending.estimate(transaction, policies, compiled) if charged else Usage(),
     )
 
 

@@ -49,7 +49,10 @@ class IdempotencyStore:
         stored: Callable[[R], StoredResponse],
     ) -> R | StoredResponse:
         """The response of an earlier request with this key, or that of `answer`, which is called now."""
-        _check_key(key)
+        if not key or len(key) > _MAX_KEY_LENGTH or not key.isprintable():
+            allowed = f"1 to {_MAX_KEY_LENGTH} printable characters"
+            message = f"The Idempotency-Key must have {allowed}."
+            raise InvalidInput(message, value=key[:60], field=IDEMPOTENCY_KEY, allowed=allowed, hint="Use a UUID.")
         who = _owner_of(principal)
         with self._alone(who, key):
             found = self._found(who, key, digest)
@@ -124,10 +127,3 @@ def _is_old(at: int, now: int) -> bool:
 def _owner_of(principal: Principal) -> str:
     """The owner may have several tokens, and a new one after a restart."""
     return "owner" if principal.role == "owner" else principal.who
-
-
-def _check_key(key: str) -> None:
-    if not key or len(key) > _MAX_KEY_LENGTH or not key.isprintable():
-        allowed = f"1 to {_MAX_KEY_LENGTH} printable characters"
-        message = f"The Idempotency-Key must have {allowed}."
-        raise InvalidInput(message, value=key[:60], field=IDEMPOTENCY_KEY, allowed=allowed, hint="Use a UUID.")

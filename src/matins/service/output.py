@@ -75,7 +75,11 @@ def _written_ms(folder: Path, file: str) -> int | None:
 
 def _is_complete(path: str) -> bool:
     records = _records(path)
-    return bool(records) and (_has_ended(records) or not _may_write(records[0]))
+    if not records:
+        return False
+    # A fence counts only as the first line.
+    ended = "fenced" in records[0] or any("exit" in record or "failed" in record for record in records)
+    return ended or not _may_write(records[0])
 
 
 def _may_write(owner: Record) -> bool:
@@ -83,11 +87,6 @@ def _may_write(owner: Record) -> bool:
     if not proc.HAS_PROC:
         return True
     return owner["boot"] == proc.boot_id() and proc.find(*owner["warden"]) is not None
-
-
-def _has_ended(records: list[Record]) -> bool:
-    """Whether the run is over. A fence counts only as the first line."""
-    return "fenced" in records[0] or any("exit" in record or "failed" in record for record in records)
 
 
 def _records(path: str) -> list[Record]:
@@ -318,7 +317,7 @@ def page_of(source: Source, offset: int, limit: int) -> Transcript:
     back = min(offset, _LOOK_BACK)
     chunk = source.read(offset - back, limit + back)
     before, data = chunk.data[: max(0, offset - chunk.at)], chunk.data[max(0, offset - chunk.at) :]
-    at, inside = max(offset, chunk.at), _is_inside(before, offset)
+    at, inside = max(offset, chunk.at), (not before.endswith(b"\n") if before else offset > 0)
     if from_end and inside and b"\n" in data:  # the rest of a line tells nothing
         at, inside, data = at + data.index(b"\n") + 1, False, data.partition(b"\n")[2]
     if not inside and b"\n" not in data and may_be_event(data) and at + len(data) < chunk.total:
@@ -337,11 +336,6 @@ def _results(entries: list[Entry], *, continues: bool) -> list[TranscriptEntry]:
         TranscriptEntry(entry.kind, entry.text, continues=continues and index == 0)
         for index, entry in enumerate(joined(entries))
     ]
-
-
-def _is_inside(before: bytes, offset: int) -> bool:
-    """Whether the offset is inside a line."""
-    return not before.endswith(b"\n") if before else offset > 0
 
 
 def _readable(data: bytes, *, inside: bool, over: bool) -> int:

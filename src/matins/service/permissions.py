@@ -86,7 +86,11 @@ def proposed_settings(principal: Principal, settings: Mapping[str, Any]) -> tupl
     """The commands of a new schedule that an operator proposes: the owner decides about them."""
     if principal.role != "operator":
         return ()
-    return tuple(name for name, value in settings.items() if value is not None and _is_command(SETTINGS, name))
+    return tuple(
+        name
+        for name, value in settings.items()
+        if value is not None and name in SETTINGS and isinstance(SETTINGS[name].kind, Command)
+    )
 
 
 def check_owner_only(principal: Principal, settings: Mapping[str, Any], *, editing: bool) -> None:
@@ -102,10 +106,6 @@ def check_owner_only(principal: Principal, settings: Mapping[str, Any], *, editi
     proposed = () if editing else proposed_settings(principal, settings)
     others = {name: value for name, value in settings.items() if name not in proposed}
     _check_owner_only(principal, others, SETTINGS, editing=editing)
-
-
-def _is_command(table: Table, name: str) -> bool:
-    return name in table and isinstance(table[name].kind, Command)
 
 
 def _check_owner_only(

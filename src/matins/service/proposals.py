@@ -106,7 +106,12 @@ class Proposals:
             draft = make_draft(self.check_settings(principal, given), context, cache, jobs)
             if principal.role == "agent":
                 rules = policies.rules_for(principal.name)
-                draft = _for_agent(principal, draft, limit_lifetime(draft.timetable.definition, rules, now))
+                definition = limit_lifetime(draft.timetable.definition, rules, now)
+                if draft.agent not in ("", principal.name):
+                    message = f"{principal.name} cannot schedule {draft.agent}."
+                    raise NotAllowed(message, value=draft.agent, field="agent", hint="Omit it.")
+                check_own_steps(principal, definition)
+                draft = draft.with_definition(definition)._replace(agent=principal.name)
             elif commands_of(draft.timetable.definition):
                 draft = draft.with_definition(with_files(draft.timetable.definition, core.workdir))
                 draft = draft._replace(proposed=proposed_settings(principal, given))
@@ -285,12 +290,3 @@ def unknown_record(one: str, noun: str, field: str, name: str, compiled: Iterabl
     create = re.sub(r"(?<= set )\S+", lambda _: shlex.quote(name), record_kinds()[noun].example)
     hint = nearest(name, names) if names else f"Create it: {create}"
     return InvalidInput(f'There is no {one} "{name}".', value=name, field=field, allowed=", ".join(names), hint=hint)
-
-
-def _for_agent(principal: Principal, draft: Draft, definition: ScheduleDefinition) -> Draft:
-    """The draft, for the agent itself. Raises NotAllowed if it is for another agent."""
-    if draft.agent not in ("", principal.name):
-        message = f"{principal.name} cannot schedule {draft.agent}."
-        raise NotAllowed(message, value=draft.agent, field="agent", hint="Omit it.")
-    check_own_steps(principal, definition)
-    return draft.with_definition(definition)._replace(agent=principal.name)

@@ -87,16 +87,13 @@ class Records:
             return self.changes.delete(transaction, principal, kind, key, now)
 
         with self.core.store.reading() as transaction:
-            self._check_unused(transaction, kind, key)
+            users = users_of(kind.noun, key, self.core.all_schedules(transaction)) if kind.referred else []
+            users += self.changes.records_with(transaction, kind, key)
+            if users:
+                message = f'The {kind.one} "{key}" is used by {", ".join(users[:5])}.'
+                raise Conflict(message, value=key, field=kind.key, hint="Edit or delete those first.")
         done = self._change(kind, principal, key, in_store, Deleted())
         return True if done is None else done
-
-    def _check_unused(self, transaction: Transaction, kind: RecordKind[Any], key: str) -> None:
-        users = users_of(kind.noun, key, self.core.all_schedules(transaction)) if kind.referred else []
-        users += self.changes.records_with(transaction, kind, key)
-        if users:
-            message = f'The {kind.one} "{key}" is used by {", ".join(users[:5])}.'
-            raise Conflict(message, value=key, field=kind.key, hint="Edit or delete those first.")
 
     # implementation
 

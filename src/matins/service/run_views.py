@@ -244,6 +244,8 @@ class Facts:
         timetable = compiled.timetable if isinstance(compiled, CompiledSchedule) else None
         records = transaction.last_records([schedule.id], USUAL_RUNS)
         costs = transaction.run_costs(schedule.id, USUAL_RUNS)
+        # A retry starts later, and not because Matins was late.
+        first_starts = [record for record in records if record.started_at is not None and record.attempt == 1]
         return Usual(
             schedule_id=str(schedule.id),
             schedule=schedule.name,
@@ -251,7 +253,7 @@ class Facts:
             runs=sum(record.started_at is not None for record in records),
             succeeded=sum(record.state == RunState.SUCCEEDED for record in records),
             duration_ms=_figures(past_durations(records)),
-            delay_ms=_figures([_delay(record, timetable) for record in records if _first_start(record)]),
+            delay_ms=_figures([_delay(record, timetable) for record in first_starts]),
             cost=_money_figures([cost for cost in costs if cost.money]),
             tokens=_figures([cost.tokens for cost in costs if cost.tokens]),
         )
@@ -263,7 +265,19 @@ class Facts:
             schedule = core.schedule(transaction, run.schedule_id)
             compiled = core.catalog.find(transaction, (run.schedule_id, run.rev, run.step))
             compiled = compiled if isinstance(compiled, CompiledSchedule) else None
-            history = _history(transaction, run, compiled)
+            due_at = run.planned_at
+            if run.slot is not None:
+                due_at = (compiled.timetable.due_at(run.schedule_id, run.slot) if compiled else None) or run.slot
+            steps = [run_record(row) for row in transaction.steps_of(run.id)] if compiled and compiled.steps else []
+            history = RunHistory(
+                run=run,
+                due_at=due_at,
+                attempts=transaction.attempts(run.id),
+                attempt_ends=transaction.attempt_ends(run.id),
+                checks=transaction.checks(run.id),
+                approvals=transaction.approvals_of_run(run.id),
+                steps=[(compiled.steps[step.step - 1].title, step) for step in steps] if compiled else [],
+            )
             spent = transaction.spent_by([run.id])
             usage = transaction.spend_of(run.id)
             place = transaction.run_places([run.id])[0]
@@ -305,11 +319,6 @@ def past_durations(records: Sequence[RecentRecord]) -> builtins.list[int]:
     ]
 
 
-def _first_start(record: RecentRecord) -> bool:
-    """Whether the start is that of the first attempt: a retry starts later, and not because Matins was late."""
-    return record.started_at is not None and record.attempt == 1
-
-
 def _delay(record: RecentRecord, timetable: Timetable | None) -> int:
     due_at = record.planned_at if record.slot is None else record.slot
     if timetable is not None and record.slot is not None:
@@ -326,22 +335,6 @@ def _money_figures(costs: Sequence[RunCost]) -> MoneyFigures:
     if figures.p50 is None or figures.p95 is None:
         return MoneyFigures(None, None)
     return MoneyFigures(format_money(figures.p50), format_money(figures.p95))
-
-
-def _history(transaction: Transaction, run: RunRecord, compiled: CompiledSchedule | None) -> RunHistory:
-    due_at = run.planned_at
-    if run.slot is not None:
-        due_at = (compiled.timetable.due_at(run.schedule_id, run.slot) if compiled else None) or run.slot
-    steps = [run_record(row) for row in transaction.steps_of(run.id)] if compiled and compiled.steps else []
-    return RunHistory(
-        run=run,
-        due_at=due_at,
-        attempts=transaction.attempts(run.id),
-        attempt_ends=transaction.attempt_ends(run.id),
-        checks=transaction.checks(run.id),
-        approvals=transaction.approvals_of_run(run.id),
-        steps=[(compiled.steps[step.step - 1].title, step) for step in steps] if compiled else [],
-    )
 
 
 def _delivered(transaction: Transaction, run: RunRecord) -> bool | None:

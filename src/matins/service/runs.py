@@ -36,7 +36,7 @@ from matins.model.access import Principal
 from matins.model.agent import Target
 from matins.model.rows import NewEvent
 from matins.model.run import RunRecord, RunState, StepId, Thread
-from matins.model.schedule import ScheduleDefinition, ScheduleRecord
+from matins.model.schedule import ScheduleRecord
 from matins.runtime import spending
 from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import CompiledSchedule
@@ -132,7 +132,11 @@ class Runs:
             transaction.lock_due([run.schedule_id])  # overlap is checked under the lock
             run, schedule = core.run(transaction, run.id), core.schedule(transaction, run.schedule_id)
             check_own(principal, schedule)
-            _check_there(schedule)
+            if schedule.state == "removed":  # its runs are history, and nothing of it starts again
+                hint = "Add it again, then start a run."
+                raise Conflict(
+                    f'"{schedule.name}" is deleted and cannot run.', value=schedule.name, field="run", hint=hint
+                )
             _check_startable(principal, schedule)
             if (existing := transaction.run_by_request(schedule.id, key)) is not None:
                 return self._result(transaction, existing)
@@ -340,13 +344,6 @@ def _step_number(run: RunRecord, compiled: CompiledSchedule, step: str) -> int:
     raise InvalidInput(f'Run {run.id} has no step "{step}".', value=step, field="from_step", hint=hint)
 
 
-def _check_there(schedule: ScheduleRecord) -> None:
-    """Raise if the schedule was deleted: its runs are history, and nothing of it starts again."""
-    if schedule.state == "removed":
-        hint = "Add it again, then start a run."
-        raise Conflict(f'"{schedule.name}" is deleted and cannot run.', value=schedule.name, field="run", hint=hint)
-
-
 def _check_approved(schedule: ScheduleRecord) -> None:
     if schedule.state in ("pending", "rejected"):
         message = f'"{schedule.name}" is {schedule.state} and cannot run.'
@@ -356,13 +353,7 @@ def _check_approved(schedule: ScheduleRecord) -> None:
 
 def _check_startable(principal: Principal, schedule: ScheduleRecord) -> None:
     _check_approved(schedule)
-    if not principal.is_human:
-        _check_not_over(schedule)
-
-
-def _check_not_over(schedule: ScheduleRecord) -> None:
-    """Raise if an agent would run more than was approved, in time or in number."""
-    if schedule.state in ("completed", "expired"):
+    if not principal.is_human and schedule.state in ("completed", "expired"):
         message = f'"{schedule.name}" is {schedule.state} and cannot run.'
         raise Conflict(message, value=schedule.state, field="state", hint="Ask the owner.")
 
@@ -389,7 +380,21 @@ class Replies:
         now, core = self.core.clock.now_ms(), self.core
         with core.store.transaction(now) as transaction:
             thread, schedule = self._spoken_to(transaction, thread_id)
-            definition = _reply_definition(schedule.definition, thread, prompt)
+            definition = replace(
+                schedule.definition,
+                job=AGENT_JOB,
+                prompt=prompt,
+                prompt_prefix=False,
+                payload=None,
+                steps=(),
+                work_source=None,
+                on=(),
+                overlap="queue",
+                target=Target("thread", thread.channel, thread=thread.id),
+                job_prompt=None,
+                harmless=schedule.definition.harmless and schedule.definition.job == AGENT_JOB,
+                step_jobs=(),
+            )
             result = self.runs.start_with(transaction, principal, schedule, encode(definition), key, now)
         core.notify()
         return result
@@ -411,25 +416,6 @@ class Replies:
                 message, value=thread_id, field="thread", hint="Add a schedule with this thread as its target."
             )
         return thread, schedule
-
-
-def _reply_definition(definition: ScheduleDefinition, thread: Thread, prompt: str) -> ScheduleDefinition:
-    """The settings of the schedule, for a run that only speaks in the thread. Words are not skipped, so they queue."""
-    return replace(
-        definition,
-        job=AGENT_JOB,
-        prompt=prompt,
-        prompt_prefix=False,
-        payload=None,
-        steps=(),
-        work_source=None,
-        on=(),
-        overlap="queue",
-        target=Target("thread", thread.channel, thread=thread.id),
-        job_prompt=None,
-        harmless=definition.harmless and definition.job == AGENT_JOB,
-        step_jobs=(),
-    )
 
 
 @dataclass(frozen=True)

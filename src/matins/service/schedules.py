@@ -188,9 +188,15 @@ class Schedules:
                 check_revision(before, if_rev)
                 self._revise(transaction, principal, before, edit, now)
                 after = core.schedule_for(transaction, principal, name, agent)
-                notes = _edit_notes(before, after, settings)
+                if before.state == "broken":
+                    notes = idle_settings(after.definition, settings)
+                else:
+                    notes = newly_idle(before.definition, after.definition, settings)
                 if edit is not None and "when" in edit.given:
-                    notes += self._wakes(transaction, after, now)
+                    timetable = core.compiled(transaction, after).timetable
+                    agents = core.catalog.policies(transaction).agents
+                    wakes = frequent_wakes(transaction, after.id, after.agent, timetable, agents, now)
+                    notes += [] if wakes is None else [wakes.note]
                 results[:] = [schedule_result(transaction, after, notes)]
 
             self.writer.change(principal, "schedule", key, now, in_store, Edited(settings), check)
@@ -264,7 +270,11 @@ class Schedules:
             raise InvalidInput('"until" is in the past.', value=until, field="until", hint="Give a time in the future.")
         with self.core.store.transaction(now) as transaction:
             schedule = self.core.schedule_for(transaction, principal, name, agent)
-            _check_pausable(transaction, schedule)
+            entry = transaction.file_entry("schedule", f"{schedule.agent}/{schedule.name}")
+            reason = None if entry is None else file_format(entry.path).not_pausable(schedule.definition)
+            if reason is not None:
+                message = f'"{schedule.name}" {reason} and cannot be paused.'
+                raise Conflict(message, value=schedule.name, field="name", hint="Delete it instead.")
             self.changes.plan_due(transaction, schedule, now)
             completed = self.core.schedule(transaction, schedule.id).state == "completed"
             if completed or not pause(transaction, schedule.id, now, principal.who, note, until):
@@ -285,14 +295,6 @@ class Schedules:
         self.core.notify()
         return result
 
-    def _wakes(self, transaction: Transaction, schedule: ScheduleRecord, now: int) -> builtins.list[str]:
-        timetable, agents = (
-            self.core.compiled(transaction, schedule).timetable,
-            self.core.catalog.policies(transaction).agents,
-        )
-        found = frequent_wakes(transaction, schedule.id, schedule.agent, timetable, agents, now)
-        return [] if found is None else [found.note]
-
     def _named(self, draft: Draft) -> ScheduleRecord | None:
         with self.core.store.reading() as transaction:
             ids = transaction.schedules_named(draft.name, draft.agent)
@@ -302,21 +304,6 @@ class Schedules:
         with self.core.store.reading() as transaction:
             schedule = self.core.find(transaction, name, agent)
         return f"{schedule.agent}/{schedule.name}"
-
-
-def _check_pausable(transaction: Transaction, schedule: ScheduleRecord) -> None:
-    """Raise for a schedule that its file does not let pause."""
-    entry = transaction.file_entry("schedule", f"{schedule.agent}/{schedule.name}")
-    reason = None if entry is None else file_format(entry.path).not_pausable(schedule.definition)
-    if reason is not None:
-        message = f'"{schedule.name}" {reason} and cannot be paused.'
-        raise Conflict(message, value=schedule.name, field="name", hint="Delete it instead.")
-
-
-def _edit_notes(before: ScheduleRecord, after: ScheduleRecord, given: Mapping[str, Any]) -> builtins.list[str]:
-    if before.state == "broken":
-        return idle_settings(after.definition, given)
-    return newly_idle(before.definition, after.definition, given)
 
 
 def schedule_result(

@@ -127,7 +127,10 @@ class Timelines:
             live = transaction.live_records(_MAX_LIVE)
             records = self._read_records(transaction, window, live)
             cursors, omitted = _read_cursors(transaction, window)
-        _draw_records(lanes, records)
+        sentences = _sentences(records)
+        for span in records.spans:
+            lanes[span.agent].runs.append(_run(span, sentences.get(span.id)))
+        _draw_record_bands(lanes, records.dense)
         _draw_coming(lanes, cursors, window, policies, live)
         _draw_policies(lanes, window, policies)
         return Timeline(
@@ -162,13 +165,6 @@ class Timelines:
             transaction.bound_runs(sorted(reasons)) if reasons else (),
             self.core.catalog.compiled(transaction, keys) if keys else {},
         )
-
-
-def _draw_records(lanes: Lanes, records: _Records) -> None:
-    sentences = _sentences(records)
-    for span in records.spans:
-        lanes[span.agent].runs.append(_run(span, sentences.get(span.id)))
-    _draw_record_bands(lanes, records.dense)
 
 
 def _sentences(records: _Records) -> Mapping[int, Sentence]:
@@ -281,21 +277,25 @@ def _draw_coming(
         by_lane[item.cursor.agent].append(item)
     most = _per_lane(len(by_lane))
     for agent, items in by_lane.items():
-        _draw_lane(lanes[agent], items, most, window, policies)
-
-
-def _draw_lane(lane: _Lane, items: Sequence[_Coming], most: int, window: _Window, policies: Policies) -> None:
-    marked = fewest_first({item.cursor.schedule_id: item.slots for item in items}, most)
-    for item in items:
-        _note_policies(lane, item, policies)
-        if item.cursor.schedule_id in marked:
-            lane.slots += _slots(item, window)
-    dense, rest = _densest([item for item in items if item.cursor.schedule_id not in marked], lambda item: item.slots)
-    for item in dense:
-        lane.bands += [_slot_band(item, span) for span in coming_spans(item.timetable, item.start, window.end)]
-    if rest:
-        first, number = min(item.start.slot or window.now for item in rest), sum(item.slots for item in rest)
-        lane.bands.append(_band("slots", first, window.end, number, {}, schedules=len(rest)))
+        lane = lanes[agent]
+        marked = fewest_first({item.cursor.schedule_id: item.slots for item in items}, most)
+        for item in items:
+            definition, owner = item.timetable.definition, policies.agents.get(item.cursor.agent)
+            if definition.quiet_hours is not None:
+                lane.quiet.add(definition.quiet_hours)
+            provider = definition.provider or (owner.provider if owner else None)
+            if provider is not None:
+                lane.providers.add(provider)
+            if item.cursor.schedule_id in marked:
+                lane.slots += _slots(item, window)
+        dense, rest = _densest(
+            [item for item in items if item.cursor.schedule_id not in marked], lambda item: item.slots
+        )
+        for item in dense:
+            lane.bands += [_slot_band(item, span) for span in coming_spans(item.timetable, item.start, window.end)]
+        if rest:
+            first, number = min(item.start.slot or window.now for item in rest), sum(item.slots for item in rest)
+            lane.bands.append(_band("slots", first, window.end, number, {}, schedules=len(rest)))
 
 
 def _compiled(
@@ -362,15 +362,6 @@ def _slot_band(item: _Coming, span: ComingSpan) -> TimelineBand:
     text = slot_sentence(span.verdict, span.first, item.timetable.definition.trigger.timezone)
     whose = str(item.cursor.schedule_id), item.cursor.name
     return _band("slots", span.first, span.last, span.slots, {span.label: span.slots}, *whose, text=text)
-
-
-def _note_policies(lane: _Lane, item: _Coming, policies: Policies) -> None:
-    definition, agent = item.timetable.definition, policies.agents.get(item.cursor.agent)
-    if definition.quiet_hours is not None:
-        lane.quiet.add(definition.quiet_hours)
-    provider = definition.provider or (agent.provider if agent else None)
-    if provider is not None:
-        lane.providers.add(provider)
 
 
 def _draw_policies(lanes: Lanes, window: _Window, policies: Policies) -> None:
@@ -476,7 +467,10 @@ class History:
     def spend(self, principal: Principal, *, since: int | None = None, until: int | None = None) -> Spend:
         now, zone = self.core.clock.now_ms(), self.core.clock.local_zone()
         end = now + 1 if until is None else until
-        start = _first_day(zone, end - (_SPEND_DAYS - 1) * DAY_MS) if since is None else since
+        start = since
+        if start is None:  # the start of a day
+            wall = load_zone(zone).wall_of(end - (_SPEND_DAYS - 1) * DAY_MS)
+            start = load_zone(zone).resolve(wall - wall % DAY_MS)
         _check_days(start, end)
         with self.core.store.reading() as transaction:
             days: dict[int, DaySpend] = {}
@@ -524,13 +518,6 @@ def _stretches(timezone: str, start: int, end: int) -> Iterator[tuple[int, int, 
         period = zone.period_at(at)
         yield at, min(end, period.end), period.offset
         at = period.end
-
-
-def _first_day(timezone: str, at: int) -> int:
-    """The start of a day."""
-    zone = load_zone(timezone)
-    wall = zone.wall_of(at)
-    return zone.resolve(wall - wall % DAY_MS)
 
 
 def _day(number: int) -> str:

@@ -128,7 +128,11 @@ class TokenVerifier:
         if found is None or not found.is_valid(now):
             return None
         if not _is_marked(found, now):
-            self._mark_used(found, now)
+            try:
+                with self._store.transaction(now) as transaction:
+                    transaction.touch_token(found.id, now)
+            except StoreError as error:  # the token stays valid when the disk is full
+                log.warning("the last use of token %s could not be written: %s", found.id, error)
         return found.principal
 
     def at_once(self, token: str) -> Principal | None:
@@ -148,13 +152,6 @@ class TokenVerifier:
     def _found(self, token_id: str) -> Token | None:
         with self._store.reading() as transaction:
             return transaction.token(token_id)
-
-    def _mark_used(self, token: Token, now: int) -> None:
-        try:
-            with self._store.transaction(now) as transaction:
-                transaction.touch_token(token.id, now)
-        except StoreError as error:  # the token stays valid when the disk is full
-            log.warning("the last use of token %s could not be written: %s", token.id, error)
 
 
 def _is_marked(token: Token, now: int) -> bool:
@@ -252,7 +249,13 @@ class Sessions:
         if person is not None:
             transaction.lock_policies()  # a person who is deleted at this moment has no session afterwards
             return find_person(self.core.catalog.policies(transaction), person)
-        return principal if token_id is None else _principal_of(transaction, token_id, now)
+        if token_id is None:
+            return principal
+        token = transaction.token(token_id)
+        if token is None or not token.is_valid(now):
+            message = f'There is no valid token "{token_id}".'
+            raise NotFound(message, value=token_id, field="token_id", hint="List them: matins tokens list")
+        return token.principal
 
     def list(self, principal: Principal) -> builtins.list[results.BrowserSession]:
         now = self.core.clock.now_ms()
@@ -299,7 +302,9 @@ class SessionVerifier:
         if session is None or session.opened_at is None or not session.is_valid(now):
             return None
         if abs(now - (session.used_at or session.opened_at)) >= _USED_EVERY_MS:
-            self._prolong(session, now)
+            with self._store.transaction(now) as transaction:
+                until = min(now + IDLE_MS, session.opened_at + LONGEST_MS)
+                transaction.touch_session(session.id, now, _not_after(transaction, session.token, until))
         return _principal(session)
 
     def close(self, secret: str) -> None:
@@ -309,24 +314,10 @@ class SessionVerifier:
             if session is not None:
                 end_sessions(transaction, now, _principal(session).who, session_id=session.id)
 
-    def _prolong(self, session: BrowserSession, now: int) -> None:
-        assert session.opened_at is not None
-        with self._store.transaction(now) as transaction:
-            until = min(now + IDLE_MS, session.opened_at + LONGEST_MS)
-            transaction.touch_session(session.id, now, _not_after(transaction, session.token, until))
-
 
 def _principal(session: BrowserSession) -> Principal:
     rights = None if session.rights is None else frozenset(session.rights)
     return Principal(session.role, session.name, rights=rights, token=session.token)
-
-
-def _principal_of(transaction: Transaction, token_id: str, now: int) -> Principal:
-    token = transaction.token(token_id)
-    if token is None or not token.is_valid(now):
-        message = f'There is no valid token "{token_id}".'
-        raise NotFound(message, value=token_id, field="token_id", hint="List them: matins tokens list")
-    return token.principal
 
 
 def _not_after(transaction: Transaction, token_id: str | None, until: int) -> int:

@@ -191,11 +191,21 @@ class File:
         for change in others:
             if change.entry is None:
                 self.records.delete(transaction, principal, kinds_by_name()[change.kind], change.name, now)
-        transaction.events.append(NewEvent(now, "file.applied", None, None, _event_data(plan, principal)))
+        names = {
+            action: [f"{c.kind} {c.name.removeprefix('/')}" for c in plan.of(action)][:_MAX_NAMED]
+            for action in ("added", "removed", "changed")
+        }
+        note = f"{plan.path.name} hot-reloaded: {plan.note('schedule')} task(s)"  # as Cortex writes it
+        data = {"path": str(plan.path), **principal.signed, "note": note, "digest": plan.content.digest, **names}
+        transaction.events.append(NewEvent(now, "file.applied", None, None, data))
 
     def _keep_entries(self, transaction: Transaction, plan: Plan, now: int) -> None:
         """Store the entries, also those that only moved in the file, and the applied text."""
-        entries = [_file_entry(c.entry, plan) for c in plan.changes if c.entry is not None and c.action != "past"]
+        entries = [
+            FileEntry(c.entry.kind, c.entry.name, str(plan.path), c.entry.line, c.entry.digest)
+            for c in plan.changes
+            if c.entry is not None and c.action != "past"
+        ]
         known = {(entry.kind, entry.name): entry for entry in transaction.file_entries()}
         transaction.upsert_file_entries(entry for entry in entries if known.get((entry.kind, entry.name)) != entry)
         kept = {(entry.kind, entry.name) for entry in entries}
@@ -272,17 +282,3 @@ def _first_slot(trigger: Trigger, now: int) -> int | None:
     """The first slot. A one-shot that is past keeps its slot, which its grace judges."""
     when = trigger.definition.when
     return when.at_ms if isinstance(when, Once) else trigger.first_ms(now)
-
-
-def _file_entry(entry: Entry, plan: Plan) -> FileEntry:
-    return FileEntry(entry.kind, entry.name, str(plan.path), entry.line, entry.digest)
-
-
-def _event_data(plan: Plan, principal: Principal) -> dict[str, Any]:
-    """The data of the event: a note as Cortex writes it, and the names of the changed records."""
-    names = {
-        action: [f"{c.kind} {c.name.removeprefix('/')}" for c in plan.of(action)][:_MAX_NAMED]
-        for action in ("added", "removed", "changed")
-    }
-    note = f"{plan.path.name} hot-reloaded: {plan.note('schedule')} task(s)"
-    return {"path": str(plan.path), **principal.signed, "note": note, "digest": plan.content.digest, **names}

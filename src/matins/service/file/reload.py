@@ -153,7 +153,9 @@ class Reloader:
     def start(self) -> None:
         """Apply the file now, and then watch it in separate threads."""
         self.check()
-        self._log_total()
+        with self._store.reading() as transaction:
+            total = sum(e.kind == "schedule" and e.path == str(self._file.path) for e in transaction.file_entries())
+        log.info("%s: %d task(s) scheduled", self._file.path.name, total)
         self._log_missing_agents()
         self._watch.start()
         if self._file.format.refresh is not None:
@@ -222,11 +224,6 @@ class Reloader:
             raise
         except MatinsError as error:
             return FileState("invalid", _whole(error), _digest_of(self._file))
-
-    def _log_total(self) -> None:
-        with self._store.reading() as transaction:
-            total = sum(e.kind == "schedule" and e.path == str(self._file.path) for e in transaction.file_entries())
-        log.info("%s: %d task(s) scheduled", self._file.path.name, total)
 
     def _log_missing_agents(self) -> None:
         with self._store.reading() as transaction:

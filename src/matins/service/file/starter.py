@@ -54,7 +54,7 @@ def write_starter(path: Path, found: Found, *, examples: bool) -> tuple[str, lis
 def starter_text(found: Found, *, examples: bool) -> str:
     agents = "\n".join(_agent(tool, found.folder) for tool in found.tools) or _demo()
     example = _EXAMPLES.format(agent=found.tools[0].runner if found.tools else "demo")
-    shown = example if examples else _commented(example)
+    shown = example if examples else "".join(f"  # {line[2:]}\n" if line else "\n" for line in example.splitlines())
     title = "schedules:\n" if examples else "schedules: # remove the marks to use an example\n"
     account = "".join(f"  {name}: {json.dumps(value)} # {_ACCOUNT[name]}\n" for name, value in found.account.items())
     return f"""{_HEAD}
@@ -79,10 +79,6 @@ def _agent(tool: Tool, folder: str | None) -> str:
 
 def _demo() -> str:
     return "  demo: # built in; it only reports why it was started\n    runner: demo\n"
-
-
-def _commented(text: str) -> str:
-    return "".join(f"  # {line[2:]}\n" if line else "\n" for line in text.splitlines())
 
 
 def _findings(found: Found) -> list[str]:

@@ -69,17 +69,14 @@ def revoke_token(context: CliContext, token_id: str) -> None:
     """Revoke a token at once."""
     revoked = bool(context.call("tokens.revoke", token_id=token_id))
     if not revoked:
-        _check_not_a_name(context, token_id)
+        valid = [item for item in context.call("tokens.list") if not item["revoked_at"]]
+        named = [item["id"] for item in valid if item["name"] == token_id]
+        if named:  # it would stay valid unnoticed
+            hint = f"Use the ID: matins tokens revoke {' or '.join(named)}"
+            message = f'"{token_id}" is the name of a token, not its ID. Nothing was revoked.'
+            raise NotFound(message, value=token_id, hint=hint)
     absent = f'There is no token "{token_id}": nothing to revoke.'
     context.show({"revoked": revoked}, lambda: one_line(f"Revoked the token {token_id}." if revoked else absent))
-
-
-def _check_not_a_name(context: CliContext, given: str) -> None:
-    """Raise if a name was given instead of an ID: the token would stay valid unnoticed."""
-    named = [item["id"] for item in context.call("tokens.list") if item["name"] == given and not item["revoked_at"]]
-    if named:
-        hint = f"Use the ID: matins tokens revoke {' or '.join(named)}"
-        raise NotFound(f'"{given}" is the name of a token, not its ID. Nothing was revoked.', value=given, hint=hint)
 
 
 _SESSION_COLUMNS = (

@@ -52,7 +52,11 @@ def list_agents(context: CliContext) -> None:
 def _table(context: CliContext, found: list[Document]) -> list[str]:
     tools: list[Document] = context.call("system.tools")
     by_agent = {tool["agent"]: tool for tool in tools}
-    last = _last_runs(context)
+    last: dict[str, Document] = {}
+    for schedule in context.call("schedules.list", limit=_MAX_SCHEDULES):
+        run, name = schedule["last_run"], schedule["agent"]
+        if run and (name not in last or int(run["id"]) > int(last[name]["id"])):
+            last[name] = run
     items = [{**item, "tool": by_agent.get(item["name"]), "last_run": last.get(item["name"])} for item in found]
     free = [tool for tool in tools if tool["agent"] is None and tool["path"]]
     more = [f"Installed, without an agent: {', '.join(tool['runner'] for tool in free)}"] if free else []
@@ -73,16 +77,6 @@ def _login(tool: Document | None) -> str | Cell:
     if tool["credential"] is None:
         return Cell("✗ none", "yellow")
     return Cell("✓ login" if "/" in tool["credential"] else f"✓ {tool['credential']}", "green")
-
-
-def _last_runs(context: CliContext) -> dict[str, Document]:
-    """The newest run of each agent."""
-    newest: dict[str, Document] = {}
-    for schedule in context.call("schedules.list", limit=_MAX_SCHEDULES):
-        run, agent = schedule["last_run"], schedule["agent"]
-        if run and (agent not in newest or int(run["id"]) > int(newest[agent]["id"])):
-            newest[agent] = run
-    return newest
 
 
 _THREAD_COLUMNS = (

@@ -96,22 +96,18 @@ def next_runs(
     """
     settings = without_none(after=after, name=name) | given_settings(_TEXT_SETTINGS, options)
     if not text:
-        return _upcoming(context, count, settings)
+        if settings:
+            given = next(iter(settings))
+            option = f"--{given.replace('_', '-')}"
+            hint = f'For example: matins next "every day at 9am" {option} …'
+            raise InvalidInput(f"{option} needs a WHEN.", field=given, hint=hint)
+        items = context.call("schedules.upcoming", limit=count)
+        return context.show_list(_UPCOMING, items, "No runs are scheduled. List all schedules: matins list")
     count = _DEFAULT_COUNT if count is None else count
     when = " ".join(text)
     settings |= context.zone_for(when, settings)
     found = context.call("schedules.next_times", text=when, count=count, **settings)
     return context.show(found, lambda: _fires(context, found))
-
-
-def _upcoming(context: CliContext, count: int | None, settings: dict[str, Any]) -> None:
-    if settings:
-        name = next(iter(settings))
-        option = f"--{name.replace('_', '-')}"
-        hint = f'For example: matins next "every day at 9am" {option} …'
-        raise InvalidInput(f"{option} needs a WHEN.", field=name, hint=hint)
-    items = context.call("schedules.upcoming", limit=count)
-    context.show_list(_UPCOMING, items, "No runs are scheduled. List all schedules: matins list")
 
 
 def _fires(context: CliContext, found: Document) -> list[str]:

@@ -126,17 +126,13 @@ class NounGroup(click.Group):
         if meant in self.commands:
             args = [meant, *args[1:]]
         if not ctx.resilient_parsing and (not args or args[0] not in (*self.commands, "--help", "-h")):
-            self._check_verb(ctx, args)
+            given = [argument for argument in args[:2] if not argument.startswith("-")]
+            takes = sum(isinstance(parameter, click.Argument) for parameter in self.commands[self._default].params)
+            if args and given[:1] == args[:1] and len(given) > takes:  # the first is a misspelt verb
+                hint = nearest_command(args[0], self.commands)
+                raise click.UsageError(f'There is no command "{ctx.info_name} {args[0]}".{hint}', ctx)
             args = [self._default, *args]
         return super().parse_args(ctx, args)
-
-    def _check_verb(self, ctx: click.Context, args: list[str]) -> None:
-        """Raise if there are more arguments than the default verb takes: the first is then a misspelt verb."""
-        given = [argument for argument in args[:2] if not argument.startswith("-")]
-        takes = sum(isinstance(parameter, click.Argument) for parameter in self.commands[self._default].params)
-        if args and given[:1] == args[:1] and len(given) > takes:
-            hint = nearest_command(args[0], self.commands)
-            raise click.UsageError(f'There is no command "{ctx.info_name} {args[0]}".{hint}', ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, with those of the default verb: they may follow the noun itself."""
@@ -184,15 +180,12 @@ class LazyGroup(click.Group):
                 click.echo(ctx.get_help())
                 ctx.exit()
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(f'There is no command "{name}".{self._advice(ctx, name)}', ctx)
+            advice = command_index.ADVICE.get(name)
+            hint = f" {advice}" if advice else nearest_command(name, [*self.list_commands(ctx), *command_index.ALIASES])
+            raise click.UsageError(f'There is no command "{name}".{hint}', ctx)
         if name == "start" and args[1:2] and not args[1].startswith("-"):
             raise click.UsageError(f"`matins start` starts the daemon. To start a run: matins run {args[1]}", ctx)
         return super().resolve_command(ctx, args)
-
-    def _advice(self, ctx: click.Context, name: str) -> str:
-        if name in command_index.ADVICE:
-            return f" {command_index.ADVICE[name]}"
-        return nearest_command(name, [*self.list_commands(ctx), *command_index.ALIASES])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, section in command_index.sections().items():

@@ -85,7 +85,8 @@ class RecordCommands:
             return function
         complete = _complete_from(kind.keys) if kind.keys else complete_keys(kind.noun)
         more: dict[str, Any] = {} if kind.default_key is None else {"default": kind.default_key}
-        return click.argument("key", metavar=_metavar(kind.key, more), shell_complete=complete, **more)(function)
+        metavar = f"[{kind.key.upper()}]" if more else kind.key.upper()
+        return click.argument("key", metavar=metavar, shell_complete=complete, **more)(function)
 
     def _with_value(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if self._bare:
@@ -174,10 +175,6 @@ class RecordCommands:
                 continue
             instant = isinstance(declared.kind, kinds.Instant) if declared else name.endswith("_at")
             yield name, context.until(value) if instant else _text(declared, value)
-
-
-def _metavar(key: str, more: Mapping[str, Any]) -> str:
-    return f"[{key.upper()}]" if more else key.upper()
 
 
 def _complete_from(keys: tuple[str, ...]) -> Completer:

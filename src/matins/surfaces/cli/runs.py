@@ -133,27 +133,20 @@ def wait_for(context: CliContext, run: Document, timeout: float | None) -> Waite
     """Wait until a run has ended, or needs a person."""
     begun, pause, noted = times.now(), _FIRST_POLL_S, ""
     while run["live"] and run["state"] != "held":
-        noted = _note_state(context, run, noted)
+        state = run_state(run).text
+        if state != noted:
+            context.note(f"Run {run['id']}: {state}")
+        noted = state
         if waits_for_approval(run):
-            return Waited(run, approval=_approval_of(context, run))
+            pending = context.call("approvals.list", limit=1000)
+            asked = next((approval["id"] for approval in pending if approval["run_id"] == run["id"]), "ID")
+            return Waited(run, approval=asked)
         if timeout is not None and (times.now() - begun).total_seconds() >= timeout:
             return Waited(run, timed_out=True)
         context.wait(pause)
         pause = min(pause * 1.5, _MAX_POLL_S)
         run = context.call("runs.get", run_id=run["id"])
     return Waited(run)
-
-
-def _note_state(context: CliContext, run: Document, noted: str) -> str:
-    state = run_state(run).text
-    if state != noted:
-        context.note(f"Run {run['id']}: {state}")
-    return state
-
-
-def _approval_of(context: CliContext, run: Document) -> str:
-    pending = context.call("approvals.list", limit=1000)
-    return next((approval["id"] for approval in pending if approval["run_id"] == run["id"]), "ID")
 
 
 _COLUMNS = (
@@ -233,18 +226,14 @@ def _exit_code(context: CliContext, waited: Waited, *, wait: bool) -> int:
     if found["live"]:
         return errors.FAILED if wait else errors.OK
     if found["state"] == "failed":
-        _note_error(context, found)
+        if error := error_of(found):
+            context.note(error)
+        context.note(f"More: matins runs show {found['id']}, matins logs {found['id']}")
     elif found["started_at"] is None and found["state"] != "cancelled":
         context.note(f"To see why: matins why {shlex.quote(found['schedule'])}")
     if found["reason"] == "timed_out":
         return errors.CANCELLED
     return _EXIT_CODES.get(found["state"], errors.RUN_FAILED)
-
-
-def _note_error(context: CliContext, found: Document) -> None:
-    if error := error_of(found):
-        context.note(error)
-    context.note(f"More: matins runs show {found['id']}, matins logs {found['id']}")
 
 
 def error_of(found: Document) -> str:

@@ -116,7 +116,12 @@ def add(
     when, settings = _when_and_settings([when, prompt, *more], given_settings(SCHEDULE, options) | given_steps(steps))
     own_zone = context.zone_for(when, settings)
     agent = agent or (os.environ.get("MATINS_AGENT") if os.environ.get("MATINS_IN_RUN") else None)
-    _check_complete(context, settings, agent)
+    if not settings.keys() & {"prompt", "job", "work_source", "steps"}:
+        raise InvalidInput("The schedule has nothing to do.", field="prompt", hint="Give a PROMPT, or --job NAME.")
+    if not settings.keys() & {"job", "steps"} and agent is None:
+        known = [item["name"] for item in context.call("agents.list")][:_MAX_HINTED]
+        hint = f"Use --agent {' or '.join(known or ['claude', 'codex', 'gemini', 'demo'])}."
+        raise InvalidInput("A prompt needs an agent.", field="agent", hint=hint)
     agent, new = new_agent(context, agent, workdir, permission, ask=not dry_run)
     given = without_none(name=name, when=when, agent=agent) | {"create_agent": True, **settings, **own_zone}
     if dry_run:
@@ -191,15 +196,6 @@ def _previewed(context: CliContext, found: Document) -> list[str]:
         *asks,
         "Dry run: nothing was added.",
     ]
-
-
-def _check_complete(context: CliContext, settings: Mapping[str, Any], agent: str | None) -> None:
-    if not settings.keys() & {"prompt", "job", "work_source", "steps"}:
-        raise InvalidInput("The schedule has nothing to do.", field="prompt", hint="Give a PROMPT, or --job NAME.")
-    if not settings.keys() & {"job", "steps"} and agent is None:
-        known = [item["name"] for item in context.call("agents.list")][:_MAX_HINTED]
-        hint = f"Use --agent {' or '.join(known or ['claude', 'codex', 'gemini', 'demo'])}."
-        raise InvalidInput("A prompt needs an agent.", field="agent", hint=hint)
 
 
 def note_zone(context: CliContext, schedule: Document, when: str) -> None:

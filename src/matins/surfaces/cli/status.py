@@ -185,15 +185,12 @@ def _schedules(context: CliContext) -> list[Document]:
 def _last_slots(context: CliContext, schedules: Sequence[Document]) -> Iterator[Sequence[str]]:
     """The table of schedules, with their last records below the heading of a column of marks."""
     texts = context.table(_SCHEDULES, schedules, beside=_BARS + 2)
-    strips = [[Cell("LAST SLOTS".rjust(_BARS))], *(_right(strip(item["bars"])) for item in schedules)]
-    yield [f"{_joined(context, marks)}  {text}" for marks, text in zip(strips, texts, strict=True)]
+    marks = [strip(item["bars"]) for item in schedules]
+    strips = [[Cell("LAST SLOTS".rjust(_BARS))], *([Cell(" " * (_BARS - len(each))), *each] for each in marks)]
+    yield [f"{_joined(context, each)}  {text}" for each, text in zip(strips, texts, strict=True)]
     number = context.call("schedules.counts")["all"] - len(schedules)
     if number > 0:
         yield [f"… and {number} more: matins list"]
-
-
-def _right(marks: list[Cell]) -> list[Cell]:
-    return [Cell(" " * (_BARS - len(marks))), *marks]
 
 
 def _joined(context: CliContext, marks: Sequence[Cell]) -> str:

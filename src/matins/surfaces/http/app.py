@@ -137,7 +137,9 @@ def packed(send: Send) -> Send:
 
     async def send_packed(message: Message) -> None:
         nonlocal start
-        if message["type"] == "http.response.start" and _is_text(message):
+        if message["type"] == "http.response.start" and any(
+            name == b"content-type" and value.startswith(_PACKED) for name, value in message["headers"]
+        ):
             start = message  # it is sent with the body, whose length it tells
             return
         if start is not None:
@@ -151,10 +153,6 @@ def packed(send: Send) -> Send:
         await send(message)
 
     return send_packed
-
-
-def _is_text(start: Message) -> bool:
-    return any(name == b"content-type" and value.startswith(_PACKED) for name, value in start["headers"])
 
 
 THREADS = 4

@@ -38,28 +38,16 @@ class Authenticator:
         """The principal of a request. It reads the store, so call it outside the event loop."""
         authorization = header(scope, b"authorization")
         if authorization is not None:
-            return self._bearer(authorization)
+            match = _BEARER.fullmatch(authorization)
+            principal = self._tokens.principal_of(match[1]) if match else None
+            if principal is None:
+                hint = f"Use another one. That of a run is valid while the run is in progress. {_CREATED}"
+                raise _unauthorized("The token is invalid, expired or revoked.", hint)
+            return principal
         session = session_of(scope)
         if session is None:
             hint = f"Send Authorization: Bearer mtn_…, or give commands --token. {_CREATED}"
             raise _unauthorized("Authentication is required.", hint)
-        return self._browser(scope, session)
-
-    def at_once(self, scope: Any) -> Principal | None:
-        """The principal, if one short look into the store on this machine is enough; the event loop may call it."""
-        authorization = None if self._tokens.reads_wait else header(scope, b"authorization")
-        match = _BEARER.fullmatch(authorization) if authorization is not None else None
-        return self._tokens.at_once(match[1]) if match else None
-
-    def _bearer(self, authorization: str) -> Principal:
-        match = _BEARER.fullmatch(authorization)
-        principal = self._tokens.principal_of(match[1]) if match else None
-        if principal is None:
-            hint = f"Use another one. That of a run is valid while the run is in progress. {_CREATED}"
-            raise _unauthorized("The token is invalid, expired or revoked.", hint)
-        return principal
-
-    def _browser(self, scope: Any, session: str) -> Principal:
         principal = self._sessions.principal_of(session)
         if principal is None:
             hint = "Open a new link: matins login prints one."
@@ -68,6 +56,12 @@ class Authenticator:
             message, hint = "A browser's request needs the header X-Matins-CSRF.", "Send X-Matins-CSRF: 1."
             raise HttpError(403, "csrf", message, field="X-Matins-CSRF", hint=hint)
         return principal
+
+    def at_once(self, scope: Any) -> Principal | None:
+        """The principal, if one short look into the store on this machine is enough; the event loop may call it."""
+        authorization = None if self._tokens.reads_wait else header(scope, b"authorization")
+        match = _BEARER.fullmatch(authorization) if authorization is not None else None
+        return self._tokens.at_once(match[1]) if match else None
 
 
 def _unauthorized(message: str, hint: str) -> HttpError:

@@ -59,7 +59,9 @@ class Connections:
 
     def __init__(self, settings: HttpServer) -> None:
         self.settings = settings
-        self._max = min(settings.max_connections, max(8, _descriptors() // 2))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        descriptors = 1 << 20 if soft == resource.RLIM_INFINITY else soft
+        self._max = min(settings.max_connections, max(8, descriptors // 2))
         self._max_per_address = min(settings.max_connections_per_address, self._max // 2)
         self._is_proxy = proxy_test(settings)
         self._lock = threading.Lock()
@@ -199,11 +201,6 @@ def _plain(address: str) -> IPv4Address | IPv6Address:
     """The address without its zone. A listener for IPv6 sees addresses of IPv4 as a part of IPv6."""
     found = ip_address(address.partition("%")[0])
     return found.ipv4_mapped or found if isinstance(found, IPv6Address) else found
-
-
-def _descriptors() -> int:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1 << 20 if soft == resource.RLIM_INFINITY else soft
 
 
 def _decrease(counter: Counter[str], address: str) -> None:

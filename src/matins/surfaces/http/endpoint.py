@@ -365,7 +365,9 @@ class Endpoint:
     def _response(self, request: EndpointRequest, arguments: dict[str, Any], result: Any) -> EndpointResponse:
         use_case = self.use_case
         if use_case.method == "DELETE" and result is False:
-            raise _nothing_to_delete(use_case, request.path)
+            what = " ".join(request.path.values()) or use_case.noun
+            field = next(iter(request.path), None)
+            raise NotFound(f'There is no "{what}".', value=what, field=field, hint="It may be deleted already.")
         if use_case.status == 204:
             return EndpointResponse(204, b"", {})
         headers: dict[str, str] = {}
@@ -455,12 +457,6 @@ def check_content_type(scope: Any) -> None:
 def _too_large(max_bytes: int) -> HttpError:
     message = f"The body is larger than {max_bytes} bytes."
     return HttpError(413, "too_large", message, hint="Send less at once.", headers=_CLOSE)
-
-
-def _nothing_to_delete(use_case: UseCase, path: Mapping[str, str]) -> NotFound:
-    what = " ".join(path.values()) or use_case.noun
-    field = next(iter(path), None)
-    return NotFound(f'There is no "{what}".', value=what, field=field, hint="It may be deleted already.")
 
 
 def _digest(request: EndpointRequest) -> str:

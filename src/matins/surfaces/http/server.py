@@ -153,7 +153,11 @@ class _Protocol(HttpToolsProtocol):
             self._framing_left -= len(data)
         super().data_received(data)
         if self._head is None and self._framing_left < 0:
-            self._refuse_framing()
+            if self.cycle.response_started:
+                self._refused = True
+                self.transport.close()
+            else:
+                self._refuse_head()
         elif self._head is not None and self._head > _MAX_HEAD_BYTES:
             self._refuse_head()
 
@@ -212,13 +216,6 @@ class _Protocol(HttpToolsProtocol):
             self._refused = True
             self.transport.write(_HEAD_TOO_LARGE)
             self.transport.close()
-
-    def _refuse_framing(self) -> None:
-        if self.cycle.response_started:
-            self._refused = True
-            self.transport.close()
-        else:
-            self._refuse_head()
 
     def _start_timer(self, seconds: float) -> None:
         self._stop_timer()

@@ -158,14 +158,10 @@ class Feed:
                 for listener in self._listeners:
                     listener.offer(frames)
             if len(events) < PAGE:
-                await self._sleep()
-
-    async def _sleep(self) -> None:
-        """Until there may be new events."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._poll_s):
-                await self._wake.wait()
-        self._wake.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._poll_s):
+                        await self._wake.wait()
+                self._wake.clear()
 
 
 async def _woken(listener: Listener, timeout_s: float) -> bool:
