@@ -32,11 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-<<<<<<< HEAD
-CEILINGS = Ceilings(files=383, single_use=599)
-=======
-CEILINGS = Ceilings(files=383, single_use=653)
->>>>>>> inline-surfaces
+CEILINGS = Ceilings(files=381, single_use=512)
 
 
 def modules() -> dict[str, ast.Module]:
