@@ -28,7 +28,7 @@ from matins.api.schedules import Api
 from matins.api.use_case import USE_CASES
 from matins.errors import NotAllowed
 from matins.model.access import Principal
-from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, answer, answers
+from matins.surfaces.transports.socket import OwnerSocket, OwnerSocketServer, _error, answer, answers
 
 YEARLY = "0 0 1 1 *"
 
@@ -180,6 +180,15 @@ def test_a_fault_of_ours_is_logged_and_not_shown(beside: Beside, caplog: pytest.
     error = json.loads(answer(Broken(), b'{"call": "system.stats", "arguments": {}}'))["error"]
     assert (error["class"], error["message"]) == ("MatinsError", "The engine that owns the store failed.")
     assert "secret: /home/ada" in caplog.text
+
+
+def test_trouble_of_the_store_comes_back_as_itself() -> None:
+    class Away:
+        def invoke(self, *arguments: object) -> None:
+            raise StoreUnavailable("It does not answer.", hint="Start it.")
+
+    error = _error(json.loads(answer(Away(), b'{"call": "system.stats", "arguments": {}}'))["error"])
+    assert (type(error), error.message, error.hint) == (StoreUnavailable, "It does not answer.", "Start it.")
 
 
 def test_nobody_listens(tmp_path: Path) -> None:
