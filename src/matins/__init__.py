@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from matins.executors.job_context import JobContext
     from matins.library import Matins
     from matins.model.run import RunState
-    from matins.surfaces.client import AsyncClient, Client
+    from matins.surfaces.async_client import AsyncClient
+    from matins.surfaces.client import Client
 
 
 __all__ = [
@@ -72,7 +73,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncClient": "matins.surfaces.client",
+    "AsyncClient": "matins.surfaces.async_client",
     "Client": "matins.surfaces.client",
     "DstChange": "matins.engine.when.instants",
     "JobContext": "matins.executors.job_context",

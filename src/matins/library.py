@@ -174,7 +174,7 @@ class Matins(TransactionApi):
     def awaitable(self) -> AwaitableApi:
         """The same calls for programs with an event loop: `await m.awaitable.runs.wait(…)`."""
         from matins.api._awaitable import AwaitableApi  # most programs have no loop
-        from matins.surfaces.client import InThreads
+        from matins.surfaces.async_client import InThreads
 
         return AwaitableApi(InThreads(self._transport))
 

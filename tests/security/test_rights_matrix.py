@@ -296,10 +296,10 @@ def _nouns() -> set[str]:
 
 
 def test_there_is_one_way_in() -> None:
-    """B7: what a surface can call is checked by the service, in `call` and nowhere else."""
-    assert {name for name in dir(Service) if not name.startswith("_")} == {"call", "method"}
+    """B7: what a surface can call is checked by the service, in `invoke` and nowhere else."""
+    assert {name for name in dir(Service) if not name.startswith("_")} == {"invoke", "method"}
     unchecked = [path.name for path in Path(matins.__file__).parent.rglob("*.py") if ".method(" in path.read_text()]
-    assert unchecked == ["service.py"], "what `method` gives checks no rights: only `call` takes it"
+    assert unchecked == ["service.py"], "what `method` gives checks no rights: only `invoke` takes it"
     declared = {id(use_case) for use_case in USE_CASES.values()}
     methods = [value for kind in (Api, *NOUNS.values()) for value in vars(kind).values() if hasattr(value, "use_case")]
     assert {id(method.use_case) for method in methods} == declared

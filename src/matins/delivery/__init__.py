@@ -1,1 +1,1 @@
-"""Kinds of destinations, one file each: how a message reaches people. A new kind is a new file and an entry point."""
+"""Events leave Matins: webhooks, hooks, functions, pipelines, notices and pings."""

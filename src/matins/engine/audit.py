@@ -1,11 +1,7 @@
-"""What the log says about records and runs.
+"""Whether the store agrees with the log of events. What was changed, deleted or invented does not agree.
 
-What the log of events says about records outside it: a changed record does not agree with it.
-
-What the log of events says about runs and their attempts: a record that was changed or deleted does not agree.
-
-What the log of events says about definitions: revisions of schedules, and records of every kind. One that was
-changed, deleted or invented in the store does not agree with it.
+`RecordCheck`: records outside the log. `RunCheck`: runs and attempts. `DefinitionCheck`: revisions of schedules, and
+records of every kind.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Executors: one file for each kind of run."""
+"""What runs an attempt: Python jobs, agents, checks, and the processes behind them."""

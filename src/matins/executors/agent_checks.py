@@ -1,13 +1,8 @@
-"""Problems that would keep an agent from running, found in advance.
+"""Problems that keep an agent or a schedule from running.
 
-Nothing is started or spent.
+A run raises the first one. `doctor` finds all of them by the same checks, and starts, claims and spends nothing.
 
-What must hold before a run starts. A run raises the first problem; `doctor` looks for all of them by the same
-checks, and starts, claims and spends nothing.
-
-Problems that would keep runs of a schedule from starting, found in advance. Nothing is started, claimed or spent.
-
-The versions of tools. An agent may have replaced a tool, so it is started like a run of the agent.
+`ToolVersions` does start tools, to ask for their versions: behind the walls of the agent, which may have replaced them.
 """
 
 from __future__ import annotations

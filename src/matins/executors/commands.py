@@ -1,10 +1,7 @@
-"""Commands of pre-checks and hooks: behind the walls of their agent, or outside for scripts of the owner.
+"""Runs pre-checks and hooks, before and after a run.
 
-Short commands that decide whether a run may start: pre-checks and hooks.
-
-Recognises commands that are a script in the home of Matins, which no agent can write, with its arguments.
-
-Runs pre-checks and hooks. Agents can change what a command starts or reads, so it runs behind their walls.
+Agents can change what a command starts or reads, so it runs behind their walls (`AgentCommands`). A script in the home
+of Matins, which no agent can write, runs outside them (`OwnerCommands`).
 """
 
 from __future__ import annotations

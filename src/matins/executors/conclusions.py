@@ -1,9 +1,7 @@
-"""Results of agents as outcomes.
+"""The outcome of an agent's run, over (`conclude`) or not started (`not_started`).
 
-The outcome of an agent's run that is over, or that could not be started.
-
-One kind of outcome for all tools: executed and succeeded are separate facts. Delivered is a third, which is known
-only when something has left this machine: `RunFacts.delivered`.
+All tools have the same kind of outcome: executed and succeeded are separate facts. Whether something was delivered is
+`RunFacts.delivered`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Tokens and money of sessions; ends a run at its limit.
+"""What a run has used of its session (`SessionMeter`): some tools report totals of the session, some only at their end.
 
-What a run uses of its session: tools that report totals of a session, and tools that report only at their end.
-
-Watches runs with a spending limit: one thread reads the output of all of them.
+`SpendingWatch`: one thread reads the output of all runs with a limit, and ends a run that reaches it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Preparation of a run: problems are found here, before anything is spent.
+"""Prepares a run: request, command and launch. Problems are found here, before anything is spent (`Preparation`).
 
-The variables that tell a process of an agent which run it is, and how it reaches Matins.
-
-The settings of a tool for its runs: nothing is written into the workdir, and nothing by the engine.
+`run_variables`: how a process knows its run and reaches Matins. `setup_command`: settings of a tool; the engine writes
+none of them, and none goes into the workdir.
 """
 
 from __future__ import annotations

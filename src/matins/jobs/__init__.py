@@ -1,4 +1,4 @@
-"""The job types that come with Matins, one module each, and the names that a module of your own needs."""
+"""The job types of the core, and the names that a module of your own needs."""
 
 from matins.executors.job_context import JobContext
 from matins.model.job import JobType

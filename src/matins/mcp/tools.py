@@ -1,8 +1,6 @@
-"""The tools, declared.
+"""The tools for agents: few, and each answers the likely next question too.
 
-Few, and each of them whole: a call answers what the next question would be.
-
-Instants as models write them: ISO, with or without an offset, `yesterday`, `2h ago`.
+`instant_of`: times as models write them, such as `yesterday` or `2h ago`.
 """
 
 from __future__ import annotations

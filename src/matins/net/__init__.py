@@ -1,1 +1,1 @@
-"""Outgoing HTTP: requests to allowed addresses, and signatures on messages."""
+"""Other machines: requests to allowed addresses, signatures of messages in both directions, who is at a socket."""

@@ -1,4 +1,4 @@
-"""The kinds of records, one file each: agents, and what governs schedules. A new one is a file or an entry point."""
+"""The kinds of records: agents, and what governs schedules. A new one is a file or an entry point."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The engine at work: planning, starting, recording, delivering."""
+"""The loops: planning, dispatching, recording, reaping, timers, housekeeping; and what they share."""

@@ -1,10 +1,7 @@
-"""Attempts, their keys, and what an executor is.
+"""What the engine hands to an executor (`Attempt`), what comes back (`AttemptEnd`), and what an executor is.
 
-Attempts and executors: the values and the interface between the engine and an executor.
-
-The key of a run, by which jobs and tools recognise a repeated attempt.
-
-The key of a run as the store has it. That of most runs follows from their slot, and is not looked up.
+`run_key`: the key by which jobs and tools recognise a repeated attempt. Mostly it follows from the slot, and the store
+is not asked.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""How much may run, where, and what nothing can run.
+"""How much may run, and where.
 
-Capacity: slots in this process, and permits of limited scopes.
+`Capacity`: free slots of this process, and permits of limited scopes.
 
-Placement: a run that needs a job or a runner goes only to an engine that has it.
+`Placement`: a run goes only to an engine that has its job or runner. A set of needs is a row of `places`; a run carries
+its number, and 0 is anywhere. So statements compare numbers only.
 
-A set of needs is a row of `places`, and a run carries its number; 0 is anywhere. Needs are matched here, over a small
-table, so that statements see numbers only.
-
-Runs that need what no running engine has: they are reported, or fail if their schedule says so.
+`MissingEngines`: runs whose needs no running engine has are reported, or fail if their schedule says so.
 """
 
 from __future__ import annotations

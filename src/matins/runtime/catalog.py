@@ -1,6 +1,6 @@
-"""Compiled schedules; stored definitions as values.
+"""Schedules, compiled once per revision (`Catalog`), and stored rows as values (`schedule_record`, `run_record`).
 
-The calls that runs stand for, as prompts, jobs and approvals see them.
+`call_context`: the call that a run stands for, as prompts, jobs and approvals see it.
 """
 
 from __future__ import annotations

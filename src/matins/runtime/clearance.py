@@ -1,10 +1,9 @@
-"""The gates between ready and started; floors; the thread of a run.
+"""Between ready and started: `Clearance` sends each run through the gates that are judged then.
 
-The shortest interval between runs of what agents made, by every way: slots, starts, retries and catch-up.
+`Floors`: the shortest interval between runs that agents made. It counts for a schedule and all that descends from it,
+whether a slot, a start, a retry or catch-up makes the run.
 
-It holds for a chain: a schedule with all that descends from it. A chain of one-shots that renew themselves is one.
-
-The thread of a run: chosen when the run starts, and updated when it ends.
+`assign_target`: the thread in which a run happens.
 """
 
 from __future__ import annotations

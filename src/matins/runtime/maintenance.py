@@ -1,11 +1,7 @@
-"""Pruning, seals, a store that was set back.
+"""Housekeeping: `Maintenance` seals the event chains, deletes old history and writes the SQLite log back.
 
-Maintenance: seals the event chains, deletes old history, writes the SQLite log back.
-
-Notices that the store was set back to an older copy: a restored backup, or a failover to an old one.
-
-A file beside the journals has the last event that was committed on this machine. A store without that event is
-older.
+`Lineage` notices that the store was set back to an older copy. A file beside the journals has the last event that this
+machine committed; a store without that event is older.
 """
 
 from __future__ import annotations

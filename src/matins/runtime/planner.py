@@ -1,13 +1,11 @@
-"""Due, requested and replanned slots become runs.
+"""Slots become runs: `Planner` takes the schedules that are due.
 
-Runs that no slot creates: a person, an agent or a call requests them.
+`insert_requested_run`: a run without a slot, which a person, an agent or a call requested.
 
-Planning after the clock was set back: every schedule continues at the first slot that no run covers.
+`replan`: after the clock was set back. Slots to come that never started lose their records; each schedule continues at
+the first slot that no run covers. What has started does not start again.
 
-Records of slots to come that never started are withdrawn, since the clock was ahead when they were made. Slots that
-have started do not start again.
-
-Runs that a resumed schedule repeats: those of one-shots, which have no other slot.
+`repeat_one_shot`: a resumed one-shot runs again, because it has no other slot.
 """
 
 from __future__ import annotations

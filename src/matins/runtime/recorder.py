@@ -1,8 +1,6 @@
-"""Ends of attempts, and attempts whose worker is dead.
+"""What the end of an attempt means for its run: it succeeds, fails, is retried, waits, or is held (`record`).
 
-The end of an attempt: its run succeeds, fails, is retried, waits, or is held.
-
-Finds runs whose worker is dead, and ends or retries them by their policy.
+`Reaper` finds runs whose worker is dead, and ends or retries them by their policy.
 """
 
 from __future__ import annotations

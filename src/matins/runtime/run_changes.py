@@ -1,10 +1,6 @@
-"""Every change of a run and of its steps.
+"""Every transition of a run, with its consequences: a `RunChange` says what, `apply` does it.
 
-Changes of runs: every transition of a run is applied here, with its consequences.
-
-A change of a run: a named transition with its results. `run_changes.apply` applies it.
-
-Steps of a run: created when the run starts, and changed when one of them ends.
+`unfold` and `next_changes`: the steps of a run, made when it starts, and changed when one of them ends.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Wake-ups between threads and engines.
+"""Signals of the operating system, handled in a thread (`Signals`), and what else threads share (`drained`).
 
-Standing by while another process has the engine of a store, and taking over when that ends.
+`Standby` waits while another process has the engine of a store, and takes over when that ends.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Calls and their endpoints.
+"""Use cases on calls: fire, list, fire again.
 
-Use cases on calls: fire one, list what arrived, and fire one again.
-
-Inbound webhooks: verified here, and then fired like every other call.
+`InboundReceiver`: verifies a webhook, then fires it like any other call.
 """
 
 from __future__ import annotations

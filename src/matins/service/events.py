@@ -1,7 +1,4 @@
-"""Events and subscriptions.
-
-Use cases on subscriptions: webhooks, named functions, and their deliveries.
-"""
+"""Use cases on events and on subscriptions: webhooks and named functions, with their deliveries."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Next slots, cost of a day, catch-up.
+"""What comes: next slots, the verdict of each gate, the cost of a day.
 
-The next slots, the verdict of each gate on them, and the cost of a day.
-
-Previews of catching up: what a start now would record and run, for one schedule or for all.
-
-Schedules that wake a paid agent more than once a minute. Often a field of cron too many is the reason.
+`CatchUps`: what a start now would record and run. `frequent_wakes`: schedules that wake a paid agent more than once a
+minute, often by a wrong cron field.
 """
 
 from __future__ import annotations

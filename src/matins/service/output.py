@@ -1,12 +1,7 @@
-"""Output and transcript of a run.
+"""The output of a run, read from its folder while it runs and afterwards; no supervisor is needed (`Outputs`).
 
-The output of a run, read from its folder while it runs and afterwards.
-
-The output of a run so far, for any process that can read the folder. No supervisor is needed.
-
-The output of agents' tools, as people read it: what was said, which tool was called with what, and what came back.
-
-Many tools print events as JSON, one per line. A line that no tool prints stays as it is.
+`Transcripts`: the same as people read it, with what was said, which tool was called and what came back. A line that no
+tool prints stays as it is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Results of runs, and what a page shows of many.
+"""Runs as results (`run_result`).
 
-Use cases on the course of runs: what is live, what is usual, and where the time of a run went.
-
-The time of a run from due to its end, divided into spans; and what is usual.
+`Facts`: what is live and what is usual. `run_spans`: where the time of a run went, from due to end.
 """
 
 from __future__ import annotations

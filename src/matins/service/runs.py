@@ -1,8 +1,7 @@
-"""Runs, replies, threads, what a run says of itself.
+"""Use cases on runs and threads.
 
-Replies: what people say to an agent in its thread becomes a run there.
-
-Use cases of an agent about the run that it speaks from: its context, and its own word on the outcome.
+`Replies`: what a person says in a thread becomes a run there. `SpeakingRuns`: what an agent asks and reports about its
+own run.
 """
 
 from __future__ import annotations

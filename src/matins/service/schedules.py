@@ -1,8 +1,7 @@
-"""Schedules: add, edit, pause, delete.
+"""Use cases on schedules: add, edit, pause, delete.
 
-New schedules before they are added, with the agents that are created with them.
-
-Use cases that pause many schedules with one note, and resume just those.
+`Additions`: a new schedule before it is added, with agents created for it. `Pauses`: one pause for many schedules, with
+one note.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The timeline, and past days.
+"""The timeline: what ran and what will run, a lane for each agent, by a fixed number of statements.
 
-The timeline: what ran and what will run, a lane for each agent. The number of its statements is fixed.
-
-Use cases on the past by days: slots of a schedule, spending, and absences of engines.
+`Calendars`, `History`: the past by days, as slots, spending and absences of engines.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Tokens, sessions, people.
+"""Tokens, and browser sessions with the links that open them; only hashes of sessions and links are stored.
 
-Use cases on browser sessions, and on the links that open them. Only hashes are stored.
+`find_person`, `person_in_chat`: the person behind a login or a chat id.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The routes of the page: authenticate, call a view, render. The page's scripts change things by calls of the API.
+"""The routes of the page: authenticate, call a view, render. Scripts change things by the API.
 
-`GET /ui/stream`: the names of what changed, gathered for a moment. Pages fetch themselves again.
-
-One way of rendering is enough, and nobody's text is in the stream.
-
-The events that a view's filters select, as a file: JSON lines or CSV. One page of them is in memory at a time.
+`LiveNames`, `GET /ui/stream`: only the names of what changed; the page fetches itself again, so nobody's text is in the
+stream. `exported_parts`: the selected events as JSON lines or CSV, a page in memory at a time.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""Environment; filters for times, states, sentences.
+"""The environment of the templates in `templates/`, and its filters: times in the viewer's zone, how a state looks
+(icon, shape, word; colour only repeats them), sentences about results.
 
-The templates: files in `templates/`, with filters for times, states and texts from outside.
-
-Instants and durations as people read them, in the viewer's zone.
-
-How a state looks: an icon with its shape, and a word. Colour only repeats them.
-
-Sentences about results. The engine makes them; this fills in what it needs.
-
-Static files, served under the hash of their content: a browser keeps them for a year.
+`StaticFiles`: served under the hash of their content, so a browser keeps them for a year.
 """
 
 from __future__ import annotations

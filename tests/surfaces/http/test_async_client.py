@@ -10,7 +10,7 @@ import pytest
 from http_server import YEARLY, HttpServer
 
 from matins import AsyncClient, InvalidInput, NotFound, StoreUnavailable
-from matins.surfaces.client import MAX_CONNECTIONS
+from matins.surfaces.async_client import MAX_CONNECTIONS
 
 PATIENCE = 60
 

@@ -1,4 +1,4 @@
-"""The gates, one file each: whether a run may start. The first gate that does not pass decides state and reason.
+"""The gates: whether a run may start. The first gate that does not pass decides state and reason.
 
 A mask is an integer with a bit for each gate that may stop a run. For most schedules it is 0.
 """

@@ -1,1 +1,1 @@
-"""How each tool is called and how its output is read: one file for each. Nothing here starts a process."""
+"""What every runner needs, and the runners that are no coding tool: shell, message, http, openai, python."""
