@@ -41,8 +41,10 @@ def modules() -> dict[str, ast.Module]:
 
 
 def single_use(trees: dict[str, ast.Module]) -> list[str]:
-    """Private functions and methods that are called once in their file and named nowhere else in the source."""
+    """Private functions and methods that are called once in their file, named nowhere else in the source, and overridden
+    by no other."""
     named: Counter[str] = Counter()
+    defined: Counter[str] = Counter()
     for tree in trees.values():
         for node in ast.walk(tree):
             if isinstance(node, ast.Name):
@@ -51,6 +53,8 @@ def single_use(trees: dict[str, ast.Module]) -> list[str]:
                 named[node.attr] += 1
             elif isinstance(node, ast.alias):
                 named[node.name] += 1
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                defined[node.name] += 1
     found: list[str] = []
     for file, tree in trees.items():
         called = Counter(
@@ -61,7 +65,11 @@ def single_use(trees: dict[str, ast.Module]) -> list[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list:
                 name = node.name
-                if name.startswith("_") and not name.startswith("__") and called[name] == named[name] == 1:
+                if (
+                    name.startswith("_")
+                    and not name.startswith("__")
+                    and called[name] == named[name] == defined[name] == 1
+                ):
                     found.append(f"{file}:{node.lineno} {name}")
     return found
 

@@ -108,9 +108,12 @@ class CheckExecutor:
             results.append(self._run_check(command, check, commands))
         if self._on_blocked is not None and results and results[-1].verdict == "block":
             on_blocked, reason = self._on_blocked, results[-1].reason or "blocked"
-            told = (lambda: on_blocked(deepcopy(check.context), reason),)
-            threading.Thread(target=call_logged, args=told, name="matins-blocked", daemon=True).start()
+            self._in_background(lambda: on_blocked(deepcopy(check.context), reason))
         return CheckedRun(check, tuple(results))
+
+    def _in_background(self, function: Callable[[], Any]) -> None:
+        """Checks that run inline call it at once."""
+        threading.Thread(target=call_logged, args=(function,), name="matins-blocked", daemon=True).start()
 
     def _call_guard(self, guard: Guard, context: dict[str, Any]) -> CheckResult:
         started = self._clock.boot_ms()
