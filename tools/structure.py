@@ -41,8 +41,8 @@ def modules() -> dict[str, ast.Module]:
 
 
 def single_use(trees: dict[str, ast.Module]) -> list[str]:
-    """Private functions and methods that are called once in their file, named nowhere else in the source, and overridden
-    by no other."""
+    """Private functions and methods that are called once in their file, named nowhere else in the source, and that
+    nothing overrides."""
     named: Counter[str] = Counter()
     defined: Counter[str] = Counter()
     for tree in trees.values():
