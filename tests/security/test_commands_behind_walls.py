@@ -289,7 +289,7 @@ def test_b16_a_schedule_without_an_agent_has_walls_where_agents_have(attacked: A
 def refusing(account: Ordinary) -> Iterator[House]:
     """A daemon whose kernel makes no user namespaces."""
     launcher = (
-        "import os, sys; from matins.executors.processes import namespaces as n; uid, gid = os.getuid(), os.getgid();"
+        "import os, sys; from matins.executors.processes import walls as n; uid, gid = os.getuid(), os.getgid();"
         "n.unshare(n.NEW_USER); n.map_to_self(uid, gid); open('/proc/sys/user/max_user_namespaces', 'w').write('0');"
         "os.execv(sys.argv[1], sys.argv[1:])"
     )

@@ -16,10 +16,10 @@ from house import House, Ordinary
 
 LAUNCHER = """
 import os, sys
-from matins.executors.processes import namespaces
+from matins.executors.processes import walls
 uid, gid = os.getuid(), os.getgid()
-namespaces.unshare(namespaces.NEW_USER)
-namespaces.map_to_self(uid, gid)
+walls.unshare(walls.NEW_USER)
+walls.map_to_self(uid, gid)
 with open("/proc/sys/user/{name}", "w") as file:
     file.write("0")
 os.execv(sys.argv[1], sys.argv[1:])
@@ -44,9 +44,9 @@ os.execv(sys.argv[4], sys.argv[4:])
 error 0 it seems to succeed, and does nothing."""
 MAPPED = """
 import ctypes, os, struct, sys
-from matins.executors.processes import namespaces
+from matins.executors.processes import walls
 uid, admin = os.getuid(), 21
-namespaces.unshare(namespaces.NEW_USER)
+walls.unshare(walls.NEW_USER)
 with open("/proc/self/uid_map", "w") as file:
     file.write(f"{uid} {uid} 1")
 libc = ctypes.CDLL(None, use_errno=True)
