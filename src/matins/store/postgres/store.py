@@ -149,6 +149,7 @@ class Listener:
         return bool(select.select([self._stop_read], [], [], seconds)[0])
 
 
+_CREATED = re.compile(r"^CREATE (?:TABLE|VIEW) (\w+)", re.MULTILINE)
 _OLDEST_SERVER = 140_000
 _BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _TABLES = {"migrations", "meta", "schedules", "revisions", "due", "runs", "attempts", "permits", "places", "workers",
@@ -305,8 +306,7 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
         if schema is None:
             raise StoreError(f"{name} has no schema on its search path.", hint="Create a schema, or name another one.")
         migrations = load_migrations("matins.store.postgres")
-        created = r"^CREATE (?:TABLE|VIEW) (\w+)"
-        ours = {table for each in migrations for table in re.findall(created, each.sql, re.MULTILINE)}
+        ours = {table for each in migrations for table in _CREATED.findall(each.sql)}
         there = ours.intersection(tables or ())
         if there and not there >= _TABLES:
             raise StoreError(
