@@ -130,18 +130,26 @@ def _forget_peak(pid: int) -> int:
 
     Keepers and wardens are closed to an ordinary account: their highest counts from their start, which is never less.
     """
-    with suppress(PermissionError):
+    with suppress(PermissionError, FileNotFoundError, ProcessLookupError):
         Path(f"/proc/{pid}/clear_refs").write_text("5")
     return _memory_kb(pid, "VmRSS")
 
 
 def _memory_kb(pid: int, word: str) -> int:
-    return int(Path(f"/proc/{pid}/status").read_text().split(f"{word}:")[1].split()[0])
+    """What a process holds; nothing if it has ended meanwhile."""
+    try:
+        held = Path(f"/proc/{pid}/status").read_text().partition(f"{word}:")[2]
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(held.split()[0]) if held else 0
 
 
 def _cpu_ticks(pid: int) -> int:
-    """Of the process, and of its children that have ended."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    """Of the process, and of its children that have ended. If it has ended itself, its parent counts them."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
     return sum(map(int, fields[11:15]))
 
 
@@ -150,7 +158,9 @@ def _open_files(pid: int) -> int:
     try:
         return len(list(Path(f"/proc/{pid}/fd").iterdir()))
     except PermissionError:
-        return int(Path(f"/proc/{pid}/status").read_text().split("FDSize:")[1].split()[0])
+        return _memory_kb(pid, "FDSize")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def _pids() -> list[int]:

@@ -27,7 +27,9 @@ def processes() -> ModuleType:
 def test_it_runs(tmp_path: Path) -> None:
     """Every contestant in every measure, a flood, many runs, and nothing left in its folder"""
     command = [sys.executable, PROGRAM, "--quick", "--folder", tmp_path]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout
     records = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
     rates = [record for record in records if "runs_per_s" in record]
     assert len({(record["measure"], record["contestant"]) for record in rates}) == 10

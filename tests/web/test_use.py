@@ -267,7 +267,7 @@ def test_a_store_that_is_away_is_said(
     def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("The database does not answer.", hint="Start it, or see its log.")
 
-    for owner, name in ((server.sessions, "principal_of"), (server.matins, "call")):
+    for owner, name in ((server.sessions, "principal_of"), (server.matins, "invoke")):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, away)
             answer = page.goto("/schedules")
