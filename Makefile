@@ -2,6 +2,11 @@
 # The tests start processes of another account, which cannot run a Python that lies in a closed folder of root's.
 OPEN := import ensurepip, os, pathlib, sys; sys.exit(sys.version_info < (3, 11) or not all(os.stat(one).st_mode & 1 for one in pathlib.Path(sys.base_prefix).resolve().parents))
 PYTHON ?= $(shell for one in python3 /usr/bin/python3; do $$one -c '$(OPEN)' 2> /dev/null && echo $$one && exit; done; echo python3)
+# Oban wants Python 3.12.
+PYTHON_FOR_OBAN ?= $(shell for one in python3.14 python3.13 python3.12 $(wildcard $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python3); do \
+  $$one -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 12))' 2> /dev/null && echo $$one && exit; done; echo $(PYTHON))
+# Where main has come to, or on main itself the commit before.
+BASE ?= $(shell base=$$(git merge-base HEAD main); [ "$$base" = "$$(git rev-parse HEAD)" ] && echo HEAD^ || echo $$base)
 BIN := .venv/bin
 DEMO ?= .matins-demo
 KILLS ?= 300
@@ -10,7 +15,7 @@ SECONDS ?= 0
 SEED ?= 1
 SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test test-real record-real check style types torture torture-processes simulate mutants mutants-seeded pages pictures bench bench-cron bench-durable bench-processes bench-http clean
+.PHONY: help up test test-real record-real check style types torture torture-processes simulate mutants mutants-seeded pages pictures bench bench-quick bench-beside bench-cron bench-durable bench-processes bench-http bench-audit clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -81,9 +86,14 @@ bench: bench-cron bench-durable bench-processes bench-http  ## Matins beside its
 bench-cron: .venv-bench-cron/installed  ## when: parsing and the next fire
 	.venv-bench-cron/bin/python benchmarks/cron.py
 
-bench-durable: .venv-bench-durable/installed .venv-bench-apscheduler4/installed  ## firing, with durable records
-	.venv-bench-durable/bin/python benchmarks/durable.py
-	.venv-bench-durable/bin/python benchmarks/backlog.py
+bench-quick: .venv-bench-durable/installed  ## before a change of engine, runtime, store or service lands: beside BASE=, 4 minutes
+	.venv-bench-durable/bin/python benchmarks/durable.py --quick --minutes 3.5 --base $(BASE)
+
+bench-beside: .venv-bench-durable/installed  ## every row of Matins beside the commit BASE= and the one that the aims began with
+	.venv-bench-durable/bin/python benchmarks/durable.py --matins --base $(BASE) --base 8f184e0
+
+bench-durable: .venv-bench-durable/installed .venv-bench-apscheduler4/installed .venv-bench-oban/installed  ## firing, with durable records
+	.venv-bench-durable/bin/python benchmarks/durable.py --minutes 30
 
 bench-processes: .venv/run  ## supervised commands beside bare ones, or beside an earlier commit: BEFORE=its-python
 	$(BIN)/python benchmarks/processes.py $(if $(BEFORE),--before $(BEFORE))
@@ -130,5 +140,12 @@ clean:  ## remove what the other targets made
 	@touch $@
 .venv-bench-cron/installed .venv-bench-durable/installed .venv-bench-apscheduler4/installed: .venv-bench-%/installed: .venv-bench-%/bin/python pyproject.toml
 	.venv-bench-$*/bin/python -m pip install --quiet --editable ".[bench-$*]"
+	@touch $@
+# On Python 3.11 one line of Oban is written as that Python has it; the benchmark says so.
+.venv-bench-oban/installed:
+	$(PYTHON_FOR_OBAN) -m venv .venv-bench-oban
+	.venv-bench-oban/bin/python -m pip install --quiet --ignore-requires-python "oban>=0.7,<0.8"
+	@.venv-bench-oban/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' || \
+	  sed -i 's/^type Result\[T\] = /T = __import__("typing").TypeVar("T")\nResult = /' .venv-bench-oban/lib/python3.11/site-packages/oban/job.py
 	@touch $@
 .PRECIOUS: %/bin/python

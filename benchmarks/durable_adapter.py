@@ -8,11 +8,13 @@ scheduler, says that it is ready, begins when told, and says what it saw when to
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,12 +32,18 @@ class Task:
     variant: str = ""
     count: int = 100
     processes: int = 1
+    threads: int = 1
     seconds: float = 10.0
     first_due: float = 0.0
 
     @property
     def file(self) -> Path:
         return Path(self.folder) / "store.db"
+
+    @property
+    def lines(self) -> Path:
+        """What the jobs of the measure `lines` write to."""
+        return Path(self.folder) / "lines"
 
     def dues(self) -> list[float]:
         """The instants of a latency measure, evenly spread."""
@@ -58,9 +66,14 @@ class Contestant:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.latenesses: list[float] = []
+        self._lines: int | None = None
 
     def prepare(self) -> None:
         """Put `count` things into the store that are due already."""
+        raise NotImplementedError
+
+    def prepare_lines(self) -> None:
+        """Put `count` one-shots into the store, each with an instant and a payload of its own, that write a line."""
         raise NotImplementedError
 
     def prepare_latency(self) -> None:
@@ -88,6 +101,12 @@ class Contestant:
     def started(self, due: float) -> None:
         """What a job of a latency measure does first."""
         self.latenesses.append(time.time() - due)
+
+    def write_line(self, key: str, nth: int) -> None:
+        """What a job of the measure `lines` does."""
+        if self._lines is None:
+            self._lines = os.open(self.task.lines, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(self._lines, f"{time.time_ns()} {key} {nth}\n".encode())
 
 
 class Worker:
@@ -151,9 +170,9 @@ class Observer:
         self._connection.close()
 
 
-def drain(kind: type[Contestant], script: str, task: Task) -> dict[str, Any]:
+def drain(kind: type[Contestant], script: str, task: Task, role: str = "prepare") -> dict[str, Any]:
     """Fires a second, from the word `go` until the last record is seen, and the CPU time of the workers for each."""
-    in_own_process(script, "prepare", task)
+    in_own_process(script, role, task)
     workers = [Worker(script, task) for _ in range(task.processes)]
     observer = Observer(task)
     try:
@@ -173,8 +192,25 @@ def drain(kind: type[Contestant], script: str, task: Task) -> dict[str, Any]:
             worker.end()
     return {
         "fires_per_s": round(task.count / seconds),
-        "cpu_us_per_fire": round(1e6 * used / task.count, 1),
-        "recorded": count_afresh(kind, task),
+        "cpu_us": round(1e6 * used / task.count, 1),
+    }
+
+
+def drain_and_count(kind: type[Contestant], script: str, task: Task) -> dict[str, Any]:
+    return drain(kind, script, task) | {"recorded": count_afresh(kind, task), "count": task.count}
+
+
+def lines(kind: type[Contestant], script: str, task: Task) -> dict[str, Any]:
+    """Lines a second that jobs write, from the first to the last."""
+    cpu_us = drain(kind, script, task, "prepare_lines")["cpu_us"]
+    written = [line.split() for line in task.lines.read_text(encoding="utf-8").splitlines()]
+    keys = {key for _, key, _ in written}
+    if len(written) != task.count or len(keys) != task.count:
+        raise RuntimeError(f"{len(written)} lines of {len(keys)} runs for {task.count} one-shots")
+    instants = sorted(int(at) for at, _, _ in written)
+    return {
+        "lines_per_s": round(1e9 * task.count / (instants[-1] - instants[0])),
+        "cpu_us": cpu_us,
         "count": task.count,
     }
 
@@ -200,7 +236,8 @@ def latency(kind: type[Contestant], script: str, task: Task) -> dict[str, Any]:
         worker.end()
     if len(latenesses) != task.count:
         raise RuntimeError(f"{len(latenesses)} fires for {task.count} due schedules")
-    return {"p50_ms": round(at(latenesses, 0.5), 2), "p99_ms": round(at(latenesses, 0.99), 2), "count": task.count}
+    shares = {"p50_ms": round(at(latenesses, 0.5), 2), "p99_ms": round(at(latenesses, 0.99), 2)}
+    return {"earliest_ms": round(latenesses[0], 3), **shares, "count": task.count}
 
 
 def at(ordered: list[float], share: float) -> float:
@@ -209,26 +246,32 @@ def at(ordered: list[float], share: float) -> float:
 
 
 def adding(kind: type[Contestant], script: str, task: Task) -> dict[str, Any]:
-    """Schedules a second, one by one and in bulk, into a store that is empty at first."""
-    reached = {"one_by_one_per_s": in_own_process(script, "add_one_by_one", task), "count": task.count}
-    if kind.adding_in_bulk is not Contestant.adding_in_bulk:
-        reached["in_bulk_per_s"] = in_own_process(script, "add_in_bulk", task)
-    return reached
+    """Schedules a second, one by one, each durable when its call returns, into a store that is empty at first."""
+    return in_own_process(script, "add_one_by_one", task)
 
 
-def add_one_by_one(contestant: Contestant) -> int:
-    add, count = contestant.adding_one_by_one(), contestant.task.count // 10
-    began = time.perf_counter()
-    for nth in range(count):
-        add(nth)
-    return round(count / (time.perf_counter() - began))
+def bulk(kind: type[Contestant], script: str, task: Task) -> dict[str, Any]:
+    """Schedules a second that one call adds."""
+    return in_own_process(script, "add_in_bulk", task)
 
 
-def add_in_bulk(contestant: Contestant) -> int:
-    add = contestant.adding_in_bulk()
-    began = time.perf_counter()
-    add()
-    return round(contestant.task.count / (time.perf_counter() - began))
+def add_one_by_one(contestant: Contestant) -> dict[str, Any]:
+    add, count = contestant.adding_one_by_one(), contestant.task.count
+    if contestant.task.threads == 1:
+        return added(count, lambda: [add(nth) for nth in range(count)])
+    with ThreadPoolExecutor(contestant.task.threads) as pool:
+        return added(count, lambda: list(pool.map(add, range(count))))
+
+
+def add_in_bulk(contestant: Contestant) -> dict[str, Any]:
+    return added(contestant.task.count, contestant.adding_in_bulk())
+
+
+def added(count: int, act: Callable[[], Any]) -> dict[str, Any]:
+    used, began = time.process_time(), time.perf_counter()
+    act()
+    seconds, used = time.perf_counter() - began, time.process_time() - used
+    return {"added_per_s": round(count / seconds), "cpu_us": round(1e6 * used / count, 1), "count": count}
 
 
 def in_own_process(script: str, role: str, task: Task) -> Any:
@@ -252,12 +295,15 @@ def work(contestant: Contestant) -> dict[str, Any]:
 
 
 MEASURES: dict[str, Callable[[type[Contestant], str, Task], dict[str, Any]]] = {
-    "drain": drain,
+    "drain": drain_and_count,
+    "lines": lines,
     "latency": latency,
     "adding": adding,
+    "bulk": bulk,
 }
 ROLES: dict[str, Callable[[Any], Any]] = {
     "prepare": lambda contestant: contestant.prepare(),
+    "prepare_lines": lambda contestant: contestant.prepare_lines(),
     "prepare_latency": lambda contestant: contestant.prepare_latency(),
     "add_one_by_one": add_one_by_one,
     "add_in_bulk": add_in_bulk,

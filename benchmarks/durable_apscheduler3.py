@@ -26,6 +26,10 @@ def look(due: float) -> None:
     at_work[0].started(due)
 
 
+def write(key: str, payload: dict[str, int]) -> None:
+    at_work[0].write_line(key, payload["nth"])
+
+
 def write_ahead(connection: Any, record: Any) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
 
@@ -54,6 +58,13 @@ class OfApscheduler(Contestant):
         hourly = IntervalTrigger(hours=1, start_date=began, timezone=UTC)
         for nth in range(self.task.count):
             self.scheduler.add_job(nothing, hourly, id=f"{nth}", next_run_time=began, misfire_grace_time=None)
+
+    def prepare_lines(self) -> None:
+        self.scheduler.start(paused=True)
+        began = datetime.now(UTC) - timedelta(minutes=1)
+        for nth in range(self.task.count):
+            trigger = DateTrigger(began + timedelta(milliseconds=nth))
+            self.scheduler.add_job(write, trigger, [f"{nth}", {"nth": nth}], id=f"{nth}", misfire_grace_time=None)
 
     def prepare_latency(self) -> None:
         self.scheduler.start(paused=True)

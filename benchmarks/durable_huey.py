@@ -22,11 +22,18 @@ class OfHuey(Contestant):
         self.huey = SqliteHuey("bench", filename=str(task.file), store_none=True)
         self.nothing = self.huey.task(name="nothing")(lambda: None)
         self.look = self.huey.task(name="look")(self.started)
+        self.write = self.huey.task(name="write")(lambda key, payload: self.write_line(key, payload["nth"]))
 
     def prepare(self) -> None:
         began = datetime.now(UTC).replace(tzinfo=None) - timedelta(minutes=1)
         for _ in range(self.task.count):
             self.huey.add_schedule(self.nothing.s(eta=began))
+
+    def prepare_lines(self) -> None:
+        began = datetime.now(UTC).replace(tzinfo=None) - timedelta(minutes=1)
+        for nth in range(self.task.count):
+            eta = began + timedelta(milliseconds=nth)
+            self.huey.add_schedule(self.write.s(f"{nth}", {"nth": nth}, eta=eta))
 
     def prepare_latency(self) -> None:
         for due in self.task.dues():
