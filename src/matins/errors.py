@@ -135,6 +135,12 @@ class Conflict(InvalidInput):
     code = "conflict"
 
 
+def name_taken(name: str) -> Conflict:
+    """The error for a new schedule whose name another one has."""
+    hint = "Edit it, delete it, or use another name."
+    return Conflict(f'There is a schedule "{name}" already.', value=name, field="name", hint=hint)
+
+
 class Stale(Conflict):
     """The record was changed since it was read. Read it again."""
 

@@ -93,7 +93,7 @@ class Matins(TransactionApi):
         isolation = Isolation(self.places, probe_here)
         self._catalog = Catalog(workdir=self._workdir, out_of_reach=isolation.out_of_reach)
         self._loader = ContextLoader(self._store, self._catalog, self.clock, self.settings.lease_ms)
-        self._service = Service(self._store, self.clock, self._changed, self._workdir, self.jobs)
+        self._service = Service(self._store, self.clock, self._wake, self._workdir, self.jobs)
         self._service.local.state_folder = self.settings.state_folder
         self._service.local.isolation = isolation
         self.url: str | None = None
@@ -386,11 +386,7 @@ class Matins(TransactionApi):
         config = None if file is None else file.path
         return Places(self._state_folder, self._home, store.path, store.socket_path(), config)
 
-    def _changed(self) -> None:
-        self._store.after_commit(self._wake)
-
     def _wake(self) -> None:
-        self._store.notify()
         if self._loop is not None:
             self._loop.changed()
             self.outbox.wake()

@@ -45,8 +45,14 @@ class ManualClock:
     def now_ms(self) -> int:
         return self._now
 
+    def now_us(self) -> int:
+        return self._now * 1_000
+
     def boot_ms(self) -> int:
         return self._boot
+
+    def boot_us(self) -> int:
+        return self._boot * 1_000
 
     def local_zone(self) -> str:
         return self._zone

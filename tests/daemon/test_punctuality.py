@@ -1,4 +1,4 @@
-"""The daemon gives fires the interpreter soon, and the garbage collector nothing of what it has loaded."""
+"""The daemon gives fires the interpreter soon, and the garbage collector little to do."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from house import House
-from matins.daemon.daemon import SWITCH_S
+from matins.daemon.daemon import COLLECTED_EVERY, SWITCH_S
 
 _SAYING = """
 import gc, runpy, sys
 from matins.daemon import daemon
 
 def announced(self, moved, real=daemon.Daemon._announce):
-    print(f"switches {sys.getswitchinterval()} frozen {gc.get_freeze_count()}", file=sys.stderr)
+    frozen, after = gc.get_freeze_count(), gc.get_threshold()
+    print(f"switches {sys.getswitchinterval()} frozen {frozen} after {after}", file=sys.stderr)
     real(self, moved)
 
 daemon.Daemon._announce = announced
@@ -31,8 +32,9 @@ def test_threads_change_often_and_what_is_loaded_is_not_looked_at_again(tmp_path
         house.up()
         assert house.logged("switches ")
         line = next(line for line in house.log if line.startswith("switches "))
-        _, interval, _, frozen = line.split()
+        _, interval, _, frozen, _, *thresholds = line.split()
         assert float(interval) == pytest.approx(SWITCH_S)
         assert int(frozen) > 10_000
+        assert " ".join(thresholds) == str(COLLECTED_EVERY)
     finally:
         house.kill()

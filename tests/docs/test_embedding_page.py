@@ -61,6 +61,16 @@ def start(folder: Path) -> Iterator[Start]:
             one.stdout.close()
 
 
+def test_the_garbage_collector_is_tuned_as_that_of_the_daemon(folder: Path) -> None:
+    """B19: the page and the daemon have the same values"""
+    say = "import gc, sys; print(gc.get_threshold(), sys.getswitchinterval(), gc.get_freeze_count() > 1_000)"
+    asked = [
+        run(folder, "-c", f"from {module} import favour_fires; favour_fires(); {say}")
+        for module in ("punctual", "matins.daemon.daemon")
+    ]
+    assert asked[0] == asked[1] == "(50000, 20, 50) 0.0005 True\n"
+
+
 def run(folder: Path, *command: str, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, *command],
@@ -90,7 +100,7 @@ def ask(port: int, method: str = "GET", path: str = "/") -> Any:
 
 def test_every_block_is_a_program_of_this_page() -> None:
     """B19: none is left untried"""
-    assert PAGE.count("```python") == len(PROGRAMS) == 8
+    assert PAGE.count("```python") == len(PROGRAMS) == 9
     for text in PROGRAMS.values():
         ast.parse(text)
 

@@ -28,7 +28,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("README.md", "shell"): (8, "tests/daemon/test_tour.py"),
     ("chat.md", "yaml"): (3, "tests/chat/test_slack.py"),
     ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
-    ("embedding.md", "python"): (8, "tests/docs/test_embedding_page.py"),
+    ("embedding.md", "python"): (9, "tests/docs/test_embedding_page.py"),
     ("file.md", "yaml"): (1, "tests/config/test_schema.py"),
     ("http.md", "http"): (14, "tests/surfaces/http/test_http_docs.py"),
     ("http.md", "python"): (1, "tests/surfaces/http/test_http_docs.py"),

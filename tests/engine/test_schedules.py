@@ -57,6 +57,9 @@ ALL: dict[str, Any] = {
     "notify_on": ["failed", "recovered"],
     "ping": "https://hc.example.com/ping/0f3a",
     "ping_style": "plain",
+    "fresh_after": 20,
+    "fresh_after_tokens": "2M",
+    "keep": "open questions",
 }
 TRIGGER = {"timezone": "Europe/London", "dst_gap": "skip", "dst_overlap": "both", "strict": True}
 
@@ -93,6 +96,9 @@ def test_every_setting_reaches_the_definition() -> None:
         max_tokens=500_000,
         failure_backoff="none",
         held_keeps_capacity=False,
+        fresh_after=20,
+        fresh_after_tokens=2_000_000,
+        keep="open questions",
         pre_check="test -f ready",
         before_run=("./may-it", "--run"),
         after_run="logger",

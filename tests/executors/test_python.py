@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 
 from matins.engine.schedules import encode, parse_schedule
+from matins.executors import python
 from matins.executors.job_context import JobContext
 from matins.executors.python import PythonExecutor
 from matins.executors.registry import JobRegistry
@@ -445,3 +447,94 @@ def test_a_job_writes_only_the_events_of_jobs() -> None:
         assert run.state == "failed"
         assert "cannot write the event" in str(run.outcome)
         assert [event.type for event in sandbox.events.list() if event.type == "run.succeeded"] == []
+
+
+def _deep(left: int) -> None:
+    if left:
+        _deep(left - 1)
+    raise ValueError("at the bottom")
+
+
+def _one() -> None:
+    raise ValueError("one\nof two lines")
+
+
+def _two() -> None:
+    _one()
+
+
+def _again() -> None:
+    try:
+        _one()
+    except ValueError:
+        raise KeyError("again") from None
+
+
+def _while_handling() -> None:
+    try:
+        _one()
+    except ValueError:
+        _two()
+
+
+def _because() -> None:
+    try:
+        _one()
+    except ValueError as error:
+        raise OSError("because of it") from error
+
+
+def _noted() -> None:
+    error = ValueError("one")
+    error.add_note("a note")
+    raise error
+
+
+def _group() -> None:
+    raise ExceptionGroup("several", [ValueError("one"), KeyError("two")])
+
+
+def _misspelt() -> None:
+    _deeep(1)  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("fail", "alone"),
+    [
+        (_one, True),
+        (_two, True),
+        (_again, True),
+        (lambda: None + 1, True),  # type: ignore[operator]
+        (lambda: {}["key"], True),
+        (lambda: sys.exit(3), True),
+        (lambda: _deep(2), False),
+        (lambda: _deep(60), False),
+        (_while_handling, False),
+        (_because, False),
+        (_noted, False),
+        (_group, False),
+        (_misspelt, False),
+    ],
+)
+def test_a_traceback_from_remembered_lines_is_the_same(fail: Callable[[], object], alone: bool) -> None:
+    """The first time, when its lines are looked for, and again, when they are remembered"""
+    for _ in range(2):
+        with pytest.raises(BaseException) as raised:  # noqa: PT011
+            fail()
+        shown = python.plain_traceback(raised.value)
+        assert bool(shown) == alone
+        if alone:
+            assert shown == "".join(python.full_traceback(raised.value).format())
+
+
+def test_remembered_lines_of_tracebacks_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that makes functions all the time does not keep them by failing."""
+    monkeypatch.setattr(python, "_FRAMES", {})
+    monkeypatch.setattr(python, "_MAX_REMEMBERED", 5)
+    for nth in range(20):
+        made: dict[str, Any] = {}
+        exec(f"def fail():\n    raise ValueError({nth})", made)
+        with pytest.raises(ValueError, match=str(nth)) as raised:
+            made["fail"]()
+        assert f"ValueError: {nth}\n" in python.plain_traceback(raised.value)
+        assert len(python._FRAMES) <= 5

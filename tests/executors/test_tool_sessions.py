@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import office as offices
 import pytest
 from office import Office
 
+from matins import Matins
 from matins.executors.runners.protocol import RunnerRequest, RunnerResult
 from matins.executors.runners.session_files import session_gone
 
@@ -124,3 +126,16 @@ def test_c5_only_a_tool_that_spent_nothing_can_have_lost_its_session() -> None:
     assert not session_gone(call, RunnerResult(True, False, tokens_out=1), words, b"error: no such session s")
     assert not session_gone(RunnerRequest("Go on", "/"), result, words, b"error: no such session s")
     assert not session_gone(call, result, words, b"another error")
+
+
+def test_b22_prompts_of_a_conversation_that_ends(tmp_path: Path) -> None:
+    """B22: the last run is told what to keep, and the first of the next conversation is told what was kept"""
+    with closing(Matins(f"sqlite:///{tmp_path}/matins.db")) as m, m:
+        script = "cat; printf '\\nKEEP:\\nThe gate is open.\\n'"
+        m.agents.set("magpie", runner="shell", command=["sh", "-c", script], isolation="none")
+        target = {"kind": "channel", "channel": "C07"}
+        m.add("s", when="0 0 1 1 *", agent="magpie", prompt="Look", target=target, fresh_after=2, keep="what is open")
+        texts = [m.runs.wait(m.run("s").id, timeout=90).outcome["result"]["text"] for _ in range(3)]  # type: ignore[index]
+    ends, kept = "must know: what is open", "You kept this from the conversation before:"
+    assert [(ends in text, kept in text) for text in texts] == [(False, False), (True, False), (False, True)]
+    assert texts[2].index(kept) < texts[2].index("The gate is open.")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from matins.errors import InvalidInput
-from matins.github.git_work import Branch
+from matins.executors.worktrees import Branch
 from matins.github.jobs import repo_of
 from matins.model.job import ErrandPlace
 from matins.texts.untrusted_folder import OwnFolders

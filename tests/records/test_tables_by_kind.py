@@ -33,7 +33,7 @@ from matins.records import kinds_by_name, record_kinds
 from matins.surfaces import text_values
 from matins.texts.yaml_nodes import parse
 
-CONTEXT = ParseContext(NOW, RATES, "Asia/Tokyo")
+CONTEXT = ParseContext(NOW, RATES, lambda: "Asia/Tokyo")
 TABLES: Mapping[str, Mapping[type[Kind], Any]] = {
     "engine.settings.PARSE": engine.PARSE,
     "engine.settings.FORMAT": engine.FORMAT,

@@ -10,9 +10,10 @@ import pytest
 
 import postgres_fixtures
 from matins.api.results import Run
+from matins.engine.targets import kept_in
 from matins.errors import InvalidInput
 from matins.model.access import OWNER, Principal
-from matins.model.run import AgentTurn, Outcome
+from matins.model.run import AgentTurn, Outcome, Thread, Usage
 from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.testing import InlineExecutor, ManualClock, Sandbox
 
@@ -27,6 +28,9 @@ class Tool(InlineExecutor):
         self.session_of = session_of
         self.compiled: set[str] = set()
         self.asked: list[str | None] = []
+        self.usage: Usage | None = None
+        self.answer = "answered"
+        self.failing = 0
 
     def submit(self, batch: list[Attempt]) -> None:
         self._done += [AttemptEnd(work, self._answer(work)) for work in batch]
@@ -38,7 +42,10 @@ class Tool(InlineExecutor):
             return Outcome(False, error="no such session", target_gone=True)
         session = session or f"s-{work.run_id}"
         self.compiled.add(session)
-        return Outcome(True, turn=AgentTurn("asked", "answered", session))
+        if self.failing:
+            self.failing -= 1
+            return Outcome(False, error="no", turn=AgentTurn("asked", "", session))
+        return Outcome(True, usage=self.usage, turn=AgentTurn("asked", self.answer, session))
 
 
 class Conversations(Sandbox):
@@ -67,6 +74,12 @@ class Conversations(Sandbox):
         landing = self.runs.thread(run.id)
         assert landing is not None
         return landing.thread.id, landing.how
+
+    def _thread_of(self, run: Run) -> Thread:
+        with self._store.reading() as transaction:
+            found = transaction.thread_assignment(int(run.id))
+        assert found is not None
+        return found.thread
 
 
 @pytest.fixture
@@ -272,3 +285,72 @@ def test_c4_without_a_context_nothing_is_made(in_memory: Conversations, who: Pri
         in_memory.acting_as(who).add("s", when="1d", prompt="Look", target=shorthand)
     assert caught.value.field == "target"
     assert in_memory.list() == []
+
+
+def test_b22_a_conversation_starts_afresh_after_so_many_runs(bench: Conversations) -> None:
+    """B22: in the same thread, with another session; the assignment says so"""
+    bench.schedule("daily", {"kind": "channel", "channel": "C07"}, fresh_after=2)
+    places = [bench.place(bench.fire("daily")) for _ in range(5)]
+    assert len({thread for thread, _ in places}) == 1
+    assert bench.tool.asked == [None, "s-1", None, "s-3", None]
+    assert [how for _, how in places] == [
+        "channel", "channel", "channel: fresh after 2 runs", "channel", "channel: fresh after 2 runs",
+    ]  # fmt: skip
+
+
+def test_b22_a_named_session_goes_on_without_its_memory(bench: Conversations) -> None:
+    bench.schedule("first", {"kind": "channel", "channel": "C07"})
+    thread = bench.place(bench.fire("first"))[0]
+    bench.schedule("daily", {"kind": "thread", "thread": thread}, fresh_after=1)
+    assert bench.place(bench.fire("daily")) == (thread, "thread: fresh after 1 run")
+    assert bench.tool.asked == [None, None]
+
+
+def test_b22_a_conversation_starts_afresh_after_so_many_tokens(bench: Conversations) -> None:
+    bench.tool.usage = Usage(money=1, tokens=600)
+    bench.schedule("daily", {"kind": "channel", "channel": "C07"}, fresh_after_tokens="1k")
+    for _ in range(3):
+        place = bench.place(bench.fire("daily"))
+    assert (bench.tool.asked, place[1]) == ([None, "s-1", None], "channel: fresh after 1,200 tokens")
+
+
+def test_b22_a_retry_goes_on_with_its_own_conversation(bench: Conversations) -> None:
+    bench.schedule("daily", {"kind": "channel", "channel": "C07"}, fresh_after=1, retries=1, retry_delay="1s")
+    bench.fire("daily")
+    bench.tool.failing = 1
+    run = bench.run("daily")
+    bench.settle()
+    bench.clock.advance(60_000)
+    bench.settle()
+    assert (bench.runs.get(run.id).state, bench.runs.get(run.id).attempt) == ("succeeded", 2)
+    assert bench.tool.asked == [None, None, "s-2"]
+
+
+def test_b22_what_was_kept_is_carried_over(bench: Conversations) -> None:
+    """B22: the last run is told to keep something; if it did not answer, the next one is; then a fresh one has it"""
+    bench.schedule("daily", {"kind": "channel", "channel": "C07"}, fresh_after=2, keep="open questions")
+    bench.fire("daily")
+    thread = lambda run: bench._thread_of(run)  # noqa: E731
+    bench.tool.failing = 1
+    failed = bench.fire("daily")
+    assert (failed.state, thread(failed).closing_run) == ("failed", int(failed.id))
+    bench.tool.answer = "All is well.\n\n**KEEP:**\nIs the gate shut?\n"
+    closing = bench.fire("daily")
+    assert (thread(closing).closing_run, thread(closing).kept) == (int(closing.id), None)
+    fresh = bench.fire("daily")
+    assert (thread(fresh).fresh_run, thread(fresh).kept) == (int(fresh.id), "Is the gate shut?")
+    assert bench.tool.asked[-1] is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        ("Fine.", None),
+        ("Fine.\nKEEP:", None),
+        ("KEEP: this line is a sentence", None),
+        ("KEEP:\nold\nKEEP:\nnew", "new"),
+        ("## KEEP:\n- one\n- two\n", "- one\n- two"),
+    ],
+)
+def test_b22_what_an_answer_keeps(answer: str, kept: str | None) -> None:
+    assert kept_in(answer) == kept

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from matins.errors import Conflict, InvalidInput, NotFound
+from matins.model.access import Principal
 from matins.service import drafts
+from matins.store.sqlite.transaction import SqliteTransaction
 from matins.testing import Sandbox, iso
 
 Rows = Callable[[], list[Any]]
@@ -24,6 +27,65 @@ def test_add_gives_the_schedule_as_it_stands(bench: Sandbox) -> None:
     assert iso(shown.next_run_at) == iso(shown.due_at) == "2026-03-27T09:00:00Z"
     assert shown.settings["payload"] == {"a": 1}
     assert shown == bench.get("s")
+
+
+ADDED: tuple[dict[str, Any], ...] = (
+    {"when": "0 9 * * *", "job": "work"},
+    {"when": "0 9 * * *", "job": "work", "payload": {"a": [1, {"b": None}]}, "labels": {"x": "y"}, "description": "d"},
+    {"when": "every 1h", "job": "work", "jitter": 5, "max_executions": 3, "ends_at": "2026-12-31T18:00"},
+    {"when": "never", "job": "work"},
+    {"when": "2026-04-01T10:00", "job": "work", "timezone": "Asia/Tokyo", "catch_up": "run_once"},
+    {"when": "0 9 * * *", "agent": "scout", "prompt": "Look.", "approval": "owner_approve", "pre_check": ["true"]},
+    {"on": {"webhook": "hook"}, "agent": "scout", "prompt": "Look."},
+    {"when": "0 9 * * *", "steps": [{"title": "one", "job": "work"}]},
+)
+
+
+@pytest.mark.parametrize("role", ["owner", "operator", "agent"])
+@pytest.mark.parametrize("settings", ADDED, ids=lambda settings: " ".join(settings))
+def test_p8_what_add_returns_is_what_the_store_has(bench: Sandbox, settings: dict[str, Any], role: Any) -> None:
+    """P8: the result is made from what was written, without reading it again"""
+    bench.agents.set("scout", runner="demo")
+    bench.inbound.set("hook", kind="bearer", secret="env:HOOK")
+    given = {name: value for name, value in settings.items() if role == "owner" or name != "approval"}
+    shown = bench.acting_as(Principal(role, "scout")).add("s", **given)
+    assert structs.replace(shown, notes=[]) == bench.get("s")
+    assert shown.due_at != shown.next_run_at or "jitter" not in given or role == "agent"
+
+
+def test_p8_what_an_agent_adds_in_a_run_has_its_parent(bench: Sandbox) -> None:
+    """P8"""
+    bench.agents.set("scout", runner="demo")
+    parent = bench.add("parent", when="0 9 * * *", job="work")
+    run = bench.run("parent")
+    shown = bench.acting_as(Principal("agent", "scout", run_id=int(run.id))).add("s", when="0 9 * * *", job="work")
+    assert (shown.parent, shown.creator_run, shown.depth) == (parent.id, run.id, 1)
+    assert structs.replace(shown, notes=[]) == bench.get("s")
+
+
+def test_what_add_returns_is_not_the_callers_own(bench: Sandbox) -> None:
+    payload = {"a": [1]}
+    shown = bench.add("s", when="0 9 * * *", job="work", payload=payload, labels={"x": "y"})
+    payload["a"].append(2)
+    assert shown == bench.get("s")
+
+
+def test_an_add_reads_what_it_needs(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No run and no file entry of a schedule that is new, and no offers for a job that this process has"""
+    asked: list[str] = []
+    ask = SqliteTransaction._all
+
+    def noted(self: SqliteTransaction, query: str, /, **values: Any) -> list[Any]:
+        asked.append(query)
+        return ask(self, query, **values)
+
+    bench.add("first", when="0 9 * * *", job="work")
+    monkeypatch.setattr(SqliteTransaction, "_all", noted)
+    bench.add("s", when="0 9 * * *", job="work")
+    assert asked == ["policy_rev", "last_schedule"]
+    with pytest.raises(InvalidInput):
+        bench.add("t", when="0 9 * * *", job="wrok")
+    assert asked[2:] == ["policy_rev", "offers"]
 
 
 def test_local_is_the_machines_own_zone(bench: Sandbox) -> None:
@@ -156,13 +218,17 @@ def test_a_schedule_that_never_fires_by_time_stays_active_and_runs_when_it_is_st
 def test_many_are_compiled_before_their_transaction(bench: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """H2 H10: nothing else waits, or times out, while 20,000 of them are read"""
     compiled: list[str] = []
-    parse, connection = drafts.parse_schedule, bench._store._connection  # type: ignore[attr-defined]
+    connection = bench._store._connection  # type: ignore[attr-defined]
 
-    def outside(when: Any, *arguments: Any) -> Any:
-        assert not connection.in_transaction, "it is read inside a transaction"
-        compiled.append(when)
-        return parse(when, *arguments)
+    def outside(parse: Callable[..., Any]) -> Callable[..., Any]:
+        def parsed(when: Any, *arguments: Any) -> Any:
+            assert not connection.in_transaction, "it is read inside a transaction"
+            compiled.append(when)
+            return parse(when, *arguments)
 
-    monkeypatch.setattr(drafts, "parse_schedule", outside)
+        return parsed
+
+    for name in ("parse_schedule", "parse_when"):
+        monkeypatch.setattr(drafts, name, outside(getattr(drafts, name)))
     bench.add_many([{"name": f"s{n}", "when": f"{n} 9 * * *", "job": "work"} for n in range(20)])
     assert len(compiled) == len(bench.list()) == 20

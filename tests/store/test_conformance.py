@@ -6,6 +6,8 @@ Rows P8, C9, C12, H2, H3, H8, V3.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from typing import Any
 
 import apsw
 import psycopg
@@ -22,8 +24,12 @@ from store_records import (
     state_of,
 )
 
-from matins.model.rows import AttemptRow, Claim, Cursor, DefinitionRow, Due, NewSchedule, NextSlot, Release
+from matins.engine.audit import PRUNED
+from matins.model.rows import AttemptRow, Claim, Cursor, DefinitionRow, Due, NewEvent, NewSchedule, NextSlot, Release
 from matins.store import Store
+from matins.store.postgres.session import SQL as OF_POSTGRES
+from matins.store.sqlite.store import SqliteStore
+from matins.store.sqlite.transaction import SQL as OF_SQLITE
 
 TAKEN = (apsw.ConstraintError, psycopg.errors.UniqueViolation)
 
@@ -414,3 +420,23 @@ def test_figures(store: Store) -> None:
     with store.transaction(NOW) as transaction:
         transaction.set_schedule_state(two, "paused", NOW, None, None)
         assert list(transaction.counts()) == [1, 1, 0, 1, 1, 0, 0, None, NOW]
+
+
+def test_s7_the_last_pruning_is_found_without_reading_the_log(
+    store: Store, sql: Callable[[str], list[tuple[Any, ...]]]
+) -> None:
+    """S7: the engine asks each hour, and a log of millions of events may have none"""
+    with store.transaction(NOW) as transaction:
+        transaction.events.extend([NewEvent(NOW, "run.started", None, None, None)] * 2_000)
+        transaction.events.append(NewEvent(NOW, PRUNED, None, None, {"nth": 1}))
+        transaction.events.extend([NewEvent(NOW, "run.started", None, None, None)] * 2_000)
+    with store.reading() as transaction:
+        found = transaction.last_pruning()
+    assert found is not None
+    assert (found.type, found.data) == (PRUNED, '{"nth":1}')
+    if isinstance(store, SqliteStore):
+        plan = sql(f"EXPLAIN QUERY PLAN {OF_SQLITE['last_pruning']}")
+    else:
+        sql("ANALYZE events")
+        plan = sql(f"EXPLAIN {OF_POSTGRES['last_pruning'].decode()}")
+    assert "events_pruning" in str(plan)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import psycopg
 import pytest
 from store_records import NOW
 
-from matins import Matins, library
+from matins import JobContext, Matins, library
 from matins.engine.when.triggers import to_datetime, to_ms
 from matins.errors import StoreError, StoreUnavailable
 from matins.runtime.clock import ClockWatch, SystemClock
@@ -34,12 +36,12 @@ class Server:
         self.trouble: StoreError | None = None
         self.on_the_way = lambda: None
 
-    def database_time(self) -> int:
+    def database_time_us(self) -> int:
         self.asked += 1
         if self.trouble is not None:
             raise self.trouble
         self.on_the_way()
-        return self.host.boot_ms() + self.ahead
+        return (self.host.boot_ms() + self.ahead) * 1_000
 
 
 @pytest.fixture
@@ -224,6 +226,35 @@ def test_a_leap_forward_is_believed_when_a_second_reading_has_it_too(
     assert clock.now_ms() // 1_000 == (NOW + 1_250 + (2 * HOUR_MS if stays else 0)) // 1_000
 
 
+class FineClock(ManualClock):
+    """A host whose clocks have microseconds."""
+
+    us = 0
+
+    def now_us(self) -> int:
+        return super().now_us() + self.us
+
+    def boot_us(self) -> int:
+        return super().boot_us() + self.us
+
+
+@pytest.mark.parametrize(
+    ("ahead_us", "seen_us"), [(-300, -300), (300, 0), (9_999, 0), (20_000, 20_000), (-20_000, -20_000)]
+)
+def test_v5_it_is_not_ahead_of_a_host_whose_clock_shows_the_same_time(ahead_us: int, seen_us: int) -> None:
+    """V5: and where the two differ by more, the server's counts alone."""
+    host = FineClock(NOW)
+    host.us = 400
+
+    class FineServer(Server):
+        def database_time_us(self) -> int:
+            return host.now_us() + ahead_us
+
+    clock = DatabaseClock(FineServer(host), host)
+    assert clock.now_us() - host.now_us() == seen_us
+    assert clock.now_ms() == (NOW * 1_000 + 400 + seen_us) // 1_000
+
+
 # -- the scheduler
 
 
@@ -234,6 +265,9 @@ class Astray(SystemClock):
 
     def now_ms(self) -> int:
         return super().now_ms() + self.by
+
+    def now_us(self) -> int:
+        return super().now_us() + self.by * 1_000
 
 
 @pytest.fixture
@@ -257,7 +291,7 @@ def at(milliseconds: int) -> str:
 
 def database_time(matins: Matins) -> int:
     store: Any = matins.store
-    return store.database_time()
+    return store.database_time_us() // 1_000
 
 
 @pytest.mark.parametrize("by", [-HOUR_MS, HOUR_MS], ids=["behind", "ahead"])
@@ -312,7 +346,7 @@ def test_a_database_that_goes_away_at_the_first_look_at_its_clock(
     def away(store: PostgresStore) -> int:
         raise StoreUnavailable("away")
 
-    monkeypatch.setattr(PostgresStore, "database_time", away)
+    monkeypatch.setattr(PostgresStore, "database_time_us", away)
     with pytest.raises(StoreUnavailable, match="away"):
         Matins(postgres_url)
     mine = "application_name = current_setting('application_name') AND pid <> pg_backend_pid()"
@@ -328,3 +362,21 @@ def test_a_database_that_is_not_there(tmp_path: Path) -> None:
     """H10"""
     with pytest.raises(StoreUnavailable, match="does not answer"):
         Matins(f"postgresql://me@/db?host={tmp_path}")
+
+
+def test_v5_no_job_begins_before_its_slot(postgres_url: str) -> None:
+    """V5, B1: not by a fraction of a millisecond, by the clock that the job itself reads."""
+    began: SimpleQueue[int] = SimpleQueue()
+    fires = 100
+    with closing(Matins(postgres_url)) as matins:
+
+        @matins.job("look")
+        def _(run: JobContext) -> None:
+            began.put(time.time_ns() // 1_000 - to_ms(run.slot) * 1_000)
+
+        first = matins.clock.now_ms() + 1_500
+        slots = range(first, first + 15 * fires, 15)
+        matins.add_many([{"name": f"at {slot}", "when": at(slot), "job": "look"} for slot in slots])
+        with matins:
+            lateness_us = [began.get(timeout=PATIENCE) for _ in slots]
+    assert min(lateness_us) >= 0

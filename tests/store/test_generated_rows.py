@@ -17,12 +17,13 @@ SOURCE = ROOT / "src" / "matins"
 INCIDENT = "-- incident(incident_id: int) -> IncidentRow | None: one incident\n"
 OPEN = "-- open_incidents(schedule_ids: Iterable[int]) -> list[IncidentRow]: "
 CALL = """
+from matins.model.event import NewNotice
 from matins.runtime.clock import SystemClock
 from matins.store import open_store
 
 store = open_store("sqlite://", SystemClock())
 with store.transaction(1) as transaction:
-    transaction.insert_notice("ops", 7, "Late", None)
+    transaction.insert_notices([NewNotice("ops", 7, "Late", None)])
     print(transaction.titles_since("ops", 5), transaction.titles_since("ops", 9))
 """
 
@@ -75,11 +76,11 @@ def test_a_parameter_of_a_part_needs_an_argument_too(source: Path) -> None:
 
 def test_a_value_comes_from_one_argument(source: Path) -> None:
     _replace(
-        source / "store/sql/incidents.sql",
-        "-- update_incident(incident: IncidentRow)",
-        "-- update_incident(incident: IncidentRow, summary: str)",
+        source / "store/sql/attempts.sql",
+        "-- insert_check(check: CheckRow)",
+        "-- insert_check(check: CheckRow, kind: str)",
     )
-    with pytest.raises(HeaderError, match=r'^incidents\.sql: two arguments of update_incident give "summary"\.$'):
+    with pytest.raises(HeaderError, match=r'^attempts\.sql: two arguments of insert_check give "kind"\.$'):
         rows_texts(source)
 
 

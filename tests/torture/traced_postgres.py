@@ -25,7 +25,7 @@ def trace(points: Points) -> None:
     """From now on every statement of this process passes its points."""
     names = {text.decode(): name for name, text in SQL.items()}
     connections: WeakKeyDictionary[Any, Statements] = WeakKeyDictionary()
-    execute, copy = psycopg.Cursor.execute, psycopg.Cursor.copy
+    execute, copy, rollback = psycopg.Cursor.execute, psycopg.Cursor.copy, psycopg.Connection.rollback
 
     def about_to(cursor: Any, query: Any) -> Statements:
         if cursor.connection not in connections:
@@ -39,9 +39,14 @@ def trace(points: Points) -> None:
     def traced_execute(cursor: Any, query: Any, *arguments: Any, **options: Any) -> Any:
         statements = about_to(cursor, query)
         done = execute(cursor, query, *arguments, **options)
-        if query in (b"COMMIT", b"ROLLBACK"):
+        if query == b"COMMIT":
             statements.over()
         return done
+
+    def traced_rollback(connection: Any) -> None:
+        statements = about_to(connection.cursor(), b"ROLLBACK")
+        rollback(connection)
+        statements.over()
 
     @contextmanager
     def traced_copy(cursor: Any, query: Any, *arguments: Any, **options: Any) -> Generator[Any]:
@@ -50,6 +55,7 @@ def trace(points: Points) -> None:
             yield opened
 
     psycopg.Cursor.execute, psycopg.Cursor.copy = traced_execute, traced_copy
+    psycopg.Connection.rollback = traced_rollback
 
 
 def forget_epochs() -> None:

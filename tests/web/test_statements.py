@@ -142,7 +142,8 @@ def _add_rows(m: Sandbox, number: int) -> None:
     with m.store.transaction(now) as transaction:
         schedule = transaction.schedules_called(f"broken-{number}", None)[0].id
         told = (1, 1, "{}", now, now, 1, 1, None)
-        transaction.insert_incident(IncidentRow(0, schedule, "failed", "", "It failed.", None, "no", *told))
+        (new,) = transaction.incident_ids(1)
+        transaction.insert_incidents([IncidentRow(new, schedule, "failed", "", "It failed.", None, "no", *told)])
 
 
 @pytest.fixture

@@ -182,7 +182,8 @@ def test_an_incident_is_acknowledged(server: PageServer, page: Page) -> None:
     with m.store.transaction(now) as transaction:
         schedule = transaction.schedules_called("nightly", None)[0].id
         told = (1, 1, "{}", now, now, 1, 1, None)
-        transaction.insert_incident(IncidentRow(0, schedule, "failed", "", "It failed.", None, None, *told))
+        (new,) = transaction.incident_ids(1)
+        transaction.insert_incidents([IncidentRow(new, schedule, "failed", "", "It failed.", None, None, *told)])
     page.goto("/incidents")
     page.get_by_role("button", name="Acknowledge").click()
     expect(page.get_by_text("acknowledged by owner")).to_be_visible()

@@ -79,6 +79,8 @@ class Agent(Struct, frozen=True):
     """Model, by the runner's name for it."""
     workdir: Content[str | None]
     """Directory in which the agent works."""
+    worktree: Literal["exclusive", "shared", "per_run"] | None
+    """In a git checkout: one run at a time (the default), several at once, or a worktree for each run."""
     environment: Content[dict[str, str]]
     """Environment variables; env:NAME and file:/path are read when a run starts."""
     tools: list[str]

@@ -104,6 +104,9 @@ class ScheduleSettings(TypedDict, total=False):
     fallback: Literal["fresh", "skip", "wait"] | None
     fallback_timeout: str | None
     final_fallback: Literal["fresh", "skip"] | None
+    fresh_after: int | None
+    fresh_after_tokens: int | str | None
+    keep: str | None
     timezone: str | None
     dst_gap: Literal["after", "skip", "shift"] | None
     dst_overlap: Literal["first", "both"] | None
@@ -163,6 +166,9 @@ class ScheduleEdit(TypedDict, total=False):
     fallback: Literal["fresh", "skip", "wait"] | None
     fallback_timeout: str | None
     final_fallback: Literal["fresh", "skip"] | None
+    fresh_after: int | None
+    fresh_after_tokens: int | str | None
+    keep: str | None
     timezone: str | None
     dst_gap: Literal["after", "skip", "shift"] | None
     dst_overlap: Literal["first", "both"] | None
@@ -233,6 +239,7 @@ class AgentSettings(TypedDict, total=False):
     runner: Required[str]
     model: str | None
     workdir: str | None
+    worktree: Literal["exclusive", "shared", "per_run"] | None
     environment: Mapping[str, str] | None
     tools: Sequence[str] | None
     permission_mode: str | None
@@ -263,6 +270,7 @@ class AgentEdit(TypedDict, total=False):
     runner: str | None
     model: str | None
     workdir: str | None
+    worktree: Literal["exclusive", "shared", "per_run"] | None
     environment: Mapping[str, str] | None
     tools: Sequence[str] | None
     permission_mode: str | None

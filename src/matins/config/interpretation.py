@@ -153,7 +153,7 @@ def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, co
     for name in _COMMANDS:
         if settings.get(name) is not None:
             check_command(settings[name], name, workdir=context.workdir)
-    parsing = ParseContext(context.now, context.rates, context.zone)
+    parsing = ParseContext(context.now, context.rates, lambda: context.zone)
     options = tuple(
         (name, parse_setting(declared, settings.pop(name), parsing))
         for name, declared in TRIGGER_SETTINGS.items()
@@ -164,7 +164,7 @@ def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, co
         start: Any = _trigger(when, context.now, options, resolved.name if is_hashed(str(when)) else None)
     else:
         start, settings = when, {**settings, **{name: value for name, value in options if name == "timezone"}}
-    definition, trigger = parse_schedule(start, settings, context.now, context.rates, context.zone, context.jobs)
+    definition, trigger = parse_schedule(start, settings, context.now, context.rates, parsing.local_zone, context.jobs)
     check_approval(definition)
     for preset in resolved.presets:
         if when is not None:

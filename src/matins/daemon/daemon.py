@@ -121,10 +121,18 @@ SWITCH_S = 0.0005
 Python's own value is ten times as long."""
 
 
+COLLECTED_EVERY = 50_000, 20, 50
+"""The thresholds of the garbage collector. Fires make many objects and few cycles: with Python's own, 700 in the first
+generation, it takes a sixth of the CPU time of a one-shot."""
+
+
 def favour_fires() -> None:
-    """Call it when everything is loaded: the garbage collector stops the threads no more to look at that."""
+    """Call it when everything is loaded: the garbage collector stops the threads no more to look at that. Programs that
+    embed the library do the same, see docs/embedding.md."""
     sys.setswitchinterval(SWITCH_S)
+    gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECTED_EVERY)
 
 
 log = logging.getLogger("matins")

@@ -7,7 +7,7 @@ told twice, and nothing is forgotten. Destinations get the events as deliveries 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -15,14 +15,14 @@ import orjson
 from matins.delivery.decisions import EVENT_TYPES, HOUR_MS, Action, Step, Trouble, decide, look_again
 from matins.delivery.subscribers import DeliveryQueue, QueueResults, StoredSubscriber, Turn
 from matins.delivery.texts import Subject, held_until, quiet_hours_until, recipients, title_of
-from matins.model.event import NO_SCHEDULE, IncidentRow, StoredEvent
+from matins.model.event import NO_SCHEDULE, IncidentRow, NewNotice, StoredEvent
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.runtime.catalog import schedule_record
 from matins.store.transaction import Transaction
 
-_PAGE, _WINDOW = 50, 500
-"""Events that one transaction takes up, and among which it looks for them: fires wait for it."""
+_PAGE, _WINDOW = 100, 500
+"""Events that one transaction takes up, and among which it looks for them once: fires wait for it."""
 _SAVE_MS = 60_000
 """How often the cursor is saved although no incident changed."""
 _EVENTS: dict[Action, str] = {
@@ -35,30 +35,37 @@ class IncidentSubscriber(StoredSubscriber):
     """The subscription that keeps incidents. It delivers nothing itself."""
 
     _saved_at = 0
+    _read_upto = 0
+    """Up to this event all were read. Those among them that are not yet taken up are in `_waiting`."""
+    _waiting: tuple[StoredEvent, ...] = ()
 
     def match_events(self, turn: Turn) -> bool:
         if not self._lease(turn):
+            self._waiting, self._read_upto = (), 0  # the process that has the lease takes them up
             return False
         page = _Page(turn)
-        acted = self._read(page)
-        for incident in turn.transaction.due_incidents(turn.now, _PAGE):
+        acted = self._take(page)
+        due = turn.transaction.due_incidents(turn.now, _PAGE)
+        page.about(incident.schedule_id for incident in due)
+        for incident in due:
             for step in look_again(incident, turn.now):
                 page.apply(step)
             acted = True
         page.save()
         return _send_digests(turn) or acted
 
-    def _read(self, page: _Page) -> bool:
-        """Read new events. True if there may be more, or some changed an incident."""
+    def _take(self, page: _Page) -> bool:
+        """Take up new events. True if there may be more, or some changed an incident."""
         turn, transaction = page.turn, page.turn.transaction
         horizon = transaction.event_horizon()
         if horizon <= self._seen:
             return False
-        upto = transaction.incident_window(self._seen, horizon, _WINDOW)
-        events = transaction.incident_events(self._seen, upto, EVENT_TYPES, _PAGE)
+        if not self._waiting:
+            self._read_upto = transaction.incident_window(self._seen, horizon, _WINDOW)
+            self._waiting = tuple(transaction.incident_events(self._seen, self._read_upto, EVENT_TYPES))
+        events, self._waiting = self._waiting[:_PAGE], self._waiting[_PAGE:]
         changed = page.take(events)
-        full = len(events) == _PAGE
-        self._seen = events[-1].id if full else upto
+        self._seen = events[-1].id if self._waiting else self._read_upto
         if changed or abs(turn.now - self._saved_at) > _SAVE_MS:
             transaction.move_subscription(self.subscription.name, self._seen)
             self._saved_at = turn.now
@@ -75,25 +82,37 @@ class IncidentSubscriber(StoredSubscriber):
 
 
 class _Page:
-    """What a page of events needs of the store is asked once, and kept up to date in memory until the page is saved."""
+    """What a page of events needs of the store is asked once, kept up to date in memory, and written at once."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
+        self._about: set[int] = {NO_SCHEDULE}
+        """The schedules of the page."""
         self._open: dict[int, dict[int, IncidentRow]] = defaultdict(dict)
         """The open incidents by schedule and id, the oldest first."""
-        self._unsaved: dict[int, IncidentRow] = {}
-        self._told: dict[tuple[int, str], int] = {}
+        self._new: dict[int, IncidentRow] = {}
+        """By a negative number each, until they are saved."""
+        self._changed: dict[int, IncidentRow] = {}
+        self._events: list[tuple[str, IncidentRow, list[str]]] = []
+        """What is told of incidents: the type, the incident as it was then, and its recipients."""
+        self._notices: list[NewNotice] = []
+        self._told: Counter[tuple[int, str]] | None = None
         """By schedule and kind: how many were opened and told in this hour."""
         self._sent: Counter[str] = Counter()
         """By destination: how many messages it got in this hour."""
-        self._schedules: dict[int, ScheduleRecord | None] = {}
+        self._schedules: dict[int, ScheduleRecord] | None = None
 
-    def take(self, events: list[StoredEvent]) -> bool:
+    def about(self, schedule_ids: Iterable[int]) -> None:
+        """The page is also about these schedules."""
+        self._about.update(schedule_ids)
+        self._schedules = None
+
+    def take(self, events: Sequence[StoredEvent]) -> bool:
         """Take up events. True if they changed an incident."""
         if not events:
             return False
-        ids = {event.schedule_id for event in events if event.schedule_id is not None}
-        for incident in self.turn.transaction.open_incidents([NO_SCHEDULE, *sorted(ids)]):
+        self.about(event.schedule_id for event in events if event.schedule_id is not None)
+        for incident in self.turn.transaction.open_incidents(sorted(self._about)):
             self._open[incident.schedule_id][incident.id] = incident
         changed = False
         for event in events:
@@ -109,10 +128,10 @@ class _Page:
         return [*self._open[NO_SCHEDULE].values(), *own]
 
     def _told_this_hour(self, trouble: Trouble) -> int:
-        key = trouble.schedule_id, trouble.kind
-        if key not in self._told:
-            self._told[key] = self.turn.transaction.opened_since(*key, self.turn.now - HOUR_MS)
-        return self._told[key]
+        if self._told is None:
+            rows = self.turn.transaction.opened_since(sorted(self._about), self.turn.now - HOUR_MS)
+            self._told = Counter({(schedule_id, kind): count for schedule_id, kind, count in rows})
+        return self._told[trouble.schedule_id, trouble.kind]
 
     def apply(self, step: Step) -> None:
         """Note the change, its event and its recipients."""
@@ -121,41 +140,32 @@ class _Page:
         if to is not None:
             incident = incident._replace(told=incident.told + bool(to), told_times=incident.times)
         if incident.id == 0:
-            incident = self._insert(incident)
-        else:
-            self._change(incident)
-        kind = _EVENTS.get(step.action)
-        gathering = step.action == "opened" and incident.kind == "missed" and not step.tell
-        if kind is None or gathering or (step.action == "reminded" and not to):
-            return
-        data = incident_event_data(incident) | {"to": [name for name, held in to or [] if not held]}
-        schedule_id = incident.schedule_id or None
-        self.turn.transaction.events.append(NewEvent(self.turn.now, kind, schedule_id, incident.run_id, data))
-
-    def _insert(self, incident: IncidentRow) -> IncidentRow:
-        incident = incident._replace(id=self.turn.transaction.insert_incident(incident))
-        self._open[incident.schedule_id][incident.id] = incident
-        key = incident.schedule_id, incident.kind
-        if incident.told and key in self._told:
-            self._told[key] += 1
-        return incident
-
-    def _change(self, incident: IncidentRow) -> None:
-        """A repetition is saved with the page. An end is saved at once: another may open in its place."""
-        self._unsaved[incident.id] = incident
+            incident = incident._replace(id=-1 - len(self._new))
+            if incident.told and self._told is not None:
+                self._told[incident.schedule_id, incident.kind] += 1
+        (self._new if incident.id < 0 else self._changed)[incident.id] = incident
         if incident.resolved_at is None:
             self._open[incident.schedule_id][incident.id] = incident
         else:
             self._open[incident.schedule_id].pop(incident.id, None)
-            self._save(self._unsaved.pop(incident.id))
+        kind = _EVENTS.get(step.action)
+        gathering = step.action == "opened" and incident.kind == "missed" and not step.tell
+        if kind is None or gathering or (step.action == "reminded" and not to):
+            return
+        self._events.append((kind, incident, [name for name, held in to or [] if not held]))
 
     def save(self) -> None:
-        for incident in self._unsaved.values():
-            self._save(incident)
-        self._unsaved.clear()
-
-    def _save(self, incident: IncidentRow) -> None:
-        self.turn.transaction.update_incident(incident)
+        """Ends are written before what opens in their place: open incidents are unique."""
+        transaction, now = self.turn.transaction, self.turn.now
+        ids = dict(zip(self._new, transaction.incident_ids(len(self._new)), strict=True)) if self._new else {}
+        transaction.update_incidents([*self._changed.values()])
+        transaction.insert_incidents([row._replace(id=ids[row.id]) for row in self._new.values()])
+        transaction.insert_notices(self._notices)
+        for kind, incident, to in self._events:
+            row = incident._replace(id=ids.get(incident.id, incident.id))
+            data = incident_event_data(row) | {"to": to}
+            transaction.events.append(NewEvent(now, kind, row.schedule_id or None, row.run_id, data))
+        self._changed, self._new, self._notices, self._events = {}, {}, [], []
 
     def _tell(self, action: Action, incident: IncidentRow) -> list[tuple[str, bool]]:
         """The destinations, and whether the message is held for a digest."""
@@ -171,7 +181,7 @@ class _Page:
             if name not in self._sent:
                 self._sent[name] = transaction.sent_since(name, now - HOUR_MS)
             until = held_until(policies.destinations[name], incident, policies, self._sent[name], now)
-            transaction.insert_notice(name, now, title, until)
+            self._notices.append(NewNotice(name, now, title, until))
             self._sent[name] += until is None
             found.append((name, until is not None))
         return found
@@ -181,12 +191,14 @@ class _Page:
         ids: Iterable[int] = [incident.schedule_id]
         if incident.kind == "missed":
             ids = [int(found) for found in orjson.loads(incident.details)["schedules"]]
+            self.about(set(ids) - self._about)
         return [found.definition for schedule_id in ids if (found := self._schedule(schedule_id))] or [None]
 
     def _schedule(self, schedule_id: int) -> ScheduleRecord | None:
-        if schedule_id not in self._schedules:
-            self._schedules[schedule_id] = _record(self.turn.transaction, schedule_id)
-        return self._schedules[schedule_id]
+        if self._schedules is None:
+            rows = self.turn.transaction.schedules_with(sorted(self._about))
+            self._schedules = {row.id: schedule_record(row) for row in rows}
+        return self._schedules.get(schedule_id)
 
 
 def incident_event_data(incident: IncidentRow) -> dict[str, Any]:
@@ -208,16 +220,12 @@ def incident_event_data(incident: IncidentRow) -> dict[str, Any]:
 
 
 def subject_of(transaction: Transaction, incident: IncidentRow) -> Subject:
-    return _subject(_record(transaction, incident.schedule_id))
+    row = None if incident.schedule_id == NO_SCHEDULE else transaction.schedule(incident.schedule_id)
+    return _subject(None if row is None else schedule_record(row))
 
 
 def _subject(record: ScheduleRecord | None) -> Subject:
     return Subject("", "UTC") if record is None else Subject(record.name, record.definition.trigger.timezone)
-
-
-def _record(transaction: Transaction, schedule_id: int) -> ScheduleRecord | None:
-    row = None if schedule_id == NO_SCHEDULE else transaction.schedule(schedule_id)
-    return None if row is None else schedule_record(row)
 
 
 def _send_digests(turn: Turn) -> bool:
@@ -230,10 +238,9 @@ def _send_digests(turn: Turn) -> bool:
             continue
         quiet = quiet_hours_until(turn.policies.destinations[name], turn.policies, turn.now)
         if quiet is not None:  # the quiet hours were changed, or a full hour is within them
-            for title in held:
-                turn.transaction.insert_notice(name, turn.now, title, quiet)
+            turn.transaction.insert_notices([NewNotice(name, turn.now, title, quiet) for title in held])
             continue
-        turn.transaction.insert_notice(name, turn.now, f"{len(held)} messages", None)
+        turn.transaction.insert_notices([NewNotice(name, turn.now, f"{len(held)} messages", None)])
         data = {"to": [name], "count": len(held), "titles": held}
         turn.transaction.events.append(NewEvent(turn.now, DIGEST, None, None, data))
     return bool(titles)

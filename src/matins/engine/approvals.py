@@ -22,7 +22,7 @@ from matins.model.access import Principal, name_of
 from matins.model.agent import Agent, Target
 from matins.model.policies import Approval
 from matins.model.schedule import ScheduleDefinition
-from matins.model.settings import Choice, Duration, Flag, Int, Names, Setting, settings_of
+from matins.model.settings import Choice, Duration, Flag, Int, Names, Setting
 from matins.model.trigger import Once
 
 
@@ -42,7 +42,7 @@ def digest(agent: str, name: str, rev: int, definition: ScheduleDefinition, *mor
 def agent_fingerprint(agent: Agent) -> dict[str, Any]:
     """The agent as a reviewer sees it: its settings as people write them, without values that may be secrets."""
     hidden = [(name, redact(text)) for name, text in agent.environment]
-    return {"name": agent.name, **format_settings(settings_of(Agent), agent), "environment": hidden}
+    return {"name": agent.name, **format_settings(agent), "environment": hidden}
 
 
 def refusal_reason(approval: Approval, principal: Principal) -> str | None:

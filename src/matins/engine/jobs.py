@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 from matins.engine.settings import ParseContext, check_required, parse_settings
@@ -49,11 +48,10 @@ def full_prompt(definition: ScheduleDefinition) -> str | None:
     return "\n\n".join(parts) if parts else None
 
 
-def apply_job(definition: ScheduleDefinition, job: JobType, context: ParseContext) -> ScheduleDefinition:
-    """The definition with what the type of its job decides. Raises InvalidInput for a payload that the type refuses."""
-    inputs = parse_inputs(job, definition.payload, context)
-    prompt = None if job.prompt is None else job.prompt(inputs)
-    return replace(definition, job_prompt=prompt, harmless=not job.destructive)
+def decided_by(job: JobType, payload: Any, context: ParseContext) -> tuple[str | None, bool]:
+    """`job_prompt` and `harmless`, which the type of a job decides. Raises InvalidInput for a payload it refuses."""
+    inputs = parse_inputs(job, payload, context)
+    return None if job.prompt is None else job.prompt(inputs), not job.destructive
 
 
 def parse_inputs(job: JobType, payload: Any, context: ParseContext) -> Any:

@@ -355,6 +355,10 @@ CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "schedule_removed": lambda context: "the schedule was deleted",
     "schedule_rejected": lambda context: "the schedule was rejected",
     "target_busy": lambda context: f"run {context['run']} is running in the target {_target(context)}",
+    "checkout_busy": lambda context: (
+        f"run {context['run']} works in {context['checkout']}, and agents do not share a checkout unless they say so "
+        "(worktree: shared, or per_run)"
+    ),
     "waiting_for_target": lambda context: f"the target {_target(context)} is not available",
     "target_gone": lambda context: f"the target {_target(context)} no longer exists",
     "unknown": lambda context: "the attempt did not report its end",
@@ -368,7 +372,7 @@ CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
 }
 _WITH_STATE = frozenset(["failed", "cancelled", RESOLVED])
 """Reasons whose sentence already starts with the state."""
-_RETRIED = frozenset(["guard", "pre_check", "hook", "target_busy", "waiting_for_target"])
+_RETRIED = frozenset(["guard", "pre_check", "hook", "target_busy", "waiting_for_target", "checkout_busy"])
 
 
 def _ended(run: RunRecord, context: ReasonContext) -> str:

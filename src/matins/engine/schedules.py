@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from matins.engine.calls import describe_on, follows_schedule
-from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, apply_job, full_prompt
+from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, decided_by, full_prompt
 from matins.engine.prompts import check_fields
 from matins.engine.settings import (
     DOLLARS,
@@ -29,6 +29,7 @@ from matins.engine.settings import (
     parse_settings,
 )
 from matins.engine.steps import STEPS_JOB, answer_field, before, check_steps, of_step
+from matins.engine.targets import ends_conversations
 from matins.engine.validation import check_names_known, invalid, referred_names
 from matins.engine.when import definitions
 from matins.engine.when.durations import format_duration
@@ -62,7 +63,7 @@ def parse_schedule(
     settings: Mapping[str, Any],
     now: int,
     rates: Mapping[str, float] = DOLLARS,
-    local_zone: str = "UTC",
+    local_zone: Callable[[], str] = lambda: "UTC",
     jobs: JobTypes | None = None,
     name: str | None = None,
 ) -> tuple[ScheduleDefinition, Trigger]:
@@ -76,13 +77,16 @@ def parse_schedule(
     elif when is None and settings.get("on") is None and settings.get("steps") is None:
         hint = Example({"when": "every weekday at 9am"})
         raise InvalidInput('A schedule needs "when" or "on".', value=None, field="when", hint=hint)
-    trigger = _trigger(when, settings, context, name)
+    trigger = parse_when(when, settings, context, name)
     own = {name: value for name, value in settings.items() if name in OWN_SETTINGS} | {"job": job}
     values = parse_settings(OWNER, OWN_SETTINGS, own, context._replace(timezone=trigger.timezone))
     if values.get("on") and isinstance(trigger.definition.when, Never):  # each call matters
         values.setdefault("overlap", "queue")
+    if jobs is not None and "steps" not in values:
+        decided = decided_by(jobs.find(values["job"]), values.get("payload"), context)
+        values["job_prompt"], values["harmless"] = decided
     definition = ScheduleDefinition(trigger=trigger.definition, **values)
-    if jobs is not None:
+    if jobs is not None and definition.steps:
         definition = apply_types(definition, jobs, context)
     check_texts(definition)
     if definition.ping is not None and not re.match("https?://[^/]", definition.ping):
@@ -93,17 +97,18 @@ def parse_schedule(
 def apply_types(definition: ScheduleDefinition, jobs: JobTypes, context: ParseContext) -> ScheduleDefinition:
     """The definition with what the types of its jobs decide: of its own, or of its steps."""
     if not definition.steps:
-        return replace(apply_job(definition, jobs.find(definition.job), context), step_jobs=())
+        prompt, harmless = decided_by(jobs.find(definition.job), definition.payload, context)
+        return replace(definition, job_prompt=prompt, harmless=harmless, step_jobs=())
     found: list[tuple[str | None, bool]] = []
     definition = replace(definition, step_jobs=())  # an edit may have replaced the steps
     for number in range(1, len(definition.steps) + 1):
         step = of_step(definition, number)
         try:
-            applied = apply_job(step, jobs.find(step.job), context)
+            decided = decided_by(jobs.find(step.job), step.payload, context)
         except InvalidInput as error:
             error.field = f"steps[{number}].{error.field}"
             raise
-        found.append((applied.job_prompt, applied.harmless))
+        found.append(decided)
     return replace(definition, job_prompt=None, harmless=False, step_jobs=tuple(found))
 
 
@@ -127,11 +132,12 @@ def _job(settings: Mapping[str, Any]) -> Any:
     return job
 
 
-def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext, schedule: str | None) -> Trigger:
+def parse_when(when: Any, settings: Mapping[str, Any], context: ParseContext, schedule: str | None) -> Trigger:
+    """The trigger, with those of the settings that belong to it."""
     options = {
-        name: parse_setting(declared, settings[name], context)
-        for name, declared in TRIGGER_SETTINGS.items()
-        if settings.get(name) is not None
+        name: parse_setting(TRIGGER_SETTINGS[name], value, context)
+        for name, value in settings.items()
+        if name in TRIGGER_SETTINGS and value is not None
     }
     if when is None:
         when = "never"
@@ -142,13 +148,12 @@ def _trigger(when: Any, settings: Mapping[str, Any], context: ParseContext, sche
             name = next(iter(options))
             raise InvalidInput(f'"{name}" is part of the trigger already.', value=name, field=name, hint="Omit it.")
         return when
-    hint = Example({"when": "every weekday at 9am"})
     if not isinstance(when, str):
-        raise invalid("when", when, "text or a trigger", hint=hint)
+        raise invalid("when", when, "text or a trigger", hint=Example({"when": "every weekday at 9am"}))
     try:
         return parse_trigger(when, now_ms=context.now, name=schedule, **options)
     except TriggerError as error:
-        error.field, error.hint = error.field or "when", error.hint or hint
+        error.field, error.hint = error.field or "when", error.hint or Example({"when": "every weekday at 9am"})
         raise
 
 
@@ -199,7 +204,7 @@ def check_approval(definition: ScheduleDefinition) -> None:
 
 def schedule_settings(definition: ScheduleDefinition) -> dict[str, Any]:
     """The settings that differ from the default, as people write them."""
-    settings = _when_settings(definition.trigger) | format_settings(OWN_SETTINGS, definition)
+    settings = _when_settings(definition.trigger) | format_settings(definition)
     if definition.job == AGENT_JOB or definition.steps:
         settings.pop("job")
     if definition.on and isinstance(definition.trigger.when, Never):
@@ -239,11 +244,17 @@ class Reference(NamedTuple):
     name: str
 
 
+_REFERRING = tuple(
+    (declared.name, declared.field, noun)
+    for declared in OWN_SETTINGS.values()
+    if (noun := getattr(declared.kind, "of", ""))
+)
+
+
 def references(definition: ScheduleDefinition) -> Iterable[Reference]:
-    for declared in OWN_SETTINGS.values():
-        noun = getattr(declared.kind, "of", "")
-        for name in referred_names(getattr(definition, declared.field)) if noun else ():
-            yield Reference(declared.name, noun, name)
+    for setting, field, noun in _REFERRING:
+        for name in referred_names(getattr(definition, field)):
+            yield Reference(setting, noun, name)
     for trigger in definition.on:
         if isinstance(trigger, OnWebhook):
             yield Reference("on", "inbound", trigger.webhook)
@@ -254,7 +265,7 @@ def references(definition: ScheduleDefinition) -> Iterable[Reference]:
 
 def encode(definition: ScheduleDefinition) -> str:
     """The stored form: the settings that differ from the defaults."""
-    data = {"trigger": definitions.to_dict(definition.trigger), **dump_settings(OWN_SETTINGS, definition)}
+    data = {"trigger": definitions.to_dict(definition.trigger), **dump_settings(definition)}
     data |= {name: value for name in _DERIVED if (value := getattr(definition, name))}
     return orjson.dumps(data).decode()
 
@@ -348,6 +359,9 @@ _NEEDS: tuple[tuple[str, Callable[[ScheduleDefinition], bool], tuple[str, ...]],
      ("anchor", "first")),
     ("pre_check, before_run or after_run", _checks, ("check_timeout",)),
     ("ping", lambda definition: definition.ping is not None, ("ping_style",)),
+    ("a target other than fresh", lambda definition: definition.target is None or definition.target.kind != "fresh",
+     ("fresh_after", "fresh_after_tokens")),
+    ("fresh_after or fresh_after_tokens", ends_conversations, ("keep",)),
     ("fallback: wait", lambda definition: definition.fallback == "wait", ("fallback_timeout", "final_fallback")),
 )  # fmt: skip
 """What settings need in order to have an effect."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -77,7 +79,8 @@ class ParseContext(NamedTuple):
 
     now: int
     rates: Mapping[str, float] = DOLLARS
-    local_zone: str = "UTC"
+    local_zone: Callable[[], str] = lambda: "UTC"
+    """Asked only for a time zone `local`: finding it reads files."""
     timezone: str = "UTC"
     """The zone of instants without an offset."""
 
@@ -202,7 +205,7 @@ def _instant(declared: Declared, value: Any, context: ParseContext) -> int:
 def _zone(declared: Declared, value: Any, context: ParseContext) -> str:
     if not isinstance(value, str) or not value.isprintable():
         raise invalid(declared.name, value, 'an IANA name such as "Europe/London"')
-    return load_zone(context.local_zone if value == "local" else value).name
+    return load_zone(context.local_zone() if value == "local" else value).name
 
 
 def _money(declared: Declared, value: Any, context: ParseContext) -> int:
@@ -366,14 +369,22 @@ def check_required(owner: str, table: Table, given: Values) -> None:
             raise InvalidInput(f'{owner} needs "{name}" ({meaning}).', field=name, hint=example_hint(declared))
 
 
-def format_settings(table: Table, value: Any) -> dict[str, Any]:
+@cache
+def _settings_and_fields(owner: type[Any]) -> tuple[tuple[Declared, ...], Callable[[Any], tuple[Any, ...]]]:
+    """The settings that a dataclass declares, and what reads all of them at once."""
+    declared = tuple(settings_of(owner).values())
+    fields = [one.field for one in declared]
+    return declared, attrgetter(*fields) if len(fields) > 1 else lambda value: tuple(getattr(value, f) for f in fields)
+
+
+def format_settings(value: object) -> dict[str, Any]:
     """The settings that differ from the default, as people write them."""
-    found: dict[str, Any] = {}
-    for name, declared in table.items():
-        held = getattr(value, declared.field)
-        if (held is not declared.default and held != declared.default) or declared.setting.required:
-            found[name] = format_setting(declared, held)
-    return found
+    settings, held_by = _settings_and_fields(type(value))
+    return {
+        declared.name: format_setting(declared, held)
+        for declared, held in zip(settings, held_by(value), strict=True)
+        if (held is not declared.default and held != declared.default) or declared.setting.required
+    }
 
 
 def format_setting(declared: Declared, value: Any) -> Any:
@@ -382,14 +393,14 @@ def format_setting(declared: Declared, value: Any) -> Any:
     return FORMAT[type(declared.kind)](value)
 
 
-def dump_settings(table: Table, value: Any) -> dict[str, Any]:
+def dump_settings(value: object) -> dict[str, Any]:
     """The stored form, by field: the values that differ from the defaults."""
-    found: dict[str, Any] = {}
-    for declared in table.values():
-        held = getattr(value, declared.field)
-        if held != declared.default:
-            found[declared.field] = held if held is None else DUMP[type(declared.kind)](held)
-    return found
+    settings, held_by = _settings_and_fields(type(value))
+    return {
+        declared.field: held if held is None else DUMP[type(declared.kind)](held)
+        for declared, held in zip(settings, held_by(value), strict=True)
+        if held is not declared.default and held != declared.default
+    }
 
 
 def loaders_of(table: Table) -> dict[str, Callable[[Any], Any]]:
@@ -510,11 +521,11 @@ def _window_texts(value: tuple[Any, ...]) -> list[str]:
 
 
 def _record_settings(value: tuple[Any, ...]) -> list[dict[str, Any]]:
-    return [format_settings(settings_of(cast("type[Any]", type(item))), item) for item in value]
+    return [format_settings(item) for item in value]
 
 
 def _dumped_records(value: tuple[Any, ...]) -> list[dict[str, Any]]:
-    return [dump_settings(settings_of(cast("type[Any]", type(item))), item) for item in value]
+    return [dump_settings(item) for item in value]
 
 
 def _record_loader(kind: kinds.Records) -> Callable[[Any], Any]:

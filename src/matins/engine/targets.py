@@ -9,7 +9,9 @@ from matins.engine.validation import check_name, check_names_known, invalid, pre
 from matins.errors import InvalidInput
 from matins.model.agent import Fallback, Target
 from matins.model.run import Thread
+from matins.model.schedule import ScheduleDefinition
 from matins.model.settings import MAX_NAME_LENGTH
+from matins.model.words import counted
 
 CURRENT = ("current-channel", "current-session", "current-thread")
 _NEEDS = {"fresh": (), "channel": ("channel",), "session": ("session", "session_name"), "thread": ("thread",)}
@@ -146,3 +148,37 @@ def resolve_target(
             return Wait("waiting_for_target", None)
         chosen = final
     return Skip() if chosen == "skip" else Resolved(None, f"{target.kind}: gone, fallback fresh")
+
+
+KEEP = "KEEP:"
+_MAX_KEPT = 20_000
+
+
+def ends_conversations(definition: ScheduleDefinition) -> bool:
+    """Whether conversations of the schedule's target end after some runs or tokens."""
+    return definition.fresh_after is not None or definition.fresh_after_tokens is not None
+
+
+def used_up(definition: ScheduleDefinition, runs: int, tokens: int) -> str | None:
+    """`fresh after 20 runs`, if a conversation of so many runs and tokens has ended; None if it goes on."""
+    if definition.fresh_after is not None and runs >= definition.fresh_after:
+        return f"fresh after {counted(runs, 'run')}"
+    if definition.fresh_after_tokens is not None and tokens >= definition.fresh_after_tokens:
+        return f"fresh after {tokens:,} tokens"
+    return None
+
+
+def closing_text(keep: str) -> str:
+    """What the last run of a conversation is told besides its prompt."""
+    return (
+        "This conversation ends with this run; the next run starts without its memory. End your answer with a line "
+        f'"{KEEP}" and, below it, what the next conversation must know: {keep}'
+    )
+
+
+def kept_in(answer: str) -> str | None:
+    """What an answer has below its last line KEEP:"""
+    lines = answer.splitlines()
+    marks = [number for number, line in enumerate(lines) if line.strip(" *#`") == KEEP]
+    kept = "\n".join(lines[marks[-1] + 1 :]).strip() if marks else ""
+    return kept[:_MAX_KEPT] or None

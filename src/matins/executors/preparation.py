@@ -20,6 +20,7 @@ from typing import NamedTuple
 from matins.engine.jobs import full_prompt, parse_inputs, retries_unknown
 from matins.engine.prompts import build_prompt, fenced
 from matins.engine.settings import ParseContext
+from matins.engine.targets import closing_text
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.agent_checks import (
     agent_call,
@@ -56,7 +57,7 @@ from matins.executors.work_items import HeldWorkItem, ItemChanged, NoWork, WorkS
 from matins.model.agent import Agent
 from matins.model.clock import Clock
 from matins.model.job import Brief, Errand, ErrandPlace, JobType
-from matins.model.run import Outcome
+from matins.model.run import Outcome, Thread
 from matins.runtime.agent_folders import folder_of, is_own_folder, make_own_folder, own_folder
 from matins.runtime.approval_requests import shown_item
 from matins.runtime.attempt import Attempt
@@ -335,11 +336,16 @@ class Preparation:
     def _errand(self, attempt: Attempt, agent: Agent) -> Errand | None:
         """What the job of the run does around its agent, if it does anything."""
         job = self._job(attempt)
-        if job is None or job.errand is None:
-            return None
-        inputs = parse_inputs(job, attempt.compiled.definition.payload, ParseContext(attempt.started_at))
         folder, own = folder_of(agent, self._workdir), str(Path(self._workdir, own_folder(agent.name)))
-        return job.errand(inputs, ErrandPlace(attempt.key, agent.name, folder, own, attempt.started_at))
+        place = ErrandPlace(attempt.key, agent.name, folder, own, attempt.started_at)
+        if job is not None and job.errand is not None:
+            inputs = parse_inputs(job, attempt.compiled.definition.payload, ParseContext(attempt.started_at))
+            return job.errand(inputs, place)
+        if agent.worktree != "per_run":
+            return None
+        from matins.executors.worktrees import RunWorktree
+
+        return RunWorktree(place)
 
     def _make_own_folder(self, agent: Agent) -> None:
         make_own_folder(agent.name, self._workdir, _owner(agent))
@@ -365,6 +371,8 @@ class Preparation:
             fire._replace(work=held_item.item if held_item else None),
             prefix=definition.prompt_prefix,
         )
+        if context.assignment is not None:
+            prompt = _in_conversation(prompt, context.assignment.thread, attempt)
         folder, hosts = folder_of(agent, self._workdir), context.policies.allowed_hosts
         new_session = None
         if runner.chooses_session and session is None:
@@ -396,7 +404,7 @@ class Preparation:
             remaining -= len(message.text)
             if remaining < 0:
                 break
-            if message.run_id != attempt.run_id:
+            if message.run_id != attempt.run_id and message.id > context.assignment.thread.fresh_message:
                 kept.append((message.role, message.text))
         while kept and kept[-1][0] != "user":
             kept.pop()
@@ -408,6 +416,16 @@ def _moved(call: RunnerRequest, errand: Errand | None, material: str = "") -> Ru
     workdir = call.workdir if errand is None or errand.folder is None else errand.folder
     prompt = f"{call.prompt}\n\n{fenced('material', material)}" if material else call.prompt
     return replace(call, workdir=workdir, prompt=prompt)
+
+
+def _in_conversation(prompt: str, thread: Thread, attempt: Attempt) -> str:
+    """The prompt, with what the conversation before has kept, and what this one must keep if it ends with this run."""
+    definition = attempt.compiled.definition
+    if thread.kept is not None and thread.fresh_run == attempt.run_id:
+        prompt = f"{prompt}\n\nYou kept this from the conversation before:\n{fenced('kept', thread.kept)}"
+    if definition.keep is not None and thread.closing_run == attempt.run_id:
+        prompt = f"{prompt}\n\n{closing_text(definition.keep)}"
+    return prompt
 
 
 def _with_known_environment(call: RunnerRequest, agent: Agent) -> RunnerRequest:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import datetime
 from itertools import takewhile
 from queue import Empty, SimpleQueue
+from types import CodeType
 from typing import Any
 
 from matins.engine.when.triggers import to_ms
@@ -90,6 +91,12 @@ _INITIAL_AHEAD = 4
 _SLOW_START_MS = 1_000
 _CANCELLED_BY_PROGRAM = "the program cancelled the job; perhaps its event loop was ending"
 _ended = from_tuple(AttemptEnd)
+_MAX_FRAMES, _MAX_REMEMBERED = 20, 1_000
+_TOLD_WITH_FRAMES = (BaseExceptionGroup, NameError, ImportError, SyntaxError)
+"""Exceptions whose text depends on more than their message."""
+_FRAMES: dict[tuple[int, int], tuple[CodeType, str]] = {}
+"""The lines of a traceback by the code that raised and the place in it. The code is kept, so that its id is not given
+again."""
 
 
 def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
@@ -366,10 +373,40 @@ def _failed(error: BaseException) -> Outcome:
     if isinstance(error, NoWork):
         return Outcome(False, no_work=True)
     limit = _limit(error) if isinstance(error, RateLimited) else None
-    shown = traceback.TracebackException.from_exception(error, limit=-20)
-    shown.__notes__ = []  # the last line is the exception, which `why` and notes of runs show
-    text = "".join(shown.format())[-8_000:]
+    text = (plain_traceback(error) or "".join(full_traceback(error).format()))[-8_000:]
     return Outcome(False, error=text, limit=limit, over_budget=isinstance(error, OverBudget))
+
+
+def full_traceback(error: BaseException) -> traceback.TracebackException:
+    shown = traceback.TracebackException.from_exception(error, limit=-_MAX_FRAMES)
+    shown.__notes__ = []  # the last line is the exception, which `why` and notes of runs show
+    return shown
+
+
+def plain_traceback(error: BaseException) -> str:
+    """The same text from remembered lines, for an exception alone; empty for others. Finding a line and what of it to
+    underline takes ten times as long."""
+    alone = error.__cause__ is None and (error.__context__ is None or error.__suppress_context__)
+    if not alone or isinstance(error, _TOLD_WITH_FRAMES) or hasattr(error, "__notes__"):
+        return ""
+    frames: list[str] = []
+    at = error.__traceback__
+    while at is not None:
+        key = id(at.tb_frame.f_code), at.tb_lasti
+        known = _FRAMES.get(key)
+        if known is None:
+            known = at.tb_frame.f_code, "".join(traceback.extract_tb(at, 1).format())
+            if len(_FRAMES) >= _MAX_REMEMBERED:
+                _FRAMES.clear()
+            _FRAMES[key] = known
+        frames.append(known[1])
+        at = at.tb_next
+    del frames[:-_MAX_FRAMES]
+    if len(set(frames)) < len(frames):  # repeated lines are shown as one
+        return ""
+    return "".join(
+        ["Traceback (most recent call last):\n", *frames, *traceback.format_exception_only(type(error), error)]
+    )
 
 
 def _limit(error: RateLimited) -> ProviderLimit:

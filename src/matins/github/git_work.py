@@ -6,28 +6,10 @@ agent, and no more. Only the pull request is opened by Matins, whose token the a
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import NamedTuple
-
-from matins.model.job import ErrandPlace
-from matins.texts.untrusted_folder import open_folder
+from matins.executors.worktrees import GIT_SCRIPT
 
 NOTHING = "nothing"
-_WORKTREES = "worktrees"
-_MAX_BYTES = 10_000
-_COMMON = r"""
-set -eu
-exec 3<&0 4>&1 0</dev/null 1>&2
-name() {
-    export GIT_AUTHOR_NAME="$1" GIT_AUTHOR_EMAIL="$1@matins.invalid"
-    export GIT_COMMITTER_NAME="$1" GIT_COMMITTER_EMAIL="$1@matins.invalid"
-}
-save() {
-    git add --all
-    git diff --cached --quiet || git commit --quiet --message "$1"
-}
-"""
-WORKTREE = f"""{_COMMON}
+WORKTREE = f"""{GIT_SCRIPT}
 agent=$1 tree=$2 branch=$3 base=$4 title=$5; shift 5
 repo=$PWD
 mkdir -p "${{tree%/*}}"
@@ -57,7 +39,7 @@ if [ "$made" = 0 ]; then git branch --quiet -D "$branch"; fi
 printf '%s\\n' "$outcome" > "$tree.outcome"
 exit $status
 """
-CLONES = f"""{_COMMON}
+CLONES = f"""{GIT_SCRIPT}
 agent=$1 tree=$2 branch=$3 push=$4 title=$5 count=$6; shift 6
 rm -rf "$tree" "$tree.outcome"
 mkdir -p "$tree"
@@ -89,31 +71,3 @@ mv "$tree.outcome.new" "$tree.outcome"
 exit $status
 """
 """The names of repositories have no blanks, so that a list of words holds them."""
-
-
-class Branch(NamedTuple):
-    """A branch that belongs to one run, and the folder in which it is made."""
-
-    name: str
-    folder: str
-    own: str
-    """The agent's own folder, which holds it."""
-
-    @classmethod
-    def of(cls, place: ErrandPlace) -> Branch:
-        return cls(f"matins/{place.key}", str(Path(place.own, _WORKTREES, place.key)), place.own)
-
-    def command(self, script: str, agent: str, *arguments: str) -> tuple[str, ...]:
-        return ("/bin/sh", "-c", script, "matins", agent, self.folder, self.name, *arguments)
-
-    def outcome(self) -> list[str] | None:
-        """What was pushed, as the script wrote it; None when it did not come so far."""
-        try:
-            with open_folder(self.own, within=self.own) as folder:
-                return (
-                    folder.read(f"{_WORKTREES}/{Path(self.folder).name}.outcome", _MAX_BYTES)
-                    .decode(errors="replace")
-                    .split()
-                )
-        except OSError:
-            return None

@@ -17,8 +17,9 @@ from typing import Annotated, Any, NamedTuple
 
 from matins.errors import InvalidInput, NotFound
 from matins.executors.registry import SERVICES, NoService
+from matins.executors.worktrees import Branch
 from matins.github import GitHub, Repositories, ServerSettings, check_repo, github
-from matins.github.git_work import CLONES, NOTHING, WORKTREE, Branch
+from matins.github.git_work import CLONES, NOTHING, WORKTREE
 from matins.jobs import Flag, Int, JobContext, JobType, Setting, Text
 from matins.model.job import Brief, ErrandPlace
 from matins.texts.beneath import Refused

@@ -24,6 +24,7 @@ from matins.model.settings import Target as TargetKind_
 TargetKind = Literal["fresh", "channel", "session", "thread"]
 IsolationMode = Literal["auto", "required", "none"]
 Fallback = Literal["fresh", "skip", "wait"]
+Worktree = Literal["exclusive", "shared", "per_run"]
 
 
 class Target(NamedTuple):
@@ -53,6 +54,10 @@ class Agent:
                 "claude", required=True)]
     model: Annotated[str | None, Setting(Name(), "Model, by the runner's name for it.", "claude-sonnet-5-5")] = None
     workdir: Annotated[str | None, Setting(Text(4_096), "Directory in which the agent works.", "~/src/garden")] = None
+    worktree: Annotated[Worktree | None,
+        Setting(Choice(get_args(Worktree)),
+                "In a git checkout: one run at a time (the default), several at once, or a worktree for each run.",
+                "per_run")] = None
     environment: Annotated[tuple[tuple[str, str], ...],
         Setting(Variables(), "Environment variables; env:NAME and file:/path are read when a run starts.",
                 {"API_KEY": "env:API_KEY"})] = ()

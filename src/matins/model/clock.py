@@ -10,8 +10,16 @@ class Clock(Protocol):
         """The wall clock, in UTC milliseconds. It decides only what is due."""
         ...
 
+    def now_us(self) -> int:
+        """The same in microseconds, for waits that must not end early."""
+        ...
+
     def boot_ms(self) -> int:
         """Time since boot, including sleep. It drives timeouts, back-off and leases."""
+        ...
+
+    def boot_us(self) -> int:
+        """The same in microseconds."""
         ...
 
     def local_zone(self) -> str:

@@ -207,6 +207,16 @@ class IncidentRow(NamedTuple):
         return "open" if self.acknowledged_at is None else "acknowledged"
 
 
+class NewNotice(NamedTuple):
+    """A message to a destination."""
+
+    destination: str
+    at: int
+    title: str
+    held_until: int | None
+    """The instant of the digest that it waits for; None when it is sent on its own."""
+
+
 class HeldNotice(NamedTuple):
     """A message that waits for a digest."""
 

@@ -263,6 +263,14 @@ class NewSchedule(NamedTuple):
     parent: int | None = None
     depth: int = 0
 
+    def stored(self, now: int) -> ScheduleRow:
+        """The row of the schedule that was inserted at `now`."""
+        return ScheduleRow(
+            self.id, self.name, self.agent, self.state, 1, self.definition, None, None, None, self.next_slot,
+            self.due_at, 0, 0, None, now, now, None, self.created_by, self.creator_role, self.creator_run, self.parent,
+            self.depth, 0,
+        )  # fmt: skip
+
 
 class ScheduleRow(NamedTuple):
     """A schedule with its present definition and its cursor."""

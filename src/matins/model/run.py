@@ -196,6 +196,14 @@ class Thread(NamedTuple):
     """Input, output and cached tokens and micro-dollars of the session so far, for tools that report totals."""
     created_at: int
     updated_at: int
+    fresh_run: int = 0
+    """The first run of the present conversation."""
+    fresh_message: int = 0
+    """Messages up to this one belong to earlier conversations."""
+    closing_run: int | None = None
+    """The run that was told to write down what the next conversation must know."""
+    kept: str | None = None
+    """What it wrote."""
 
 
 class Message(NamedTuple):

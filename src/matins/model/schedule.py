@@ -208,6 +208,13 @@ class ScheduleDefinition:
                 "fallback_timeout")] = 3_600_000
     final_fallback: Annotated[FinalFallback,
         Setting(_choice(FinalFallback), "What to do when the fallback `wait` found no target.", "skip")] = "fresh"
+    fresh_after: Annotated[int | None,
+        Setting(Int(1, 10_000), "Number of runs after which the target's conversation starts afresh.", 20)] = None
+    fresh_after_tokens: Annotated[int | None,
+        Setting(Tokens(), "Number of tokens after which the target's conversation starts afresh.", "500k")] = None
+    keep: Annotated[str | None,
+        Setting(Text(2_000, lines=True), "What the last run of a conversation writes down for the next one.",
+                "open questions and decisions")] = None
     job_prompt: str | None = None
     """What the type of the job tells an agent, written when the schedule is made; None for a function."""
     harmless: bool = False

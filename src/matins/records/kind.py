@@ -232,7 +232,7 @@ class RecordKind(Generic[V]):
         """The record as it is stored."""
         from matins.engine.settings import dump_settings
 
-        return dump_settings(self.table, value)
+        return dump_settings(value)
 
     def load(self, key: str, data: Mapping[str, Any]) -> V:
         from matins.engine.settings import load_settings, loaders_of
@@ -255,7 +255,7 @@ class RecordKind(Generic[V]):
 def _parse_context(context: RecordContext) -> ParseContext:
     from matins.engine.settings import ParseContext
 
-    return ParseContext(context.now, context.rates, context.zone, context.zone)
+    return ParseContext(context.now, context.rates, lambda: context.zone, context.zone)
 
 
 class PolicyStorage:

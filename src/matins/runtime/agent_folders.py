@@ -74,6 +74,22 @@ def _not_created(path: Path, reason: str | None) -> InvalidInput:
     return InvalidInput(f"{path} cannot be created: {reason}.", value=str(path), field="workdir", hint=hint)
 
 
+def checkout_of(agent: Agent, workdir: str) -> str | None:
+    """The git checkout in which runs of the agent work one at a time; None if they need not wait for each other.
+
+    Whoever lets an agent have several runs at once lets them share its folder."""
+    if is_own_folder(agent) or (agent.worktree or ("shared" if (agent.max_concurrent or 1) > 1 else "")) in _APART:
+        return None
+    return git_root(folder_of(agent, workdir))
+
+
+def git_root(folder: str) -> str | None:
+    """The top of the git checkout that a folder belongs to; None if it belongs to none."""
+    real = Path(os.path.realpath(folder))
+    return next((str(one) for one in (real, *real.parents) if os.path.lexists(one / ".git")), None)
+
+
+_APART = ("shared", "per_run")
 MAX_BYTES = 1_000_000
 _MAX_FILES = 32
 _NOT_COVERED = "not covered: "

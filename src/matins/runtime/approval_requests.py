@@ -26,7 +26,6 @@ from matins.model.access import Principal
 from matins.model.agent import Agent
 from matins.model.policies import Approval, ApprovalKind
 from matins.model.rows import NewEvent, RunRow
-from matins.model.settings import settings_of
 from matins.runtime.agent_folders import named_files, not_covered
 from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import Catalog, CompiledSchedule, call_context
@@ -226,7 +225,7 @@ def content_digest(compiled: CompiledSchedule, policies: Policies, item: Mapping
     """The digest of what runs. It includes all settings of the agent, also hidden ones, the files that commands name,
     and the work item."""
     agent = _agent_of(compiled, policies)
-    more = [] if agent is None else [{"name": agent.name, **dump_settings(settings_of(Agent), agent)}]
+    more = [] if agent is None else [{"name": agent.name, **dump_settings(agent)}]
     files = _files_of(compiled, policies)
     more += [part for part in (files, item) if part]
     return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more)

@@ -190,6 +190,10 @@ class Catalog:
         """Clear the cache after a rollback."""
         self._cache, self._policies = {}, replace(NO_POLICIES, workdir=self._workdir)
 
+    def policies_at(self, rev: int) -> Policies | None:
+        """The policies as they were read last, if they are those of this revision."""
+        return self._policies if self._policies.rev == rev else None
+
     def policies(self, transaction: Transaction) -> Policies:
         """The present policies, read again only after a change."""
         rev = transaction.policy_rev()

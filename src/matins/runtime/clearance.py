@@ -8,6 +8,7 @@ whether a slot, a start, a retry or catch-up makes the run.
 
 from __future__ import annotations
 
+import platform
 from typing import Any, Literal
 
 from matins.engine.approvals import needs_approval
@@ -15,7 +16,17 @@ from matins.engine.catch_up import grace_of
 from matins.engine.gates import BITS, GATES, Candidate, Facts, Mask, Surroundings, Verdict, active_gates, choose, mask
 from matins.engine.gates.limits import BUDGET
 from matins.engine.policies import AFTER_RUN, BEFORE_RUN, NO_POLICIES, Policies
-from matins.engine.targets import BY_SESSION_ID, SESSION_GONE, Resolved, TargetState, Wait, resolve_target
+from matins.engine.targets import (
+    BY_SESSION_ID,
+    SESSION_GONE,
+    Resolved,
+    TargetState,
+    Wait,
+    ends_conversations,
+    kept_in,
+    resolve_target,
+    used_up,
+)
 from matins.engine.transitions import (
     AFTER_VERDICT,
     BLOCK,
@@ -32,8 +43,10 @@ from matins.model.agent import FRESH, Target
 from matins.model.policies import Approval
 from matins.model.rows import CheckRow, NewEvent, ReadyRun
 from matins.model.run import GatesPassed, Thread, ThreadAssignment
+from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Once
 from matins.runtime import approval_requests, spending
+from matins.runtime.agent_folders import checkout_of
 from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult, ItemClaim
@@ -81,6 +94,8 @@ def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedul
         target, found, definition.fallback, definition.final_fallback, waited, definition.fallback_timeout_ms
     )
     if isinstance(place, Resolved):
+        if already is None and place.thread is not None and not target.session and ends_conversations(definition):
+            place = _continued(transaction, row, definition, place, place.thread)
         if already is not None and place.thread is not None and already.how not in (SESSION_GONE, BY_SESSION_ID):
             place = place._replace(how=already.how)
         thread_id = place.thread.id if place.thread else _open(transaction, item, target, place.how, now)
@@ -105,6 +120,28 @@ def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedul
             transaction.unassign_thread(row.id)
     apply(transaction, [change], now)
     return False
+
+
+def _continued(
+    transaction: Transaction, row: ReadyRun, definition: ScheduleDefinition, place: Resolved, thread: Thread
+) -> Resolved:
+    """The place of a run whose conversation may have ended: then another one begins in the same thread.
+
+    With `keep`, the last run is told what to write down. If it did not, the next one is told."""
+    ended = used_up(definition, *transaction.session_use(thread.id, row.id))
+    if definition.keep is None:
+        if ended is None:
+            return place
+        transaction.start_afresh(thread.id, row.id, None)
+        return place._replace(how=f"{place.how}: {ended}")
+    answer = None if thread.closing_run is None else transaction.answer_in(thread.id, thread.closing_run)
+    if answer is not None:
+        transaction.start_afresh(thread.id, row.id, kept_in(answer))
+        return place._replace(how=f"{place.how}: {ended or 'fresh'}")
+    runs, tokens = transaction.session_use(thread.id, row.id)
+    if used_up(definition, runs + 1, tokens) is not None:
+        transaction.close_conversation(thread.id, row.id)
+    return place
 
 
 def _target_state(
@@ -165,6 +202,8 @@ class Clearance:
         self.capacity = 0
         """How many more checks can start now."""
         self._floors = Floors()
+        self._entered: dict[str, int] = {}
+        """The checkouts that runs of this turn work in."""
         self._leaves: dict[int, Approval] = {}
         """The approvals of runs that may start in this turn."""
         self.checks: list[Check] = []
@@ -176,6 +215,7 @@ class Clearance:
         if AFTER_RUN in policies.hooks:  # its files are checked before every start
             self.gates |= _RUNS_FILES
         self._floors.begin()
+        self._entered.clear()
         self._leaves.clear()
 
     def take_checks(self) -> list[Check]:
@@ -229,8 +269,28 @@ class Clearance:
             case "waiting_for_target":
                 agent = self.policies.agents.get(item.agent)
                 return assign_target(transaction, row, item, agent.target if agent else FRESH, now)
+            case "checkout_busy":
+                return self._enters_checkout(transaction, row, item, now)
             case _:
                 return _refused(transaction, row, item, verdict, now)
+
+    def _enters_checkout(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
+        """Whether no other run works in the git checkout of the agent. If one does, the run waits."""
+        agent = self.policies.agents.get(item.agent)
+        folder = None if agent is None else checkout_of(agent, self.policies.workdir or "")
+        if folder is None:
+            return True
+        host = platform.node()
+        last = transaction.lock_checkout(host, folder, row.id)
+        # A statement of its own: after the lock it sees what the run's engine has committed.
+        busy = self._entered.get(folder) or (last if last != row.id and transaction.is_running(last) else None)
+        if busy is None:
+            transaction.set_checkout(host, folder, row.id)
+            self._entered[folder] = row.id
+            return True
+        evidence = {"run": str(busy), "checkout": folder}
+        apply(transaction, [_change(row, item, DEFER, now, "checkout_busy", now + _BUSY_MS, evidence)], now)
+        return False
 
     def reserve_budget(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Reserve the cost of the run in every budget. If one is too small, return False; the run ends or waits."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-import zoneinfo
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from matins.engine.when.zones import is_zone
 from matins.model.clock import Clock
 
 _SAME_AS_UTC = ("Etc/UTC", "Etc/UCT", "Etc/Zulu", "Etc/Universal", "UCT", "Zulu", "Universal")
+_ZONE_KEPT_MS = 10_000
 _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -19,31 +20,33 @@ class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def now_us(self) -> int:
+        return time.time_ns() // 1_000
+
     def boot_ms(self) -> int:
         return time.clock_gettime_ns(_BOOT) // 1_000_000
 
+    def boot_us(self) -> int:
+        return time.clock_gettime_ns(_BOOT) // 1_000
+
     def local_zone(self) -> str:
         """The zone from TZ, /etc/timezone, or the target of /etc/localtime; UTC if none of them names a zone."""
-        file = Path("/etc/timezone")
-        written = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
-        linked = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")[2]
-        for name in (os.environ.get("TZ", "").removeprefix(":"), written, linked):
-            if name and name in _zones():
-                return "UTC" if name in _SAME_AS_UTC else name
-        return "UTC"
+        return _local_zone(os.environ.get("TZ", "").removeprefix(":"), self.boot_ms() // _ZONE_KEPT_MS)
+
+
+@lru_cache(maxsize=1)
+def _local_zone(variable: str, _moment: int) -> str:
+    file = Path("/etc/timezone")
+    written = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
+    linked = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")[2]
+    name = next((name for name in (variable, written, linked) if name and is_zone(name)), "UTC")
+    return "UTC" if name in _SAME_AS_UTC else name
 
 
 def seconds_left(clock: Clock, delay_ms: int) -> float:
-    """The seconds of a delay that was computed just now. The clock gives whole milliseconds, so a part of the first
-    one has passed already."""
-    passed = time.time_ns() % 1_000_000 if isinstance(clock, SystemClock) else 0
-    return delay_ms / 1_000 - passed / 1_000_000_000
-
-
-@cache
-def _zones() -> frozenset[str]:
-    """All zone names. Cached, because finding them reads every file of the zone database."""
-    return frozenset(zoneinfo.available_timezones())
+    """The seconds of a delay that was computed just now from whole milliseconds: a part of the first one has passed
+    already."""
+    return delay_ms / 1_000 - clock.now_us() % 1_000 / 1_000_000
 
 
 Verdict = Literal["steady", "back", "wait"]

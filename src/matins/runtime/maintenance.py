@@ -77,7 +77,7 @@ class Maintenance:
         return len(old)
 
     def _prune_log(self, transaction: Transaction, before: int, now: int) -> None:
-        earlier = pruning_of(transaction.last_of_type(PRUNED))
+        earlier = pruning_of(transaction.last_pruning())
         pruned = transaction.prune_events(before, DEFINING)
         transaction.prune_records(before, rfc3339(before - _ZONES_MS)[:10])
         if pruned is not None:

@@ -10,7 +10,6 @@ from matins.api.results import Audit as AuditResult
 from matins.engine.audit import (
     CREATED,
     ENDS,
-    PRUNED,
     STARTED,
     DefinitionCheck,
     RecordCheck,
@@ -65,7 +64,7 @@ class _Verification:
         self._noted = noted
         with self._store.reading() as transaction:
             self._writers = transaction.writers()
-            self._pruning = pruning_of(transaction.last_of_type(PRUNED))
+            self._pruning = pruning_of(transaction.last_pruning())
         self._chains = ChainCheck(self._writers)
         seal, link = self._pruning.seal
         self._seals = SealCheck(self._chains.begins, (seal, bytes.fromhex(link)))

@@ -48,8 +48,8 @@ class LocalState:
 class Core:
     store: Store
     clock: Clock
-    notify: Callable[[], None]
-    """Called after a change, to wake the loops."""
+    wake_here: Callable[[], None]
+    """Wakes the loops of this process."""
     workdir: str | None
     """The directory of commands and of relative paths."""
     jobs: KnownJobs
@@ -62,7 +62,23 @@ class Core:
     def _out_of_reach(self) -> Iterable[str]:
         return () if self.local.isolation is None else self.local.isolation.out_of_reach()
 
+    def notify(self) -> None:
+        """Wake the loops after a change: those of this process, and of others."""
+        self.store.after_commit(self._wake_all)
+
+    def wake(self) -> None:
+        """Wake the loops of this process after a transaction that notifies others itself."""
+        self.store.after_commit(self.wake_here)
+
+    def _wake_all(self) -> None:
+        self.store.notify()
+        self.wake_here()
+
     def policies(self) -> Policies:
+        """The present policies. Mostly one number is read: their revision."""
+        known = self.catalog.policies_at(self.store.policy_rev())
+        if known is not None:
+            return known
         with self.store.reading() as transaction:
             return self.catalog.policies(transaction)
 
@@ -74,7 +90,7 @@ class Core:
         return None if policies.rules_for(principal.name).sees == "all" else principal.name
 
     def parse_context(self, policies: Policies, now: int) -> ParseContext:
-        return ParseContext(now, policies.rates, self.clock.local_zone())
+        return ParseContext(now, policies.rates, self.clock.local_zone)
 
     def schedule_for(
         self,

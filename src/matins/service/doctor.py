@@ -450,7 +450,7 @@ def _frequent(
         if schedule.state != "active" or schedule.next_slot is None:
             continue
         timetable = Timetable(schedule.definition, compile_trigger(schedule.definition.trigger))
-        found = frequent_wakes(transaction, schedule.id, schedule.agent, timetable, policies.agents, now)
+        found = frequent_wakes(schedule.agent, timetable, policies.agents, now, (transaction, schedule.id))
         if found is not None:
             fix = f"matins edit {_addressed(schedule)} --when {shlex.quote(found.when)}"
             yield Finding(f"schedule {schedule.name}", None, found.sentence, fix)

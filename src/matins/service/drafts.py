@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple, cast
 
+import orjson
+
 from matins.engine.calls import follows_schedule, format_on
+from matins.engine.jobs import MESSAGE_JOB, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.schedules import (
     OWN_SETTINGS,
@@ -18,16 +21,17 @@ from matins.engine.schedules import (
     check_texts,
     encode,
     parse_schedule,
+    parse_when,
     trigger_settings,
     trigger_source,
 )
-from matins.engine.settings import ParseContext
+from matins.engine.settings import ParseContext, parse_setting
 from matins.engine.targets import CURRENT, context_of, parse_context, resolve_current
 from matins.engine.validation import UNSTORABLE, check_name, items_of
 from matins.engine.when.cron import is_hashed
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.engine.when.zones import names_zone
-from matins.errors import Conflict, InvalidInput
+from matins.errors import Conflict, InvalidInput, name_taken
 from matins.model.access import Principal
 from matins.model.agent import Target
 from matins.model.call import OnSchedule
@@ -35,6 +39,7 @@ from matins.model.job import JobTypes
 from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import TriggerDefinition
+from matins.runtime.command_files import commands_of
 from matins.store import Store
 from matins.store.transaction import Transaction
 
@@ -53,45 +58,112 @@ class Draft(NamedTuple):
     name: str
     text: str
     slot: int | None
-    timetable: Timetable
+    definition: ScheduleDefinition
+    """In a bulk, drafts that differ only in trigger and payload share that of the first. The text is their own."""
+    trigger: Trigger
     proposed: tuple[str, ...] = ()
     """Settings that only the owner can set, and about which the owner decides."""
 
+    @property
+    def timetable(self) -> Timetable:
+        return Timetable(self.definition, self.trigger)
+
     def with_definition(self, definition: ScheduleDefinition) -> Draft:
-        timetable = Timetable(definition, self.timetable.trigger)
-        return self._replace(text=encode(definition), timetable=timetable)
+        return self._replace(text=encode(definition), definition=definition)
 
-    def row(self, schedule_id: int) -> NewSchedule:
-        due_at = self.timetable.due_at(schedule_id, self.slot)
-        return NewSchedule(schedule_id, self.agent, self.name, self.text, self.slot, due_at)
+    def row(
+        self, schedule_id: int, author: Principal, run_id: int | None, parent: int | None, depth: int
+    ) -> NewSchedule:
+        due_at = self.timetable.due_at(schedule_id, self.slot) if self.definition.jitter else self.slot
+        return NewSchedule(
+            schedule_id, self.agent, self.name, self.text, self.slot, due_at, "active", author.who, author.role,
+            run_id, parent, depth,
+        )  # fmt: skip
 
 
-Cache = dict[object, tuple[str, int | None, Timetable]]
+class _Timed(NamedTuple):
+    """A trigger of shared settings."""
+
+    trigger: Trigger
+    slot: int | None
+    data: Mapping[str, Any]
+    """The definition with this trigger, and with the payload of the first."""
+    text: str
+    """The same as it is stored, if it has no payload."""
+
+
+class _Shared(NamedTuple):
+    """Settings that schedules of a bulk have in common: all but name, agent, trigger and payload."""
+
+    definition: ScheduleDefinition
+    data: Mapping[str, Any]
+    timed: dict[object, _Timed]
+
+
+Cache = dict[object, _Shared]
 
 
 def make_draft(given: Mapping[str, Any], context: ParseContext, cache: Cache, jobs: JobTypes) -> Draft:
-    """The draft of a schedule. `cache` holds parsed settings: schedules in bulk often differ only in their names."""
-    settings, now = dict(given), context.now
+    """The draft of a schedule. `cache` has what those before it in the same bulk were parsed to."""
+    settings = dict(given)
     name, when, agent = settings.pop("name", None), settings.pop("when", None), settings.pop("agent", None) or ""
     check_name("name", name, "nightly")
     if agent:
         check_name("agent", agent)
+    key, payload = _key(settings), settings.get("payload")
+    shared = None if key is None else cache.get(key)
+    timed = None if shared is None else _timed(shared, name, when, settings, context)
+    if shared is not None and timed is not None:
+        text = timed.text
+        if payload is not None:
+            held = parse_setting(OWN_SETTINGS["payload"], payload, context)
+            text = orjson.dumps({**timed.data, "payload": held}).decode()
+        return Draft(agent, name, text, timed.slot, shared.definition, timed.trigger)
+    definition, trigger = parse_schedule(when, settings, context.now, context.rates, context.local_zone, jobs, name)
+    check_approval(definition)
+    text, slot = encode(definition), _first_slot(name, when, trigger, context.now)
+    read_by_job_alone = payload is None or not (
+        definition.steps or definition.job == MESSAGE_JOB or wakes_agent(definition) or jobs.find(definition.job).inputs
+    )
+    if key is not None and read_by_job_alone and not (definition.on or commands_of(definition)):
+        cache[key] = _Shared(definition, orjson.loads(text), {})
+    return Draft(agent, name, text, slot, definition, trigger)
+
+
+def _key(settings: Mapping[str, Any]) -> object:
+    """What schedules have in common that differ only in trigger and payload; None if it cannot be compared."""
     try:
-        key = (name if isinstance(when, str) and is_hashed(when) else "", when, *sorted(settings.items()))
-        meaning = cache.get(key)
-    except TypeError:  # settings that cannot be compared, such as a payload
-        key = meaning = None
-    if meaning is None:
-        definition, trigger = parse_schedule(when, settings, now, context.rates, context.local_zone, jobs, name)
-        check_approval(definition)
-        slot = trigger.first_ms(now)
-        if slot is None and trigger.kind != "never":
-            message = f'"{name}" would never fire: {trigger.describe()} is past.'
-            raise InvalidInput(message, value=str(when), field="when", hint="Give a time in the future.")
-        meaning = encode(definition), slot, Timetable(definition, trigger)
-        if key is not None:
-            cache[key] = meaning
-    return Draft(agent, name, *meaning)
+        others = [(name, cast("object", value)) for name, value in sorted(settings.items()) if name != "payload"]
+        key = tuple((name, type(value), value) for name, value in others)
+        hash(key)
+    except TypeError:
+        return None
+    return key, settings.get("payload") is None
+
+
+def _timed(shared: _Shared, name: str, when: Any, settings: Mapping[str, Any], context: ParseContext) -> _Timed | None:
+    """The shared settings with this trigger; None if it is in another zone, in which instants would be others."""
+    key = (when, name if is_hashed(when) else None) if isinstance(when, str) else None
+    known = shared.timed.get(key)
+    if known is not None or when is None or follows_schedule(when):
+        return known
+    trigger = parse_when(when, settings, context, name)
+    if trigger.timezone != shared.definition.trigger.timezone:
+        return None
+    data = {**shared.data, "trigger": trigger.to_dict()}
+    text = "" if "payload" in data else orjson.dumps(data).decode()
+    timed = _Timed(trigger, _first_slot(name, when, trigger, context.now), data, text)
+    if key is not None and trigger.kind != "once":  # an instant of its own
+        shared.timed[key] = timed
+    return timed
+
+
+def _first_slot(name: str, when: Any, trigger: Trigger, now: int) -> int | None:
+    slot = trigger.first_ms(now)
+    if slot is None and trigger.kind != "never":
+        message = f'"{name}" would never fire: {trigger.describe()} is past.'
+        raise InvalidInput(message, value=str(when), field="when", hint="Give a time in the future.")
+    return slot
 
 
 def name_from_text(text: str) -> str:
@@ -138,8 +210,7 @@ def check_duplicates(rows: Sequence[NewSchedule]) -> None:
 
 def check_available(transaction: Transaction, rows: Sequence[NewSchedule]) -> None:
     for name in transaction.taken_names([(row.agent, row.name) for row in rows]):
-        hint = "Edit it, delete it, or use another name."
-        raise Conflict(f'There is a schedule "{name}" already.', value=name, field="name", hint=hint)
+        raise name_taken(name)
 
 
 def apply_edit(
@@ -200,7 +271,7 @@ def resolve_target_setting(
     """The settings with a shorthand such as `current-thread` resolved. The server knows the thread of an agent's run;
     other callers give theirs in `context`."""
     target = settings.get("target")
-    here = parse_context(context)
+    here = Target() if context is None else parse_context(context)
     if not isinstance(target, str) or target not in CURRENT:
         return settings
     return {**settings, "target": resolve_current(target, _place_of_run(store, principal) or here)}

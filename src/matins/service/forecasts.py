@@ -230,15 +230,6 @@ def _past_costs(
     return found
 
 
-def cost_of_day(
-    transaction: Transaction, schedule_id: int, definition: ScheduleDefinition, per_day: float
-) -> str | None:
-    """The cost of a day with so many runs, by the past runs or by the limit of each; None if neither is known."""
-    past = [spent for spent in _past_costs(transaction, schedule_id, definition, per_day) if spent]
-    cost, _ = _cost(past, definition.max_cost, per_day)
-    return None if cost == _UNKNOWN else cost
-
-
 def _cost(known: Sequence[tuple[int, int]], max_cost: int | None, per_day: float) -> tuple[str, int | None]:
     """The cost of a day, as text and in tokens."""
     if known:
@@ -417,9 +408,11 @@ class FrequentWakes(NamedTuple):
 
 
 def frequent_wakes(
-    transaction: Transaction, schedule_id: int, agent: str, timetable: Timetable, agents: Mapping[str, Agent], now: int
-) -> FrequentWakes | None:
-    """What a schedule costs a day, if it wakes a paid agent more than once a minute. 0 for a schedule without an id."""
+    agent: str, timetable: Timetable, agents: Mapping[str, Agent], now: int,
+    stored: tuple[Transaction, int] | None = None,
+) -> FrequentWakes | None:  # fmt: skip
+    """What a schedule costs a day, if it wakes a paid agent more than once a minute. `stored`: where its past runs are,
+    and its id; None for a new one."""
     definition = timetable.definition
     names = [name for part, name in parts_of(definition, agent) if wakes_agent(part)]
     paid = [name for name in names if name in agents and is_paid(runners().get(agents[name].runner))]
@@ -429,8 +422,9 @@ def frequent_wakes(
     count = DAY_MS // when.every_ms if isinstance(when, Interval) else timetable.trigger.count(now, now + DAY_MS)
     if count <= _OFTEN:
         return None
-    cost = cost_of_day(transaction, schedule_id, definition, count)
-    costs = 'at an unknown cost, which "max_cost" limits' if cost is None else f"for {cost}"
+    past = [] if stored is None else _past_costs(*stored, definition, count)
+    cost = _cost([spent for spent in past if spent], definition.max_cost, count)[0]
+    costs = 'at an unknown cost, which "max_cost" limits' if cost == _UNKNOWN else f"for {cost}"
     sentence = f"It wakes {paid[0]} up to {count:,} times a day, {costs}"
     fields = when.expression.split() if isinstance(when, Cron) else []
     if len(fields) < _FIELDS_WITH_SECONDS:

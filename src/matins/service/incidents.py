@@ -53,7 +53,7 @@ class Incidents:
                 raise Conflict(message, value=incident_id, field="incident", hint="List open ones: matins incidents")
             if row.state == "open":
                 row = engine.acknowledge(row, principal.name, now)
-                transaction.update_incident(row)
+                transaction.update_incidents([row])
                 data = {**incident_event_data(row), **principal.signed}
                 event = NewEvent(now, "incident.acknowledged", row.schedule_id or None, row.run_id, data)
                 transaction.events.append(event)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
 
 from matins.api.results import Job, JobInput
 from matins.engine.jobs import AGENT_JOB, JOB_NEED, MESSAGE_JOB, inputs_of
@@ -23,11 +23,17 @@ from matins.runtime.capacity import needs_of, trouble_of, unserved
 from matins.store import Store
 
 
-class JobNames(NamedTuple):
-    """The job types of this process, and the names of jobs that engines of other programs have."""
+class JobNames:
+    """The job types of this process, and the names of jobs that engines of other programs have. Those are read only for
+    a job that this process does not have."""
 
-    registry: JobRegistry
-    offered: frozenset[str]
+    def __init__(self, registry: JobRegistry, read_offered: Callable[[], frozenset[str]]) -> None:
+        self.registry = registry
+        self._read_offered = read_offered
+
+    @cached_property
+    def offered(self) -> frozenset[str]:
+        return self._read_offered()
 
     def find(self, name: str) -> JobType:
         """The type of this name. Raises InvalidInput if neither this process nor an engine has ever had it."""
@@ -49,10 +55,14 @@ class KnownJobs:
     registry: JobRegistry
 
     def names(self) -> JobNames:
-        """The names as they are now. Read outside of transactions: a store in memory has one connection."""
+        """The names as they are when they are first needed. Use them outside of transactions: a store in memory has
+        one connection."""
+        return JobNames(self.registry, self._offered)
+
+    def _offered(self) -> frozenset[str]:
         with self.store.reading() as transaction:
             rows = transaction.offers()
-        return JobNames(self.registry, frozenset(name for offers in rows for name in _names(offers)))
+        return frozenset(name for offers in rows for name in _names(offers))
 
     def missing(
         self, schedules: Iterable[ScheduleRecord], engines: Sequence[WorkerRow], policies: Policies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from matins.api.results import EditForecast, FireTime, Forecast, NewForecast, Preview, SettingChange
 from matins.engine.approvals import check_rules, limit_lifetime, notable_settings
@@ -15,12 +15,12 @@ from matins.engine.settings import format_setting
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, compile_trigger, to_datetime
 from matins.model.access import OWNER, Principal
-from matins.model.rows import NewSchedule
-from matins.model.schedule import ScheduleDefinition, ScheduleRecord, ScheduleState
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import DstGap, DstOverlap
+from matins.runtime.catalog import schedule_record
 from matins.runtime.new_runs import first_uncovered_slot
 from matins.service.core import Core
-from matins.service.drafts import Draft, changes_trigger, check_available
+from matins.service.drafts import changes_trigger, check_available
 from matins.service.forecasts import budget_shortage, forecast_result
 from matins.service.proposals import Proposals
 from matins.service.schedules import Additions
@@ -52,8 +52,10 @@ class Previews:
             draft = addition.named(transaction)
             row, waits = self.proposals.authorship(transaction, principal, [draft], lock=False).row(draft, 0, now)
             check_available(transaction, [row])
-            policies, definition = self.core.catalog.policies(transaction), draft.timetable.definition
-            forecast = forecast_result(transaction, policies, _as_added(row, draft, now), draft.timetable, count, now)
+            policies, definition = self.core.catalog.policies(transaction), draft.definition
+            forecast = forecast_result(
+                transaction, policies, schedule_record(row.stored(now)), draft.timetable, count, now
+            )
         notes = [f'It would create the agent "{one.name}" with the runner {one.runner}.' for one in addition.agents]
         notes += [*idle_settings(definition, settings), *self.additions.notes(principal, addition, now)]
         return NewForecast(
@@ -151,31 +153,6 @@ class Previews:
             notes=list(trigger.notes),
             clock_changes=_clock_changes(trigger, start, instants),
         )
-
-
-def _as_added(row: NewSchedule, draft: Draft, now: int) -> ScheduleRecord:
-    """The schedule as adding it would make it."""
-    return ScheduleRecord(
-        id=row.id,
-        name=draft.name,
-        agent=draft.agent,
-        state=cast("ScheduleState", row.state),
-        rev=1,
-        definition=draft.timetable.definition,
-        note=None,
-        paused_by=None,
-        paused_at=None,
-        next_slot=row.next_slot,
-        due_at=row.due_at,
-        executions=0,
-        failures=0,
-        failed_at=None,
-        created_at=now,
-        updated_at=now,
-        created_by=row.created_by,
-        creator_role=row.creator_role,
-        depth=row.depth,
-    )
 
 
 def _after_edit(

@@ -74,11 +74,9 @@ class Authorship(NamedTuple):
     def row(self, draft: Draft, schedule_id: int, now: int) -> tuple[NewSchedule, str | None]:
         """The row, and why a person decides about it where that is not plain: a one-shot that the rules approve, or a
         setting of an operator that only the owner can set."""
-        row = draft.row(schedule_id)
-        maker = {"created_by": self.principal.who, "creator_role": self.principal.role}
-        row = row._replace(**maker, creator_run=self.run_id, parent=self.parent, depth=self.depth)
+        row = draft.row(schedule_id, self.principal, self.run_id, self.parent, self.depth)
         own = draft.agent == self.principal.name
-        definition, waits = draft.timetable.definition, None
+        definition, waits = draft.definition, None
         if draft.proposed:
             names = " and ".join(f'"{name}"' for name in draft.proposed)
             return row._replace(state="pending", due_at=None), f"Only the owner can set {names}, and decides about it."
@@ -95,30 +93,30 @@ class Proposals:
     core: Core
 
     def drafts(
-        self, principal: Principal, schedules: Sequence[Mapping[str, Any]], now: int, made: Sequence[str] = ()
-    ) -> list[Draft]:
+        self, principal: Principal, schedules: Sequence[Mapping[str, Any]], policies: Policies, now: int,
+        made: Sequence[str] = (),
+    ) -> list[Draft]:  # fmt: skip
         """The checked drafts of these schedules. Nothing is written. `made`: agents that are created with them."""
         core = self.core
-        policies, jobs, cache = core.policies(), core.jobs.names(), Cache()
+        jobs, cache = core.jobs.names(), Cache()
         context = core.parse_context(policies, now)
         drafts: list[Draft] = []
         for given in schedules:
-            draft = make_draft(self.check_settings(principal, given), context, cache, jobs)
-            if principal.role == "agent":
+            by_agent = principal.role == "agent"  # people see the payload of what it proposes
+            draft = make_draft(self.check_settings(principal, given), context, Cache() if by_agent else cache, jobs)
+            if by_agent:
                 rules = policies.rules_for(principal.name)
-                definition = limit_lifetime(draft.timetable.definition, rules, now)
+                definition = limit_lifetime(draft.definition, rules, now)
                 if draft.agent not in ("", principal.name):
                     message = f"{principal.name} cannot schedule {draft.agent}."
                     raise NotAllowed(message, value=draft.agent, field="agent", hint="Omit it.")
                 check_own_steps(principal, definition)
                 draft = draft.with_definition(definition)._replace(agent=principal.name)
-            elif commands_of(draft.timetable.definition):
-                draft = draft.with_definition(with_files(draft.timetable.definition, core.workdir))
+            elif commands_of(draft.definition):
+                draft = draft.with_definition(with_files(draft.definition, core.workdir))
                 draft = draft._replace(proposed=proposed_settings(principal, given))
             drafts.append(draft)
-        for agent, definition in {
-            (d.agent, id(d.timetable)): (d.agent, d.timetable.definition) for d in drafts
-        }.values():
+        for agent, definition in {(d.agent, id(d.definition)): (d.agent, d.definition) for d in drafts}.values():
             check_references(definition, policies)
             check_agents(agent, definition, {*policies.agents, *made})
             for job in jobs_of(definition):
@@ -158,7 +156,7 @@ class Proposals:
         depth = 1 + (parent.depth if parent else 0)
         already = transaction.count_agent_schedules(principal.who)
         for number, draft in enumerate(drafts):
-            check_rules(draft.timetable.trigger, rules, depth, already + number)
+            check_rules(draft.trigger, rules, depth, already + number)
         assignment = None if own is None else transaction.thread_assignment(own.id)
         here = None if assignment is None else resolve_current("current-thread", context_of(assignment.thread))
         last = transaction.last_one_shot(principal.name) if own is None else None

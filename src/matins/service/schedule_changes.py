@@ -29,7 +29,7 @@ from matins.runtime.planner import Planner, live_runs, repeat_one_shot
 from matins.runtime.run_changes import end_runs
 from matins.runtime.zone_changes import note_zones
 from matins.service.core import Core
-from matins.service.drafts import Draft, changes_trigger, check_available, check_duplicates
+from matins.service.drafts import Draft, changes_trigger, check_duplicates
 from matins.service.proposals import Proposals
 from matins.store.transaction import Transaction
 
@@ -102,7 +102,7 @@ class ScheduleChanges:
     def insert(
         self, transaction: Transaction, principal: Principal, drafts: Sequence[Draft], now: int, *,
         listening: bool = True, notes: list[str] | None = None,
-    ) -> list[int]:  # fmt: skip
+    ) -> list[NewSchedule]:  # fmt: skip
         """Insert schedules. `listening`: False when the caller inserts more, and calls `listen` for all of them.
         `notes` gets why a person decides about one-shots that the rules would approve."""
         authorship = self.proposals.authorship(transaction, principal, drafts)
@@ -120,22 +120,22 @@ class ScheduleChanges:
         if notes is not None:
             notes += waits.values()
         check_duplicates(rows)
-        check_available(transaction, rows)
         transaction.insert_schedules(rows, now)
-        note_zones(transaction, (draft.timetable.trigger for draft in drafts))
+        note_zones(transaction, (draft.trigger for draft in drafts))
         author = principal.signed
         for row, draft in zip(rows, drafts, strict=True):
             data: dict[str, Any] = {"name": row.name, "agent": row.agent, **author, "role": principal.role,
                                     "fingerprint": schedule_fingerprint(row)}  # fmt: skip
-            if draft.timetable.definition.steps:
+            if draft.definition.steps:
                 data["next_run_at"] = draft.slot
             transaction.events.append(NewEvent(now, "schedule.created", row.id, None, data))
             if row.state == "pending":
                 self.proposals.request(transaction, principal, row.id, now, waits.get(row.id))
         if listening:
-            calls = [number for number, draft in zip(ids, drafts, strict=True) if draft.timetable.definition.on]
-            self.listen(transaction, calls)
-        return list(ids)
+            calls = [number for number, draft in zip(ids, drafts, strict=True) if draft.definition.on]
+            if calls:
+                self.listen(transaction, calls)
+        return rows
 
     def listen(self, transaction: Transaction, schedule_ids: Sequence[int]) -> None:
         """Store what these schedules listen to."""

@@ -19,6 +19,7 @@ from msgspec import structs
 from matins.api.results import FilePlace, Pause, Schedule
 from matins.config.file import file_format
 from matins.engine.jobs import full_prompt
+from matins.engine.policies import Policies
 from matins.engine.schedules import UNREADABLE, idle_settings, newly_idle, schedule_settings, start_text
 from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_datetime
@@ -51,6 +52,8 @@ class Addition(NamedTuple):
     """The agents to create."""
     subject: str | None
     """The text from which it gets a name; None when it has one."""
+    policies: Policies
+    """Those by which it was checked."""
 
     def named(self, transaction: Transaction) -> Draft:
         """The draft, with a name that is free unless one was given."""
@@ -73,23 +76,24 @@ class Additions:
         if subject is not None:
             given = {**given, "name": name_from_text(subject)}
         made = self.agents.prepare(principal, given["agent"], given, new_agent) if create_agent else []
-        (draft,) = self.proposals.drafts(principal, [given], now, [one.name for one in made])
-        return Addition(draft, made, subject)
+        policies = self.proposals.core.policies()
+        (draft,) = self.proposals.drafts(principal, [given], policies, now, [one.name for one in made])
+        return Addition(draft, made, subject, policies)
 
     def notes(self, principal: Principal, addition: Addition, now: int) -> list[str]:
         """What would make its runs fail now, and wakes that cost much. Agents do not read about folders of this
         machine."""
-        core, draft = self.proposals.core, addition.draft
-        with core.store.reading() as transaction:
-            policies = core.catalog.policies(transaction)
-            agents = {**policies.agents, **{one.name: one for one in addition.agents}}
-            wakes = frequent_wakes(transaction, 0, draft.agent, draft.timetable, agents, now)
+        core, draft, policies = self.proposals.core, addition.draft, addition.policies
+        if addition.agents:
+            made = {one.name: one for one in addition.agents}
+            policies = replace(policies, agents={**policies.agents, **made})
+        wakes = frequent_wakes(draft.agent, draft.timetable, policies.agents, now)
         notes = [] if wakes is None else [wakes.note]
         if principal.role == "agent":
             return notes
         workdir = core.workdir or str(Path.cwd())
-        here = Surroundings(replace(policies, agents=agents), runners(), core.jobs.registry, workdir, now)
-        found = job_problems(draft.timetable.definition, draft.agent, here)
+        here = Surroundings(policies, runners(), core.jobs.registry, workdir, now)
+        found = job_problems(draft.definition, draft.agent, here)
         return notes + [f"{error.message} {error.hint or ''}".strip() for error in found]
 
     def create_agents(
@@ -130,29 +134,32 @@ class Schedules:
         draft, made = addition.draft, addition.agents
         problems = self.additions.notes(principal, addition, now)
         if replace and (there := self._named(draft)) is not None:
-            edits = _differences(there.definition, draft.timetable.definition)
+            edits = _differences(there.definition, draft.definition)
             return self.edit(principal, draft.name, agent=draft.agent, context=context, **edits)
         if not made and not draft.proposed:
-            in_file = self.writer.add(principal, name, draft.agent, draft.timetable.definition)
+            in_file = self.writer.add(principal, name, draft.agent, draft.definition)
             if in_file is not None:
                 return self.get(principal, in_file)
         with self.core.store.transaction(now) as transaction:
             notes = self.additions.create_agents(transaction, principal, made, now)
-            notes += [*draft.timetable.trigger.notes, *idle_settings(draft.timetable.definition, settings)]
+            notes += [*draft.trigger.notes, *idle_settings(draft.definition, settings)]
             notes += problems
             named = addition.named(transaction)
-            (schedule_id,) = self.changes.insert(transaction, principal, [named], now, notes=notes)
-            result = schedule_result(transaction, self.core.schedule(transaction, schedule_id), notes, is_new=True)
-        self.core.notify()
+            (row,) = self.changes.insert(transaction, principal, [named], now, notes=notes)
+            transaction.notifies = True
+        # It has no runs yet, and no file defines it.
+        result = structs.replace(_result(schedule_record(row.stored(now)), None, None, notes), manual_runs=0)
+        self.core.wake()
         return result
 
     def add_many(self, principal: Principal, schedules: Sequence[Mapping[str, Any]]) -> builtins.list[str]:
         now = self.core.clock.now_ms()
-        drafts = self.proposals.drafts(principal, schedules, now)
+        drafts = self.proposals.drafts(principal, schedules, self.core.policies(), now)
         with self.core.store.transaction(now) as transaction:
-            ids = self.changes.insert(transaction, principal, drafts, now)
-        self.core.notify()
-        return [str(number) for number in ids]
+            rows = self.changes.insert(transaction, principal, drafts, now)
+            transaction.notifies = True
+        self.core.wake()
+        return [str(row.id) for row in rows]
 
     def get(self, principal: Principal, name: str, *, agent: str | None = None) -> Schedule:
         with self.core.store.reading() as transaction:
@@ -194,7 +201,7 @@ class Schedules:
                 if edit is not None and "when" in edit.given:
                     timetable = core.compiled(transaction, after).timetable
                     agents = core.catalog.policies(transaction).agents
-                    wakes = frequent_wakes(transaction, after.id, after.agent, timetable, agents, now)
+                    wakes = frequent_wakes(after.agent, timetable, agents, now, (transaction, after.id))
                     notes += [] if wakes is None else [wakes.note]
                 results[:] = [schedule_result(transaction, after, notes)]
 
@@ -305,12 +312,10 @@ class Schedules:
         return f"{schedule.agent}/{schedule.name}"
 
 
-def schedule_result(
-    transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = (), *, is_new: bool = False
-) -> Schedule:
+def schedule_result(transaction: Transaction, schedule: ScheduleRecord, notes: Sequence[str] = ()) -> Schedule:
     """The result of one schedule, with the number of its manual runs."""
     (result,) = schedule_results(transaction, [schedule], notes)
-    return structs.replace(result, manual_runs=0 if is_new else transaction.manual_runs(schedule.id))
+    return structs.replace(result, manual_runs=transaction.manual_runs(schedule.id))
 
 
 def schedule_results(

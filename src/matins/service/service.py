@@ -265,17 +265,17 @@ _OF_CORE: Mapping[str, tuple[Callable[[Core], Any], ...]] = {
 
 
 class Service:
-    """All use cases. `notify` is called after a change, to wake the loops."""
+    """All use cases. `wake` is called after a change, to wake the loops of this process."""
 
     def __init__(
         self,
         store: Store,
         clock: Clock,
-        notify: Callable[[], None] = lambda: None,
+        wake: Callable[[], None] = lambda: None,
         workdir: str | None = None,
         jobs: JobRegistry | None = None,
     ) -> None:
-        self.core = core = Core(store, clock, notify, workdir, KnownJobs(store, jobs or JobRegistry()))
+        self.core = core = Core(store, clock, wake, workdir, KnownJobs(store, jobs or JobRegistry()))
         self.local = core.local
         self._visibility = Visibility(core)
         proposals, records = Proposals(core), RecordChanges(core)

@@ -54,6 +54,10 @@ class Store(Protocol):
         """A read-only transaction on one snapshot."""
         ...
 
+    def policy_rev(self) -> int:
+        """The revision of the policies as this thread sees them, without a transaction of its own."""
+        ...
+
     def acquire(self, *, wait: bool = False) -> bool:
         """Become the owner of the store. False when another process owns a store that can have only one owner.
         `wait`: wait for processes that own it briefly."""

@@ -395,9 +395,9 @@ class EventRows(Statements):
         """A page of all events by id, also of those that subscribers do not see yet."""
         return self._rows(StoredEvent, "logged", after=after, limit=limit)
 
-    def last_of_type(self, kind: str) -> StoredEvent | None:
-        """The newest event of a type."""
-        return self._row(StoredEvent, "last_of_type", kind=kind)
+    def last_pruning(self) -> StoredEvent | None:
+        """The newest event that says which events were deleted."""
+        return self._row(StoredEvent, "last_pruning")
 
     def events_before(self, event_id: int, limit: int) -> list[StoredEvent]:
         """A page of events, the newest first."""
@@ -464,61 +464,8 @@ class IncidentRows(Statements):
         return self._rows(IncidentRow, "incidents", schedule_id=schedule_id, before=before, limit=limit)
 
     def due_incidents(self, now: int, limit: int) -> list[IncidentRow]:
-        """Incidents that are looked at again now."""
+        """Incidents that are looked at again now, the longest due first."""
         return self._rows(IncidentRow, "due_incidents", now=now, limit=limit)
-
-    def opened_since(self, schedule_id: int, kind: str, since: int) -> int:
-        """The number of incidents of a schedule that were opened since an instant, and told."""
-        return self._value("opened_since", schedule_id=schedule_id, kind=kind, since=since)
-
-    def insert_incident(self, incident: IncidentRow) -> int:
-        """Add an incident."""
-        return self._value(
-            "insert_incident",
-            schedule_id=incident.schedule_id,
-            kind=incident.kind,
-            signature=incident.signature,
-            summary=incident.summary,
-            quote=incident.quote,
-            error=incident.error,
-            run_id=incident.run_id,
-            times=incident.times,
-            details=incident.details,
-            opened_at=incident.opened_at,
-            last_at=incident.last_at,
-            told=incident.told,
-            told_times=incident.told_times,
-            next_at=incident.next_at,
-            acknowledged_at=incident.acknowledged_at,
-            acknowledged_by=incident.acknowledged_by,
-            resolved_at=incident.resolved_at,
-            resolution=incident.resolution,
-        )
-
-    def update_incident(self, incident: IncidentRow) -> None:
-        """Replace what changes in an incident."""
-        self._all(
-            "update_incident",
-            id=incident.id,
-            summary=incident.summary,
-            quote=incident.quote,
-            error=incident.error,
-            run_id=incident.run_id,
-            times=incident.times,
-            details=incident.details,
-            last_at=incident.last_at,
-            told=incident.told,
-            told_times=incident.told_times,
-            next_at=incident.next_at,
-            acknowledged_at=incident.acknowledged_at,
-            acknowledged_by=incident.acknowledged_by,
-            resolved_at=incident.resolved_at,
-            resolution=incident.resolution,
-        )
-
-    def insert_notice(self, destination: str, at: int, title: str, held_until: int | None) -> None:
-        """Note a message that is sent now, or held for the digest of an instant."""
-        self._all("insert_notice", destination=destination, at=at, title=title, held_until=held_until)
 
     def sent_since(self, destination: str, since: int) -> int:
         """The number of messages that were sent to a destination since an instant."""
@@ -528,9 +475,17 @@ class IncidentRows(Statements):
         """Incidents of these schedules that are not resolved, the oldest first."""
         return self._rows(IncidentRow, "open_incidents", schedule_ids=self._integers(schedule_ids))
 
-    def incident_events(self, after: int, upto: int, types: Iterable[str], limit: int) -> list[StoredEvent]:
+    def incident_events(self, after: int, upto: int, types: Iterable[str]) -> list[StoredEvent]:
         """Events of these types, and the successes of schedules that have an incident, in order."""
-        return self._rows(StoredEvent, "incident_events", after=after, upto=upto, types=self._texts(types), limit=limit)
+        return self._rows(StoredEvent, "incident_events", after=after, upto=upto, types=self._texts(types))
+
+    def opened_since(self, schedule_ids: Iterable[int], since: int) -> list[tuple[int, str, int]]:
+        """By schedule and kind, the number of incidents that were opened since an instant, and told."""
+        return self._all("opened_since", schedule_ids=self._integers(schedule_ids), since=since)
+
+    def incident_ids(self, count: int) -> list[int]:
+        """Ids for new incidents."""
+        return self._column("incident_ids", count=count)
 
 
 class ListingRows(Statements):
@@ -665,6 +620,18 @@ class PermitRows(Statements):
     def held_permits(self) -> list[tuple[str, int]]:
         """(scope, run id) of the permits that held runs keep."""
         return self._all("held_permits")
+
+    def lock_checkout(self, host: str, folder: str, run_id: int) -> int:
+        """Lock a checkout, and return the last run that was let into it."""
+        return self._value("lock_checkout", host=host, folder=folder, run_id=run_id)
+
+    def set_checkout(self, host: str, folder: str, run_id: int) -> None:
+        """Set the run that was let into a checkout."""
+        self._all("set_checkout", host=host, folder=folder, run_id=run_id)
+
+    def is_running(self, run_id: int) -> bool:
+        """Whether a run is starting or running."""
+        return bool(self._all("is_running", run_id=run_id))
 
     def take_permit(self, scope: str, run_id: int) -> bool:
         """Take one free unit of a scope."""
@@ -1018,6 +985,22 @@ class ThreadRows(Statements):
     def last_run_in(self, thread_id: int) -> int | None:
         """The newest run in a thread."""
         return self._value("last_run_in", thread_id=thread_id)
+
+    def session_use(self, thread_id: int, run_id: int) -> tuple[int, int]:
+        """Runs and tokens of the thread's conversation before a run."""
+        return self._all("session_use", thread_id=thread_id, run_id=run_id)[0]
+
+    def answer_in(self, thread_id: int, run_id: int) -> str | None:
+        """What the agent answered in a run."""
+        return self._value("answer_in", thread_id=thread_id, run_id=run_id)
+
+    def close_conversation(self, thread_id: int, run_id: int) -> None:
+        """Note the run with which the conversation of a thread ends."""
+        self._all("close_conversation", thread_id=thread_id, run_id=run_id)
+
+    def start_afresh(self, thread_id: int, run_id: int, kept: str | None) -> None:
+        """Begin another conversation in a thread with this run."""
+        self._all("start_afresh", thread_id=thread_id, run_id=run_id, kept=kept)
 
 
 class WaitingRows(Statements):

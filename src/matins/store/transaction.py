@@ -11,7 +11,16 @@ import orjson
 
 from matins.model.access import BrowserSession, Token
 from matins.model.call import Call, Listener
-from matins.model.event import ChainHead, HeldNotice, SealRow, StoredEvent, Subscription, SubscriptionState
+from matins.model.event import (
+    ChainHead,
+    HeldNotice,
+    IncidentRow,
+    NewNotice,
+    SealRow,
+    StoredEvent,
+    Subscription,
+    SubscriptionState,
+)
 from matins.model.overview import RunFilter, ScheduleFilter, ScheduleSort
 from matins.model.policies import Approval, BudgetUsage, Throttle, Vote
 from matins.model.rows import (
@@ -69,6 +78,10 @@ class Transaction(
     """The operations of one transaction. Events are linked to their chain when it commits."""
 
     events: list[NewEvent]
+    notifies = False
+    """Whether other processes are notified when it is committed."""
+    has_parts = False
+    """Whether a part of it may be rolled back alone."""
 
     @abstractmethod
     def execute(self, statement: str, values: Mapping[str, Any] | None = None) -> list[Any]:
@@ -77,16 +90,24 @@ class Transaction(
     @contextmanager
     def savepoint(self) -> Generator[None]:
         """A part of the transaction: it is undone when it fails."""
-        before = len(self.events)
+        before, self.has_parts = len(self.events), True
         self.execute("SAVEPOINT part")
         try:
             yield
+            self.send()
         except BaseException:
             del self.events[before:]
+            self.discard_unsent()
             self.execute("ROLLBACK TO SAVEPOINT part")
             self.execute("RELEASE SAVEPOINT part")
             raise
         self.execute("RELEASE SAVEPOINT part")
+
+    def send(self) -> None:
+        """Send statements that still wait for others. Where they are sent at once, this does nothing."""
+
+    def discard_unsent(self) -> None:
+        """Forget statements that still wait."""
 
     # -- cursors
 
@@ -115,7 +136,8 @@ class Transaction(
     def schedule_ids(self, count: int) -> Sequence[int]: ...
 
     @abstractmethod
-    def insert_schedules(self, rows: Sequence[NewSchedule], now: int) -> None: ...
+    def insert_schedules(self, rows: Sequence[NewSchedule], now: int) -> None:
+        """Add schedules. Raises Conflict if a name is in use; on PostgreSQL it may raise when it commits."""
 
     @abstractmethod
     def taken_names(self, names: Iterable[tuple[str, str]]) -> list[str]:
@@ -615,6 +637,16 @@ class Transaction(
         self._all("prune_signed", before=signed_before)
 
     # -- incidents
+
+    @abstractmethod
+    def insert_incidents(self, rows: Sequence[IncidentRow]) -> None: ...
+
+    @abstractmethod
+    def update_incidents(self, rows: Sequence[IncidentRow]) -> None:
+        """Replace what changes in incidents."""
+
+    @abstractmethod
+    def insert_notices(self, rows: Sequence[NewNotice]) -> None: ...
 
     def take_held(self, now: int) -> list[HeldNotice]:
         """Delete and return the messages whose digest is due, the oldest first."""

@@ -51,3 +51,17 @@ TARGET = Gate(
     judge=lambda candidate: _RESOLVE if wakes_agent(candidate.definition) else None,
     asks=True,
 )
+
+
+_ENTER = Verdict(RunState.WAITING, "checkout_busy")
+CHECKOUT = Gate(
+    name="checkout",
+    order=130,
+    stages=("start",),
+    level="step",
+    settings="`worktree` of the agent: `exclusive`, `shared`, `per_run`",
+    refusal="The run waits until no other run works in the same git checkout.",
+    applies=wakes_agent,
+    judge=lambda candidate: _ENTER if wakes_agent(candidate.definition) else None,
+    asks=True,
+)

@@ -206,7 +206,7 @@ class Fleet(Matins):
             if item.timetable.from_completion:
                 slot, due_at = item.timetable.after_completion(number, None, at)
                 transaction.replace_cursor(number, slot, due_at, row.rev)
-        self._changed()
+        self._service.core.notify()
 
     def _set(self, each: Planned, known: Schedule | None) -> None:
         before = None if known is None else known.settings.get("payload")

@@ -14,7 +14,6 @@ from matins.config.file import ConfigFile, Content, FileState
 from matins.config.interpretation import Entry, Interpretation, when_changed
 from matins.config.reader import FileItem, invalid_file
 from matins.engine.calls import follows_schedule
-from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput, Stale
@@ -225,10 +224,10 @@ class File:
         if schedule is None:
             meant = entry.meant
             definition = with_files(meant.definition, self.core.workdir)
-            timetable = Timetable(definition, meant.trigger)
-            draft = Draft(meant.agent, meant.name, encode(definition), _first_slot(meant.trigger, now), timetable)
-            (number,) = self.schedules.insert(transaction, principal, [draft], now, listening=False)
-            schedule = self.core.schedule(transaction, number)
+            slot = _first_slot(meant.trigger, now)
+            draft = Draft(meant.agent, meant.name, encode(definition), slot, definition, meant.trigger)
+            (row,) = self.schedules.insert(transaction, principal, [draft], now, listening=False)
+            schedule = self.core.schedule(transaction, row.id)
             listens = bool(meant.definition.on)
         else:
             self._revise(transaction, principal, schedule, change, now)

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import resources
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg.abc import RV, AdaptContext, PQGen
@@ -30,7 +31,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format, TransactionStatus
 from psycopg.types.numeric import Int8BinaryDumper
 
-from matins.errors import Conflict, InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
+from matins.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
 from matins.store.chain import Chain
 from matins.store.joining import after_fork, keep_forever
 from matins.store.queries import load_queries
@@ -185,13 +186,55 @@ class Connection(psycopg.Connection[Any]):
         return super().wait(gen, interval, self.answer_s if timeout is None else timeout)
 
 
+class Statement(NamedTuple):
+    text: bytes
+    values: Mapping[str, Any] | None = None
+    reads: bool = False
+    """Whether somebody reads its rows."""
+
+    def execute(self, session: Session) -> None:
+        (session.cursor if self.reads else session.mute).execute(self.text, self.values)
+
+
 class Session:
     """A connection and its chain. Both end when a commit is in doubt: a chain continues only from a known head."""
 
     def __init__(self, connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any] | None = None) -> None:
+        self._pipelines = cursor is None and psycopg.Pipeline.is_supported()
+        """A caller's connection stays in the mode that it is in."""
+        self.use(connection, cursor)
+
+    def use(self, connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any] | None = None) -> None:
+        """Use this connection, from now on or in place of one that was lost."""
         self.connection = connection
-        self.cursor = connection.cursor(binary=True) if cursor is None else cursor
+        self.cursor = cursor or connection.cursor(binary=True)
+        self.mute = cursor or connection.cursor(binary=True)
+        """For statements whose rows nobody reads: in a pipeline, they would hide those of the next one."""
         self.chain: Chain | None = None
+
+    def execute(self, statements: Sequence[Statement], *, together: bool) -> None:
+        """Execute statements: `together` in one round trip. Then, after an error, the whole transaction must be rolled
+        back: psycopg may believe that statements are prepared which the server has not seen."""
+        if len(statements) == 1 or not (together and self._pipelines):
+            for statement in statements:
+                statement.execute(self)
+            return
+        handled, failures = sys.exception(), list[BaseException]()
+        try:
+            with self.connection.pipeline():
+                for statement in statements:
+                    try:
+                        statement.execute(self)
+                    except psycopg.Error as error:  # of an earlier one; psycopg would log what follows from it
+                        failures.append(error)
+                        break
+        except psycopg.Error as error:
+            first: BaseException = error  # the last one says only that the rest was not executed
+            while isinstance(first.__context__, psycopg.Error) and first.__context__ is not handled:
+                first = first.__context__
+            failures.append(first)
+        if failures:
+            raise failures[0]
 
     @property
     def usable(self) -> bool:
@@ -223,6 +266,7 @@ class SessionPool:
         for session in self._idle:
             keep_forever(session.connection)
             keep_forever(session.cursor)
+            keep_forever(session.mute)
         self._idle = deque()
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
@@ -242,15 +286,16 @@ class SessionPool:
         return Connection.connect(self._url, autocommit=True, **self._settings)
 
     @contextmanager
-    def borrow(self, begin: bytes) -> Generator[Session]:
-        """Yield a session after its first statement. A transaction is rolled back unless it was committed."""
+    def borrow(self, first: bytes | None = None) -> Generator[Session]:
+        """Yield a session after its `first` statement; without one, its connection may have been lost while idle. A
+        transaction is rolled back unless it was committed."""
         with translated_errors(self.name), self._reserve():
-            session = self._begin(begin)
+            session = self._begin(first)
             try:
                 yield session
             except BaseException:
                 with suppress(psycopg.Error):  # the first error is reported; a session in doubt is not kept
-                    session.cursor.execute(b"ROLLBACK")
+                    session.connection.rollback()  # this also forgets what was to be prepared in a pipeline that failed
                 raise
             finally:
                 if session.usable and not self._closed:
@@ -274,17 +319,18 @@ class SessionPool:
         finally:
             self._free.release()
 
-    def _begin(self, begin: bytes) -> Session:
-        """Return a session after its first statement. Connections that were lost while idle are replaced."""
+    def _begin(self, first: bytes | None) -> Session:
+        """Return a session after its first statement. Connections that turn out to be lost are replaced."""
         while self._idle:
             with suppress(IndexError, psycopg.OperationalError):  # another thread closed it first
-                return _begun(self._idle.pop(), begin)
-        return _begun(Session(self.connect()), begin)
+                return _begun(self._idle.pop(), first)
+        return _begun(Session(self.connect()), first)
 
 
-def _begun(session: Session, begin: bytes) -> Session:
+def _begun(session: Session, first: bytes | None) -> Session:
     with _closed_on_failure(session):
-        session.cursor.execute(begin)
+        if first is not None:
+            session.cursor.execute(first)
     return session
 
 
@@ -340,10 +386,6 @@ def translated_refusals(name: str) -> Generator[None]:
             f"{name} denies access: {_first_line(error)}.",
             hint="Grant the user CREATE and USAGE on the schema, and its tables.",
         ) from error
-    except psycopg.errors.UniqueViolation as error:
-        if error.diag.constraint_name != "schedules_name":
-            raise
-        raise Conflict("A schedule of this name was added at the same time.", field="name") from error
     except psycopg.DataError as error:
         raise InvalidInput(f"{name} cannot store this: {_first_line(error)}.") from error
 

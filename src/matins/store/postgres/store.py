@@ -35,19 +35,24 @@ from matins.store.queries import check_known, load_migrations
 
 _EVERY_MS = 1_000
 _AWAY_MS = 5_000
-_STEP_MS = 1_000
+_STEP_US = 1_000_000
+_SAME_US = 10_000
+"""Up to this difference, the host's clock and the server's are two readings of the same time."""
 _PATIENCE_S = 0.5
 """How long a caller waits for a reading. A server that hangs would stop it for seconds."""
 
 
 class TimeSource(Protocol):
-    def database_time(self) -> int: ...
+    def database_time_us(self) -> int: ...
 
 
 class DatabaseClock:
     """The host's boot time plus an offset, which is read again at most once a second. A caller waits briefly for the
     reading, and other threads use the present offset meanwhile. If the database hangs or is unreachable, the offset is
-    kept: boot time is steady."""
+    kept: boot time is steady.
+
+    The offset is known to about the time that a reply takes. Where the host's wall clock shows the same time, this one
+    is not ahead of it: a job that looks at the clock must not see an instant before its slot."""
 
     def __init__(self, store: TimeSource, host: Clock) -> None:
         self._store = store
@@ -62,10 +67,17 @@ class DatabaseClock:
             done = threading.Event()
             threading.Thread(target=self._read_aside, args=(done,), name="matins-clock", daemon=True).start()
             done.wait(_PATIENCE_S)
-        return self._host.boot_ms() + self._offset
+        return self.now_us() // 1_000
+
+    def now_us(self) -> int:
+        now, own = self._host.boot_us() + self._offset, self._host.now_us()
+        return own if 0 < now - own <= _SAME_US else now
 
     def boot_ms(self) -> int:
         return self._host.boot_ms()
+
+    def boot_us(self) -> int:
+        return self._host.boot_us()
 
     def local_zone(self) -> str:
         return self._host.local_zone()
@@ -84,14 +96,14 @@ class DatabaseClock:
         with suppress(StoreError):  # the next use of the store raises it
             low, high = self._bounds()
             before, self._offset = self._offset, min(max(self._offset, low), high)
-            wait = 0 if abs(self._offset - before) > _STEP_MS else _EVERY_MS
+            wait = 0 if abs(self._offset - before) > _STEP_US else _EVERY_MS
         self._next = self._host.boot_ms() + wait
 
     def _bounds(self) -> tuple[int, int]:
         """The bounds of the offset: the server read its clock between the request and the reply."""
-        before = self._host.boot_ms()
-        now = self._store.database_time()
-        return now - self._host.boot_ms() - 1, now - before  # fractions of a millisecond are dropped
+        before = self._host.boot_us()
+        now = self._store.database_time_us()
+        return now - self._host.boot_us() - 1, now - before  # fractions of a microsecond are dropped
 
 
 log = logging.getLogger("matins")
@@ -187,12 +199,12 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
 
     @contextmanager
     def _begin(self, now: int) -> Generator[PostgresTransaction]:
-        with self.pool.borrow(b"BEGIN") as session:
-            transaction = PostgresTransaction(session)
+        with self.pool.borrow() as session:
+            transaction = PostgresTransaction(session, b"BEGIN", self.pool.connect)
             yield transaction
             chain = transaction.link_events(now)
             session.chain = None  # the chain is in doubt while the commit is
-            session.cursor.execute(b"COMMIT")
+            transaction.commit(self._notify if transaction.notifies else None)
             if chain is not None and transaction.events:
                 self.last_head = chain.committed(transaction.last_event_id)
             session.chain = chain
@@ -203,9 +215,19 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
         if joined is not None and joined.transaction is not None:  # it reads what it has written
             yield joined.transaction
             return
-        with self.pool.borrow(_BEGIN_READING) as session:
-            yield PostgresTransaction(session)
-            session.cursor.execute(b"COMMIT")
+        with self.pool.borrow() as session:
+            transaction = PostgresTransaction(session, _BEGIN_READING, self.pool.connect)
+            yield transaction
+            transaction.commit()
+
+    def policy_rev(self) -> int:
+        joined = self._joined
+        if joined is not None and joined.transaction is not None:
+            return joined.transaction.policy_rev()
+        with self.pool.borrow(SQL["policy_rev"]) as session:
+            row = session.cursor.fetchone()
+        assert row is not None
+        return row[0]
 
     @contextmanager
     def within(self, connection: Any, now: int) -> Generator[None]:
@@ -279,9 +301,9 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
     def clock(self, host: Clock) -> DatabaseClock:
         return DatabaseClock(self, host)
 
-    def database_time(self) -> int:
-        """The server's clock, in UTC milliseconds."""
-        with self.pool.borrow(SQL["database_time"]) as session:
+    def database_time_us(self) -> int:
+        """The server's clock, in UTC microseconds."""
+        with self.pool.borrow(SQL["database_time_us"]) as session:
             row = session.cursor.fetchone()
         assert row is not None
         return row[0]

@@ -6,11 +6,15 @@ that holds more than a cursor takes another one only if it is free.
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from matins.model.event import StoredEvent
+import psycopg
+
+from matins.errors import name_taken
+from matins.model.event import IncidentRow, NewNotice, StoredEvent
 from matins.model.rows import (
     AttemptRow,
     Claim,
@@ -25,35 +29,116 @@ from matins.model.rows import (
     StateChange,
 )
 from matins.store.chain import GENESIS, Chain, heads_text, seal_hash
-from matins.store.postgres.session import SQL, Integers, Session, Texts, in_dialect, integers, texts
+from matins.store.postgres.session import SQL, Integers, Session, Statement, Texts, in_dialect, integers, texts
 from matins.store.transaction import Transaction
 
 _RUN = ("int8", "int8", "int8", "int8", "text", "int2", "int2", "text", "int8", "int8", "int8", "int8", "int8", "int8",
         "int8", "int8", "int8", "text", "text", "int4")  # fmt: skip
 _ATTEMPT = ("int8",) * 4
 _EVENT = ("int8", "int8", "int8", "int8", "text", "int8", "int8", "text", "bytea")
+_INCIDENT = ("int8", "int8", "text", "text", "text", "text", "text", "int8", "int8", "text", "int8", "int8", "int8",
+             "int8", "int8", "int8", "text", "int8", "text")  # fmt: skip
+_NOTICE = ("text", "int8", "text", "int8")
+log = logging.getLogger("matins")
+_COMMIT = b"COMMIT"
+_FEW_EVENTS = 50
+"""So many are written by one statement; more are copied."""
+_MAX_SCHEDULES, _MAX_CHARACTERS = 2_000, 8_000_000
+"""What one statement inserts: definitions may have large payloads."""
 _MAX_ROWS = 10_000
 """Rows in one statement, so that none reaches the timeout."""
 _TEXTS = frozenset(
-    {"reason", "outcome", "evidence", "agent", "name", "definition", "state", "created_by", "creator_role"}
+    {
+        "reason",
+        "outcome",
+        "evidence",
+        "agent",
+        "name",
+        "definition",
+        "state",
+        "created_by",
+        "creator_role",
+        "kind",
+        "signature",
+        "summary",
+        "quote",
+        "error",
+        "details",
+        "acknowledged_by",
+        "resolution",
+    }
 )
 """The text fields of rows. The other fields are integers."""
 
 
 class PostgresTransaction(Transaction):
-    """The operations of a transaction. Events are linked to their chain when it commits."""
+    """The operations of a transaction. Events are linked to their chain when it commits.
 
-    def __init__(self, session: Session) -> None:
+    Statements that nobody waits for go out in one round trip with the next one, or with the commit; so does `begin`.
+    """
+
+    def __init__(
+        self, session: Session, begin: bytes | None = None, connect: Callable[[], psycopg.Connection[Any]] | None = None
+    ) -> None:
         self._session = session
-        self._cursor = session.cursor
+        self._unsent = [] if begin is None else [Statement(begin)]
+        self._connect = connect
+        """Replaces a connection that was lost before anything was asked; None from then on."""
+        self._new: Sequence[NewSchedule] = ()
+        """The schedules that were inserted last."""
+        self._linked = False
+        """Whether the ids of a few events come with the commit."""
         self._failures: dict[int, int] = {}
         """Failures by schedule, for the cursors that this transaction has locked."""
         self.events: list[NewEvent] = []
         self.last_event_id = 0
 
     def execute(self, statement: str, values: Mapping[str, Any] | None = None) -> list[Any]:
-        cursor = self._cursor.execute(in_dialect(statement), values)
-        return cursor.fetchall() if cursor.description else []
+        return self._rows_of(Statement(in_dialect(statement), values, reads=True))
+
+    def commit(self, notify: bytes | None = None) -> None:
+        """Commit. The notification follows in the same round trip: as a part of the transaction it would have the
+        commits of all others wait. When it fails, the transaction is still committed."""
+        if self._connect is not None and len(self._unsent) == 1:
+            return  # nothing was asked
+        self._unsent.append(Statement(_COMMIT))
+        if notify is not None:
+            self._unsent.append(Statement(notify))
+        try:
+            self.send()
+        except psycopg.Error as error:
+            if notify is None or self._session.mute.statusmessage != "COMMIT":
+                raise
+            log.warning("Other engines see the change within a second, not immediately: %s", error)
+        if self._linked:
+            self.last_event_id = max(row[0] for row in self._session.cursor.fetchall())
+
+    def send(self) -> None:
+        if not self._unsent:
+            return
+        statements, self._unsent = self._unsent, []
+        connect, self._connect = self._connect, None
+        try:
+            self._execute(statements)
+        except psycopg.OperationalError:
+            in_doubt = any(statement.text is _COMMIT for statement in statements)
+            if connect is None or in_doubt or not self._session.connection.closed:
+                raise
+            self._session.use(connect())
+            self._execute(statements)
+
+    def _execute(self, statements: Sequence[Statement]) -> None:
+        try:
+            self._session.execute(statements, together=not self.has_parts)
+        except psycopg.errors.UniqueViolation as error:
+            if error.diag.constraint_name != "schedules_name":
+                raise
+            detail = error.diag.message_detail or ""  # in the server's language, but for the key
+            taken = [row.name for row in self._new if f"=({row.name}, {row.agent})" in detail]
+            raise name_taken(taken[0] if taken else self._new[0].name) from error
+
+    def discard_unsent(self) -> None:
+        self._unsent = []
 
     # -- the loops
 
@@ -130,13 +215,35 @@ class PostgresTransaction(Transaction):
     def schedule_ids(self, count: int) -> list[int]:
         return self._column("schedule_ids", count=count)
 
+    def note_zone(self, name: str, digest: str, data: bytes) -> None:
+        self._unsent.append(Statement(SQL["note_zone"], {"name": name, "digest": digest, "data": data}))
+
     def insert_schedules(self, rows: Sequence[NewSchedule], now: int) -> None:
-        for some in _batches(rows):
-            self._all("insert_schedules", now=now, **_packed(some))
+        first, size = 0, 0
+        for last, row in enumerate(rows, 1):
+            size += len(row.definition)
+            if last == len(rows) or last - first == _MAX_SCHEDULES or size > _MAX_CHARACTERS:
+                if first:
+                    self.send()
+                self._new = rows[first:last]
+                self._unsent.append(Statement(SQL["insert_schedules"], {"now": now, **_packed(self._new)}))
+                first, size = last, 0
 
     def taken_names(self, names: Iterable[tuple[str, str]]) -> list[str]:
         agents, own = _columns(list(names), 2)
         return self._column("taken_names", agents=texts(agents), names=texts(own))
+
+    # -- incidents
+
+    def insert_incidents(self, rows: Sequence[IncidentRow]) -> None:
+        self._copy("copy_incidents", _INCIDENT, rows)
+
+    def update_incidents(self, rows: Sequence[IncidentRow]) -> None:
+        for some in _batches(rows):
+            self._all("update_incidents", **_packed(some))
+
+    def insert_notices(self, rows: Sequence[NewNotice]) -> None:
+        self._copy("copy_notices", _NOTICE, rows)
 
     # -- limits and workers
 
@@ -174,7 +281,15 @@ class PostgresTransaction(Transaction):
         if not self.events:
             return self._session.chain
         chain = self._session.chain or self._new_chain(now)
-        self._write_events(chain, self._value("first_event_id"))
+        if len(self.events) > _FEW_EVENTS:
+            self._write_events(chain, self._value("first_event_id"))
+        else:
+            *numbers, kinds, schedules, runs, data, hashes = _columns(chain.link(self.events), 0)
+            writers, seqs, instants = map(integers, numbers)
+            values = {"writer": writers, "seq": seqs, "at": instants, "type": texts(kinds), "hash": list(hashes),
+                      "schedule_id": integers(schedules), "run_id": integers(runs), "data": texts(data)}  # fmt: skip
+            self._unsent.append(Statement(SQL["insert_events"], values, reads=True))
+            self._linked = True
         return chain
 
     def _write_events(self, chain: Chain, first: int) -> None:
@@ -191,7 +306,12 @@ class PostgresTransaction(Transaction):
         return ids
 
     def _all(self, query: str, /, **values: Any) -> list[Any]:
-        cursor = self._cursor.execute(SQL[query], values)
+        return self._rows_of(Statement(SQL[query], values, reads=True))
+
+    def _rows_of(self, statement: Statement) -> list[Any]:
+        self._unsent.append(statement)
+        self.send()
+        cursor = self._session.cursor
         return cursor.fetchall() if cursor.description else []
 
     def _integers(self, values: Iterable[int]) -> Integers:
@@ -205,8 +325,9 @@ class PostgresTransaction(Transaction):
         return set(self._column(name, **_packed(rows))) if rows else set()
 
     def _copy(self, name: str, types: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        self.send()
         for some in _batches(rows):
-            with self._cursor.copy(SQL[name]) as copy:
+            with self._session.cursor.copy(SQL[name]) as copy:
                 copy.set_types(types)
                 for row in some:
                     copy.write_row(row)

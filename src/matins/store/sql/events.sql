@@ -7,8 +7,8 @@ SELECT coalesce(max(at), 0) FROM (SELECT at FROM events ORDER BY id DESC LIMIT 1
 --   yet
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id > :after ORDER BY id LIMIT :limit;
 
--- last_of_type(kind: str) -> StoredEvent | None: the newest event of a type
-SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE type = :kind ORDER BY id DESC LIMIT 1;
+-- last_pruning() -> StoredEvent | None: the newest event that says which events were deleted
+SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE type = 'history.pruned' ORDER BY id DESC LIMIT 1;
 
 -- events_before(event_id: int, limit: int) -> list[StoredEvent]: a page of events, the newest first
 SELECT id, writer, seq, at, type, schedule_id, run_id, data, hash FROM events WHERE id < :event_id ORDER BY id DESC LIMIT :limit;

@@ -22,36 +22,16 @@ SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, d
   next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
 FROM incidents WHERE id < :before AND (CAST(:schedule_id AS bigint) IS NULL OR schedule_id = :schedule_id) ORDER BY id DESC LIMIT :limit;
 
--- due_incidents(now: int, limit: int) -> list[IncidentRow]: incidents that are looked at again now
+-- due_incidents(now: int, limit: int) -> list[IncidentRow]: incidents that are looked at again now, the longest due first
 SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told, told_times,
   next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
-FROM incidents WHERE next_at <= :now ORDER BY id LIMIT :limit;
+FROM incidents WHERE next_at <= :now ORDER BY next_at, id LIMIT :limit;
 
 -- next_incident: when an incident is looked at again
 SELECT min(next_at) FROM incidents WHERE next_at IS NOT NULL;
 
--- opened_since(schedule_id: int, kind: str, since: int) -> int: the number of incidents of a schedule that were opened since
---   an instant, and told
-SELECT count(*) FROM incidents WHERE schedule_id = :schedule_id AND kind = :kind AND opened_at > :since AND told > 0;
-
--- insert_incident(incident: IncidentRow) -> int: add an incident
-INSERT INTO incidents (schedule_id, kind, signature, summary, quote, error, run_id, times, details, opened_at, last_at, told,
-  told_times, next_at, acknowledged_at, acknowledged_by, resolved_at, resolution)
-VALUES (:schedule_id, :kind, :signature, :summary, :quote, :error, :run_id, :times, :details, :opened_at, :last_at, :told,
-  :told_times, :next_at, :acknowledged_at, :acknowledged_by, :resolved_at, :resolution) RETURNING id;
-
--- update_incident(incident: IncidentRow) -> None: replace what changes in an incident
-UPDATE incidents SET summary = :summary, quote = :quote, error = :error, run_id = :run_id, times = :times, details = :details,
-  last_at = :last_at, told = :told, told_times = :told_times, next_at = :next_at, acknowledged_at = :acknowledged_at,
-  acknowledged_by = :acknowledged_by, resolved_at = :resolved_at, resolution = :resolution
-WHERE id = :id;
-
 -- prune_incidents: delete incidents that were resolved long ago
 DELETE FROM incidents WHERE resolved_at < :before;
-
--- insert_notice(destination: str, at: int, title: str, held_until: int | None) -> None: note a message that is sent now, or
---   held for the digest of an instant
-INSERT INTO notices (destination, at, title, held_until) VALUES (:destination, :at, :title, :held_until);
 
 -- sent_since(destination: str, since: int) -> int: the number of messages that were sent to a destination since an instant
 SELECT count(*) FROM notices WHERE destination = :destination AND at > :since AND held_until IS NULL;

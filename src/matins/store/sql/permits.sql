@@ -14,3 +14,13 @@ SELECT scope, count(*) FILTER (WHERE n > 0) AS size, count(run_id) AS in_use FRO
 
 -- held_permits() -> list[tuple[str, int]]: (scope, run id) of the permits that held runs keep
 SELECT p.scope, p.run_id FROM permits p JOIN runs r ON r.id = p.run_id WHERE r.state = {held};
+
+-- lock_checkout(host: str, folder: str, run_id: int) -> int: lock a checkout, and return the last run that was let into it
+INSERT INTO checkouts (host, folder, run_id) VALUES (:host, :folder, :run_id)
+ON CONFLICT (host, folder) DO UPDATE SET host = excluded.host RETURNING run_id;
+
+-- set_checkout(host: str, folder: str, run_id: int) -> None: set the run that was let into a checkout
+UPDATE checkouts SET run_id = :run_id WHERE host = :host AND folder = :folder;
+
+-- is_running(run_id: int) -> bool: whether a run is starting or running
+SELECT 1 FROM runs WHERE id = :run_id AND state BETWEEN {starting} AND {running};

@@ -6,13 +6,15 @@ INSERT INTO threads (agent, channel, session, session_name, state, created_at, u
 VALUES (:agent, :channel, :session, :session_name, 'waiting', :now, :now) RETURNING id;
 
 -- thread: one thread
-SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at FROM threads WHERE id = :id;
+SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at, fresh_run, fresh_message,
+  closing_run, kept FROM threads WHERE id = :id;
 
 -- lock_thread: lock a thread
 SELECT id FROM threads WHERE id = :id /* lock */;
 
 -- channel_thread: the agent's newest thread in a channel that is not closed
-SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at FROM threads
+SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at, fresh_run, fresh_message,
+  closing_run, kept FROM threads
 WHERE agent = :agent AND channel = :channel AND state <> 'closed' ORDER BY id DESC LIMIT 1;
 
 -- channel_session: the agent's last session in a channel
@@ -20,11 +22,13 @@ SELECT session, session_name FROM threads
 WHERE agent = :agent AND channel = :channel AND session IS NOT NULL ORDER BY id DESC LIMIT 1;
 
 -- session_thread: the newest thread of a session
-SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at FROM threads
+SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at, fresh_run, fresh_message,
+  closing_run, kept FROM threads
 WHERE agent = :agent AND (session = :session OR session_name = :session) ORDER BY id DESC LIMIT 1;
 
 -- threads: a page of threads, the newest first
-SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at FROM threads
+SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at, fresh_run, fresh_message,
+  closing_run, kept FROM threads
 WHERE id < :before ORDER BY id DESC LIMIT :limit;
 
 -- set_thread: set the state, session and usage of a thread
@@ -42,7 +46,8 @@ DELETE FROM landings WHERE run_id = :run_id;
 UPDATE threads SET session = NULL, session_name = NULL, usage = NULL, state = :state WHERE id = :thread_id;
 
 -- thread_assignment: the thread of a run, and how it was chosen
-SELECT l.run_id, l.how, t.id, t.agent, t.channel, t.session, t.session_name, t.state, t.usage, t.created_at, t.updated_at
+SELECT l.run_id, l.how, t.id, t.agent, t.channel, t.session, t.session_name, t.state, t.usage, t.created_at, t.updated_at,
+  t.fresh_run, t.fresh_message, t.closing_run, t.kept
 FROM landings l JOIN threads t ON t.id = l.thread_id WHERE l.run_id = :run_id;
 
 -- run_in_thread(thread_id: int, run_id: int) -> int | None: another run that is active in the thread
@@ -62,3 +67,18 @@ ORDER BY id;
 
 -- last_run_in(thread_id: int) -> int | None: the newest run in a thread
 SELECT run_id FROM landings WHERE thread_id = :thread_id ORDER BY run_id DESC LIMIT 1;
+
+-- session_use(thread_id: int, run_id: int) -> tuple[int, int]: runs and tokens of the thread's conversation before a run
+SELECT count(*), coalesce(sum(s.tokens), 0) FROM threads t JOIN landings l ON l.thread_id = t.id AND l.run_id >= t.fresh_run
+JOIN runs r ON r.id = l.run_id AND r.started_at IS NOT NULL LEFT JOIN spend s ON s.run_id = r.id
+WHERE t.id = :thread_id AND l.run_id <> :run_id;
+
+-- answer_in(thread_id: int, run_id: int) -> str | None: what the agent answered in a run
+SELECT text FROM messages WHERE thread_id = :thread_id AND run_id = :run_id AND role = 'assistant' ORDER BY id DESC LIMIT 1;
+
+-- close_conversation(thread_id: int, run_id: int) -> None: note the run with which the conversation of a thread ends
+UPDATE threads SET closing_run = :run_id WHERE id = :thread_id;
+
+-- start_afresh(thread_id: int, run_id: int, kept: str | None) -> None: begin another conversation in a thread with this run
+UPDATE threads SET session = NULL, usage = NULL, closing_run = NULL, kept = :kept, fresh_run = :run_id,
+  fresh_message = (SELECT coalesce(max(id), 0) FROM messages WHERE thread_id = :thread_id) WHERE id = :thread_id;

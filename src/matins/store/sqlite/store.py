@@ -189,7 +189,7 @@ _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA temp_store = MEMORY",
-    "PRAGMA cache_size = -32000",
+    "PRAGMA cache_size = -8000",  # a larger one makes nothing faster: the system keeps the pages too
     "PRAGMA foreign_keys = OFF",  # the transactions keep references valid; a check costs a lookup each
 )
 _PATIENCE_S = 0.02
@@ -299,6 +299,10 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
             self._check_file()
             with self._readers.snapshot() as connection:
                 yield SqliteTransaction(connection, Chain(0), range(0))
+
+    def policy_rev(self) -> int:
+        with self.reading() as transaction:
+            return transaction.policy_rev()
 
     def _takes_turns(self) -> bool:
         """Whether this thread reads with the writer's connection: it reads what it has written, or it must."""

@@ -9,7 +9,8 @@ from typing import Any
 import apsw
 import orjson
 
-from matins.model.event import StoredEvent
+from matins.errors import name_taken
+from matins.model.event import IncidentRow, NewNotice, StoredEvent
 from matins.model.rows import (
     AttemptRow,
     Claim,
@@ -102,6 +103,17 @@ class SqliteTransaction(Transaction):
         if any(failed_at is not None for _, failed_at in rows) or (rows and self._value("any_failing")):
             self._many("count_failure", rows)
 
+    # -- incidents
+
+    def insert_incidents(self, rows: Sequence[IncidentRow]) -> None:
+        self._many("insert_incident", rows)
+
+    def update_incidents(self, rows: Sequence[IncidentRow]) -> None:
+        self._many("update_incident", rows)
+
+    def insert_notices(self, rows: Sequence[NewNotice]) -> None:
+        self._many("insert_notice", rows)
+
     # -- schedules and runs
 
     def schedule_ids(self, count: int) -> range:
@@ -114,7 +126,12 @@ class SqliteTransaction(Transaction):
              row.depth)
             for row in rows
         ]  # fmt: skip
-        self._many("insert_schedule", schedules)
+        before = self._connection.total_changes()
+        try:
+            self._many("insert_schedule", schedules)
+        except apsw.ConstraintError as error:
+            inserted: int = self._connection.total_changes() - before
+            raise name_taken(rows[inserted].name) from error
         self._many("insert_revision", [(row.id, 1, row.definition) for row in rows])
         self._many("insert_due", [(row.id, row.next_slot, row.due_at, row.state != "active") for row in rows])
 

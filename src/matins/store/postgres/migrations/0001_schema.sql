@@ -159,6 +159,14 @@ CREATE TABLE permits (
 );
 CREATE INDEX permits_run ON permits (run_id) WHERE run_id IS NOT NULL;
 
+-- The last run that was let into a checkout which runs do not share. It is busy while that run is live.
+CREATE TABLE checkouts (
+  host text NOT NULL,
+  folder text NOT NULL,
+  run_id bigint NOT NULL,
+  PRIMARY KEY (host, folder)
+);
+
 CREATE TABLE workers (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   identity text NOT NULL,
@@ -182,6 +190,7 @@ CREATE TABLE events (
   data text,
   hash bytea NOT NULL
 );
+CREATE INDEX events_pruning ON events (id) WHERE type = 'history.pruned'; -- a long log has few of them, or none
 CREATE TABLE writers (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   uuid text NOT NULL,
@@ -319,7 +328,11 @@ CREATE TABLE threads (
   state text NOT NULL, -- waiting, running, closed
   usage text,          -- tokens and micro-dollars of the session so far, for tools that report totals
   created_at bigint NOT NULL,
-  updated_at bigint NOT NULL
+  updated_at bigint NOT NULL,
+  fresh_run bigint NOT NULL DEFAULT 0, -- the first run of its present conversation
+  fresh_message bigint NOT NULL DEFAULT 0, -- messages up to this one belong to earlier conversations
+  closing_run bigint, -- the run that was told to write down what the next conversation must know
+  kept text -- what it wrote
 );
 CREATE INDEX threads_channel ON threads (agent, channel, id) WHERE channel IS NOT NULL;
 CREATE INDEX threads_session ON threads (agent, session) WHERE session IS NOT NULL;

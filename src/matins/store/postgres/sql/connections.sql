@@ -25,8 +25,8 @@ UPDATE meta SET value = (last + 1 - xact)::text
 FROM (SELECT coalesce((SELECT max(id) >> 22 FROM events), 0) AS last, pg_current_xact_id()::text::bigint AS xact) x
 WHERE key = 'xact_base' AND value::bigint + xact <= last;
 
--- database_time: the server's clock
-SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+-- database_time_us: the server's clock
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- enter: use the tables of Matins in a transaction of a caller; what it used before
 SELECT current_setting('search_path'), set_config('search_path', %(path)b, true);

@@ -49,6 +49,14 @@ ORDER BY event_id DESC LIMIT 1 FOR UPDATE SKIP LOCKED;
 INSERT INTO callers_chains VALUES (%(writer)b, %(event_id)b, %(seq)b, %(hash)b)
 ON CONFLICT (writer) DO UPDATE SET event_id = excluded.event_id, seq = excluded.seq, hash = excluded.hash;
 
+-- insert_events: add a few links to a chain, with ids of this transaction; their ids
+INSERT INTO events (id, writer, seq, at, type, schedule_id, run_id, data, hash)
+SELECT ((pg_current_xact_id()::text::bigint + m.value::bigint) << 22) + u.nth - 1, u.writer, u.seq, u.at, u.type, u.schedule_id,
+  u.run_id, u.data, u.hash
+FROM meta m, unnest(%(writer)b, %(seq)b, %(at)b, %(type)b, %(schedule_id)b, %(run_id)b, %(data)b, %(hash)b::bytea[])
+  WITH ORDINALITY u (writer, seq, at, type, schedule_id, run_id, data, hash, nth)
+WHERE m.key = 'xact_base' RETURNING id;
+
 -- copy_events: add links to a chain
 COPY events (id, writer, seq, at, type, schedule_id, run_id, data, hash) FROM STDIN (FORMAT binary);
 

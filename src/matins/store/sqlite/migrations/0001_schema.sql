@@ -152,6 +152,14 @@ CREATE TABLE permits (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX permits_run ON permits (run_id) WHERE run_id IS NOT NULL;
 
+-- The last run that was let into a checkout which runs do not share. It is busy while that run is live.
+CREATE TABLE checkouts (
+  host TEXT NOT NULL,
+  folder TEXT NOT NULL,
+  run_id INTEGER NOT NULL,
+  PRIMARY KEY (host, folder)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE workers (
   id INTEGER PRIMARY KEY,
   identity TEXT NOT NULL,
@@ -174,6 +182,7 @@ CREATE TABLE events (
   data TEXT,
   hash BLOB NOT NULL
 ) STRICT;
+CREATE INDEX events_pruning ON events (id) WHERE type = 'history.pruned'; -- a long log has few of them, or none
 CREATE TABLE writers (
   id INTEGER PRIMARY KEY,
   uuid TEXT NOT NULL,
@@ -301,7 +310,11 @@ CREATE TABLE threads (
   state TEXT NOT NULL, -- waiting, running, closed
   usage TEXT,          -- tokens and micro-dollars of the session so far, for tools that report totals
   created_at INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL
+  updated_at INTEGER NOT NULL,
+  fresh_run INTEGER NOT NULL DEFAULT 0, -- the first run of its present conversation
+  fresh_message INTEGER NOT NULL DEFAULT 0, -- messages up to this one belong to earlier conversations
+  closing_run INTEGER, -- the run that was told to write down what the next conversation must know
+  kept TEXT -- what it wrote
 ) STRICT;
 CREATE INDEX threads_channel ON threads (agent, channel, id) WHERE channel IS NOT NULL;
 CREATE INDEX threads_session ON threads (agent, session) WHERE session IS NOT NULL;
