@@ -12,7 +12,7 @@ from matins.engine.policies import Policies
 from matins.engine.when.triggers import Trigger, jitter_ms
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
-from matins.model.trigger import Interval
+from matins.model.trigger import Interval, Once
 
 _MAX_AHEAD_MS = 1_000
 
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 class Timetable:
     """A compiled schedule definition, ready for planning."""
 
-    __slots__ = ("_last", "definition", "elapsed", "exclusive", "from_completion", "plain_times", "trigger")
+    __slots__ = ("_last", "definition", "elapsed", "exclusive", "from_completion", "once", "plain_times", "trigger")
 
     def __init__(self, definition: ScheduleDefinition, trigger: Trigger) -> None:
         self.definition = definition
@@ -53,9 +53,10 @@ class Timetable:
         self.exclusive = definition.overlap != "allow"
         self.elapsed = isinstance(when, Interval) and when.anchor != "grid"
         """Whether the next slot counts from a run, and not from fixed slots."""
+        self.once = isinstance(when, Once)
         bounded = definition.max_executions is not None or definition.ends_at is not None
-        self.plain_times = not self.elapsed and not bounded and not definition.jitter
-        """Whether slots are fixed, and each is due at its own instant."""
+        self.plain_times = not bounded and not definition.jitter
+        """Whether a slot is due at its own instant, and another always follows, unless it is a one-shot."""
         self._last: tuple[int, int | None, int] = (-1, None, -1)
 
     def due_at(self, schedule_id: int, slot: int | None) -> int | None:
@@ -67,10 +68,11 @@ class Timetable:
         return slot + jitter_ms(schedule_id, slot, period, self.definition.jitter)
 
     def next_if_on_time(self, slot: int, now: int) -> int | Literal[False] | None:
-        """The slot after this one; False if this one is late, or not the last that is due. For plain times only."""
+        """The slot after this one; False if this one is late, or not the last that is due. For plain times only. Of a
+        one-shot, the answer is that of any instant."""
         last = self._last
         if last[0] != slot:  # schedules with equal settings ask about the same slot
-            following = self.trigger.next_ms(slot)
+            following = None if self.once else self.trigger.next_ms(slot)
             until = slot + grace_of(self.definition, slot, following)
             self._last = last = (slot, following, until if following is None else min(until, following - 1))
         return last[1] if now <= last[2] else False
@@ -107,7 +109,8 @@ class Timetable:
             following = self.next_if_on_time(slot, now)
             on_time = following is not False
             if on_time and (not gates or judge(self._on_time(slot, facts, executions, now), gates) is None):
-                return Plan([PlannedRun(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
+                due_at = None if self.from_completion else following
+                return Plan([PlannedRun(slot, None, 1, RunState.READY)], following, due_at, 0, executions + 1)
         if self.definition.ends_at is not None and slot > self.definition.ends_at:
             evidence = {"ends_at": self.definition.ends_at}
             planned = PlannedRun(slot, None, 1, RunState.SKIPPED, "end_date", evidence)

@@ -32,8 +32,8 @@ WHERE r.id = u.id AND r.epoch = u.epoch AND r.state BETWEEN u.low AND u.high
 RETURNING u.id, u.epoch, r.cancelling;
 
 -- succeed: end started runs as succeeded, only at their own epochs
-UPDATE runs r SET state = {succeeded}, not_before = NULL, ended_at = u.at, reason = NULL, outcome = NULL
-FROM unnest(%(ids)b, %(epochs)b, %(instants)b) u (id, epoch, at)
+UPDATE runs r SET state = {succeeded}, not_before = NULL, ended_at = u.ended_at, reason = NULL, outcome = u.outcome
+FROM unnest(%(run_id)b, %(epoch)b, %(ended_at)b, %(outcome)b) u (id, epoch, ended_at, outcome)
 WHERE r.id = u.id AND r.epoch = u.epoch AND r.state BETWEEN {starting} AND {held} RETURNING u.id, u.epoch;
 
 -- release: make a claimed run that did not start ready again; the attempt is not counted

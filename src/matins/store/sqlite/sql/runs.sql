@@ -29,7 +29,7 @@ UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome
 WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4;
 
 -- succeed: end a started run as succeeded, only at its own epoch
-UPDATE runs SET state = {succeeded}, not_before = NULL, ended_at = ?3, reason = NULL, outcome = NULL
+UPDATE runs SET state = {succeeded}, not_before = NULL, ended_at = ?3, reason = NULL, outcome = ?4
 WHERE id = ?1 AND epoch = ?2 AND state BETWEEN {starting} AND {held};
 
 -- release: make a claimed run that did not start ready again; the attempt is not counted
