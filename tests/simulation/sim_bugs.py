@@ -80,7 +80,7 @@ def permit_taken_twice() -> Planted:
 
 def promoted_past_others() -> Planted:
     """A queued run is promoted whatever else is live."""
-    return _sql("promote", "q.parent IS NULL GROUP BY", "q.parent IS NULL AND q.state = 1 GROUP BY")
+    return _sql("promote", "o.state > 1 AND", "o.state > 1 AND 0 AND")
 
 
 def window_forgotten() -> Planted:

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from matins.engine.catch_up import CatchUpPlan, SlotGroup, SlotRange, grace_of, plan_catch_up
 from matins.engine.gates import ALL, Candidate, Facts, Mask, judge, touched_gates
+from matins.engine.gates.limits import count_queued
 from matins.engine.gates.quiet_hours import quiet_evidence, skipping_hours
 from matins.engine.gates.state import Failures, backs_off_until
 from matins.engine.policies import Policies
@@ -135,12 +136,12 @@ class Timetable:
         caught_up = self.catch_up(slot, window_used, facts.policies, now, last_at)
         runs = [_missed(slot_range) for slot_range in caught_up.missed]
         runs += [self._skipped(group) for group in caught_up.skipped]
-        live = list(facts.live)
+        live, queued = list(facts.live), count_queued(facts.live)
         cancel: tuple[int, ...] = ()
         on_time = caught_up.on_time
         to_run = caught_up.late if on_time is None else [*caught_up.late, SlotRange(on_time, on_time, 1)]
         for slot_range in to_run:
-            seen, catching_up = facts._replace(live=live), bool(caught_up.late)
+            seen, catching_up = facts._replace(live=live, queued=queued), bool(caught_up.late)
             due_at = self.due_at(schedule_id, on_time) if slot_range.slot == on_time else None
             candidate = Candidate(self.definition, slot_range.slot, seen, executions, catching_up, now, due_at)
             verdict = judge(candidate, gates | touched_gates(seen))  # runs of the same window may block this one
@@ -153,6 +154,7 @@ class Timetable:
             if runs[-1].state < RunState.SUCCEEDED:
                 executions += 1
                 live.append((0, runs[-1].state))
+                queued += runs[-1].state is RunState.QUEUED
         if caught_up.skipped:
             runs.sort(key=lambda planned: planned.slot or 0)  # skipped slots lie between the others
         limit = self.definition.max_executions
