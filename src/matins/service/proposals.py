@@ -77,7 +77,9 @@ class Authorship(NamedTuple):
     def row(self, draft: Draft, schedule_id: int, now: int) -> tuple[NewSchedule, str | None]:
         """The row, and why a person decides about it where that is not plain: a one-shot that the rules approve, or a
         setting of an operator that only the owner can set."""
-        draft = draft.with_definition(inherit_delivery(draft.definition, self.delivery))
+        inherited = inherit_delivery(draft.definition, self.delivery)
+        if inherited is not draft.definition:  # otherwise the text stays, in which drafts of a bulk differ
+            draft = draft.with_definition(inherited)
         row = draft.row(schedule_id, self.principal, self.run_id, self.parent, self.depth)
         own = draft.agent == self.principal.name
         definition, waits = draft.definition, None
