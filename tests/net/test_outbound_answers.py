@@ -132,3 +132,18 @@ def test_the_next_address_is_tried_when_one_does_not_answer(site: Site, dialled:
     assert HttpClient(["two.example"], resolver).send("GET", site.url(host="two.example")).status == 200
     assert dialled == [CLOSED, "127.0.0.1"]
     assert len(resolver.asked) == 1
+
+
+def test_an_error_says_whether_the_request_may_have_arrived(say: Say) -> None:
+    """A lost response is not a refused connection: what was sent must not be sent again unseen."""
+    lost = say(lambda sock: None)
+    with pytest.raises(Unreachable) as caught:
+        HttpClient([lost]).send("POST", f"http://{lost}/", body=b"x")
+    assert caught.value.sent
+    broken = say(lambda sock: sock.sendall(OK + b"Content-Length: 10\r\n\r\nshort"))
+    with pytest.raises(Unreachable) as caught:
+        HttpClient([broken]).send("POST", f"http://{broken}/", body=b"x")
+    assert caught.value.sent
+    with pytest.raises(Unreachable) as caught:
+        HttpClient(["127.0.0.1:9"]).send("POST", "http://127.0.0.1:9/", body=b"x")
+    assert not caught.value.sent

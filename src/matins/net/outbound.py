@@ -154,9 +154,12 @@ class DeadlineSocket:
         self._sock = sock
         self._deadline = deadline
         self._max_bytes = max_bytes
+        self.sent = False
+        """Whether data may have reached the server."""
 
     def sendall(self, data: bytes) -> None:
         self._sock.settimeout(self._deadline.left())
+        self.sent = True
         with _timed(self._deadline):
             self._sock.sendall(data)
 
@@ -225,10 +228,15 @@ class AddressRefused(InvalidInput):
 
 
 class Unreachable(MatinsError):  # noqa: N818 - it names a state of the server
-    """A server did not answer, or its answer was invalid. The call may be retried."""
+    """A server did not answer, or its answer was invalid. The call may be retried. `sent`: the request, or a part of
+    it, may have reached the server."""
 
     code = "unreachable"
     retryable = True
+
+    def __init__(self, message: str, *, hint: str | None = None, sent: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.sent = sent
 
 
 @dataclass(frozen=True)
@@ -268,11 +276,11 @@ class StreamedResponse:
         return self._clean(body)
 
     def _read(self, read: Callable[[], bytes]) -> bytes:
-        with _reaching(self._target):
+        with _reaching(self._target, lambda: True):
             return read()
 
     def _check_end(self, body: bytes) -> None:
-        with _reaching(self._target):
+        with _reaching(self._target, lambda: True):
             if self._response.length:
                 raise IncompleteRead(body, self._response.length)
 
@@ -518,22 +526,22 @@ def _send(sock: socket.socket, target: _Target, request: _Request, deadline: Dea
     connection = HTTPConnection(target.host, target.port)
     connection.default_port = _PORTS[target.scheme]
     connection.auto_open = 0  # never a second connection, which would resolve the name again
-    connection.sock = DeadlineSocket(sock, deadline, max_bytes)
-    with _reaching(target):
+    connection.sock = wire = DeadlineSocket(sock, deadline, max_bytes)
+    with _reaching(target, lambda: wire.sent):
         deadline.attach(sock)
         connection.request(request.method, target.path, request.body or None, request.headers)
         return connection.getresponse()
 
 
 @contextmanager
-def _reaching(target: _Target) -> Generator[None]:
+def _reaching(target: _Target, sent: Callable[[], bool] = lambda: False) -> Generator[None]:
     try:
         yield
     except (OSError, HTTPException, ValueError) as error:  # ValueError: a chunk of negative length
         hint = None
         if isinstance(error, ssl.SSLCertVerificationError):
             hint = "Set SSL_CERT_FILE to a file with the certificate authorities to trust."
-        raise Unreachable(f"{target} cannot be reached: {_reason(error)}.", hint=hint) from error
+        raise Unreachable(f"{target} cannot be reached: {_reason(error)}.", hint=hint, sent=sent()) from error
 
 
 def _reason(error: Exception) -> str:

@@ -1,18 +1,22 @@
-"""What a kind of destination is: the settings that it needs, and how it sends a message."""
+"""What a kind of destination is: the settings that it needs, and how it sends notices and answers.
+
+An answer is rendered in parts (`parts_of`), and each part is sent under a key (`send_part`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from matins.delivery.texts import NoticeText
+from matins.errors import MatinsError
 from matins.executors.secrets import resolve
 from matins.model.access import Person
 from matins.model.destination import Destination, Smtp
-from matins.net.outbound import HttpClient, Response
+from matins.net.outbound import AddressRefused, HttpClient, Response, Unreachable
 from matins.plugins import installed
 
 DESTINATIONS = "matins.destinations"
@@ -20,15 +24,19 @@ TIMEOUT_S = 15
 
 
 class NotDelivered(Exception):  # noqa: N818 - it names what happened
-    """A message did not arrive. `gone`: the destination no longer exists. `retry`: another attempt may help."""
+    """A message did not arrive. `gone`: the destination no longer exists. `retry`: another attempt may help. `sent`: it
+    may have arrived all the same, because only the confirmation is missing."""
 
-    def __init__(self, reason: str, *, gone: bool = False, retry: bool = True, after_ms: int = 0) -> None:
+    def __init__(
+        self, reason: str, *, gone: bool = False, retry: bool = True, after_ms: int = 0, sent: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.gone = gone
         self.retry = retry
         self.after_ms = after_ms
         """How long the destination wants to be left alone."""
+        self.sent = sent
 
 
 class Address(NamedTuple):
@@ -55,6 +63,51 @@ class Address(NamedTuple):
         return None if self.destination.token is None else resolve(self.destination.token, "token")
 
 
+class AnswerFile(NamedTuple):
+    """A file that belongs to an answer, copied into the folder of the run."""
+
+    name: str
+    path: str
+    size: int
+    digest: str
+    """SHA-256, in hexadecimal."""
+    media_type: str
+
+
+class Answer(NamedTuple):
+    """The answer of a run, as every kind gets it."""
+
+    title: str
+    """`✓ morning`."""
+    text: str
+    """Markdown, as the agent wrote it."""
+    foot: str
+    """`run 841 · 2 min 12 s · $0.14`."""
+    link: str | None
+    """The page of the run."""
+    files: tuple[AnswerFile, ...] = ()
+    facts: Mapping[str, Any] = {}
+    """For programs: run_id, number (of the message of the run), schedule, agent, state, cost, slot, ended_at."""
+    again: bool = False
+    """Whether a copy may have arrived before; kinds without keys say so."""
+
+
+class Part(NamedTuple):
+    """One message of an answer."""
+
+    body: Any
+    """What the kind's `answer` takes; its `parts` made it."""
+    first: str | None = None
+    """The receipt's id of the first part, set for the others when they are sent: kinds with threads reply to it."""
+
+
+class Receipt(NamedTuple):
+    """What the destination confirmed."""
+
+    id: str | None
+    """Id of the message, of the e-mail, path of the file …; None where there is none."""
+
+
 @dataclass(frozen=True)
 class DestinationKind:
     name: str
@@ -67,12 +120,66 @@ class DestinationKind:
     """Raises InvalidInput for settings that this kind cannot use."""
     url_kind: str = "http"
     """What `url` is: the address of an HTTP server, or something that the kind reads itself."""
+    parts: Callable[[Address, Answer], list[Part]] | None = None
+    """Renders an answer, without I/O. Without it, `send` gets the answer as plain text."""
+    answer: Callable[[Address, Part, str], Receipt] | None = None
+    """Sends a part under a key: letters, digits and "-". Raises NotDelivered."""
+    keyed: bool = False
+    """Whether a part that is sent twice under one key is recognised, by the channel or by its receiver."""
+    limited: bool = True
+    """Whether `max_per_hour` applies: people read it."""
 
 
 @cache
 def destination_kinds() -> dict[str, DestinationKind]:
     """Kinds of destinations by name."""
     return {kind.name: kind for kind in installed(DESTINATIONS).values()}
+
+
+def part_key(store_id: str, run_id: int, number: int, part: int) -> str:
+    """The key of a part: the same at each attempt."""
+    return f"{store_id}-{run_id}-{number}-{part}"
+
+
+def parts_of(address: Address, answer: Answer) -> list[Part]:
+    """The messages that the destination gets for an answer. Raises NotDelivered when its kind is not installed."""
+    kind = _kind_of(address)
+    return [Part(_plain(address, answer))] if kind.parts is None else kind.parts(address, answer)
+
+
+def send_part(address: Address, part: Part, key: str) -> Receipt:
+    """Send a part. Every error of the destination or its settings is a NotDelivered."""
+    kind = _kind_of(address)
+    try:
+        if kind.answer is not None:
+            return kind.answer(address, part, key)
+        kind.send(address, part.body)
+    except AddressRefused as error:
+        raise NotDelivered(error.message, retry=False) from error
+    except Unreachable as error:
+        raise NotDelivered(error.message, sent=error.sent) from error
+    except MatinsError as error:
+        raise NotDelivered(error.message) from error
+    return Receipt(None)
+
+
+def _kind_of(address: Address) -> DestinationKind:
+    kind = destination_kinds().get(address.destination.kind)
+    if kind is None:
+        raise NotDelivered(f"there is no kind of destination {address.destination.kind}", retry=False)
+    return kind
+
+
+def sent_again(address: Address) -> str:
+    return f"Sent again: {address.destination.kind} did not confirm the first copy."
+
+
+def _plain(address: Address, answer: Answer) -> NoticeText:
+    lines = [sent_again(address)] if answer.again else []
+    names = [f"File: {file.name}" for file in answer.files]
+    text = "\n\n".join(part for part in (*lines, answer.text, "\n".join(names), answer.foot) if part)
+    level = "bad" if answer.facts.get("state") == "failed" else "good"
+    return NoticeText(answer.title, text, link=answer.link, level=level, facts=answer.facts)
 
 
 def post(url: str, body: bytes, headers: dict[str, str], *, method: str = "POST") -> Response:
