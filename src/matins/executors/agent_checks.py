@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from matins.engine.jobs import parse_inputs, runs_only_commands, wakes_agent
+from matins.engine.jobs import converses, parse_inputs, runs_only_commands, wakes_agent
 from matins.engine.money import Price, price_of
 from matins.engine.policies import Policies
 from matins.engine.settings import ParseContext
@@ -347,6 +347,8 @@ def _checks(part: ScheduleDefinition, name: str, here: Surroundings) -> Iterator
     job, agent = here.jobs.get(part.job), here.policies.agents.get(name)
     if wakes_agent(part):
         yield lambda: known_agent(agent, name)
+    if converses(part) and agent is not None and runs_only_commands(agent):
+        yield lambda: _check_call(agent, here.runners[agent.runner], here.folder(agent), ())
     yield lambda: check_services(job, here.jobs)
     yield lambda: _check_source(part, name, here)
     yield from _job_checks(part, name, here)
