@@ -67,6 +67,11 @@ class JobContext:
         return self._payload
 
     @property
+    def input(self) -> Any:
+        """The input of the run. For a step with a payload of its own, that of the whole run."""
+        return deepcopy(self._attempt.compiled.input)
+
+    @property
     def call(self) -> CallContext | None:
         """The call that the run stands for, with its body; None for other runs."""
         if not self._attempt.compiled.definition.on:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from matins.engine.inputs import variables_of
 from matins.engine.jobs import full_prompt, parse_inputs, retries_unknown
 from matins.engine.prompts import build_prompt, fenced
 from matins.engine.settings import ParseContext
@@ -295,6 +296,8 @@ class Preparation:
         values, secrets = environment_of(agent.environment, command.env_add, command.env_remove)
         address = None if self._url is None else Address(self._url, self._loader.run_token(attempt))
         values.update(account_variables(agent))
+        if call.run_info.input is not None:
+            values.update(variables_of(call.run_info.input))
         values.update(run_variables(call.run_info, agent.name, address))
         if address is not None:
             values.update(with_own_program(values.get("PATH")))
@@ -389,6 +392,7 @@ class Preparation:
                 fire.slot,
                 attempt.number,
                 attempt.key,
+                compiled.input,
             ),
             owner=_owner(agent),
             earlier=self._earlier(attempt, context) if isinstance(runner, EndpointRunner) else (),

@@ -14,7 +14,8 @@ from typing import Any
 import orjson
 
 from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
-from matins.engine.jobs import MESSAGE_JOB, job_needs, wakes_agent
+from matins.engine.inputs import decode_given, merged
+from matins.engine.jobs import BUILT_IN, MESSAGE_JOB, job_needs, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.prompts import CallContext
@@ -23,7 +24,7 @@ from matins.engine.steps import of_step
 from matins.engine.when.triggers import compile_trigger
 from matins.model.call import CallRow
 from matins.model.rows import CompiledKey, RunRow, ScheduleRow
-from matins.model.run import RunRecord, RunState
+from matins.model.run import Given, RunRecord, RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord, Step
 from matins.model.trigger import Never, Once
 from matins.store.transaction import Transaction
@@ -43,12 +44,13 @@ class _Settings:
     """What follows from the settings of a schedule, or of one of its steps. Schedules with equal settings share it."""
 
     __slots__ = (
-        "agent", "definition", "emits_message", "ends_plainly", "exclusive", "gates", "levels", "needs", "run_limits",
-        "starts_plainly", "steps", "timetable", "wakes_agent",
+        "agent", "definition", "emits_message", "ends_plainly", "exclusive", "gates", "input", "levels", "needs",
+        "run_limits", "starts_plainly", "steps", "timetable", "wakes_agent",
     )  # fmt: skip
 
     def __init__(self, definition: ScheduleDefinition, step: int) -> None:
         self.levels, self.agent, self.run_limits = ALL, "", NO_LIMITS
+        self.input = definition.payload
         if step:
             self.agent, self.levels = definition.steps[step - 1].agent, level_mask("step")
             self.run_limits = definition.max_cost, definition.max_tokens
@@ -95,9 +97,9 @@ class CompiledSchedule:
     """A schedule at one revision, or one of its steps."""
 
     __slots__ = (
-        "_text", "agent", "creator", "definition", "emits_message", "ends_plainly", "exclusive", "gates", "levels",
-        "name", "needs", "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes", "starts_plainly",
-        "step", "steps", "timetable", "uid", "wakes_agent",
+        "_text", "agent", "creator", "definition", "emits_message", "ends_plainly", "exclusive", "gates", "given",
+        "input", "levels", "name", "needs", "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes",
+        "starts_plainly", "step", "steps", "timetable", "uid", "wakes_agent",
     )  # fmt: skip
 
     uid: str
@@ -126,6 +128,10 @@ class CompiledSchedule:
     """Whether its settings let a slot that is on time start at once: the short road of the planner."""
     ends_plainly: bool
     """Whether nothing but its record follows from a success without a result: the short road of the recorder."""
+    input: Any
+    """The input of its runs, also of a step that has a payload of its own."""
+    given: Given | None
+    """What one run was started with; None for all others."""
 
     def __init__(
         self,
@@ -145,6 +151,8 @@ class CompiledSchedule:
         self.creator = creator
         self.step = step
         shared, self.definition = _settings(text, step)
+        self.input = shared.input if step else self.definition.payload
+        self.given = None
         self.timetable = shared.timetable
         self.levels = shared.levels
         self.gates = shared.gates
@@ -169,9 +177,26 @@ class CompiledSchedule:
 
     def step_of(self, number: int) -> CompiledSchedule:
         """One of its steps."""
-        return CompiledSchedule(
+        step = CompiledSchedule(
             self.schedule_id, self.rev, self.name, self.agent, self._text, self.uid, self.creator, number
         )
+        return step if self.given is None else step.with_given(self.given)
+
+    def with_given(self, given: Given) -> CompiledSchedule:
+        """The same for one run, with what that run was started with. Only this costs something: the settings are not
+        compiled again."""
+        made = object.__new__(CompiledSchedule)
+        for name in CompiledSchedule.__slots__:
+            setattr(made, name, getattr(self, name))
+        made.given, made.input = given, merged(self.input, given.input)
+        changes: dict[str, Any] = {}
+        if given.input is not None and self.definition.job not in BUILT_IN and self.definition.payload is self.input:
+            changes["payload"] = made.input  # a step with a payload of its own keeps it
+        if (prompt := given.prompts.get(str(self.step))) is not None:
+            changes["job_prompt"] = prompt
+        if changes:
+            made.definition = replace(self.definition, **changes)
+        return made
 
 
 class Catalog:
@@ -207,6 +232,12 @@ class Catalog:
     def find(self, transaction: Transaction, key: CompiledKey) -> CompiledSchedule | Exception | None:
         """One compiled schedule or step; None when there is no such revision."""
         return self.compiled(transaction, [key]).get(key)
+
+    def of_run(self, transaction: Transaction, run: RunRow | RunRecord) -> CompiledSchedule | Exception | None:
+        """What a run runs: its schedule or step at its revision, with what the run was started with."""
+        found = self.find(transaction, (run.schedule_id, run.rev, run.step))
+        given = decode_given(run.given) if isinstance(run.given, str) else run.given
+        return found if given is None or not isinstance(found, CompiledSchedule) else found.with_given(given)
 
     def compiled(
         self, transaction: Transaction, keys: Iterable[CompiledKey]
@@ -281,6 +312,7 @@ def run_record(row: RunRow) -> RunRecord:
     values["state"] = RunState(row.state)
     values["evidence"] = orjson.loads(row.evidence) if row.evidence else None
     values["outcome"] = orjson.loads(row.outcome) if row.outcome else None
+    values["given"] = decode_given(row.given) if row.given else None
     return RunRecord(**values)
 
 
