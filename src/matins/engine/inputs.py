@@ -64,7 +64,7 @@ def merged(payload: Any, given: Any) -> Any:
         return payload
     if isinstance(given, dict) and (payload is None or isinstance(payload, dict)):
         return {**mapping_of(payload), **mapping_of(given)}
-    return given
+    return cast("Any", given)
 
 
 def variable_of(name: str) -> str | None:
