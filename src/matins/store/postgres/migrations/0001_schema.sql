@@ -113,7 +113,7 @@ CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE slot IS NOT NULL
 CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;
 -- At most one run from ready to running, unless the schedule allows overlap.
 CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND state BETWEEN 2 AND 4;
-CREATE INDEX runs_live ON runs (schedule_id, id) WHERE state BETWEEN 0 AND 5;
+CREATE INDEX runs_live ON runs (schedule_id, state, id) WHERE state BETWEEN 0 AND 5;
 CREATE INDEX runs_ready ON runs (place, not_before) WHERE state = 2;
 CREATE INDEX runs_parked ON runs (not_before) WHERE state = 0 AND reason <> 'paused';
 CREATE INDEX runs_history ON runs (schedule_id, id) WHERE step = 0;
@@ -411,13 +411,14 @@ CREATE TABLE chat_drafts (
   PRIMARY KEY (place, person)
 );
 CREATE TABLE chat_posts (
+  service text NOT NULL,
   subject text NOT NULL, -- approval:31, run:841
   channel text NOT NULL,
   ts text NOT NULL,
   digest text,           -- of the request that a card shows
   via text,              -- the person who answered a card there
   at bigint NOT NULL,
-  PRIMARY KEY (subject, channel, ts)
+  PRIMARY KEY (service, subject, channel, ts)
 );
 CREATE INDEX chat_posts_at ON chat_posts (at);
 CREATE TABLE chat_threads (
