@@ -71,8 +71,8 @@ class SharedSettings:
     but the payload and, if they are one-shots, the instant: here, these are those of the first."""
 
     __slots__ = (
-        "agent", "definition", "emits_message", "exclusive", "gates", "input", "levels", "needs", "run_limits", "special",
-        "steps", "timetable", "wakes_agent",
+        "agent", "definition", "emits_message", "exclusive", "gates", "input", "levels", "needs", "run_limits",
+        "special", "steps", "timetable", "wakes_agent",
     )  # fmt: skip
 
     def __init__(self, definition: ScheduleDefinition, step: int) -> None:
@@ -130,9 +130,9 @@ class CompiledSchedule:
     """A schedule at one revision, or one of its steps."""
 
     __slots__ = (
-        "_definition", "_input", "_text", "_timetable", "agent", "creator", "emits_message", "exclusive", "gates", "given",
-        "levels", "name", "needs", "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes", "shared",
-        "special", "step", "steps", "uid", "wakes_agent",
+        "_definition", "_input", "_text", "_timetable", "agent", "creator", "emits_message", "exclusive", "gates",
+        "given", "levels", "name", "needs", "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes",
+        "shared", "special", "step", "steps", "uid", "wakes_agent",
     )  # fmt: skip
 
     uid: str
