@@ -63,7 +63,14 @@ class _Settings:
         self.wakes_agent = wakes_agent(definition)
         self.emits_message = definition.job == MESSAGE_JOB
         self.needs = job_needs(definition)
-        self.ends_plainly = not (step or self.steps or self.wakes_agent or self.timetable.from_completion)
+        self.ends_plainly = not (
+            step
+            or self.steps
+            or self.wakes_agent
+            or self.timetable.from_completion
+            or definition.deliver
+            or definition.deliver_if == "always"
+        )
         self.starts_plainly = (
             self.ends_plainly
             and self.timetable.plain_times

@@ -266,6 +266,7 @@ class Transaction(
             "delete_spend",
             "delete_run_usage",
             "delete_approvals",
+            "delete_answers",
             "delete_runs",
         ):
             self._all(notes, ids=ids)
