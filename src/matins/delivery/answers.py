@@ -7,6 +7,7 @@ under its key where the channel recognises that, else once more with a note; the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import orjson
@@ -35,6 +36,7 @@ from matins.delivery.subscribers import (
 )
 from matins.delivery.texts import span_text
 from matins.engine.answers import DIGEST, FAILED, answer_text, waits_until
+from matins.engine.calls import mapping_of
 from matins.engine.money import format_money
 from matins.engine.reasons import run_summary
 from matins.engine.when.definitions import instant_text
@@ -61,9 +63,9 @@ class ThreadChannel(Protocol):
 
     A service registers itself under its name while it is connected: `matins.post_answers("slack", channel)`, where
     `matins` is the `Scheduler` of its part; the result ends the registration. The core decides in the transaction that
-    ends a run whether its answer belongs into a thread of the service, keeps it as destination `thread:slack`, and calls
-    `parts` and `post` from a thread of the outbox: in order for each schedule, with back-off and 20 attempts, as the
-    answers of other destinations. `ChatChannels` (entry point `matins.chat_channels`) says which channels are its own.
+    ends a run whether its answer belongs into a thread of the service, keeps it as destination `thread:slack`, and
+    calls `parts` and `post` from a thread of the outbox: in order for each schedule, with back-off and 20 attempts, as
+    for other destinations. `ChatChannels` (entry point `matins.chat_channels`) says which channels are its own.
     """
 
     title: str
@@ -115,9 +117,7 @@ class AnswerSubscriber(StoredSubscriber):
         due = [(row,) for row in rows if row.schedule_id not in under_way and not self._put_off(turn, row)]
         told = turn.transaction.digest_answers(self._name, turn.now, _MAX_DIGEST) if 0 not in under_way else []
         found = [AnswerDelivery(some) for some in ([*due, tuple(told)] if told else due)][:free]
-        return [
-            DeliveryQueue(self, "answer", one.schedule_id, self._target, (one,), turn.policies) for one in found
-        ]
+        return [DeliveryQueue(self, "answer", one.schedule_id, self._target, (one,), turn.policies) for one in found]
 
     def _put_off(self, turn: Turn, row: AnswerRow) -> bool:
         """Let an answer wait for the end of quiet hours, or for a digest. One that was begun goes on."""
@@ -191,12 +191,7 @@ class Channel(NamedTuple):
 def channel_of(address: Address) -> Channel:
     kind = destination_kinds().get(address.destination.kind)
     keyed = kind is not None and kind.keyed
-    return Channel(
-        address.destination.kind,
-        keyed,
-        lambda answer: parts_of(address, answer),
-        lambda part, key: send_part(address, part, key),
-    )
+    return Channel(address.destination.kind, keyed, partial(parts_of, address), partial(send_part, address))
 
 
 class Answers:
@@ -235,12 +230,7 @@ class Answers:
             return None
         where = chat_place(transaction, queue.policies, row.run_id, compiled.definition)
         service: ThreadChannel = queue.target
-        return Channel(
-            service.title,
-            service.keyed,
-            lambda answer: service.parts(where, answer),
-            lambda part, key: service.post(where, part, key),
-        )
+        return Channel(service.title, service.keyed, partial(service.parts, where), partial(service.post, where))
 
     # -- sending
 
@@ -275,9 +265,7 @@ class Answers:
                 self._save(rows, sending=None, again=0)
             elif row.again:  # lost again: the parts behind it are sent all the same
                 text = storable_text(error.reason)
-                return self._save(
-                    rows, parts_sent=number + 1, sending=None, again=0, lost=row.lost + 1, error=text
-                )
+                return self._save(rows, parts_sent=number + 1, sending=None, again=0, lost=row.lost + 1, error=text)
             raise
         return self._save(rows, parts_sent=number + 1, sending=None, again=0, receipt=row.receipt or receipt.id)
 
@@ -359,8 +347,6 @@ def _files(row: AnswerRow, run: RunRecord) -> tuple[AnswerFile, ...]:
     """The files of a message, or those that the run attached to its answer."""
     if row.files is not None:
         return tuple(AnswerFile(**file) for file in orjson.loads(row.files))
-    match run.outcome:
-        case {"result": {"files": list(files)}} if row.number == FINAL:
-            return tuple(AnswerFile(**file) for file in files)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        case _:
-            return ()
+    found: Any = run.outcome if row.number == FINAL else None
+    kept = mapping_of(mapping_of(found).get("result")).get("files")
+    return tuple(AnswerFile(**file) for file in kept or ())

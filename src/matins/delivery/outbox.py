@@ -355,9 +355,7 @@ def _send(send: Send, queue: DeliveryQueue, delivery: Any) -> DeliveryResult:
     try:
         return send(queue, delivery)
     except Exception as error:  # a subscriber must not harm the outbox
-        log.warning(
-            "%s could not be delivered: %s", delivery.label, storable_text(f"{type(error).__name__}: {error}")
-        )
+        log.warning("%s could not be delivered: %s", delivery.label, storable_text(f"{type(error).__name__}: {error}"))
         return DeliveryResult("again", f"{type(error).__name__}: {error}")
 
 

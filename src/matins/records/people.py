@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from matins.errors import Conflict, Example, InvalidInput
 from matins.model.access import Person
-from matins.model.event import ANSWERS_PREFIX, NOTICES_PREFIX
 from matins.model.destination import NOBODY, THREAD, Destination
+from matins.model.event import ANSWERS_PREFIX, NOTICES_PREFIX
 from matins.records.kind import POLICIES, Column, DestinationStorage, Document, RecordChange, RecordContext, RecordKind
 
 if TYPE_CHECKING:
