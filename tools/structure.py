@@ -32,7 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-CEILINGS = Ceilings(files=383, single_use=515)
+CEILINGS = Ceilings(files=389, single_use=522)
 
 
 def modules() -> dict[str, ast.Module]:

@@ -288,8 +288,12 @@ def _html_block(block: Block) -> str:
         case "rule":
             return f'<hr style="{css}">'
         case "table":
-            rows = "".join(_html_row(row, "td" if number else "th") for number, row in enumerate(block.rows))
-            return _element("table", css, rows)
+            tags = ["th", *["td"] * len(block.rows)]
+            cells = (
+                "".join(_element(tag, _CELL, _html_spans(cell)) for cell in row)
+                for tag, row in zip(tags, block.rows, strict=False)
+            )
+            return _element("table", css, "".join(f"<tr>{row}</tr>" for row in cells))
         case "code":
             return _element("pre", css, marker + html.escape(block.text))
         case "heading" | "quote" | "text":
@@ -297,24 +301,20 @@ def _html_block(block: Block) -> str:
             return _element(tag, css, marker + _html_spans(block.spans))
 
 
-def _html_row(row: Row, tag: str) -> str:
-    return f"<tr>{''.join(_element(tag, _CELL, _html_spans(cell)) for cell in row)}</tr>"
-
-
 def _element(tag: str, css: str, content: str) -> str:
     return f'<{tag} style="{css}">{content}</{tag}>'
 
 
 def _html_spans(spans: Iterable[Span]) -> str:
-    return "".join(_html_span(span) for span in spans)
-
-
-def _html_span(span: Span) -> str:
-    text = html.escape(span.text).replace("\n", "<br>")
-    for style, tag in _TAGS:
-        if style in span.styles:
-            text = f"<{tag}>{text}</{tag}>"
-    return text if span.url is None else f'<a href="{html.escape(span.url)}" rel="noreferrer noopener">{text}</a>'
+    parts: list[str] = []
+    for span in spans:
+        text = html.escape(span.text).replace("\n", "<br>")
+        for style, tag in _TAGS:
+            if style in span.styles:
+                text = f"<{tag}>{text}</{tag}>"
+        url = None if span.url is None else html.escape(span.url)
+        parts.append(text if url is None else f'<a href="{url}" rel="noreferrer noopener">{text}</a>')
+    return "".join(parts)
 
 
 # -- messages of limited size
@@ -350,18 +350,13 @@ def _pieces(block: Block, room: int, limit: int, size: Size) -> Iterator[Block]:
     bound = room - _BETWEEN if room > limit // 4 else limit
     while size(block) > limit:
         text = block.text[:bound]
-        most = max(1, _fitting(block, len(text), bound, size))
+        most = max(1, bisect_right(range(1, len(text) + 1), bound, key=lambda at: size(_cut(block, at)[0])))
         at = max(text.rfind("\n", most // 2, most), text.rfind(" ", most // 2, most)) + 1 or most
         piece, block = _cut(block, at)
         yield piece
         bound = limit
     if block.spans or block.rows or block.marker:
         yield block
-
-
-def _fitting(block: Block, length: int, limit: int, size: Size) -> int:
-    """How many of its first characters fit."""
-    return bisect_right(range(1, length + 1), limit, key=lambda at: size(_cut(block, at)[0]))
 
 
 def _cut(block: Block, at: int) -> tuple[Block, Block]:

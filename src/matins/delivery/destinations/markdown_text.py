@@ -42,7 +42,7 @@ def _spans(block: Block, escape: Escape) -> str:
 def _span(span: Span, escape: Escape, *, marked: bool) -> str:
     if "code" in span.styles and span.url is None and marked:
         return _code(span.text)
-    text = _escaped_lines(span.text, escape)
+    text = _LINE_START.sub(_escape_start, escape(span.text))  # a text cannot begin a heading or an item, either
     if span.url is not None and len(span.url) <= _MAX_URL:
         return f"<{span.url}>" if span.url == span.text else f"[{text}](<{span.url}>)"
     inner = text.strip()
@@ -60,11 +60,6 @@ def _code(text: str) -> str:
     fence = "`" * (1 + max((len(found) for found in _BACKTICKS.findall(text)), default=0))
     pad = " " if len(fence) > 1 else ""
     return f"{fence}{pad}{text}{pad}{fence}"
-
-
-def _escaped_lines(text: str, escape: Escape) -> str:
-    """Escaped, also what would be the beginning of a heading or an item."""
-    return _LINE_START.sub(_escape_start, escape(text))
 
 
 def _escape_start(found: re.Match[str]) -> str:
