@@ -47,14 +47,14 @@ class ChatBench:
         self.m.agents.set("scout", runner="demo")
         self.m.people.set("ada", role="owner", slack=ADA)
         self.m.people.set("ben", role="operator", slack=BEN)
-        given = {"bot_token": "env:T_BOT", "signing_secret": "env:T_SIGN", "admin": OPS, "url": slack.url}
+        given = {"token": "env:T_BOT", "signing_secret": "env:T_SIGN", "admin": OPS, "url": slack.url}
         self.m.chat.set("slack", **given, channels={HOME: "scout"}, **settings)
         self._number = 0
         self.open()
 
     def open(self) -> None:
         """Start the chat, as a start of the daemon does."""
-        self.records = ChatRecords(self.m, self.m.store, self.m.clock)
+        self.records = ChatRecords(self.m, self.m.store, self.m.clock, "slack")
         app = self.records.app()
         assert app is not None
         self.chat = SlackChat(app, self.records, lambda: "https://matins.example.com")

@@ -12,8 +12,8 @@ import pytest
 from chat_bench import ADA, EVE, HOME, OPS, message
 
 from matins import Matins
+from matins.chat.host import ChatHost
 from matins.chat.slack import web_api
-from matins.chat.slack.chat import ChatHost
 from matins.records.file_settings import HttpServer
 from matins.service.calls import InboundReceiver
 from matins.surfaces.http.connections import Connections
@@ -36,7 +36,7 @@ class Live:
         self.host = ChatHost(self.matins, None)
         self.matins.start()
         self.host.start()
-        given = {"bot_token": "env:T_BOT", "admin": OPS, "url": slack.url, "channels": {HOME: "scout"}}
+        given = {"token": "env:T_BOT", "admin": OPS, "url": slack.url, "channels": {HOME: "scout"}}
         self.matins.chat.set("slack", **given, **settings)
         listening = bind("127.0.0.1", 0)
         self.port = listening.getsockname()[1]
@@ -59,7 +59,7 @@ class Live:
 
     def wait(self) -> None:
         """Until the chat has its present settings."""
-        until(lambda: self.host.chat() is not None)
+        until(lambda: self.host.slack() is not None)
 
     def close(self) -> None:
         self.server.stop()
@@ -131,9 +131,9 @@ def test_it_acknowledges_before_it_works(live: Live, slack: Slack) -> None:
 def test_the_chat_follows_its_settings(live: Live, caplog: pytest.LogCaptureFixture) -> None:
     live.matins.chat.delete("slack")
     until(lambda: "subscription.deleted" in {event.type for event in live.matins.events.list()})
-    assert live.host.chat() is None
+    assert live.host.slack() is None
     assert live.post(b"{}")[0] == 404
-    live.matins.chat.set("slack", bot_token="env:NOT_THERE", app_token="env:NOT_THERE_EITHER")
+    live.matins.chat.set("slack", token="env:NOT_THERE", app_token="env:NOT_THERE_EITHER")
     until(lambda: "Slack is not connected" in caplog.text)
     assert "the environment has no NOT_THERE" in caplog.text
     assert "xoxb" not in caplog.text

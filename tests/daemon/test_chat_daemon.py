@@ -16,7 +16,7 @@ SECRET, PUBLIC, HOME, ADA = "signing-secret-1", "matins.example.com", "C07ABCDEF
 FILE = """
 http_server: {{ public_url: "https://{public}" }}
 chat:
-  slack: {{ bot_token: env:T_BOT, signing_secret: env:T_SIGN, url: "{url}", channels: {{ {home}: scout }} }}
+  slack: {{ token: env:T_BOT, signing_secret: env:T_SIGN, url: "{url}", channels: {{ {home}: scout }} }}
 people: {{ ada: {{ role: owner, slack: {ada} }} }}
 agents: {{ scout: {{ runner: demo }} }}
 """

@@ -176,7 +176,7 @@ RECORDS: dict[str, Record] = {
     "hooks": Record("after:run", {"command": "true"}, {"timeout": "5s"}),
     "http_server": Record("", {"max_connections": 100}, {"max_connections": 200}),
     "inbound": Record("prs", {"kind": "github", "secret": "file:/etc/hostname"}, {"max_per_minute": 5}),
-    "chat": Record("slack", {"bot_token": "env:B", "app_token": "env:A"}, {"admin": "C0OPS"}),
+    "chat": Record("slack", {"token": "env:B", "app_token": "env:A"}, {"admin": "C0OPS"}),
     "destinations": Record("phone", {"kind": "ntfy", "to": ["t"], "url": "http://127.0.0.1:9"}, {"max_per_hour": 5}),
     "notify": Record("", {"to": [], "on": ["failed"]}, {"on": ["held"]}),
     "smtp": Record("", {"host": "mail.example.com"}, {"port": 465}),

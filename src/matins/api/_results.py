@@ -156,7 +156,7 @@ class ChatApp(Struct, frozen=True):
     """A chat."""
 
     service: str
-    bot_token: Content[str]
+    token: Content[str]
     """Where the bot's token is: env:NAME or file:/path."""
     app_token: Content[str | None]
     """Where the app-level token for Socket Mode is."""

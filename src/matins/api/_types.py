@@ -318,7 +318,7 @@ class BudgetEdit(TypedDict, total=False):
 
 
 class ChatAppSettings(TypedDict, total=False):
-    bot_token: Required[str]
+    token: Required[str]
     app_token: str | None
     signing_secret: str | None
     admin: str | None
@@ -327,7 +327,7 @@ class ChatAppSettings(TypedDict, total=False):
 
 
 class ChatAppEdit(TypedDict, total=False):
-    bot_token: str | None
+    token: str | None
     app_token: str | None
     signing_secret: str | None
     admin: str | None

@@ -31,6 +31,7 @@ class ChatRows(SliceStatements):
         """Remember a posted message."""
         self._all(
             "insert_post",
+            service=post.service,
             subject=post.subject,
             channel=post.channel,
             ts=post.ts,
@@ -39,13 +40,21 @@ class ChatRows(SliceStatements):
             at=post.at,
         )
 
-    def posts(self, subject: str) -> list[ChatPost]:
+    def posts(self, service: str, subject: str) -> list[ChatPost]:
         """The messages about a subject."""
-        return self._rows(ChatPost, "posts", subject=subject)
+        return self._rows(ChatPost, "posts", service=service, subject=subject)
 
     def set_post(self, post: ChatPost) -> None:
         """Set the digest and the person of a post."""
-        self._all("set_post", subject=post.subject, channel=post.channel, ts=post.ts, digest=post.digest, via=post.via)
+        self._all(
+            "set_post",
+            service=post.service,
+            subject=post.subject,
+            channel=post.channel,
+            ts=post.ts,
+            digest=post.digest,
+            via=post.via,
+        )
 
     def delete_posts(self, before: int) -> None:
         """Delete old posts."""

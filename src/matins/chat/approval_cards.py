@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, cast
 from zoneinfo import ZoneInfo
-
-import orjson
 
 from matins.api.results import Approval
 from matins.chat.messages import Button, Buttons, ChatMessage, Code, Fields, Heading, Part, Text
 from matins.engine.when.durations import format_duration
 from matins.engine.when.triggers import to_ms
 
-MAX_TEXT, MAX_TEXTS = 2_900, 9_000
-"""The longest text of a card, and of all its texts. What is longer is read elsewhere, and decided there."""
 APPROVE, DENY, READ, OPEN = "approve", "deny", "read", "open"
 _TITLES = {"run": "Run of {}", "schedule": "New schedule {}", "budget": "More budget for {}"}
 _BLOCKS = ("prompt", "payload", "call", "steps")
@@ -24,26 +21,45 @@ _MAX_FIELD = 300
 _ENDS = {"approved": "Approved", "used": "Approved", "denied": "Denied", "expired": "Expired", "void": "Void"}
 
 
-def approval_card(approval: Approval, now: int, zone: str, url: str | None, via: str | None = None) -> ChatMessage:
-    """The card of a request: with buttons while it is open, with its end after that."""
-    heading = Heading(f"{title(approval)}: {approval.requested_by} asks for approval")
-    subject = subject_of(approval.id)
-    parts: list[Part] = [heading, Fields(tuple(_fields(approval, now, zone)))]
-    if approval.state != "pending":
-        return ChatMessage((*parts, Text(end_text(approval, zone, via))), subject, approval.digest)
-    fits = is_readable(approval)
-    if fits:
-        parts += [part for name, text in request_texts(approval) for part in (Text(f"{name}:"), Code(text))]
-    else:
-        parts.append(Text("The request does not fit here. Read all of it, then decide."))
-    value = button_value(approval)
-    first = Button(APPROVE, "Approve", value, "primary") if fits else Button(READ, "Read and decide…", value, "primary")
+def approval_card(
+    approval: Approval, now: int, zone: str, url: str | None, fits: Callable[[ChatMessage], bool]
+) -> ChatMessage:
+    """The card of an open request, with buttons. Nobody approves what they could not read: one that does not fit is
+    read elsewhere, and decided there."""
+    texts: list[Part] = [part for name, text in request_texts(approval) for part in (Text(f"{name}:"), Code(text))]
+    card = _card(approval, now, zone, url, texts, Button(APPROVE, "Approve"))
+    if fits(card):
+        return card
+    texts = [Text("The request does not fit here. Read all of it, then decide.")]
+    return _card(approval, now, zone, url, texts, Button(READ, "Read and decide…"))
+
+
+def ended_card(approval: Approval, now: int, zone: str, where: str) -> ChatMessage:
+    """The card of a request that was decided, or expired."""
+    return ChatMessage((*_head(approval, now, zone), Text(end_text(approval, zone, where))), *_about(approval))
+
+
+def can_approve(card: ChatMessage) -> bool:
+    """Whether a card shows all that would run."""
+    buttons = [button for part in card.parts if isinstance(part, Buttons) for button in part.buttons]
+    return any(button.action == APPROVE for button in buttons)
+
+
+def _card(approval: Approval, now: int, zone: str, url: str | None, texts: list[Part], first: Button) -> ChatMessage:
+    bound = {"of": approval.id, "digest": approval.digest}
     more = (Button(OPEN, "Open", url=f"{url}/approvals/{approval.id}"),) if url else ()
-    parts += [
-        Text(f"Bound to sha256:{approval.digest[:16]}…"),
-        Buttons((first, Button(DENY, "Deny…", value, "danger"), *more)),
-    ]
-    return ChatMessage(tuple(parts), subject, approval.digest)
+    buttons = (first._replace(style="primary", **bound), Button(DENY, "Deny…", style="danger", **bound), *more)
+    end = (Text(f"Bound to sha256:{approval.digest[:16]}…"), Buttons(buttons))
+    return ChatMessage((*_head(approval, now, zone), *texts, *end), *_about(approval))
+
+
+def _head(approval: Approval, now: int, zone: str) -> tuple[Part, ...]:
+    heading = Heading(f"{title(approval)}: {approval.requested_by} asks for approval")
+    return heading, Fields(tuple(_fields(approval, now, zone)))
+
+
+def _about(approval: Approval) -> tuple[str, str]:
+    return subject_of(approval.id), approval.digest
 
 
 def subject_of(approval_id: str | int) -> str:
@@ -54,12 +70,6 @@ def title(approval: Approval) -> str:
     return _TITLES[approval.kind].format(approval.schedule)
 
 
-def is_readable(approval: Approval) -> bool:
-    """Whether a card shows all that would run. Nobody approves what they could not read."""
-    lengths = [len(text) for _, text in request_texts(approval)]
-    return max(lengths, default=0) <= MAX_TEXT and sum(lengths) <= MAX_TEXTS
-
-
 def request_texts(approval: Approval) -> list[tuple[str, str]]:
     """The long texts of a request by name: prompt, payload, call, steps, and what is too long for a field."""
     request = approval.request
@@ -67,17 +77,13 @@ def request_texts(approval: Approval) -> list[tuple[str, str]]:
     return found + [(name, value) for name, value in _rest(approval).items() if len(value) > _MAX_FIELD]
 
 
-def button_value(approval: Approval) -> str:
-    return orjson.dumps({"a": int(approval.id), "d": approval.digest}).decode()
-
-
-def end_text(approval: Approval, zone: str, via: str | None) -> str:
-    """Who decided, when, and where."""
+def end_text(approval: Approval, zone: str, where: str) -> str:
+    """Who decided, when, and where: "in Slack"."""
     votes = [vote for vote in approval.votes if vote.digest == approval.digest]
     voters = ", ".join(vote.voter for vote in votes)
     at = "" if approval.decided_at is None else f" at {_local(approval.decided_at, zone)}"
     by = f" by {voters}" if voters and approval.state not in ("expired", "void") else ""
-    where = "" if not by else " in Slack" if via else " outside Slack"
+    where = f" {where}" if by else ""
     notes = "".join(f"\n{vote.voter}: {vote.note}" for vote in votes if vote.note)
     why = {"expired": ": there was no answer in time", "void": ": its subject has changed or ended"}
     return f"{_ENDS[approval.state]}{by}{at}{where}{why.get(approval.state, '')}.{notes}"

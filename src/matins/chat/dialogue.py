@@ -8,15 +8,14 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-import orjson
-
 from matins.api.results import Approval, Schedule
 from matins.api.schedules import Api
 from matins.chat import drafts
-from matins.chat.approval_cards import approval_card, is_readable
+from matins.chat.approval_cards import approval_card, can_approve, ended_card
 from matins.chat.drafts import CANCEL, LIFETIME_MS, Draft
 from matins.chat.messages import (
     HELP,
+    MIN_DIGEST,
     Button,
     Buttons,
     ChatMessage,
@@ -48,8 +47,8 @@ class Place(NamedTuple):
     team: str
     channel: str
     thread: str
-    in_thread: bool = False
-    service: str = "slack"
+    in_thread: bool
+    service: str
 
     @property
     def id(self) -> str:
@@ -75,12 +74,27 @@ class Incoming(NamedTuple):
     """The agent of the channel."""
 
 
+class Manner(NamedTuple):
+    """How people speak to Matins in a service."""
+
+    title: str
+    prefix: str
+    """What a command begins with."""
+    help: str
+    """The line above the list of commands."""
+    stranger: str
+    """What a user who is not known is told, with a place for the user's id."""
+    fits: Callable[[ChatMessage], bool]
+    """Whether one message shows all of a card."""
+
+
 class Dialogue:
     """`url` is the address of the pages, for links."""
 
-    def __init__(self, records: ChatRecords, url: Callable[[], str | None]) -> None:
+    def __init__(self, records: ChatRecords, url: Callable[[], str | None], manner: Manner) -> None:
         self._records = records
         self._url = url
+        self._manner = manner
         self._verbs: dict[str, Callable[[Incoming, Command], ChatMessage]] = {
             "list": self._list, "add": self._add, "show": self._show, "why": self._why, "next": self._next,
             "run": self._run, "pause": self._pause, "resume": self._resume, "remove": self._remove,
@@ -181,11 +195,11 @@ class Dialogue:
             ("name", forecast.schedule),
         ]
         notes = [Text("\n".join(found.notes))] if found.notes else []
-        value = orjson.dumps({"p": place.thread, "d": draft.digest}).decode()
+        shown = place.thread, draft.digest
         buttons = Buttons((
-            Button(CREATE, "Create", value, "primary"),
-            Button(CHANGE, "Change", value),
-            Button(DROP, "Cancel", value),
+            Button(CREATE, "Create", *shown, "primary"),
+            Button(CHANGE, "Change", *shown),
+            Button(DROP, "Cancel", *shown),
         ))  # fmt: skip
         parts = (Heading("Create this schedule?"), Fields(tuple(pairs)), Code(draft.message or ""), *notes, buttons)
         return ChatMessage(parts)
@@ -209,7 +223,8 @@ class Dialogue:
         if known is None:
             raise _no_draft()
         draft = drafts.load(known)
-        if draft.digest != digest or drafts.question(draft) is not None:
+        same = len(digest) >= MIN_DIGEST and draft.digest.startswith(digest)
+        if not same or drafts.question(draft) is not None:
             raise InvalidInput("The draft has changed since.", field="draft", hint="Use the buttons of the newest one.")
         return draft
 
@@ -295,8 +310,8 @@ class Dialogue:
         asked = api.approvals.get(command.name)
         if not command.text:
             return self.card(asked, incoming.person.zone)
-        if not is_readable(asked):
-            hint = f"Use its card: !schedule approve {asked.id}"
+        if asked.state == "pending" and not can_approve(self.card(asked, incoming.person.zone)):
+            hint = f"Use its card: {self._manner.prefix}approve {asked.id}"
             raise InvalidInput("The request does not fit here. Read all of it first.", field="approval", hint=hint)
         if not asked.digest.startswith(command.text):
             raise InvalidInput(f"Approval {asked.id} has another digest.", value=command.text, hint="Read it again.")
@@ -309,10 +324,14 @@ class Dialogue:
         return self.card(made, incoming.person.zone, incoming.person.name)
 
     def card(self, approval: Approval, zone: str, via: str | None = None) -> ChatMessage:
-        return approval_card(approval, self._records.clock.now_ms(), zone, self._url(), via)
+        """The card of a request. `via`: the person who decided it in this service."""
+        now, title = self._records.clock.now_ms(), self._manner.title
+        if approval.state == "pending":
+            return approval_card(approval, now, zone, self._url(), self._manner.fits)
+        return ended_card(approval, now, zone, f"in {title}" if via else f"outside {title}")
 
     def _help(self, incoming: Incoming, command: Command) -> ChatMessage:
-        return ChatMessage((Text("Write !schedule, /matins or a mention, then:"), Fields(HELP)))
+        return ChatMessage((Text(self._manner.help), Fields(HELP)))
 
     # --
 

@@ -16,6 +16,8 @@ from matins.errors import InvalidInput
 PREFIX = "!schedule"
 MAX_LENGTH = 4_000
 """Of a command, and of an answer to a question."""
+MIN_DIGEST = 8
+"""The fewest digits of a digest that name what a person has read."""
 HELP = (
     ("list [TEXT]", "List schedules: state, next run, type."),
     ("add [WHEN: MESSAGE]", "Add a schedule. Matins asks for what is missing."),
@@ -34,7 +36,7 @@ _NAMED = ("show", "run", "resume", "remove")
 _SYNONYMS = {"delete": "remove", "rm": "remove", "ls": "list", "create": "add", "status": "list"}
 _VERBS = tuple(dict.fromkeys(usage.split()[0] for usage, _ in HELP))
 _AT, _UNTIL, _BECAUSE = re.compile(r"\sat\s"), re.compile(r"\suntil\s"), re.compile(r"\sbecause\s")
-_DIGEST = re.compile("(?:sha256:)?([0-9a-f]{8,64})")
+_DIGEST = re.compile(f"(?:sha256:)?([0-9a-f]{{{MIN_DIGEST},64}})")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”"}
 
 
@@ -172,7 +174,10 @@ class Fields(NamedTuple):
 class Button(NamedTuple):
     action: str
     label: str
-    value: str = ""
+    of: str = ""
+    """The number of an approval, or the thread of a draft."""
+    digest: str = ""
+    """Of what the button was shown with."""
     style: str = ""
     """primary, danger, or none."""
     url: str = ""

@@ -18,6 +18,7 @@ class DraftRow(NamedTuple):
 class ChatPost(NamedTuple):
     """A message that Matins posted."""
 
+    service: str
     subject: str
     """`approval:31`, `run:841`."""
     channel: str

@@ -14,14 +14,16 @@ DELETE FROM chat_drafts WHERE place = :place AND person = :person RETURNING plac
 DELETE FROM chat_drafts WHERE expires_at < :before;
 
 -- insert_post(post: ChatPost) -> None: remember a posted message
-INSERT INTO chat_posts (subject, channel, ts, digest, via, at) VALUES (:subject, :channel, :ts, :digest, :via, :at)
-ON CONFLICT (subject, channel, ts) DO NOTHING;
+INSERT INTO chat_posts (service, subject, channel, ts, digest, via, at)
+VALUES (:service, :subject, :channel, :ts, :digest, :via, :at) ON CONFLICT (service, subject, channel, ts) DO NOTHING;
 
--- posts(subject: str) -> list[ChatPost]: the messages about a subject
-SELECT subject, channel, ts, digest, via, at FROM chat_posts WHERE subject = :subject ORDER BY channel, ts;
+-- posts(service: str, subject: str) -> list[ChatPost]: the messages about a subject
+SELECT service, subject, channel, ts, digest, via, at FROM chat_posts WHERE service = :service AND subject = :subject
+ORDER BY channel, ts;
 
 -- set_post(post: ChatPost) -> None: set the digest and the person of a post
-UPDATE chat_posts SET digest = :digest, via = :via WHERE subject = :subject AND channel = :channel AND ts = :ts;
+UPDATE chat_posts SET digest = :digest, via = :via
+WHERE service = :service AND subject = :subject AND channel = :channel AND ts = :ts;
 
 -- delete_posts(before: int) -> None: delete old posts
 DELETE FROM chat_posts WHERE at < :before;

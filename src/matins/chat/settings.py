@@ -1,25 +1,22 @@
-"""The settings of chat.
-
-Chat: the app through which people speak to Matins, by service.
-
-Chat: the app of a service. Annotations are settings, see `settings`.
-"""
+"""The app through which people speak to Matins, by service. Annotations are settings, see `settings`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 from matins.errors import Example, InvalidInput
 from matins.model.settings import Labels, Secret, Setting, Text, Url
 from matins.records.kind import POLICIES, Column, Document, RecordContext, RecordKind
+
+Service = Literal["slack"]
 
 
 # fmt: off
 @dataclass(frozen=True, slots=True)
 class ChatApp:
     service: str
-    bot_token: Annotated[str,
+    token: Annotated[str,
         Setting(Secret(), "Where the bot's token is: env:NAME or file:/path.", "env:SLACK_BOT_TOKEN", required=True)]
     app_token: Annotated[str | None,
         Setting(Secret(), "Where the app-level token for Socket Mode is.", "env:SLACK_APP_TOKEN")] = None
@@ -63,7 +60,7 @@ CHAT = RecordKind(
     noun="chat",
     one="chat",
     key="service",
-    keys=("slack",),
+    keys=get_args(Service),
     value=ChatApp,
     help="Manage the app through which people speak to Matins in chat.",
     file_help="App through which people speak to Matins in chat, by service: slack.",
@@ -75,5 +72,5 @@ CHAT = RecordKind(
         Column("ADMIN", "admin"),
         Column("CHANNELS", _channels),
     ),
-    example="matins chat set slack --bot-token env:BOT_TOKEN --app-token env:APP_TOKEN",
+    example="matins chat set slack --token env:BOT_TOKEN --app-token env:APP_TOKEN",
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from matins.api.use_case import Caller
 from matins.chat._rows import ChatRows
 from matins.chat.rows import ChatPost, DraftRow
-from matins.chat.settings import CHAT, ChatApp
+from matins.chat.settings import CHAT, ChatApp, Service
 from matins.engine.calls import mapping_of
 from matins.engine.reasons import run_summary
 from matins.engine.when.durations import DAY_MS
@@ -40,12 +40,6 @@ class ChatPerson(NamedTuple):
         return self.principal.name
 
 
-class ChatSecrets(NamedTuple):
-    bot_token: str
-    app_token: str | None
-    signing_secret: str | None
-
-
 class Answer(NamedTuple):
     """What a run says in chat, and where."""
 
@@ -65,10 +59,10 @@ class Answer(NamedTuple):
 class ChatRecords:
     """Reads and writes the records of a chat. `caller` calls use cases as the person who speaks."""
 
-    def __init__(self, caller: Caller, store: Store, clock: Clock, service: Literal["slack"] = "slack") -> None:
+    def __init__(self, caller: Caller, store: Store, clock: Clock, service: Service) -> None:
         self.caller = caller
         self.clock = clock
-        self.service: Literal["slack"] = service
+        self.service: Service = service
         self._store = store
         self._catalog = Catalog(cache=False)
         self._next_sweep = 0
@@ -80,13 +74,8 @@ class ChatRecords:
             policies = self._catalog.policies(transaction)
             return CHAT.storage.read(CHAT, transaction, policies).get(self.service)
 
-    def secrets(self, app: ChatApp) -> ChatSecrets:
-        """The values of the tokens. Raises InvalidInput when one cannot be read, or is empty."""
-        found = [self._secret(app, name) for name in ChatSecrets._fields]
-        assert found[0] is not None
-        return ChatSecrets(found[0], found[1], found[2])
-
-    def _secret(self, app: ChatApp, name: str) -> str | None:
+    def secret(self, app: ChatApp, name: str) -> str | None:
+        """The value of a token. Raises InvalidInput when it cannot be read, or is empty."""
         reference: str | None = getattr(app, name)
         if reference is None:
             return None
@@ -121,7 +110,7 @@ class ChatRecords:
             if now >= self._next_sweep:
                 transaction.delete_requests(now - RETENTION_MS)
                 self._next_sweep = now + _SWEEP_MS
-            return transaction.begin_request(_SEEN, key, "", now)
+            return transaction.begin_request(_SEEN, f"{self.service}:{key}", "", now)
 
     def draft(self, place: str, person: str) -> dict[str, Any] | None:
         now = self.clock.now_ms()
@@ -146,14 +135,14 @@ class ChatRecords:
 
     def posts(self, subject: str) -> list[ChatPost]:
         with self._store.reading() as transaction:
-            return ChatRows(transaction).posts(subject)
+            return ChatRows(transaction).posts(self.service, subject)
 
     def add_post(self, subject: str, channel: str, ts: str, digest: str | None = None) -> None:
         now = self.clock.now_ms()
         with self._store.transaction(now) as transaction:
             rows = ChatRows(transaction)
             rows.delete_posts(now - _POSTS_KEPT_MS)
-            rows.insert_post(ChatPost(subject, channel, ts, digest, None, now))
+            rows.insert_post(ChatPost(self.service, subject, channel, ts, digest, None, now))
 
     def set_post(self, post: ChatPost) -> None:
         with self._store.transaction(self.clock.now_ms()) as transaction:

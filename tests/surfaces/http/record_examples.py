@@ -17,7 +17,7 @@ RECORDS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
     "inbound": (("prs",), {"kind": "github", "secret": "env:S"}, {"events": ["push"], "max_per_minute": 5}),
     "inbound_listen": ((), {"address": "127.0.0.1:7412"}, {"address": "[::1]:7412"}),
     "limits": (("global",), {"size": 3}, {"size": 4}),
-    "chat": (("slack",), {"bot_token": "env:B", "app_token": "env:A"}, {"admin": "C0OPS"}),
+    "chat": (("slack",), {"token": "env:B", "app_token": "env:A"}, {"admin": "C0OPS"}),
     "destinations": (("phone",), {"kind": "ntfy", "to": ["t"], "token": "env:T"}, {"max_per_hour": 5}),
     "notify": ((), {"on": ["failed"]}, {"on": ["held", "recovered"]}),
     "smtp": ((), {"host": "mail.example.com"}, {"port": 465, "tls": "tls"}),

@@ -1,237 +1,162 @@
-"""Slack: starts and stops with the daemon, its routes, its announcements.
-
-Slack as a whole: what arrives is accepted at once and answered by workers.
-
-What Matins says in Slack by itself: answers of runs, cards, and notes to the admin channel.
-
-Chat in the daemon: started with its settings, and again when they change.
-
-Messages of a chat service over HTTP: `/chat/slack`. They are acknowledged at once, and answered by workers.
-"""
+"""Slack: what a user does there, by Socket Mode or over HTTP (`/chat/slack`), and its forms."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import Any, Protocol
-from zlib import crc32
 
 import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from matins.chat.dialogue import Dialogue, Place
-from matins.chat.drafts import Clock
-from matins.chat.messages import ChatMessage, Text
+from matins.api.results import Approval
+from matins.chat import drafts
+from matins.chat.dialogue import Manner
+from matins.chat.messages import ChatMessage
+from matins.chat.service import ChatService, Heard, Kind
 from matins.chat.settings import ChatApp
-from matins.chat.slack.conversation import Cards, Conversation, draft_errors
-from matins.chat.slack.payloads import Heard, heard
+from matins.chat.slack.forms import (
+    DENY_FORM,
+    DRAFT,
+    READ_FORM,
+    deny_form,
+    draft_form,
+    draft_of,
+    errors_of,
+    metadata_of,
+    read_form,
+)
+from matins.chat.slack.payloads import heard, mentioned
+from matins.chat.slack.rendering import fits, plain_text
 from matins.chat.slack.web_api import SocketMode, WebApi
-from matins.chat.use_cases import Answer, ChatRecords
-from matins.engine.events import PIPELINE_EVENTS, PREFIX
-from matins.errors import InvalidInput, MatinsError
+from matins.chat.use_cases import ChatPerson, ChatRecords
+from matins.errors import MatinsError
 from matins.net.inbound import Delivery, verify_slack
 from matins.service.calls import DeliveryRefusedError, parse_body
-from matins.surfaces.display import without_codes
 from matins.surfaces.http.endpoint import headers_of, in_time, read_body
-from matins.surfaces.http.parts import DaemonPart, Scheduler
 from matins.surfaces.http.problem_json import HttpError, problem
-from matins.surfaces.http.router import Route
-
-_DECIDED = (
-    "approval.voted", "approval.approved", "approval.denied", "approval.expired", "approval.used", "approval.voided",
-)  # fmt: skip
-TYPES = (*sorted(PIPELINE_EVENTS), "run.skipped", "approval.requested", "approval.edited", *_DECIDED, "file.applied")
-MAX_ANSWER = 3_000
-"""Longer answers are files."""
-_SHOWN = 500
-_CHANNEL = re.compile(r"[CDG][A-Z0-9]{5,}")
-"""The ids of channels, direct messages and private channels."""
-_RELOADED = "arrows_counterclockwise"
-
-
-class Announcements:
-    """Called with every event of its types, at least once. What was said is not said again."""
-
-    def __init__(self, app: ChatApp, records: ChatRecords, api: WebApi, cards: Cards) -> None:
-        self._app = app
-        self._records = records
-        self._api = api
-        self._cards = cards
-
-    def __call__(self, event: dict[str, Any]) -> None:
-        kind, data = str(event["type"]).removeprefix(PREFIX), event["data"]
-        if kind == "file.applied":
-            self._note(event["id"], str(data.get("note", "")), emoji=_RELOADED)
-        elif kind in ("approval.requested", "approval.edited"):
-            self._cards.post(data["approval"])
-            if "instead_of" in data:
-                self._cards.update(data["instead_of"])
-        elif kind in _DECIDED:
-            self._cards.update(data["approval"])
-        else:
-            self._end(int(event["runid"]), kind, data)
-
-    def _end(self, run_id: int, kind: str, data: dict[str, Any]) -> None:
-        if kind == "run.skipped" and data.get("reason") != "target_gone":
-            return
-        answer = self._records.answer(run_id)
-        if answer is None:
-            return
-        place = self._place(answer)
-        if kind == "run.skipped":
-            self._skipped(answer)
-        elif place is not None:
-            self._answer(answer, place)
-
-    def _place(self, answer: Answer) -> Place | None:
-        """Where the answer belongs: the place of its thread, or its channel; None when it is not in this workspace."""
-        team = self._api.whoami().team
-        if answer.place is not None:
-            place = Place.of(answer.place)
-            return place if place is not None and place.team == team else None
-        if answer.channel is None or not _CHANNEL.fullmatch(answer.channel):
-            return None
-        return Place(team, answer.channel, "")
-
-    def _answer(self, answer: Answer, place: Place) -> None:
-        """Post the answer. The first one of a thread begins the thread in Slack."""
-        subject, thread = f"run:{answer.run_id}", place.thread
-        body = without_codes(answer.text or "").strip()
-        if answer.state != "succeeded":
-            body = f"✗ {answer.schedule}: {answer.reason}"
-        posts = self._records.posts(subject)
-        if not posts and body:
-            shown = body if len(body) <= MAX_ANSWER else f"{body[:_SHOWN]}…\n(The whole answer is the file below.)"
-            ts = self._api.post(place.channel, ChatMessage((Text(shown),)), thread or None)
-            self._records.add_post(subject, place.channel, ts)
-            thread = thread or ts
-        elif posts:
-            thread = thread or posts[0].ts
-        if answer.thread_id is not None and thread:
-            self._records.set_place(answer.thread_id, place._replace(thread=thread).id)
-        if len(body) > MAX_ANSWER and thread:
-            self._attach(answer, place.channel, thread, body)
-
-    def _attach(self, answer: Answer, channel: str, thread: str, body: str) -> None:
-        subject = f"file:{answer.run_id}"
-        if not self._records.posts(subject):
-            self._api.upload(channel, thread, f"run-{answer.run_id}.txt", body)
-            self._records.add_post(subject, channel, thread)
-
-    def _skipped(self, answer: Answer) -> None:
-        """One line about a run whose target is gone, in its channel, or in the admin channel."""
-        channel = answer.channel if answer.channel and _CHANNEL.fullmatch(answer.channel) else None
-        self._note(f"run:{answer.run_id}", answer.reason, channel=channel)
-
-    def _note(self, subject: str, note: str, *, channel: str | None = None, emoji: str = "") -> None:
-        where = channel or self._app.admin
-        if where is None or not note or self._records.posts(subject):
-            return
-        self._records.add_post(subject, where, self._api.post_note(where, note, emoji=emoji))
-
 
 log = logging.getLogger("matins")
-SUBSCRIPTION = "chat:slack"
-_WORKERS = 4
-_MAX_WAITING = 1_000
 
 
-class Subscribe(Protocol):
-    def __call__(
-        self, callback: Callable[[dict[str, Any]], Any], types: tuple[str, ...], name: str
-    ) -> Callable[[], None]: ...
-
-
-class SlackChat:
-    """The chat of one Slack app. Slack's silence delays nothing: its calls are made by workers and by the outbox."""
+class SlackChat(ChatService):
+    manner = Manner(
+        title="Slack",
+        prefix="!schedule ",
+        help="Write !schedule, /matins or a mention, then:",
+        stranger="You are not known to Matins. Ask its owner to add you: "
+        "matins people set NAME --role operator --slack {}",
+        fits=fits,
+    )
+    channel_id = re.compile(r"[CDG][A-Z0-9]{5,}")
 
     def __init__(self, app: ChatApp, records: ChatRecords, url: Callable[[], str | None]) -> None:
-        secrets = records.secrets(app)
-        self._secret = secrets.signing_secret
-        self._records = records
-        self.api = WebApi(secrets.bot_token, app.url, records.clock)
-        dialogue = Dialogue(records, url)
-        cards = Cards(app, records, self.api, dialogue)
-        self._conversation = Conversation(app, records, self.api, dialogue, cards)
-        self.announcements = Announcements(app, records, self.api, cards)
-        token = secrets.app_token
-        self._socket = None if token is None else SocketMode(token, self.api.client, self.accept)
-        self._workers = [ThreadPoolExecutor(1, f"matins-slack-{number}") for number in range(_WORKERS)]
-        self._free = threading.BoundedSemaphore(_MAX_WAITING)
-        self._unsubscribe: Callable[[], None] = lambda: None
+        token = records.secret(app, "token")
+        assert token is not None
+        self._signing_secret, app_token = records.secret(app, "signing_secret"), records.secret(app, "app_token")
+        self.voice = self._api = WebApi(token, app.url, records.clock)
+        self._socket = None if app_token is None else SocketMode(app_token, self._api.client, self.accept)
+        super().__init__(app, records, url)
 
-    def start(self, subscribe: Subscribe) -> None:
-        self._unsubscribe = subscribe(self.announcements, TYPES, SUBSCRIPTION)
+    def connect(self) -> None:
         if self._socket is not None:
             self._socket.start()
 
-    def stop(self) -> None:
-        """Stop listening, and finish what was accepted."""
-        self._unsubscribe()
+    def disconnect(self) -> None:
         if self._socket is not None:
             self._socket.stop()
-        for worker in self._workers:
-            worker.shutdown()
 
     def is_signed(self, delivery: Delivery) -> bool:
         """Whether Slack sent a request over HTTP, within five minutes."""
-        now_s = self._records.clock.now_ms() // 1000
-        return self._secret is not None and verify_slack(self._secret, delivery, now_s)
+        now_s = self.records.clock.now_ms() // 1000
+        return self._signing_secret is not None and verify_slack(self._signing_secret, delivery, now_s)
 
     def accept(self, payload: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Take in what Slack sent, once, and return the body of the acknowledgement. The work follows."""
+        """Take in what Slack sent, and return the body of the acknowledgement."""
         found = heard(payload)
         if found is None:
             return None
-        if wrong := draft_errors(found, self._clock()):
-            return {"response_action": "errors", "errors": wrong}
-        if not self._free.acquire(blocking=False):
-            raise InvalidInput("Too many messages wait.", field="chat", hint="Slack sends it again.")
-        if self._records.accept(found.key):
-            self._worker(found).submit(self._work, found)
-        else:
-            self._free.release()
+        if found.kind == "form" and found.action == DRAFT:
+            clock = drafts.Clock(self.records.clock.now_ms(), self.records.clock.local_zone())
+            if wrong := errors_of(found.fields, clock):
+                return {"response_action": "errors", "errors": wrong}
+        self.hear(found)
         return None
 
-    def _clock(self) -> Clock:
-        return Clock(self._records.clock.now_ms(), self._records.clock.local_zone())
+    def team(self) -> str:
+        return self._api.whoami().team
 
-    def _worker(self, found: Heard) -> ThreadPoolExecutor:
-        """One worker for each channel, so that messages of a dialogue are answered in their order."""
-        return self._workers[crc32(found.channel.encode(errors="replace")) % _WORKERS]
+    def recognised(self, heard: Heard) -> Heard | None:
+        us = self._api.whoami()
+        if heard.by_bot or not heard.user or heard.user == us.user:
+            return None
+        if any(team != us.team for team in heard.teams) or not heard.teams:
+            log.warning("Slack: a %s of another workspace was ignored.", heard.kind)
+            return None
+        mention = mentioned(heard.text, us.user)
+        return heard._replace(text=plain_text(heard.text), mention=None if mention is None else plain_text(mention))
 
-    def _work(self, found: Heard) -> None:
-        try:
-            self._conversation.handle(found)
-        except MatinsError as error:
-            log.error("Slack: a %s was not answered: %s", found.kind, error)
-        except Exception:
-            log.exception("Slack: a %s was not answered.", found.kind)
-        finally:
-            self._free.release()
+    def refusal(self, heard: Heard) -> str | None:
+        return None if self._api.is_member(heard.user) else "Guests and bots cannot use Matins."
+
+    def whisper(self, heard: Heard, message: ChatMessage) -> None:
+        self._api.whisper(heard.channel, heard.user, message, heard.thread or None)
+
+    # -- slash commands and forms
+
+    def kinds(self) -> Mapping[Kind, Callable[[Heard, ChatPerson], None]]:
+        return {**super().kinds(), "command": self._command, "form": self._form}
+
+    def _command(self, heard: Heard, person: ChatPerson) -> None:
+        place = self.place(heard.channel, heard.key)
+        asked = self.incoming(heard, person, place, heard.text)
+        verb, _, rest = asked.text.strip().partition(" ")
+        if verb.lower() == "add":
+            draft = drafts.begin(rest, asked.agent, self.clock_of(person))
+            if drafts.question(draft) is not None:
+                self._api.open_modal(heard.trigger, draft_form(draft, place))
+                return
+        self.say(heard, self.dialogue.command(asked), private=True)
+
+    def _form(self, heard: Heard, person: ChatPerson) -> None:
+        held = metadata_of(heard.value)
+        heard = heard._replace(channel=str(held.get("c", "")), ts=str(held.get("m", "")))
+        number, digest = str(held.get("a")), str(held.get("d"))
+        if heard.action == DRAFT:
+            place = self.place(heard.channel, str(held.get("p", "")))
+            draft = draft_of(heard.fields, self.clock_of(person))
+            self.say(heard, self.dialogue.begin(self.incoming(heard, person, place, ""), draft), private=True)
+        elif heard.action == DENY_FORM:
+            self.decide(heard, person, number, digest, approve=False, note=heard.fields.get("note") or None)
+        elif heard.action == READ_FORM:
+            self.decide(heard, person, number, digest, approve=True)
+
+    def ask_reason(self, heard: Heard, asked: Approval, digest: str) -> None:
+        self._api.open_modal(heard.trigger, deny_form(asked, digest, heard.channel, heard.ts))
+
+    def show_all(self, heard: Heard, asked: Approval, digest: str) -> None:
+        self._api.open_modal(heard.trigger, read_form(asked, digest, heard.channel, heard.ts))
 
 
-PATH = "/chat/slack"
 MAX_BYTES = 1 << 20
 BODY_TIMEOUT_S = 2.0
 """Slack waits three seconds."""
 _JSON = "application/json"
 
 
-class Chat(Protocol):
+class Signed(Protocol):
     def is_signed(self, delivery: Delivery) -> bool: ...
     def accept(self, payload: Mapping[str, Any]) -> dict[str, Any] | None: ...
 
 
-class ChatEndpoint:
+class SlackEndpoint:
     """An ASGI application for the requests of Slack. `chat` gives the present chat; None when there is none."""
 
-    def __init__(self, chat: Callable[[], Chat | None], pool: Executor) -> None:
+    def __init__(self, chat: Callable[[], Signed | None], pool: Executor) -> None:
         self._chat = chat
         self._pool = pool
 
@@ -258,7 +183,7 @@ class ChatEndpoint:
             raise HttpError(400, "unreadable", "The body is not an object.")
         return self._acknowledged(chat, payload)  # pyright: ignore[reportUnknownArgumentType]
 
-    def _acknowledged(self, chat: Chat, payload: Mapping[str, Any]) -> Response:
+    def _acknowledged(self, chat: Signed, payload: Mapping[str, Any]) -> Response:
         if payload.get("type") == "url_verification":
             return _json({"challenge": str(payload.get("challenge", ""))[:1_000]})
         try:
@@ -270,59 +195,3 @@ class ChatEndpoint:
 
 def _json(body: Mapping[str, Any]) -> Response:
     return Response(orjson.dumps(body), 200, media_type=_JSON)
-
-
-_CHANGES = ("policy.set", "policy.deleted")
-
-
-class ChatHost(DaemonPart):
-    """Holds the chat of the present settings. A chat that cannot start is logged, and stops nothing else."""
-
-    def __init__(self, matins: Scheduler, url: str | None) -> None:
-        """`url` is the address of the page, for links."""
-        self._matins = matins
-        self._url = url
-        self._records = ChatRecords(matins, matins.store, matins.clock)
-        self._chat: SlackChat | None = None
-        self._lock = threading.Lock()
-        self._unsubscribe: Callable[[], None] = lambda: None
-
-    def inbound_routes(self, pool: Executor) -> list[Route]:
-        return [Route("POST", PATH, ChatEndpoint(self.chat, pool))]
-
-    def start(self) -> None:
-        self._restart()
-        self._unsubscribe = self._matins.subscribe(self._changed, _CHANGES)
-
-    def stop(self) -> None:
-        self._unsubscribe()
-        with self._lock:
-            self._end()
-
-    def chat(self) -> SlackChat | None:
-        return self._chat
-
-    def _changed(self, event: dict[str, Any]) -> None:
-        if event["data"].get("kind") == "chat":
-            # Not in the thread of the outbox, which the end of a subscription waits for.
-            threading.Thread(target=self._restart, name="matins-chat-restart", daemon=True).start()
-
-    def _restart(self) -> None:
-        with self._lock:
-            self._end()
-            app = self._records.app()
-            if app is None:
-                # A later chat does not say what happened until then.
-                self._matins.subscriptions.delete(SUBSCRIPTION)
-                return
-            try:
-                chat = SlackChat(app, self._records, lambda: self._url)
-                chat.start(self._matins.subscribe)
-                self._chat = chat
-            except MatinsError as error:
-                log.error("Slack is not connected: %s", f"{error.message} {error.hint or ''}".strip())
-
-    def _end(self) -> None:
-        if self._chat is not None:
-            self._chat.stop()
-            self._chat = None

@@ -4,37 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, cast
 
+from matins.chat.service import Heard
 from matins.engine.calls import mapping_of
 
-Kind = Literal["message", "command", "click", "form"]
 _SUBTYPES = (None, "thread_broadcast", "file_share")
-
-
-class Heard(NamedTuple):
-    """Something that a user of Slack did."""
-
-    kind: Kind
-    key: str
-    """The same for a repetition. A mention arrives as two events with one key."""
-    teams: tuple[str, ...]
-    """Every workspace that the payload names: of the app, of the channel, of the user."""
-    user: str
-    channel: str = ""
-    ts: str = ""
-    thread: str = ""
-    """The thread of a message in one; empty otherwise."""
-    text: str = ""
-    direct: bool = False
-    by_bot: bool = False
-    action: str = ""
-    value: str = ""
-    """The value of a button, or the metadata of a form."""
-    trigger: str = ""
-    """What opens a form, within three seconds."""
-    fields: Mapping[str, str] = {}
-    """What was written into a form."""
 
 
 def heard(payload: Mapping[str, Any]) -> Heard | None:

@@ -10,6 +10,8 @@ from matins.surfaces.display import block, one_line
 
 MAX_BLOCKS, MAX_MODAL_BLOCKS = 50, 100
 MAX_TEXT = 2_900
+_MAX_CARD = 9_000
+"""Of all the long texts of a card."""
 _MAX_HEADING = 150
 _MAX_LABEL = 75
 _ENTITY = re.compile(r"<([^<>]*)>")
@@ -34,6 +36,12 @@ def _entity(text: str) -> str:
 def render(message: ChatMessage) -> dict[str, Any]:
     """The arguments of `chat.postMessage` and its kin."""
     return {"text": escape(message.brief), "blocks": blocks(message.parts)[:MAX_BLOCKS]}
+
+
+def fits(card: ChatMessage) -> bool:
+    """Whether a card can be read at a glance."""
+    lengths = [len(part.text) for part in card.parts if isinstance(part, Code)]
+    return max(lengths, default=0) <= MAX_TEXT and sum(lengths) <= _MAX_CARD
 
 
 def blocks(parts: tuple[Part, ...]) -> list[dict[str, Any]]:
@@ -88,7 +96,7 @@ def _rich(kind: str, elements: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _button(button: Button) -> dict[str, Any]:
     found: dict[str, Any] = {"type": "button", "action_id": button.action, "text": label(button.label)}
-    found |= {"value": button.value} if button.value else {}
+    found |= {"value": f"{button.of}:{button.digest}"} if button.of else {}
     found |= {"style": button.style} if button.style else {}
     return {**found, "url": button.url} if button.url else found
 

@@ -71,9 +71,9 @@ class WebApi:
         """Post a message, and return its timestamp, which is its id."""
         return self._post(channel, thread, **render(message))
 
-    def post_note(self, channel: str, note: str, *, emoji: str = "", thread: str | None = None) -> str:
+    def post_note(self, channel: str, note: str, *, emoji: str = "") -> str:
         """Post one line. `emoji` is ours; the note is escaped."""
-        return self._post(channel, thread, text=f":{emoji}: {escape(note)}" if emoji else escape(note))
+        return self._post(channel, None, text=f":{emoji}: {escape(note)}" if emoji else escape(note))
 
     def _post(self, channel: str, thread: str | None, **content: Any) -> str:
         given = {"thread_ts": thread} if thread else {}

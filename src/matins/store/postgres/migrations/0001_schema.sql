@@ -410,13 +410,14 @@ CREATE TABLE chat_drafts (
   PRIMARY KEY (place, person)
 );
 CREATE TABLE chat_posts (
+  service text NOT NULL,
   subject text NOT NULL, -- approval:31, run:841
   channel text NOT NULL,
   ts text NOT NULL,
   digest text,           -- of the request that a card shows
   via text,              -- the person who answered a card there
   at bigint NOT NULL,
-  PRIMARY KEY (subject, channel, ts)
+  PRIMARY KEY (service, subject, channel, ts)
 );
 CREATE INDEX chat_posts_at ON chat_posts (at);
 CREATE TABLE chat_threads (

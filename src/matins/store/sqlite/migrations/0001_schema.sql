@@ -398,13 +398,14 @@ CREATE TABLE chat_drafts (
   PRIMARY KEY (place, person)
 ) STRICT;
 CREATE TABLE chat_posts (
+  service TEXT NOT NULL,
   subject TEXT NOT NULL, -- approval:31, run:841
   channel TEXT NOT NULL,
   ts TEXT NOT NULL,
   digest TEXT,           -- of the request that a card shows
   via TEXT,              -- the person who answered a card there
   at INTEGER NOT NULL,
-  PRIMARY KEY (subject, channel, ts)
+  PRIMARY KEY (service, subject, channel, ts)
 ) STRICT;
 CREATE INDEX chat_posts_at ON chat_posts (at);
 CREATE TABLE chat_threads (

@@ -1,0 +1,462 @@
+"""What the services of chat share: what a user did is accepted once, handled by a worker, and answered with the rights
+of the person behind the user; requests for approval are cards; the admin channel gets notes.
+
+A service adds payloads, rendering and its connection: a subclass of `ChatService`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from zlib import crc32
+
+from matins.api.results import Approval
+from matins.api.schedules import Api
+from matins.chat import drafts
+from matins.chat.approval_cards import APPROVE, DENY, READ, subject_of
+from matins.chat.dialogue import CHANGE, CREATE, DROP, Dialogue, Incoming, Manner, Place, error_message
+from matins.chat.messages import MIN_DIGEST, ChatMessage, Text, is_command, text, without_prefix
+from matins.chat.rows import ChatPost
+from matins.chat.settings import ChatApp
+from matins.chat.use_cases import Answer, ChatPerson, ChatRecords
+from matins.engine.events import PIPELINE_EVENTS, PREFIX
+from matins.errors import InvalidInput, MatinsError, NotFound, Stale
+from matins.surfaces.display import without_codes
+from matins.surfaces.transports.in_process import InProcess
+
+log = logging.getLogger("matins")
+_DECIDED = (
+    "approval.voted", "approval.approved", "approval.denied", "approval.expired", "approval.used", "approval.voided",
+)  # fmt: skip
+TYPES = (*sorted(PIPELINE_EVENTS), "run.skipped", "approval.requested", "approval.edited", *_DECIDED, "file.applied")
+MAX_ANSWER = 3_000
+"""Longer answers are files."""
+_SHOWN = 500
+_WORKERS = 4
+_MAX_WAITING = 1_000
+Kind = Literal["message", "command", "click", "form"]
+
+
+class Heard(NamedTuple):
+    """Something that a user of a service did."""
+
+    kind: Kind
+    key: str
+    """The same for a repetition."""
+    user: str
+    channel: str = ""
+    ts: str = ""
+    """The id of the message, or of the message with the button."""
+    thread: str = ""
+    """The thread of a message in one; empty otherwise."""
+    text: str = ""
+    mention: str | None = None
+    """The text without the mention of the bot; None where the bot is not mentioned."""
+    direct: bool = False
+    by_bot: bool = False
+    teams: tuple[str, ...] = ()
+    """Every workspace that the payload names: of the app, of the channel, of the user."""
+    action: str = ""
+    value: str = ""
+    """The value of a button, or the metadata of a form."""
+    trigger: str = ""
+    """What opens a form."""
+    fields: Mapping[str, str] = {}
+    """What was written into a form."""
+
+
+class Subscribe(Protocol):
+    def __call__(
+        self, callback: Callable[[dict[str, Any]], Any], types: tuple[str, ...], name: str
+    ) -> Callable[[], None]: ...
+
+
+class Voice(Protocol):
+    """What a service says."""
+
+    def post(self, channel: str, message: ChatMessage, thread: str | None = None) -> str:
+        """Post a message, and return its id."""
+        ...
+
+    def post_note(self, channel: str, note: str, *, emoji: str = "") -> str: ...
+    def update(self, channel: str, ts: str, message: ChatMessage) -> None: ...
+    def upload(self, channel: str, thread: str, name: str, text: str) -> None: ...
+
+
+class Cards:
+    """Cards of approvals: posted once, and updated wherever the decision was made."""
+
+    def __init__(self, app: ChatApp, records: ChatRecords, voice: Voice, dialogue: Dialogue) -> None:
+        self._app = app
+        self._records = records
+        self._voice = voice
+        self._dialogue = dialogue
+
+    def post(self, approval_id: str) -> None:
+        """Post the card of an open request to the admin channel, once."""
+        asked, subject = self._approval(approval_id), subject_of(approval_id)
+        if self._app.admin is None or asked is None or asked.state != "pending" or self._records.posts(subject):
+            return
+        ts = self._voice.post(self._app.admin, self._dialogue.card(asked, self._zone))
+        self._records.add_post(subject, self._app.admin, ts, asked.digest)
+
+    def update(self, approval_id: str) -> None:
+        """Show the state of a request on each of its cards."""
+        asked = self._approval(approval_id)
+        posts = [] if asked is None else self._records.posts(subject_of(approval_id))
+        via = next((post.via for post in posts if post.via), None)
+        for post in posts:
+            if asked is not None and post.digest is not None:
+                self._voice.update(post.channel, post.ts, self._dialogue.card(asked, self._zone, via))
+
+    def answered(self, approval_id: str, channel: str, ts: str, person: str) -> None:
+        """Remember that the request was answered on a card, and say so on all of them."""
+        for post in self._records.posts(subject_of(approval_id)):
+            if (post.channel, post.ts) == (channel, ts):
+                self._records.set_post(post._replace(via=person))
+        self.update(approval_id)
+
+    def replace(self, approval_id: str, channel: str, ts: str) -> None:
+        """Show the request that replaced an older one on the card of the older one."""
+        old = self._approval(approval_id)
+        newer = None if old is None else self._newer(old)
+        if newer is None:
+            return
+        for post in self._records.posts(subject_of(approval_id)):  # the card is no longer about the older one
+            if (post.channel, post.ts) == (channel, ts):
+                self._records.set_post(post._replace(digest=newer.digest if newer.id == approval_id else None))
+        self._records.add_post(subject_of(newer.id), channel, ts, newer.digest)
+        self._voice.update(channel, ts, self._dialogue.card(newer, self._zone))
+
+    def _newer(self, old: Approval) -> Approval | None:
+        """The open request about the same subject: itself, where its digest changed."""
+        same = [
+            asked
+            for asked in self._of_owner().approvals.list(limit=1_000)
+            if (asked.kind, asked.schedule_id, asked.run_id) == (old.kind, old.schedule_id, old.run_id)
+        ]
+        return same[-1] if same else None
+
+    def _approval(self, approval_id: str) -> Approval | None:
+        try:
+            return self._of_owner().approvals.get(approval_id)
+        except NotFound:  # its history was pruned
+            return None
+
+    def _of_owner(self) -> Api:
+        return Api(InProcess(self._records.caller))
+
+    @property
+    def _zone(self) -> str:
+        return self._records.clock.local_zone()
+
+
+class ChatService:
+    """The chat of one app. A service's silence delays nothing: its calls are made by workers and by the outbox."""
+
+    manner: ClassVar[Manner]
+    channel_id: ClassVar[re.Pattern[str]]
+    """The ids of channels of this service, and of no other."""
+    voice: Voice
+
+    def __init__(self, app: ChatApp, records: ChatRecords, url: Callable[[], str | None]) -> None:
+        self.app = app
+        self.records = records
+        self.dialogue = Dialogue(records, url, self.manner)
+        self.cards = Cards(app, records, self.voice, self.dialogue)
+        name = self.manner.title
+        self._workers = [ThreadPoolExecutor(1, f"matins-{name.lower()}-{number}") for number in range(_WORKERS)]
+        self._free = threading.BoundedSemaphore(_MAX_WAITING)
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._kinds = self.kinds()
+
+    # -- what a service adds
+
+    def connect(self) -> None:
+        """Begin to hear."""
+
+    def disconnect(self) -> None:
+        """Hear nothing more."""
+
+    def team(self) -> str:
+        """The workspace of the bot."""
+        raise NotImplementedError
+
+    def recognised(self, heard: Heard) -> Heard | None:
+        """What was heard, with its text as people read it; None for what is of no concern."""
+        raise NotImplementedError
+
+    def refusal(self, heard: Heard) -> str | None:
+        """Why a user who is mapped to a person may do nothing; None when they may."""
+        return None
+
+    def whisper(self, heard: Heard, message: ChatMessage) -> None:
+        """Say something to the user who was heard, and to nobody else where the service can."""
+        raise NotImplementedError
+
+    def command_in(self, heard: Heard) -> str | None:
+        """The command that a message begins with; None for a message that is none."""
+        return without_prefix(heard.text)
+
+    def kinds(self) -> Mapping[Kind, Callable[[Heard, ChatPerson], None]]:
+        """What answers each kind of thing that is heard."""
+        return {"message": self._message, "click": self._click}
+
+    def ask_reason(self, heard: Heard, asked: Approval, digest: str) -> None:
+        """Ask why a request is denied."""
+        raise NotImplementedError
+
+    def show_all(self, heard: Heard, asked: Approval, digest: str) -> None:
+        """Show all of a request that does not fit on a card, and let it be decided there."""
+        raise NotImplementedError
+
+    # -- accepting
+
+    def start(self, subscribe: Subscribe) -> None:
+        self._unsubscribe = subscribe(self.announce, TYPES, subscription_of(self.records.service))
+        self.connect()
+
+    def stop(self) -> None:
+        """Stop listening, and finish what was accepted."""
+        self._unsubscribe()
+        self.disconnect()
+        for worker in self._workers:
+            worker.shutdown()
+
+    def hear(self, heard: Heard) -> None:
+        """Take in what was heard, once. The work follows."""
+        if not self._free.acquire(blocking=False):
+            raise InvalidInput("Too many messages wait.", field="chat", hint=f"{self.manner.title} sends it again.")
+        if self.records.accept(heard.key):
+            # One worker for each channel, so that messages of a dialogue are answered in their order.
+            worker = self._workers[crc32(heard.channel.encode(errors="replace")) % _WORKERS]
+            worker.submit(self._work, heard)
+        else:
+            self._free.release()
+
+    def _work(self, heard: Heard) -> None:
+        try:
+            self._handle(heard)
+        except MatinsError as error:
+            log.error("%s: a %s was not answered: %s", self.manner.title, heard.kind, error)
+        except Exception:
+            log.exception("%s: a %s was not answered.", self.manner.title, heard.kind)
+        finally:
+            self._free.release()
+
+    def _handle(self, heard: Heard) -> None:
+        """Answer. Every person acts with their own rights; whoever is not mapped gets nothing."""
+        found = self.recognised(heard)
+        person = None if found is None else self._person(found)
+        if found is not None and person is not None:
+            try:
+                self._kinds[found.kind](found, person)
+            except MatinsError as error:
+                self._whisper(found, error_message(error))
+
+    def _person(self, heard: Heard) -> ChatPerson | None:
+        """The person behind the user. A stranger who speaks to Matins learns how to be added, and nothing else."""
+        person = self.records.person(heard.user)
+        refusal = self.manner.stranger.format(heard.user) if person is None else self.refusal(heard)
+        if refusal is None:
+            return person
+        addressed = heard.kind != "message" or heard.direct or heard.mention is not None
+        if addressed or self.command_in(heard) is not None:
+            self._whisper(heard, text(refusal))
+        return None
+
+    # -- messages
+
+    def _message(self, heard: Heard, person: ChatPerson) -> None:
+        """A command, an answer to a question, a trigger, a word to an agent, or nothing that concerns Matins."""
+        place = self.place(heard.channel, heard.thread or heard.ts, in_thread=bool(heard.thread))
+        said = heard.text if heard.mention is None else heard.mention
+        command = self.command_in(heard)
+        if command is None and self._answer(heard, person, place, said):
+            return
+        if command is None and heard.mention is not None and is_command(said):
+            command = said
+        if command is None and self._fire(heard, person, place, said):
+            return
+        if command is None and self._reply(heard, person, place, said):
+            return
+        if command is None and (heard.mention is not None or heard.direct):
+            command = said
+        if command is not None:
+            self.say(heard, self.dialogue.command(self.incoming(heard, person, place, command)))
+
+    def _answer(self, heard: Heard, person: ChatPerson, place: Place, said: str) -> bool:
+        """Go on with the person's draft. Whether there is one."""
+        answer = self.dialogue.answer(self.incoming(heard, person, place, said))
+        if answer is not None:
+            self.say(heard, answer)
+        return answer is not None
+
+    def _fire(self, heard: Heard, person: ChatPerson, place: Place, said: str) -> bool:
+        """Start the schedules that listen to the channel. Whether there was one. Viewers start nothing."""
+        if person.principal.role == "viewer" or not self.records.listens(heard.channel):
+            return False
+        key, body = f"{heard.channel}:{heard.ts}", {"mention": heard.mention is not None, "place": place.id}
+        made = Api(InProcess(self.records.caller, self.records.principal)).calls.fire(
+            "chat", heard.channel, key, body=body, type="message", text=said, sender=person.name
+        )
+        return made.outcome == "accepted"
+
+    def _reply(self, heard: Heard, person: ChatPerson, place: Place, said: str) -> bool:
+        """Speak to the agent of the thread. Whether there is one."""
+        thread = self.records.thread_at(place.id) if heard.thread else None
+        if thread is None or not said.strip():
+            return False
+        key = f"{self.records.service}:{heard.channel}:{heard.ts}"
+        Api(InProcess(self.records.caller, person.principal)).threads.reply(thread, said, key=key)
+        return True
+
+    # -- clicks
+
+    def _click(self, heard: Heard, person: ChatPerson) -> None:
+        of, _, digest = heard.value.rpartition(":")
+        if heard.action in (CREATE, CHANGE, DROP):
+            self._draft_click(heard, person, of, digest)
+        elif heard.action == APPROVE:
+            self.decide(heard, person, of, digest, approve=True)
+        elif heard.action in (DENY, READ):
+            self._card(heard, of)
+            asked = Api(InProcess(self.records.caller, person.principal)).approvals.get(of)
+            (self.ask_reason if heard.action == DENY else self.show_all)(heard, asked, digest)
+
+    def _draft_click(self, heard: Heard, person: ChatPerson, thread: str, digest: str) -> None:
+        place = self.place(heard.channel, thread)
+        made = {CREATE: self.dialogue.create, CHANGE: self.dialogue.change}.get(heard.action)
+        answer = self.dialogue.drop(place, person) if made is None else made(place, person, digest)
+        private = thread.startswith("command:")
+        self.say(heard._replace(thread="" if private else thread), answer, private=private)
+
+    def decide(
+        self, heard: Heard, person: ChatPerson, number: str, digest: str, *, approve: bool, note: str | None = None
+    ) -> None:
+        """Vote for exactly the request that the card showed: a button may hold only the beginning of its digest."""
+        shown = self._card(heard, number).digest
+        if shown is not None and len(digest) >= MIN_DIGEST and shown.startswith(digest):
+            digest = shown
+        approvals = Api(InProcess(self.records.caller, person.principal)).approvals
+        try:
+            (approvals.approve if approve else approvals.deny)(number, note=note, digest=digest)
+        except Stale:
+            self.cards.replace(number, heard.channel, heard.ts)
+            raise
+        finally:
+            self.cards.update(number)
+        self.cards.answered(number, heard.channel, heard.ts, person.name)
+
+    def _card(self, heard: Heard, number: str) -> ChatPost:
+        """The card. Raises unless Matins posted it about this request, here."""
+        for post in self.records.posts(subject_of(number)):
+            if (post.channel, post.ts) == (heard.channel, heard.ts):
+                return post
+        message, hint = (
+            "This is not a card that Matins posted here.",
+            f"Ask for one: {self.manner.prefix}approve NUMBER",
+        )
+        raise InvalidInput(message, field="approval", hint=hint)
+
+    # -- saying
+
+    def incoming(self, heard: Heard, person: ChatPerson, place: Place, said: str) -> Incoming:
+        return Incoming(heard.key, person, place, said, self.app.agent_in(heard.channel))
+
+    def place(self, channel: str, thread: str, *, in_thread: bool = False) -> Place:
+        return Place(self.team(), channel, thread, in_thread, self.records.service)
+
+    def clock_of(self, person: ChatPerson) -> drafts.Clock:
+        return drafts.Clock(self.records.clock.now_ms(), person.zone)
+
+    def say(self, heard: Heard, message: ChatMessage, *, private: bool = False) -> None:
+        if private and not message.subject:
+            self._whisper(heard, message)
+            return
+        thread = heard.thread or (heard.ts if heard.kind == "message" else None)
+        ts = self.voice.post(heard.channel, message, thread)
+        if message.subject:
+            self.records.add_post(message.subject, heard.channel, ts, message.digest)
+
+    def _whisper(self, heard: Heard, message: ChatMessage) -> None:
+        if heard.channel:
+            self.whisper(heard, message)
+
+    # -- what Matins says by itself
+
+    def announce(self, event: dict[str, Any]) -> None:
+        """Called with every event of `TYPES`, at least once. What was said is not said again."""
+        kind, data = str(event["type"]).removeprefix(PREFIX), event["data"]
+        if kind == "file.applied":
+            self._note(event["id"], str(data.get("note", "")), emoji="arrows_counterclockwise")
+        elif kind in ("approval.requested", "approval.edited"):
+            self.cards.post(data["approval"])
+            if "instead_of" in data:
+                self.cards.update(data["instead_of"])
+        elif kind in _DECIDED:
+            self.cards.update(data["approval"])
+        elif kind != "run.skipped" or data.get("reason") == "target_gone":
+            self._end(int(event["runid"]), kind)
+
+    def _end(self, run_id: int, kind: str) -> None:
+        answer = self.records.answer(run_id)
+        if answer is None:
+            return
+        place = self._place(answer)
+        if kind == "run.skipped":
+            # In its channel, or in the admin channel.
+            channel = answer.channel if answer.channel and self.channel_id.fullmatch(answer.channel) else None
+            self._note(f"run:{answer.run_id}", answer.reason, channel=channel)
+        elif place is not None:
+            self._post_answer(answer, place)
+
+    def _place(self, answer: Answer) -> Place | None:
+        """Where the answer belongs: the place of its thread, or its channel; None when it is not in this workspace."""
+        if answer.place is not None:
+            place = Place.of(answer.place)
+            ours = self.records.service, self.team()
+            return place if place is not None and (place.service, place.team) == ours else None
+        if answer.channel is None or not self.channel_id.fullmatch(answer.channel):
+            return None
+        return self.place(answer.channel, "")
+
+    def _post_answer(self, answer: Answer, place: Place) -> None:
+        """Post the answer. The first one of a thread begins the thread in the service."""
+        subject, thread = f"run:{answer.run_id}", place.thread
+        body = without_codes(answer.text or "").strip()
+        if answer.state != "succeeded":
+            body = f"✗ {answer.schedule}: {answer.reason}"
+        posts = self.records.posts(subject)
+        if not posts and body:
+            shown = body if len(body) <= MAX_ANSWER else f"{body[:_SHOWN]}…\n(The whole answer is the file below.)"
+            ts = self.voice.post(place.channel, ChatMessage((Text(shown),)), thread or None)
+            self.records.add_post(subject, place.channel, ts)
+            thread = thread or ts
+        elif posts:
+            thread = thread or posts[0].ts
+        if answer.thread_id is not None and thread:
+            self.records.set_place(answer.thread_id, place._replace(thread=thread).id)
+        if len(body) > MAX_ANSWER and thread:
+            self._attach(answer, place.channel, thread, body)
+
+    def _attach(self, answer: Answer, channel: str, thread: str, body: str) -> None:
+        subject = f"file:{answer.run_id}"
+        if not self.records.posts(subject):
+            self.voice.upload(channel, thread, f"run-{answer.run_id}.txt", body)
+            self.records.add_post(subject, channel, thread)
+
+    def _note(self, subject: str, note: str, *, channel: str | None = None, emoji: str = "") -> None:
+        where = channel or self.app.admin
+        if where is None or not note or self.records.posts(subject):
+            return
+        self.records.add_post(subject, where, self.voice.post_note(where, note, emoji=emoji))
+
+
+def subscription_of(service: str) -> str:
+    """The name under which a service gets events."""
+    return f"chat:{service}"
