@@ -22,7 +22,7 @@ class Destination(Struct, frozen=True):
 
     name: str
     kind: str
-    """Kind of destination: telegram, slack, discord, email, ntfy, desktop, file, webhook, apprise …"""
+    """Kind of destination: telegram, slack, discord, email, ntfy, desktop, file, webhook or apprise."""
     url: Content[str | None]
     """URL of the incoming webhook or the server, or where it is: env:NAME, file:/path."""
     to: list[str]

@@ -31,7 +31,7 @@ class Destination:
     name: str
     kind: Annotated[str,
         Setting(Name(),
-                "Kind of destination: telegram, slack, discord, email, ntfy, desktop, file, webhook, apprise …",
+                "Kind of destination: telegram, slack, discord, email, ntfy, desktop, file, webhook or apprise.",
                 "ntfy", required=True)]
     url: Annotated[str | None,
         Setting(Url(private=True), "URL of the incoming webhook or the server, or where it is: env:NAME, file:/path.",
