@@ -10,6 +10,7 @@ from matins.api._results import (
     AllowedHosts,
     Budget,
     ChatApp,
+    Deliver,
     Destination,
     HeartbeatUrl,
     Hook,
@@ -38,6 +39,8 @@ from matins.api._types import (
     BudgetSettings,
     ChatAppEdit,
     ChatAppSettings,
+    DeliverEdit,
+    DeliverSettings,
     DestinationEdit,
     DestinationSettings,
     HeartbeatUrlEdit,
@@ -317,6 +320,16 @@ class AwaitableChatNoun(AwaitableNoun):
         """Delete a chat. False when there is none."""
     async def list(self) -> builtins.list[ChatApp]:
         """List chat."""
+
+class AwaitableDeliverNoun(AwaitableNoun):
+    async def set(self, **settings: Unpack[DeliverSettings]) -> Deliver:
+        """Create the delivery settings, or replace it."""
+    async def edit(self, **settings: Unpack[DeliverEdit]) -> Deliver:
+        """Change settings of a delivery settings; None resets one to its default."""
+    async def get(self) -> Deliver:
+        """Get a delivery settings."""
+    async def delete(self) -> bool:
+        """Delete a delivery settings. False when there is none."""
 
 class AwaitableHeartbeatNoun(AwaitableNoun):
     async def set(self, **settings: Unpack[HeartbeatUrlSettings]) -> HeartbeatUrl:
@@ -659,6 +672,7 @@ class AwaitableApi(AwaitableNoun):
     agents: AwaitableAgentsNoun
     budgets: AwaitableBudgetsNoun
     chat: AwaitableChatNoun
+    deliver: AwaitableDeliverNoun
     heartbeat: AwaitableHeartbeatNoun
     hooks: AwaitableHooksNoun
     http_server: AwaitableHttpServerNoun

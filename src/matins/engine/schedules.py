@@ -277,13 +277,28 @@ def decode(text: str) -> ScheduleDefinition:
     return _decoded(orjson.loads(text))
 
 
-def decode_sharing(text: str) -> tuple[ScheduleDefinition, bytes | None]:
-    """The definition, and its words without the payload, which often is all that differs between schedules. None for
-    words that others hardly have, those of a one-shot, and for steps, which have payloads of their own."""
+def is_once(text: str) -> bool:
+    """Whether these are the settings of a one-shot, without parsing them: `encode` begins with the trigger."""
+    return text.startswith('{"trigger":{"kind":"once"')
+
+
+def decode_payload(text: str) -> Any:
+    """The payload alone."""
+    return orjson.loads(text).get("payload")
+
+
+def shared_words(text: str) -> bytes | None:
+    """The stored settings without what is each schedule's own: the payload, and the instant of a one-shot. None when
+    they have neither, or steps, which have payloads of their own."""
     data = orjson.loads(text)
-    if "payload" not in data or "steps" in data or data["trigger"].get("kind") == "once":
-        return _decoded(data), None
-    return _decoded(data), orjson.dumps({name: value for name, value in data.items() if name != "payload"})
+    trigger = data["trigger"]
+    once = trigger.get("kind") == "once"
+    if "steps" in data or not (once or "payload" in data):
+        return None
+    data.pop("payload", None)
+    if once:
+        trigger.pop("at", None)
+    return orjson.dumps(data)
 
 
 def _decoded(data: dict[str, Any]) -> ScheduleDefinition:

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from matins.model.agent import Fallback, Target
 from matins.model.call import CallTrigger
-from matins.model.destination import NOTICES
+from matins.model.destination import DELIVER_ON, NOTICES, DeliverIf
 from matins.model.settings import (
+    Arguments,
     Calls,
     Choice,
     Command,
@@ -196,6 +197,21 @@ class ScheduleDefinition:
     notify_on: Annotated[tuple[str, ...],
         Setting(Names(empty=True, values=NOTICES), "What messages are sent for; default: that of `notify`.",
                 ["failed", "recovered"], owner_only=True)] = ()
+    deliver: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, of="destinations"),
+                "Destinations that get the answers of its runs, or none; default: the agent's, or those of `deliver`.",
+                ["phone"], notable=True)] = ()
+    deliver_on: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, values=DELIVER_ON),
+                "Outcomes whose answers are delivered; default: that of `deliver`, which is succeeded.",
+                ["succeeded", "failed"])] = ()
+    deliver_if: Annotated[DeliverIf | None,
+        Setting(_choice(DeliverIf),
+                "Which answers are delivered: all, those with text, other ones than before, or news; default: that of "
+                "`deliver`, which is text.", "news")] = None
+    attach: Annotated[tuple[str, ...],
+        Setting(Arguments(), "Files below the agent's directory that are delivered with the answer.",
+                ["reports/*.pdf"], notable=True)] = ()
     ping: Annotated[str | None,
         Setting(Url(private=True), "URL that is called when a run starts and ends, as Healthchecks expects it.",
                 "https://hc.example.com/ping/0f3a", owner_only=True)] = None

@@ -24,7 +24,7 @@ import tzdata
 from msgspec import structs
 
 from matins.api.results import Finding
-from matins.delivery.texts import recipients
+from matins.engine.answers import recipients
 from matins.engine.notify_addresses import KIND as ALGORAND
 from matins.engine.notify_addresses import NO_ADDRESS, NOTIFY_ADDRESS, address_in, fix_for, is_address, nothing_sent
 from matins.engine.planning import Timetable

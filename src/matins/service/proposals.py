@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from matins.engine.answers import inherit_delivery
 from matins.engine.approvals import (
     DEFAULT_RULES,
     AgentRules,
@@ -59,6 +60,8 @@ class Authorship(NamedTuple):
     """The thread of the agent's run."""
     last_one_shot: int | None = None
     """When the rules approved the last one-shot that the agent made outside a run."""
+    delivery: ScheduleDefinition | None = None
+    """The settings of the agent's run, whose destinations what it adds inherits."""
 
     @property
     def stands(self) -> bool:
@@ -74,6 +77,7 @@ class Authorship(NamedTuple):
     def row(self, draft: Draft, schedule_id: int, now: int) -> tuple[NewSchedule, str | None]:
         """The row, and why a person decides about it where that is not plain: a one-shot that the rules approve, or a
         setting of an operator that only the owner can set."""
+        draft = draft.with_definition(inherit_delivery(draft.definition, self.delivery))
         row = draft.row(schedule_id, self.principal, self.run_id, self.parent, self.depth)
         own = draft.agent == self.principal.name
         definition, waits = draft.definition, None
@@ -81,7 +85,7 @@ class Authorship(NamedTuple):
             names = " and ".join(f'"{name}"' for name in draft.proposed)
             return row._replace(state="pending", due_at=None), f"Only the owner can set {names}, and decides about it."
         if self.rules is not None:
-            approved = needs_no_approval(definition, self.rules, own=own, here=self.here)
+            approved = needs_no_approval(definition, self.rules, own=own, here=self.here, delivery=self.delivery)
             waits = self.waits(now) if approved else None
             if not approved or waits is not None:
                 row = row._replace(state="pending", due_at=None)
@@ -160,7 +164,8 @@ class Proposals:
         assignment = None if own is None else transaction.thread_assignment(own.id)
         here = None if assignment is None else resolve_current("current-thread", context_of(assignment.thread))
         last = transaction.last_one_shot(principal.name) if own is None else None
-        return Authorship(principal, principal.run_id, parent.id if parent else None, depth, rules, here, last)
+        number, delivery = (None, None) if parent is None else (parent.id, parent.definition)
+        return Authorship(principal, principal.run_id, number, depth, rules, here, last, delivery)
 
     def edited(
         self, policies: Policies, schedule: ScheduleRecord, given: Mapping[str, Any], jobs: JobTypes, now: int
