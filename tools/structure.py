@@ -32,7 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-CEILINGS = Ceilings(files=393, single_use=525)
+CEILINGS = Ceilings(files=394, single_use=524)
 
 
 def modules() -> dict[str, ast.Module]:
