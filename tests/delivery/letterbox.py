@@ -7,7 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from matins.delivery.destinations import Address, Answer, DestinationKind, NotDelivered, Part, Receipt, destination_kinds
+from matins.delivery.destinations import (
+    Address,
+    Answer,
+    DestinationKind,
+    NotDelivered,
+    Part,
+    Receipt,
+    destination_kinds,
+)
 
 
 class Killed(BaseException):

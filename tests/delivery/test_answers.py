@@ -160,9 +160,7 @@ def test_an_unconfirmed_part_repeats_once_and_says_so(
 
 
 @pytest.mark.parametrize("cut", [lost, killed])
-def test_a_keyed_part_repeats_under_its_key(
-    open_store: Open, keyed_box: Letterbox, cut: Callable[[int], None]
-) -> None:
+def test_a_keyed_part_repeats_under_its_key(open_store: Open, keyed_box: Letterbox, cut: Callable[[int], None]) -> None:
     """B21: the receiver tells the repetition by its key."""
     bench = with_schedule(open_store())
     bench.run_until("2026-03-27T09:00:00Z")
