@@ -145,7 +145,7 @@ def render(text: str, context: PromptContext, *, fences: bool = True) -> str:
         if name.startswith("call."):
             return calls.text(name)
         if _is_input(name):
-            return _input_text(name, context)
+            return _input_text(name, context, fence)
         value = str(values[name])
         untrusted = name in _UNTRUSTED or name.startswith("steps.")
         return fence(name, value) if untrusted and value else value
@@ -164,7 +164,7 @@ def _plain(what: str, text: str) -> str:
 
 def inputs_in(text: str) -> list[str]:
     """The inputs that a text uses, as paths: `input.days`."""
-    return [name for name in _names(text) if _is_input(name)]
+    return [name for name in placeholders(text) if _is_input(name)]
 
 
 def has_input(path: str, given: Any) -> bool:
@@ -181,14 +181,14 @@ def _is_input(name: str) -> bool:
     return name == INPUT or name.startswith(f"{INPUT}.")
 
 
-def _input_text(path: str, context: PromptContext) -> str:
+def _input_text(path: str, context: PromptContext, fence: Callable[[str, str], str]) -> str:
     if not has_input(path, context.input):
         message = f"The placeholder {{{{{path}}}}} has no value: the run has no such input."
         raise InvalidInput(message, value=path, field=path, hint=Example({INPUT: {first_name(path): "…"}}))
     found = values_at({INPUT: context.input}, path)
     text = text_of(found if "[]" in path else found[0]).replace("\0", "\ufffd")
     is_fenced = first_name(path) in context.fenced if path != INPUT else bool(context.fenced)
-    return fenced(path, text) if is_fenced and text else text
+    return fence(path, text) if is_fenced and text else text
 
 
 def _values(context: PromptContext) -> Mapping[str, Any]:

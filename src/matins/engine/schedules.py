@@ -201,8 +201,7 @@ def _check_defaults(definition: ScheduleDefinition) -> None:
 
 def texts_of(definition: ScheduleDefinition) -> Iterable[str]:
     """The texts of a schedule without steps, or of a step, that may have placeholders."""
-    if (prompt := full_prompt(definition)) is not None:
-        yield prompt
+    yield from (text for text in (full_prompt(definition), definition.stdin) if text is not None)
     if definition.job == MESSAGE_JOB:
         yield from _strings_in(definition.payload)
 
