@@ -133,7 +133,8 @@ def _entries(line: _Line, zone: str, names: set[str], agents: dict[str, ImportEn
     mail = variables.pop("MAILTO", None)
     common: dict[str, Any] = {
         "when": line.when, "timezone": zone, "overlap": "allow", "catch_up": "skip", "grace": "60s",
-        **(_deliveries(mail)),
+        "deliver": None if mail is None else [mail_name(mail) if mail else NOBODY],
+        "deliver_on": list(DELIVER_ON) if mail else None,  # cron mails what a command writes, whatever becomes of it
     }  # fmt: skip
     command: dict[str, Any] = {
         **common, "command": text if shell == "/bin/sh" else [shell, "-c", text],
@@ -173,15 +174,6 @@ def _agent(
     same = next((agent for agent in agents.values() if agent.settings == settings), None)
     name = slug(f"cron {tool} {PurePath(folder).name}", set(agents), tool)
     return same or ImportEntry("agent", name, settings, origin)
-
-
-def _deliveries(mail: str | None) -> dict[str, Any]:
-    """What MAILTO means: cron mails what a command writes, whatever becomes of it."""
-    if mail is None:
-        return {}
-    if not mail:
-        return {"deliver": [NOBODY]}
-    return {"deliver": [mail_name(mail)], "deliver_on": list(DELIVER_ON)}
 
 
 def mail_name(addresses: str) -> str:

@@ -7,7 +7,6 @@ the time engine, so that the two can be compared.
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import sqlite3
 from collections import defaultdict
@@ -30,6 +29,7 @@ from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import InvalidInput
 from matins.executors.isolation import Isolation, Places
 from matins.executors.processes.walls import probe_here
+from matins.executors.secrets import from_home
 from matins.model.agent import Agent
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.model.trigger import Interval
@@ -362,7 +362,10 @@ def adapted(found: Imported, place: ImportPlace) -> Imported:
     if not place.has_mail:
         found = _without_mail(found)
     found = _with_account(found, place.account)
-    return found if place.home is None else _with_folders(found, place.home)
+    if (home := place.home) is None:
+        return found
+    isolation = Isolation(lambda: Places(runs=home, home=home), probe_here)
+    return found._replace(entries=tuple(_with_folder(entry, isolation) for entry in found.entries))
 
 
 _ROOT = "It calls an agent, and stays a command: Matins is root, and an agent needs an account (--user ACCOUNT)."
@@ -410,26 +413,13 @@ def _with_account(found: Imported, account: Mapping[str, str]) -> Imported:
             settings = {**settings, "agent": name}
         entries.append(entry._replace(settings=settings))
     if user is not None and any(entry.settings.get("agent") == name for entry in entries):
-        agent = {**format_settings(SHELL_AGENT), "workdir": _home_of(user), "isolation": "auto", **account}
+        agent = {**format_settings(SHELL_AGENT), "workdir": from_home(f"~{user}"), "isolation": "auto", **account}
         entries.insert(0, ImportEntry("agent", name, agent, f"--user {user}"))
     return found._replace(entries=tuple(entries))
 
 
-def _home_of(user: str) -> str:
-    try:
-        return pwd.getpwnam(user).pw_dir
-    except KeyError:  # the agent is refused, with what to do
-        return "~"
-
-
-def _with_folders(found: Imported, home: Path) -> Imported:
-    """The entries, with the agent's own folder in place of one in which its runs would be refused. `home` is that of
-    Matins."""
-    isolation = Isolation(lambda: Places(runs=home, home=home), probe_here)
-    return found._replace(entries=tuple(_with_folder(entry, isolation) for entry in found.entries))
-
-
 def _with_folder(entry: ImportEntry, isolation: Isolation) -> ImportEntry:
+    """The entry, with the agent's own folder in place of one in which its runs would be refused."""
     folder = entry.settings.get("workdir")
     if entry.kind != "agent" or not isinstance(folder, str):
         return entry
