@@ -14,8 +14,8 @@ _QUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.""")
 _FILLED = re.compile(r"[$`]")
 _UNQUOTED = re.compile(r"[*?\[\]{}#]")
 _CD = re.compile(r"""\s*cd\s+('[^']*'|"[^"$`\\]*"|[^\s;&|<>()'"]+)\s*&&\s*""")
-_OUTPUT = re.compile(r"""(?:\s+(?:[12]|&)?>>?\s*(?:&[12]|[^\s<>|;&()'"]+))+\s*$""")
-_FILE = re.compile(r">\s*([^\s&<>]+)")
+_SIGN = re.compile(r"[12&]?>>?")
+_FILE = re.compile(r"(?:&[12]|[^<>|;&()'\"]+)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
@@ -95,8 +95,7 @@ def agent_call(command: str, stdin: str | None) -> AgentCall | KeptCommand | Non
     filled = _QUOTED.sub(lambda found: "" if found[0].startswith("'") else found[0], command)
     moved = _CD.match(command)
     rest = command[moved.end() :] if moved else command
-    output = _OUTPUT.search(rest)
-    rest = rest[: output.start()] if output else rest
+    rest, files = _without_output(rest)
     bare = _QUOTED.sub("", rest)
     reason = None
     if _FILLED.search(filled) or _UNQUOTED.search(bare):
@@ -120,8 +119,27 @@ def agent_call(command: str, stdin: str | None) -> AgentCall | KeptCommand | Non
         return KeptCommand(tool, found)
     prompt, settings = found
     folder = settings.pop("workdir", None) or (shlex.split(moved[1])[0] if moved else None)
-    files = [] if output is None else [file for file in _FILE.findall(output[0]) if file != "/dev/null"]
-    return AgentCall(tool, prompt, folder, variables, files[0] if files else None, settings)
+    logs = [file for file in files if not file.startswith(("&", "/dev/"))]
+    return AgentCall(tool, prompt, folder, variables, logs[0] if logs else None, settings)
+
+
+def _without_output(text: str) -> tuple[str, list[str]]:
+    """The text without the redirections at its end, and the files that they name."""
+    words = [(found.start(), found[0]) for found in re.finditer(r"\S+", text)]
+    files: list[str] = []
+    while words:
+        _, word = words[-1]
+        sign = _SIGN.match(word)
+        if sign is not None and _FILE.fullmatch(word, sign.end()):
+            files.insert(0, word[sign.end() :])
+            text = text[: words.pop()[0]]
+        elif len(words) > 1 and _SIGN.fullmatch(words[-2][1]) and _FILE.fullmatch(word):
+            files.insert(0, word)
+            words.pop()
+            text = text[: words.pop()[0]]
+        else:
+            break
+    return text, files
 
 
 def _words(text: str) -> list[str]:
@@ -165,5 +183,5 @@ def _read_options(tool: _Tool, words: list[str], stdin: str | None) -> tuple[str
 
 def _value(setting: str, text: str) -> Any:
     if setting == "tools":
-        return [name for name in re.split(r"[,\s]+(?![^(]*\))", text) if name]
+        return re.findall(r"[^,\s()]+(?:\([^()]*\))?", text)
     return int(text) if setting == "max_turns" and text.isdecimal() else text
