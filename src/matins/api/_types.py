@@ -44,6 +44,10 @@ class StepSettings(TypedDict, total=False):
     agent: str | None
     job: str | None
     prompt: str | None
+    command: str | Sequence[str] | None
+    stdin: str | None
+    workdir: str | None
+    environment: Mapping[str, str] | None
     payload: Any | None
     after: Sequence[str] | None
     target: str | Mapping[str, Any] | None
@@ -60,6 +64,10 @@ class ScheduleSettings(TypedDict, total=False):
     description: str | None
     labels: Mapping[str, str] | None
     prompt: str | None
+    command: str | Sequence[str] | None
+    stdin: str | None
+    workdir: str | None
+    environment: Mapping[str, str] | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
@@ -126,6 +134,10 @@ class ScheduleEdit(TypedDict, total=False):
     description: str | None
     labels: Mapping[str, str] | None
     prompt: str | None
+    command: str | Sequence[str] | None
+    stdin: str | None
+    workdir: str | None
+    environment: Mapping[str, str] | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
@@ -202,6 +214,7 @@ class DestinationSettings(TypedDict, total=False):
     person: str | None
     urgent: Sequence[str] | None
     max_per_hour: int | None
+    keep: int | None
 
 
 class DestinationEdit(TypedDict, total=False):
@@ -212,6 +225,7 @@ class DestinationEdit(TypedDict, total=False):
     person: str | None
     urgent: Sequence[str] | None
     max_per_hour: int | None
+    keep: int | None
 
 
 class RateSettings(TypedDict, total=False):

@@ -18,6 +18,7 @@ from matins.engine.approvals import (
     outside_digest,
 )
 from matins.engine.audit import approval_digest, fingerprint
+from matins.engine.jobs import as_scheduled
 from matins.engine.policies import HOOK_FILES, Policies
 from matins.engine.prompts import MAX_CALL_BYTES, CallContext, WorkItem
 from matins.engine.settings import dump_settings
@@ -29,7 +30,7 @@ from matins.model.rows import NewEvent, RunRow
 from matins.runtime.agent_folders import named_files, not_covered
 from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import Catalog, CompiledSchedule, call_context
-from matins.runtime.command_files import commands_of, files_run_by, in_reach
+from matins.runtime.command_files import commands_of, files_run_by, in_reach, lines_of
 from matins.store.transaction import Transaction
 
 BUDGET_TIMEOUT_MS = 7 * DAY_MS
@@ -53,11 +54,13 @@ def request_run_approval(
     request = approval_request(compiled.agent, compiled.name, definition, slot, compiled.timetable.trigger.describe())
     request["involved"] = makers
     request["unusual"] = notable_settings(definition)
+    if compiled.given is not None:
+        request["input"] = compiled.given.input
     request |= about_agent(compiled, policies, itemless=item is None)
     shown = None if item is None else shown_item(item)
     if shown is not None:
         request["work_item"] = shown
-    changed = changed_files(transaction, compiled, policies, {} if compiled.step else None)
+    changed = changed_files(transaction, compiled, policies)
     if changed:
         request["changed"] = changed
     if (call := call_context(transaction, run_id)) is not None:
@@ -223,11 +226,13 @@ def settings_digest(compiled: CompiledSchedule) -> str:
 
 def content_digest(compiled: CompiledSchedule, policies: Policies, item: Mapping[str, Any] | None = None) -> str:
     """The digest of what runs. It includes all settings of the agent, also hidden ones, the files that commands name,
-    and the work item."""
+    the work item, and what the run was started with."""
     agent = _agent_of(compiled, policies)
     more = [] if agent is None else [{"name": agent.name, **dump_settings(agent)}]
     files = _files_of(compiled, policies)
     more += [part for part in (files, item) if part]
+    if compiled.given is not None:
+        more.append(compiled.given._asdict())
     return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more)
 
 
@@ -242,9 +247,22 @@ def _files_of(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
 
 
 def command_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
-    """The digests of the files that run outside the walls: by checks of the schedule, and by hooks."""
-    commands = commands_of(compiled.definition) + [hook.command for hook in policies.hooks.values()]
-    return files_run_by(commands, policies.workdir, known_files(compiled, policies))
+    """The digests of the files that run outside the walls: by its own command, by its checks, and by hooks. Those are
+    not called for steps."""
+    known = known_files(compiled, policies)
+    found = own_files(compiled, policies)
+    if not compiled.step:
+        commands = commands_of(compiled.definition) + [hook.command for hook in policies.hooks.values()]
+        found |= files_run_by(commands, policies.workdir, known)
+    return found
+
+
+def own_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
+    """The digests of the scripts that its own command runs; mostly it has none."""
+    if compiled.definition.command is None:
+        return {}
+    (line,) = lines_of(compiled.definition, compiled.agent, policies)
+    return line.files(known_files(compiled, policies))
 
 
 def changed_files(
@@ -329,7 +347,8 @@ def about_agent(compiled: CompiledSchedule, policies: Policies, *, itemless: boo
 
 def needs_none(transaction: Transaction, compiled: CompiledSchedule, policies: Policies) -> bool:
     """Whether a run may start without an approval."""
-    unchanged = not changed_files(transaction, compiled, policies, {})  # commands are checked where they run
+    # Its checks are looked at where they run.
+    unchanged = not changed_files(transaction, compiled, policies, own_files(compiled, policies))
     return not needs_approval(compiled.definition) and unchanged
 
 
@@ -374,7 +393,7 @@ def unused_items(transaction: Transaction, catalog: Catalog, run: RunRow) -> lis
     for row in (run, *transaction.steps_of(run.id)):
         asked = [approval for approval in transaction.approvals_of_run(row.id) if approval.kind == "run"]
         item = asked[0].request.get("work_item") if asked and asked[0].state != "used" else None  # the newest
-        compiled = catalog.find(transaction, (row.schedule_id, row.rev, row.step)) if item else None
+        compiled = catalog.of_run(transaction, row) if item else None
         if item and isinstance(compiled, CompiledSchedule):
             key = stored_run_key(transaction, compiled, row.id)
             found.append(UnusedItem(key, item["source"], item["id"], compiled))
@@ -382,7 +401,8 @@ def unused_items(transaction: Transaction, catalog: Catalog, run: RunRow) -> lis
 
 
 def _agent_of(compiled: CompiledSchedule, policies: Policies) -> Agent | None:
-    return policies.agents.get(compiled.agent) if compiled.wakes_agent else None
+    agent = policies.agents.get(compiled.agent) if compiled.wakes_agent else None
+    return None if agent is None else as_scheduled(agent, compiled.definition)
 
 
 def _request_from_owner(
