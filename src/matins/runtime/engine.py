@@ -266,9 +266,13 @@ class Engine:
         """Do the turn in one transaction, which is durable before any run starts."""
         self._planning = False
         self.clearance.take_checks()  # the checks of a turn that was rolled back
-        self._overdue += self.executor.overdue()
-        self._released += self.executor.withdraw()
-        situation = self._situation()
+        executor, checks = self.executor, self.checks
+        self._overdue += executor.overdue()
+        self._released += executor.withdraw()
+        situation = _Situation(
+            executor.offers(), executor.capacity(), executor.capacity(for_agents=True), checks.capacity(),
+            checks.guarded, self.accepting, self.fenced, self.lead_ms,
+        )  # fmt: skip
         if self._rests(situation, now):
             return [], self._last_turn.next_at
         start: list[Attempt] = []
@@ -297,13 +301,6 @@ class Engine:
         if transaction.events:
             self.wrote_events(self.clearance.policies.rev)
         return start, next_at
-
-    def _situation(self) -> _Situation:
-        executor, checks = self.executor, self.checks
-        return _Situation(
-            executor.offers(), executor.capacity(), executor.capacity(for_agents=True), checks.capacity(),
-            checks.guarded, self.accepting, self.fenced, self.lead_ms,
-        )  # fmt: skip
 
     def _rests(self, situation: _Situation, now: int) -> bool:
         """Whether the last turn left nothing to do, no instant has come since, and all that it went by is the same.
