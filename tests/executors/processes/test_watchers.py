@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -288,6 +290,24 @@ def test_a_run_whose_warden_was_stopped_before_the_engine_came_is_ended(desks: D
 
 
 # -- the rules, with a clock that is driven
+
+
+_SIGNALLED = """
+import os, signal
+from matins.executors.processes.warden import WATCHED_SIGNALS, signals_as_bytes
+signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED_SIGNALS)
+os.kill(os.getpid(), signal.SIGTERM)
+reading, writing = signals_as_bytes()
+print(*reading.recv(10))
+"""
+
+
+def test_a_signal_that_comes_while_a_warden_begins_is_heard_by_it() -> None:
+    """The keeper blocks signals while it forks; the warden hears them on a socket of its own."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _SIGNALLED], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    assert (ended.stdout, ended.stderr) == (f"{int(signal.SIGTERM)}\n", "")
 
 
 def test_a_deadline_is_the_timeout_and_the_grace() -> None:

@@ -25,7 +25,7 @@ from matins.executors.processes import proc
 from matins.executors.processes.channel import Channel, Message, close_all, try_send
 from matins.executors.processes.run_folder import KEEPER, LOCK, LOG, SCRATCH, RunFolder, accept, warden_name
 from matins.executors.processes.walls import Walls, close_to_others, probe
-from matins.executors.processes.warden import Warden, signals_as_bytes
+from matins.executors.processes.warden import WATCHED_SIGNALS, Warden, signals_as_bytes
 
 READY = b"ready\n"
 _TIMEOUT_MS = 10_000
@@ -137,6 +137,7 @@ class Keeper:
                 elif fd in self._engines:
                     self._on_engine_message(fd)
         self._run_folder.remove(KEEPER)
+        signal.set_wakeup_fd(-1)  # the interpreter closes its socket before a last SIGCHLD may arrive
 
     def _accept(self) -> None:
         sock = accept(self._listener)
@@ -175,10 +176,15 @@ class Keeper:
         theirs, ours = socket.socketpair()
         with contextlib.ExitStack() as unless_forked, ours:
             unless_forked.callback(theirs.close)
-            pid = os.fork()
-            if pid == 0:
-                theirs.close()
-                self._become_warden(ours, walled)
+            # The warden must not receive a signal while it still has the keeper's socket for them.
+            signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED_SIGNALS)
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    theirs.close()
+                    self._become_warden(ours, walled)
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED_SIGNALS)
             self._wardens[pid] = proc.start_of(pid)
             unless_forked.pop_all()
         return pid, theirs

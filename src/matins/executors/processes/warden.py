@@ -233,12 +233,17 @@ class Warden:
         return True
 
 
+WATCHED_SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
+
+
 def signals_as_bytes() -> tuple[socket.socket, socket.socket]:
-    """A socket that receives the numbers of this process's signals, and its other end."""
+    """A socket that receives the numbers of this process's signals, and its other end. Signals that were blocked until
+    now arrive there too."""
     reading, writing = socket.socketpair()
     reading.setblocking(False)
     writing.setblocking(False)
     signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
+    for number in WATCHED_SIGNALS:
         signal.signal(number, lambda number, frame: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED_SIGNALS)
     return reading, writing
