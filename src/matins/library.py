@@ -198,6 +198,10 @@ class Matins(TransactionApi):
             self.subscriptions.open(name, types=wanted or None)
         return self.outbox.subscribe(callback, wanted, name)
 
+    def holds(self, name: str) -> bool:
+        """Whether this process calls the function that was subscribed under a name: of several processes, one does."""
+        return self.outbox.holds(name, self.clock.now_ms())
+
     # -- use cases
 
     def _within(self, connection: Any) -> AbstractContextManager[None]:

@@ -111,6 +111,10 @@ class Outbox:
         self._read_again()
         return lambda: self._unsubscribe(name, callback)
 
+    def holds(self, name: str, now: int) -> bool:
+        """Whether this process, and no other, calls the function of this name."""
+        return any(one.key == name and one.is_leased(now) for one in self._subscribers)
+
     def _remove(self, subscriber: MemorySubscriber) -> None:
         with suppress(ValueError):  # the caller may unsubscribe twice
             self._listeners.remove(subscriber)

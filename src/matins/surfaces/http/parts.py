@@ -33,6 +33,10 @@ class Scheduler(Caller, Protocol):
         self, callback: Callable[[dict[str, Any]], Any], types: tuple[str, ...] = (), name: str | None = None
     ) -> Callable[[], None]: ...
 
+    def holds(self, name: str) -> bool:
+        """Whether this process calls the function of a named subscription: of several processes, one does."""
+        ...
+
 
 class DaemonPart:
     """A subclass overrides what it has."""
