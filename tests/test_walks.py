@@ -61,9 +61,9 @@ class Walk(NamedTuple):
 
 
 CEILINGS = {
-    "a plain fire": Walk(40, 532),
-    "a default interval": Walk(41, 578),
-    "an agent": Walk(78, 1435),  # its threads may meet at the store, where one waits
+    "a plain fire": Walk(40, 527),
+    "a default interval": Walk(39, 529),
+    "an agent": Walk(78, 1445),  # its threads may meet at the store, where one waits
     "an idle turn": Walk(30, 145),
     "GET of a schedule": Walk(28, 173),
     "a call of an MCP tool": Walk(38, 314),

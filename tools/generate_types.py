@@ -11,6 +11,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,7 +45,7 @@ _RESULTS_IMPORTS = """
 from datetime import datetime
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from matins.api.results import BudgetUsage
 from matins.model.event import SubscriptionState
@@ -161,11 +162,18 @@ def nouns_text() -> str:
 
 
 def _settings(name: str, table: Table, edited: Mapping[str, str]) -> Iterator[str]:
-    given = [f"    {setting}: {_given(declared)}" for setting, declared in table.items()]
-    yield f"class {name}Settings(TypedDict, total=False):\n" + "\n".join(given) + "\n"
-    more = [f"    {setting}: {kind}" for setting, kind in edited.items()]
-    changed = [f"    {setting}: {_type(TYPE, declared)} | None" for setting, declared in table.items()]
-    yield f"class {name}Edit(TypedDict, total=False):\n" + "\n".join([*more, *changed]) + "\n"
+    yield _typed_dict(f"{name}Settings", {setting: _given(declared) for setting, declared in table.items()})
+    changed = {setting: f"{_type(TYPE, declared)} | None" for setting, declared in table.items()}
+    yield _typed_dict(f"{name}Edit", {**edited, **changed})
+
+
+def _typed_dict(name: str, fields: Mapping[str, str]) -> str:
+    """A TypedDict; in its other form where a name is a keyword of Python."""
+    if any(map(iskeyword, fields)):
+        return f"{name} = TypedDict({name!r}, {dict(fields)!r}, total=False)\n"
+    return f"class {name}(TypedDict, total=False):\n" + "".join(
+        f"    {field}: {text}\n" for field, text in fields.items()
+    )
 
 
 def _given(declared: Declared) -> str:
@@ -210,7 +218,8 @@ def _struct(kind: RecordKind[Any]) -> str:
     for name, declared in kind.table.items():
         nullable = _nullable(declared) or (kind.single and declared.default is None)
         text = f"{_type(RESULT, declared)}{' | None' if nullable else ''}"
-        lines.append(f"    {name}: {f'Content[{text}]' if isinstance(declared.kind, _CONTENT) else text}")
+        text = f"Content[{text}]" if isinstance(declared.kind, _CONTENT) else text
+        lines.append(f'    {name}_: {text} = field(name="{name}")' if iskeyword(name) else f"    {name}: {text}")
         lines.append(f'    """{declared.setting.help}"""')
     lines += [f"    {name}: {text}" for name, text in (kind.state_types or {}).items()]
     return "\n".join(lines) + "\n"

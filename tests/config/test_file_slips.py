@@ -116,8 +116,8 @@ def test_c7_a_list_with_names(section: str) -> None:
         ("task: Check it", 'Did you mean "prompt"?'),
         ("tz: UTC", 'Did you mean "timezone"?'),
         ("retry-delay: 5m", 'Did you mean "retry_delay"?'),
-        ("command: ls", "runner: shell, command:"),
-        ("run: ls", "runner: shell, command:"),
+        ("run: ls", 'Did you mean "command"?'),
+        ("cwd: /srv", 'Did you mean "workdir"?'),
         ("name: s", "remove this line"),
     ],
 )

@@ -104,7 +104,7 @@ def test_c7_every_error_at_once_with_place_path_and_fix() -> None:
         ("schedules: {s: {job: w}}", 'schedules.s: the schedule needs "when"'),
         (
             "schedules: {s: {when: 5m}}",
-            'schedules.s: A schedule needs "prompt", "job" or "steps". (For example: prompt: "Summarise',
+            'schedules.s: A schedule needs "prompt", "command", "job" or "steps". (For example: prompt: "Summarise',
         ),
         ("schedules: {s: {when: 5m, prompt: Hi}}", "the schedule has a prompt but no agent. (agent: NAME)"),
         ("schedules: {s: {when: 5m, job: w, strict: yes}}", "strict: must be true or false, not 'yes'."),

@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from matins.engine.schedules import SETTINGS, parse_schedule
 from matins.model.settings import Choice, Duration, Int
 
-ALONE = ("strict", "prompt", "job", "approvals_required", "steps")
+ALONE = ("strict", "prompt", "job", "approvals_required", "steps", "command", "stdin")
 """What does not go with any of the others."""
 
 

@@ -89,6 +89,8 @@ NEEDS: dict[str, dict[str, Any]] = {
 HMAC = {"kind": "hmac", "header": "X-Signature"}
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("schedules", "steps"): {"job": None},
+    ("schedules", "command"): {"job": None},
+    ("schedules", "stdin"): {"job": None, "command": "sort"},
     ("agents", "options"): {"runner": "openai"},
     ("schedules", "type"): {"when": None, "interval": "5m"},
     ("schedules", "interval"): {"when": None, "type": "interval"},

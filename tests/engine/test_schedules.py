@@ -60,6 +60,8 @@ ALL: dict[str, Any] = {
     "fresh_after": 20,
     "fresh_after_tokens": "2M",
     "keep": "open questions",
+    "workdir": "~/reports",
+    "environment": {"API_KEY": "env:API_KEY"},
 }
 TRIGGER = {"timezone": "Europe/London", "dst_gap": "skip", "dst_overlap": "both", "strict": True}
 
@@ -99,6 +101,8 @@ def test_every_setting_reaches_the_definition() -> None:
         fresh_after=20,
         fresh_after_tokens=2_000_000,
         keep="open questions",
+        workdir="~/reports",
+        environment=(("API_KEY", "env:API_KEY"),),
         pre_check="test -f ready",
         before_run=("./may-it", "--run"),
         after_run="logger",
@@ -121,6 +125,8 @@ def test_every_setting_reaches_the_definition() -> None:
     )
     agents = {
         "prompt",
+        "command",
+        "stdin",
         "prompt_prefix",
         "target",
         "fallback",
@@ -220,7 +226,7 @@ def test_job_must_be_a_name(job: object) -> None:
 @pytest.mark.parametrize("settings", [{}, {"job": None}, {"job": None, "prompt": None}])
 def test_there_must_be_a_prompt_or_a_job(settings: dict[str, Any]) -> None:
     """B8"""
-    with pytest.raises(InvalidInput, match='A schedule needs "prompt", "job" or "steps"') as caught:
+    with pytest.raises(InvalidInput, match='A schedule needs "prompt", "command", "job" or "steps"') as caught:
         parse_schedule("5m", settings, NOW)
     hint = 'For example: prompt="Summarise my open PRs".'
     assert (caught.value.field, caught.value.hint) == ("job", hint)

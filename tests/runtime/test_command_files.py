@@ -12,8 +12,8 @@ from matins.engine.policies import NO_POLICIES, Policies
 from matins.model.agent import Agent
 from matins.runtime.command_files import files_run_by, in_reach
 
-AS_NOBODY = replace(NO_POLICIES, agents={"a": Agent("a", "shell", user="nobody")})
-SAME = replace(NO_POLICIES, agents={"a": Agent("a", "shell")})
+AS_NOBODY = replace(NO_POLICIES, agents={"a": Agent("a", "demo", user="nobody")})
+SAME = replace(NO_POLICIES, agents={"a": Agent("a", "demo")})
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="gives files to other users")
 
 

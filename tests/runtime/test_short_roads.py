@@ -8,20 +8,28 @@ from typing import Any
 
 import pytest
 
+from matins.engine.planning import Timetable
 from matins.errors import Conflict
-from matins.runtime import recorder
+from matins.runtime import catalog, recorder
 from matins.runtime.planner import Planner
 from matins.testing import ManualClock, Sandbox
 
 START = "2026-03-27T08:00:00Z"
-_WHEN = ("*/5 * * * *", "0 * * * *", "*/7 * * * *", "every 3m", "2026-03-27T08:20:00Z", "2026-03-27T08:20:00.250Z")
+_ONCE = ("2026-03-27T08:20:00Z", "2026-03-27T08:20:00.250Z", "2026-03-27T08:35:00Z", "2026-03-27T09:05:00Z")
+_WHEN: tuple[dict[str, Any], ...] = (
+    *({"when": cron} for cron in ("*/5 * * * *", "0 * * * *", "*/7 * * * *")),
+    *({"when": instant} for instant in _ONCE),
+    {"when": "every 3m"},
+    {"when": "every 9m"},
+    *({"when": "every 4m", "anchor": anchor} for anchor in ("completion", "start", "grid")),
+)
 _SETTINGS: dict[str, tuple[Any, ...]] = {
     "overlap": ("allow", "skip", "queue"),
     "retries": (0, 2),
     "max_executions": (1, 3),
     "jitter": (10,),
     "catch_up": ("skip", "run_once", "run_all_capped"),
-    "grace": ("1s", "2m"),
+    "grace": ("1s", "2m", "10m"),
     "pause_after_failures": (1, 2),
     "payload": ({"n": 1}, {"n": 2}),
     "ends_at": ("2026-03-27T09:30:00Z",),
@@ -36,15 +44,19 @@ _TABLES = {
 }
 
 
+_SCHEDULES = 40
+
+
 def definitions(random: Random) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    for nth in range(25):
+    for nth in range(_SCHEDULES):
         names = random.sample(list(_SETTINGS), random.choice((0, 0, 1, 2)))
         settings = {name: random.choice(_SETTINGS[name]) for name in names}
         if nth % 5 == 0:
             settings |= {"catch_up": "run_all_capped", "overlap": "queue"}
-        job = random.choice(("work", "work", "work", "result", "fail", "sometimes"))
-        found.append({"name": f"s{nth}", "when": random.choice(_WHEN), "timezone": "UTC", "job": job, **settings})
+        job = random.choice(("work", "work", "work", "result", "result", "fail", "sometimes"))
+        zone = random.choice(("UTC", "Europe/London", "Asia/Kolkata"))
+        found.append({"name": f"s{nth}", **random.choice(_WHEN), "timezone": zone, "job": job, **settings})
     return found
 
 
@@ -54,7 +66,7 @@ def lived(seed: int) -> dict[str, list[tuple[Any, ...]]]:
     bench = Sandbox(clock=ManualClock(START))
     calls = Random(seed)
     bench.job("work")(lambda run: None)
-    bench.job("result")(lambda run: run.attempt)
+    bench.job("result")(lambda run: [run.attempt, run.schedule, run.payload, str(run.slot)])
     bench.job("fail")(lambda run: 1 // 0)
     bench.job("sometimes")(lambda run: 1 // calls.choice((0, 1)) and None)
     bench.add_many(definitions(random))
@@ -64,7 +76,7 @@ def lived(seed: int) -> dict[str, list[tuple[Any, ...]]]:
         action = random.random()
         if action < 0.2:
             with suppress(Conflict):  # it has ended
-                bench.pause(f"s{random.randrange(25)}")
+                bench.pause(f"s{random.randrange(_SCHEDULES)}")
         elif seed % 3 == 0 and action < 0.3:
             bench.limits.set("global", size=random.choice((2, 50)))
         bench.clock.advance(random.choice((60_000, 300_000, 300_000, 1_500_000)))
@@ -76,6 +88,28 @@ def lived(seed: int) -> dict[str, list[tuple[Any, ...]]]:
     return tables
 
 
+def _only_long_roads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every slot is planned as if it were special, every end is a change of its own, and no schedule shares settings
+    with another."""
+    plain = Timetable.__init__
+
+    def special(self: Timetable, definition: Any, trigger: Any) -> None:
+        plain(self, definition, trigger)
+        self.plain_times = False
+
+    monkeypatch.setattr(Timetable, "__init__", special)
+    monkeypatch.setattr(recorder, "_sorted", lambda transaction, ended: ((), ended))
+    monkeypatch.setattr(Planner, "_is_open", lambda self, active, capacity: False)
+    monkeypatch.setattr(catalog, "shared_words", lambda text: None)
+    monkeypatch.setattr(catalog, "_remembered", catalog._settings)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> None:
+    catalog._remembered.cache_clear()
+    catalog._by_words.clear()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_both_roads_leave_the_same_records(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """E1"""
@@ -84,8 +118,67 @@ def test_both_roads_leave_the_same_records(seed: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(recorder, "succeed_plainly", lambda *a, **k: taken.append(len(a[1])) or short(*a, **k))
     by_short = lived(seed)
     assert sum(taken) > 20
-    monkeypatch.setattr(recorder, "_sorted", lambda transaction, ended: ([], ended))
-    monkeypatch.setattr(Planner, "_is_open", lambda self, active, capacity: False)
+    _only_long_roads(monkeypatch)
     by_long = lived(seed)
     for name in _TABLES:
         assert by_short[name] == by_long[name], name
+
+
+def test_one_shots_share_all_but_instant_and_payload() -> None:
+    """What is decoded late is each one's own, and what a job changes in its payload reaches no other."""
+    bench = Sandbox(clock=ManualClock(START))
+    seen: list[tuple[Any, str]] = []
+
+    @bench.job("note")
+    def _(run: Any) -> None:
+        seen.append((run.payload, str(run.slot)))
+        run.payload["n"] += 100
+
+    latest_first = reversed(_ONCE)
+    same = {"job": "note", "timezone": "Asia/Kolkata", "retries": 3}
+    bench.add_many([{"name": f"o{n}", "when": at, "payload": {"n": n}, **same} for n, at in enumerate(latest_first)])
+    with bench._store.reading() as transaction:
+        items = bench._catalog.compiled(transaction, [(n, 1, 0) for n in range(1, len(_ONCE) + 1)]).values()
+    assert len({id(item.shared) for item in items}) == 1  # type: ignore[union-attr]
+    assert [item.definition.payload for item in items] == [{"n": n} for n in range(len(_ONCE))]  # type: ignore[union-attr]
+    assert len({item.definition.trigger.when for item in items}) == len(_ONCE)  # type: ignore[union-attr]
+    bench.run_until("2026-03-27T10:00:00Z")
+    assert [payload["n"] for payload, _ in seen] == [103, 102, 101, 100]
+    assert [slot for _, slot in seen] == [
+        "2026-03-27 13:50:00+05:30",
+        "2026-03-27 13:50:00.250000+05:30",
+        "2026-03-27 14:05:00+05:30",
+        "2026-03-27 14:35:00+05:30",
+    ]
+    bench.close()
+
+
+def test_what_is_special_about_a_schedule() -> None:
+    """The short roads are for all others."""
+    bench = Sandbox(clock=ManualClock(START))
+    bench.job("work")(lambda run: None)
+    special: dict[str, Any] = {
+        "plain": {},
+        "interval": {"when": "every 3m"},
+        "payload": {"payload": {"n": 1}},
+        "jitter": {"jitter": 10},
+        "ends": {"ends_at": "2026-04-27T09:30:00Z"},
+        "guarded": {"approval": "owner_approve"},
+        "after": {"after_run": "true"},
+    }
+    found: dict[str, int] = {}
+    for name, settings in special.items():
+        bench.add(name, job="work", **{"when": "0 * * * *", **settings})
+    with bench._store.reading() as transaction:
+        for number, name in enumerate(special, 1):
+            found[name] = bench._catalog.find(transaction, (number, 1, 0)).special  # type: ignore[union-attr]
+    assert found == {
+        "plain": 0,
+        "interval": 0,
+        "payload": 0,
+        "jitter": catalog.Special.TIMES,
+        "ends": catalog.Special.TIMES | catalog.Special.GATES,
+        "guarded": catalog.Special.GATES,
+        "after": catalog.Special.COMMAND,
+    }
+    bench.close()

@@ -107,7 +107,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/conclusions.py", 'process.ended_by not in (None, "supervisor")', "process.ended_by is not None", "executors/test_agents_faults.py::test_b9_a_run_that_stops_its_supervisor_after_its_final_event_has_failed"),
     ),
     "No text keeps the engine busy for more than a moment.": (
-        Mutant("engine/prompts.py", 'r"\\{\\{([^{}]*)\\}\\}"', 'r"\\{\\{\\s*([^{}]*?)\\s*\\}\\}"', "test_patterns.py"),
+        Mutant("engine/prompts.py", '\\{\\{([^{}]*)\\}\\}"', '\\{\\{\\s*([^{}]*?)\\s*\\}\\}"', "test_patterns.py"),
         Mutant("engine/calls.py", "if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:", "if False:", "security/test_long_texts.py"),
         Mutant("chat/messages.py", "    if len(message) > MAX_LENGTH:", "    if False:", "security/test_long_texts.py"),
         Mutant("web/visit.py", 'if scope["query_string"].count(b"&") >= _MAX_QUERY:', "if False:", "web/test_bounce.py"),
@@ -148,7 +148,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("delivery/webhooks.py", "source.release(item.id, item.run_key, now)", "pass", "security/test_approved_items.py::test_an_item_without_a_started_run_is_released[sqlite_file-tasks-denied]"),
         Mutant("runtime/approval_requests.py", "if changed:  # an agent may have written it: a request that expires must not allow it", "if False:", "security/test_approved_commands.py::test_an_expired_request_does_not_allow_a_changed_script"),
         Mutant("records/policies.py", 'if before is not None and before.command == hook.command and "command" not in change.given:', "if False:", "security/test_approved_commands.py::test_a_hook_that_is_set_again_lets_waiting_runs_go_on"),
-        Mutant("service/file/apply.py", "with_files(definition, self.core.workdir, schedule.definition)", "with_files(definition, self.core.workdir)", "security/test_approved_commands.py::test_a_file_that_is_saved_again_takes_no_new_digest"),
+        Mutant("service/file/apply.py", "with_files(definition, schedule.agent, policies, schedule.definition)", "with_files(definition, schedule.agent, policies)", "security/test_approved_commands.py::test_a_file_that_is_saved_again_takes_no_new_digest"),
         Mutant("runtime/agent_folders.py", "if content is None and path in expected:", "if False and path in expected:", "security/test_approved_commands.py::test_a_file_that_is_gone_has_changed"),
     ),
     "What a pre-check or a hook of an isolated agent starts has no more rights than the agent.": (

@@ -180,6 +180,7 @@ RECORDS: dict[str, Record] = {
     "chat": Record("slack", {"token": "env:B", "app_token": "env:A"}, {"admin": "C0OPS"}),
     "destinations": Record("phone", {"kind": "ntfy", "to": ["t"], "url": "http://127.0.0.1:9"}, {"max_per_hour": 5}),
     "notify": Record("", {"to": [], "on": ["failed"]}, {"on": ["held"]}),
+    "deliver": Record("", {"to": [], "on": ["failed"]}, {"on": ["succeeded"]}),
     "smtp": Record("", {"host": "mail.example.com"}, {"port": 465}),
     "people": Record("ada", {"role": "viewer"}, {"timezone": "Europe/Berlin"}),
     "inbound_listen": Record("", {"address": "127.0.0.1:7412"}, {"address": "127.0.0.1:7413"}),

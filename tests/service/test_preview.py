@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 import every_store
@@ -11,16 +12,20 @@ import pytest
 
 import postgres_fixtures
 from matins.api.results import Forecast, Run, Slot
+from matins.engine.forecast import ForecastStart, count_runs, forecast
+from matins.engine.planning import Timetable
+from matins.engine.policies import NO_POLICIES
+from matins.engine.schedules import parse_schedule
 from matins.errors import InvalidInput
 from matins.model.access import Principal
-from matins.testing import Sandbox, iso
+from matins.testing import Sandbox, instant, iso
 
 url = postgres_fixtures.url
 bench, in_memory, rows = every_store.bench, every_store.in_memory, every_store.rows
 
 
-def verdicts(forecast: Forecast) -> list[tuple[str, str]]:
-    return [(slot.local[5:16], slot.verdict) for slot in forecast.slots]
+def verdicts(seen: Forecast) -> list[tuple[str, str]]:
+    return [(slot.local[5:16], slot.verdict) for slot in seen.slots]
 
 
 # -- what is foreseen comes true
@@ -219,6 +224,13 @@ def test_an_interval_that_is_overdue_counts_from_now(bench: Sandbox) -> None:
         ({"when": "0 9 * * 1"}, 1 / 7),
         ({"when": "0 9 * * *", "max_executions": 2}, 1.92),
         ({"when": "in 2 hours"}, 1.0),
+        ({"when": "every 1s"}, 86_400.0),
+        ({"when": "every 1s", "anchor": "grid", "timezone": "UTC"}, 86_400.0),
+        ({"when": "every 1s", "jitter": 10}, 86_400.0),
+        ({"when": "every 1s", "quiet_hours": "night"}, 86_400.0),  # until the night, which is far
+        ({"when": "0 9 1-3 4 *", "ends_at": "2026-04-02T12:00:00Z"}, 2 / 7.04),  # to the slot that its end stops
+        ({"when": "0 9 28,30 3 *"}, 2 / 28),
+        ({"when": "FREQ=DAILY;COUNT=3"}, 1.0),
     ],
 )
 def test_runs_a_day(in_memory: Sandbox, settings: dict[str, Any], per_day: float) -> None:
@@ -227,6 +239,24 @@ def test_runs_a_day(in_memory: Sandbox, settings: dict[str, Any], per_day: float
     bench.quiet_hours.set("night", windows=["22:00-07:00"], timezone="UTC")
     bench.add("s", job="work", **settings)
     assert bench.preview("s").runs_per_day == pytest.approx(per_day, abs=0.01)
+
+
+@pytest.mark.parametrize("overdue", [0, 1, 3_600_000, 90_000_000])
+@pytest.mark.parametrize(
+    ("when", "settings"),
+    [("*/7 * * * *", {}), ("every 10m", {}), ("every 10m", {"anchor": "start"}), ("every 10m", {"anchor": "grid"}),
+     ("0 9 * * 1", {"jitter": 10}), ("every weekday at 9am", {})],
+)  # fmt: skip
+def test_runs_are_counted_as_the_walk_finds_them(when: str, settings: dict[str, Any], overdue: int) -> None:
+    """B3: also where the next slot is overdue"""
+    now = instant("2026-03-27T08:00:00Z")
+    definition, trigger = parse_schedule(when, {"job": "work", "timezone": "UTC", **settings}, now)
+    timetable, slot = Timetable(definition, trigger), trigger.first_ms(now)
+    assert slot is not None
+    start = ForecastStart(1, "", slot, 0, NO_POLICIES, slot + overdue)
+    for end in (start.now + 1, start.now + 3_600_000, start.now + 12 * 86_400_000):
+        walk = takewhile(lambda seen, end=end: seen.slot < end, forecast(timetable, start))  # type: ignore[misc]
+        assert count_runs(timetable, start, end) == sum(seen.runs for seen in walk)
 
 
 def test_what_a_day_will_cost(bench: Sandbox) -> None:

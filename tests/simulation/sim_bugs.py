@@ -80,7 +80,7 @@ def permit_taken_twice() -> Planted:
 
 def promoted_past_others() -> Planted:
     """A queued run is promoted whatever else is live."""
-    return _sql("promote", "q.parent IS NULL GROUP BY", "q.parent IS NULL AND q.state = 1 GROUP BY")
+    return _sql("promote", "o.state > 1 AND", "o.state > 1 AND 0 AND")
 
 
 def window_forgotten() -> Planted:
@@ -158,10 +158,10 @@ def hold_ignored_by_steps() -> Generator[None]:
         own = definition.steps[number - 1].on_unknown
         return replace(of_step(definition, number), on_unknown=own)
 
-    catalog._settings.cache_clear()  # compiled settings are shared, also with worlds that have no bug
+    catalog._remembered.cache_clear()  # compiled settings are shared, also with worlds that have no bug
     with patch.object(catalog, "of_step", deaf):
         yield
-    catalog._settings.cache_clear()
+    catalog._remembered.cache_clear()
 
 
 def _nothing(row: Any, item: Any, whole: Any, other: int, now: int) -> Any:

@@ -243,6 +243,18 @@ def test_a_scope_grows_and_shrinks_but_never_takes_a_permit_away(store: Store) -
         assert [transaction.take_permit("global", run) for run in (5, 6)] == [True, False]
 
 
+def test_live_runs_come_oldest_first_whatever_they_do(store: Store) -> None:
+    """C12: the first of them is the one that others are said to wait for."""
+    one, other = add_schedules(store, 2)
+    made = [
+        (schedule, add_run(store, schedule, state=state), state)
+        for schedule in (one, other)
+        for state in (S.HELD, S.QUEUED, S.WAITING, S.QUEUED)
+    ]
+    with store.reading() as transaction:
+        assert transaction.live([other, one]) == made
+
+
 def test_the_oldest_queued_run_is_promoted_when_nothing_is_in_its_way(store: Store) -> None:
     """C12: and only then; runs that are held back are in the way too, older or younger."""
     free, *others = add_schedules(store, 4)

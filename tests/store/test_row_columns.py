@@ -120,7 +120,16 @@ def _fields(method: str) -> tuple[str, ...]:
 def test_rows_of_all_kinds_are_compared() -> None:
     """What a store gives is among the methods above; what it takes has no columns."""
     compared = {row for method in METHODS.values() for row in _row_types(method)}
-    taken = {rows.Cursor, rows.NextSlot, rows.NewRun, rows.Claim, rows.Release, rows.StateChange, rows.NewEvent}
+    taken = {
+        rows.Cursor,
+        rows.NextSlot,
+        rows.NewRun,
+        rows.Claim,
+        rows.Release,
+        rows.PlainEnd,
+        rows.StateChange,
+        rows.NewEvent,
+    }
     taken |= {event.ChainHead, event.NewNotice, rows.NewSchedule, rows.NewStep}
     kinds = {kind for module in (rows, event) for kind in vars(module).values() if hasattr(kind, "_fields")}
     assert kinds - compared == taken

@@ -10,6 +10,7 @@ from matins.api._results import (
     AllowedHosts,
     Budget,
     ChatApp,
+    Deliver,
     Destination,
     HeartbeatUrl,
     Hook,
@@ -38,6 +39,8 @@ from matins.api._types import (
     BudgetSettings,
     ChatAppEdit,
     ChatAppSettings,
+    DeliverEdit,
+    DeliverSettings,
     DestinationEdit,
     DestinationSettings,
     HeartbeatUrlEdit,
@@ -390,6 +393,16 @@ class AwaitableChatNoun(AwaitableNoun):
     async def list(self) -> builtins.list[ChatApp]:
         """List chat."""
 
+class AwaitableDeliverNoun(AwaitableNoun):
+    async def set(self, **settings: Unpack[DeliverSettings]) -> Deliver:
+        """Create the delivery settings, or replace it."""
+    async def edit(self, **settings: Unpack[DeliverEdit]) -> Deliver:
+        """Change settings of a delivery settings; None resets one to its default."""
+    async def get(self) -> Deliver:
+        """Get a delivery settings."""
+    async def delete(self) -> bool:
+        """Delete a delivery settings. False when there is none."""
+
 class AwaitableHeartbeatNoun(AwaitableNoun):
     async def set(self, **settings: Unpack[HeartbeatUrlSettings]) -> HeartbeatUrl:
         """Create the heartbeat, or replace it."""
@@ -668,6 +681,7 @@ class AwaitableApi(AwaitableNoun):
     agents: AwaitableAgentsNoun
     budgets: AwaitableBudgetsNoun
     chat: AwaitableChatNoun
+    deliver: AwaitableDeliverNoun
     heartbeat: AwaitableHeartbeatNoun
     hooks: AwaitableHooksNoun
     http_server: AwaitableHttpServerNoun

@@ -2,12 +2,13 @@
 
 RECORD_NOUNS = {
     "allowed_hosts": "Manage hosts that webhooks may lead to.",
-    "destinations": "Manage where people hear of incidents.",
+    "destinations": "Manage where people hear of incidents, and where answers go.",
     "rates": "Manage exchange rates.",
     "agent_rules": "Manage what agents may schedule.",
     "agents": "Manage agents.",
     "budgets": "Manage budgets; list shows what is spent.",
     "chat": "Manage the app through which people speak to Matins in chat.",
+    "deliver": "Manage which answers of runs are delivered, and to which destinations.",
     "heartbeat": "Manage the URL that is called while all is well.",
     "hooks": "Manage commands that run before or after every run.",
     "http_server": "Manage the limits and the public address of the HTTP server.",

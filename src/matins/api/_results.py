@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from matins.api.results import BudgetUsage
 from matins.model.event import SubscriptionState
@@ -32,7 +32,7 @@ class Destination(Struct, frozen=True):
     person: str | None
     """Person whose destination it is: the person's quiet hours and e-mail address apply."""
     urgent: list[str]
-    """Kinds of incidents that are sent in the person's quiet hours too."""
+    """Kinds of incidents that are sent in the person's quiet hours too; answer: those of runs."""
     max_per_hour: int
     """Number of messages an hour; further ones become a digest on the hour."""
     state: SubscriptionState
@@ -103,6 +103,8 @@ class Agent(Struct, frozen=True):
     """Provider whose rate limits apply; default: the runner's."""
     target: Content[dict[str, Any]]
     """Where runs of the agent happen, unless a schedule has a target."""
+    deliver: list[str]
+    """Destinations that get the answers of its runs, unless a schedule names its own."""
     url: Content[str | None]
     """URL of the endpoint, for runners that call one."""
     command: Content[list[str]]
@@ -166,6 +168,17 @@ class ChatApp(Struct, frozen=True):
     """Agents by the id of the channel in which they are spoken to."""
     url: Content[str | None]
     """URL of the service's API; default: its own."""
+
+
+class Deliver(Struct, frozen=True):
+    """A delivery settings."""
+
+    to: list[str]
+    """Destinations that get the answers of runs; default: none."""
+    on: list[str]
+    """Outcomes of runs whose answers are delivered."""
+    if_: Literal["always", "text", "changed", "news"] = field(name="if")
+    """Which answers are delivered: all, those with text, other ones than before, or news."""
 
 
 class HeartbeatUrl(Struct, frozen=True):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         AllowedHosts,
         Budget,
         ChatApp,
+        Deliver,
         Destination,
         HeartbeatUrl,
         Hook,
@@ -44,6 +45,10 @@ class StepSettings(TypedDict, total=False):
     agent: str | None
     job: str | None
     prompt: str | None
+    command: str | Sequence[str] | None
+    stdin: str | None
+    workdir: str | None
+    environment: Mapping[str, str] | None
     payload: Any | None
     after: Sequence[str] | None
     target: str | Mapping[str, Any] | None
@@ -60,6 +65,10 @@ class ScheduleSettings(TypedDict, total=False):
     description: str | None
     labels: Mapping[str, str] | None
     prompt: str | None
+    command: str | Sequence[str] | None
+    stdin: str | None
+    workdir: str | None
+    environment: Mapping[str, str] | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
@@ -100,6 +109,10 @@ class ScheduleSettings(TypedDict, total=False):
     approval_default: Literal["deny", "approve"] | None
     notify: Sequence[str] | None
     notify_on: Sequence[str] | None
+    deliver: Sequence[str] | None
+    deliver_on: Sequence[str] | None
+    deliver_if: Literal["always", "text", "changed", "news"] | None
+    attach: Sequence[str] | None
     ping: str | None
     ping_style: Literal["healthchecks", "plain"] | None
     fallback: Literal["fresh", "skip", "wait"] | None
@@ -122,6 +135,10 @@ class ScheduleEdit(TypedDict, total=False):
     description: str | None
     labels: Mapping[str, str] | None
     prompt: str | None
+    command: str | Sequence[str] | None
+    stdin: str | None
+    workdir: str | None
+    environment: Mapping[str, str] | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
@@ -162,6 +179,10 @@ class ScheduleEdit(TypedDict, total=False):
     approval_default: Literal["deny", "approve"] | None
     notify: Sequence[str] | None
     notify_on: Sequence[str] | None
+    deliver: Sequence[str] | None
+    deliver_on: Sequence[str] | None
+    deliver_if: Literal["always", "text", "changed", "news"] | None
+    attach: Sequence[str] | None
     ping: str | None
     ping_style: Literal["healthchecks", "plain"] | None
     fallback: Literal["fresh", "skip", "wait"] | None
@@ -252,6 +273,7 @@ class AgentSettings(TypedDict, total=False):
     max_concurrent: int | None
     provider: str | None
     target: str | Mapping[str, Any] | None
+    deliver: Sequence[str] | None
     url: str | None
     command: Sequence[str] | None
     arguments: Sequence[str] | None
@@ -283,6 +305,7 @@ class AgentEdit(TypedDict, total=False):
     max_concurrent: int | None
     provider: str | None
     target: str | Mapping[str, Any] | None
+    deliver: Sequence[str] | None
     url: str | None
     command: Sequence[str] | None
     arguments: Sequence[str] | None
@@ -332,6 +355,28 @@ class ChatAppEdit(TypedDict, total=False):
     admin: str | None
     channels: Mapping[str, str] | None
     url: str | None
+
+
+DeliverSettings = TypedDict(
+    "DeliverSettings",
+    {
+        "to": "Sequence[str] | None",
+        "on": "Sequence[str] | None",
+        "if": 'Literal["always", "text", "changed", "news"] | None',
+    },
+    total=False,
+)
+
+
+DeliverEdit = TypedDict(
+    "DeliverEdit",
+    {
+        "to": "Sequence[str] | None",
+        "on": "Sequence[str] | None",
+        "if": 'Literal["always", "text", "changed", "news"] | None',
+    },
+    total=False,
+)
 
 
 class HeartbeatUrlSettings(TypedDict, total=False):
@@ -559,7 +604,7 @@ class AllowedHostsNoun(RecordNoun, noun="allowed_hosts"):
 
 
 class DestinationsNoun(DestinationsCalls, RecordNoun, noun="destinations"):
-    """Manage where people hear of incidents."""
+    """Manage where people hear of incidents, and where answers go."""
 
     @set_record("destinations", "name")
     def set(self, name: str, **settings: Unpack[DestinationSettings]) -> Destination:
@@ -700,6 +745,26 @@ class ChatNoun(RecordNoun, noun="chat"):
     @list_records("chat")
     def list(self) -> builtins.list[ChatApp]:
         """List chat."""
+
+
+class DeliverNoun(RecordNoun, noun="deliver"):
+    """Manage which answers of runs are delivered, and to which destinations."""
+
+    @set_record("deliver", "")
+    def set(self, **settings: Unpack[DeliverSettings]) -> Deliver:
+        """Create the delivery settings, or replace it."""
+
+    @edit_record("deliver", "")
+    def edit(self, **settings: Unpack[DeliverEdit]) -> Deliver:
+        """Change settings of a delivery settings; None resets one to its default."""
+
+    @get_record("deliver", "")
+    def get(self) -> Deliver:
+        """Get a delivery settings."""
+
+    @delete_record("deliver", "")
+    def delete(self) -> bool:
+        """Delete a delivery settings. False when there is none."""
 
 
 class HeartbeatNoun(RecordNoun, noun="heartbeat"):
@@ -1028,6 +1093,7 @@ class RecordNouns(Protocol):
     agents: AgentsNoun = noun()
     budgets: BudgetsNoun = noun()
     chat: ChatNoun = noun()
+    deliver: DeliverNoun = noun()
     heartbeat: HeartbeatNoun = noun()
     hooks: HooksNoun = noun()
     http_server: HttpServerNoun = noun()

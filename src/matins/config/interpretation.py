@@ -28,7 +28,8 @@ from matins.config.reader import (
     within,
 )
 from matins.engine.calls import follows_schedule, parse_on
-from matins.engine.jobs import AGENT_JOB
+from matins.engine.commands import by_person
+from matins.engine.jobs import AGENT_JOB, SHELL
 from matins.engine.prompts import DEFAULT_PROMPT
 from matins.engine.schedules import OWN_SETTINGS, TRIGGER_SETTINGS, check_approval, idle_settings, parse_schedule
 from matins.engine.settings import ParseContext, parse_setting
@@ -38,7 +39,7 @@ from matins.engine.when.durations import parse_duration
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, TriggerError
-from matins.executors.secrets import check_command
+from matins.executors.secrets import check_command, check_commands
 from matins.model.call import ANY_CHANNEL, CallTrigger, OnSchedule, OnWebhook
 from matins.model.schedule import ScheduleDefinition
 from matins.model.settings import Command
@@ -55,7 +56,9 @@ _CALLS: Mapping[str, Callable[[str], dict[str, str]]] = {
     "chat": lambda name: {"chat": ANY_CHANNEL},
 }
 """herdctl's types that no time triggers. Its file names no endpoint, so the schedule's own name is meant."""
-_COMMANDS = tuple(name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command))
+_CHECKS = tuple(
+    name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command) and name != "command"
+)
 
 
 class ResolvedSettings(NamedTuple):
@@ -92,7 +95,7 @@ def resolve(item: FileItem, defaults: SettingsBlock | None, preset: str | None) 
         raise InvalidInput(message, value=item.block.values["agent"], field="agent", hint="Remove it.")
     if settings.pop("resume_session", False):
         settings.setdefault("target", conversation_of(agent))
-    if agent and all(settings.get(name) is None for name in ("job", "prompt", "steps")):
+    if agent and all(settings.get(name) is None for name in ("job", "prompt", "command", "steps")):
         settings["prompt"] = DEFAULT_PROMPT
     settings = {name: value for name, value in settings.items() if value is not None}
     return ResolvedSettings(item.name, agent, settings, (special,) if own_preset else (general,))
@@ -150,7 +153,7 @@ def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, co
         check_name("agent", resolved.agent)
     settings = dict(given)
     when = settings.pop("when", None)
-    for name in _COMMANDS:
+    for name in _CHECKS:
         if settings.get(name) is not None:
             check_command(settings[name], name, workdir=context.workdir)
     parsing = ParseContext(context.now, context.rates, lambda: context.zone)
@@ -166,6 +169,8 @@ def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, co
         start, settings = when, {**settings, **{name: value for name, value in options if name == "timezone"}}
     definition, trigger = parse_schedule(start, settings, context.now, context.rates, parsing.local_zone, context.jobs)
     check_approval(definition)
+    check_commands(definition)
+    agent, definition = by_person(resolved.agent, definition)
     for preset in resolved.presets:
         if when is not None:
             preset.check_fields(when, trigger.definition.when)
@@ -174,7 +179,7 @@ def parse_file_schedule(given: Mapping[str, Any], resolved: ResolvedSettings, co
             message = f"Schedule interval too short: the minimum is {preset.min_interval}"
             hint = f"Use every {preset.min_interval}, or remove the preset."
             raise TriggerError(message, value=when, field="when", hint=hint)
-    return FileSchedule(resolved.agent, resolved.name, definition, trigger)
+    return FileSchedule(agent, resolved.name, definition, trigger)
 
 
 _TRIGGER = frozenset({"when", *TRIGGER_SETTINGS})
@@ -374,7 +379,7 @@ class _Interpreter:
             self._check_steps(item)
             return
         job = item.block.values.get("job") or defaults.get("job") or AGENT_JOB
-        if not self._wakes_agent(job):
+        if not self._wakes_agent(job) or self._is_for_shell(item.block.values, _agent_of(item)):
             return
         if not _agent_of(item) and (job != AGENT_JOB or item.block.values.get("prompt") is not None):
             known = ", ".join(sorted(self._known("agents")))
@@ -387,6 +392,10 @@ class _Interpreter:
             )
         elif not item.agent:
             self._refer(item.block, "agent", "agents")
+
+    def _is_for_shell(self, settings: Mapping[str, Any], agent: str) -> bool:
+        """Whether it is a command for the agent that is made with the first one."""
+        return settings.get("command") is not None and agent in ("", SHELL)
 
     def _wakes_agent(self, name: str) -> bool:
         if name == AGENT_JOB or self.context.jobs is None:
@@ -401,6 +410,8 @@ class _Interpreter:
         place, agents, sources = item.block.locations["steps"], self._known("agents"), self._known("work_sources")
         for step in item.block.values["steps"]:
             agent, source = step.get("agent") or _agent_of(item), step.get("work_source")
+            if self._is_for_shell(step, step.get("agent") or ""):
+                continue
             if self._wakes_agent(step.get("job") or AGENT_JOB) and agent not in agents:
                 what = f'there is no agent "{agent}"' if agent else f'step "{step.get("title")}" has no agent'
                 hint = nearest(agent, sorted(agents)) if agents else "Define it under agents."

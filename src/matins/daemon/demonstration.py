@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from matins.api._results import Agent
+from matins.engine.jobs import SHELL
 from matins.executors.isolation import NOT_ISOLATED, fix_of, starts_process
 from matins.executors.processes.walls import probe_here
 
@@ -96,7 +97,7 @@ def agents_text(agents: Sequence[Agent]) -> str | None:
     probe = probe_here()
     if os.geteuid() != 0:
         return None if probe.works else f"{NOT_ISOLATED}: {probe.problem}. {fix_of(probe)}"
-    agents = [agent for agent in agents if starts_process(agent.runner)]
+    agents = [agent for agent in agents if starts_process(agent.runner) and (agent.runner != SHELL or agent.command)]
     roots = [agent.name for agent in agents if agent.isolation == "none" and agent.user is None]
     if roots:
         more = f" and {len(roots) - _MAX_NAMES} more" if len(roots) > _MAX_NAMES else ""

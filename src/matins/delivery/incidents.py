@@ -14,7 +14,8 @@ import orjson
 
 from matins.delivery.decisions import EVENT_TYPES, HOUR_MS, Action, Step, Trouble, decide, look_again
 from matins.delivery.subscribers import DeliveryQueue, QueueResults, StoredSubscriber, Turn
-from matins.delivery.texts import Subject, held_until, quiet_hours_until, recipients, title_of
+from matins.delivery.texts import Subject, held_until, title_of
+from matins.engine.answers import quiet_hours_until, recipients
 from matins.model.event import NO_SCHEDULE, IncidentRow, NewNotice, StoredEvent
 from matins.model.rows import NewEvent
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord

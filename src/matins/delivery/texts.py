@@ -1,22 +1,21 @@
-"""Notices: who is told of an incident, when, and in which words. Pure: `now` is an argument."""
+"""Notices: when people are told of an incident, and in which words. Pure: `now` is an argument."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from matins.delivery.decisions import HOUR_MS, Action
+from matins.engine.answers import quiet_hours_until
 from matins.engine.policies import Policies
-from matins.engine.quiet_hours import quiet_until
 from matins.engine.reasons import local_time
 from matins.engine.when.durations import DAY_MS
-from matins.model.destination import NOBODY, Destination
+from matins.model.destination import Destination
 from matins.model.event import IncidentRow
-from matins.model.schedule import ScheduleDefinition
 from matins.model.words import counted, joined, write_out
 
 Level = Literal["bad", "good", "info"]
@@ -40,21 +39,7 @@ class NoticeText(NamedTuple):
     """The incident as JSON, for programs."""
 
 
-# -- who, and when
-
-
-def recipients(
-    notice: str, policies: Policies, definitions: Iterable[ScheduleDefinition | None], without: str | None = None
-) -> tuple[str, ...]:
-    """The destinations that are told, in their order. A schedule may name its own, or none."""
-    found: dict[str, None] = {}
-    for definition in definitions:
-        own, on = (definition.notify, definition.notify_on) if definition is not None else ((), ())
-        if notice in (on or policies.notify.on):
-            found |= dict.fromkeys(own or policies.notify.to or policies.destinations)
-    if without in found:  # a destination that does not work: the others are told, whatever is usual
-        found = dict.fromkeys(policies.destinations)
-    return tuple(name for name in found if name in policies.destinations and name not in (NOBODY, without))
+# -- when
 
 
 def held_until(
@@ -67,12 +52,6 @@ def held_until(
         if expires_at is None or expires_at >= quiet:
             return quiet
     return (now // HOUR_MS + 1) * HOUR_MS if sent_this_hour >= destination.max_per_hour else None
-
-
-def quiet_hours_until(destination: Destination, policies: Policies, now: int) -> int | None:
-    """The end of the quiet hours of the destination's person; None outside of them."""
-    hours = policies.quiet_hours_of(destination.person)
-    return None if hours is None else quiet_until(hours, now)
 
 
 # -- in which words

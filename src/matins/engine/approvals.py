@@ -193,14 +193,22 @@ def check_rules(trigger: Trigger, rules: AgentRules, depth: int, already: int) -
 
 
 def needs_no_approval(
-    definition: ScheduleDefinition, rules: AgentRules, *, own: bool, here: Target | None = None
+    definition: ScheduleDefinition,
+    rules: AgentRules,
+    *,
+    own: bool,
+    here: Target | None = None,
+    delivery: ScheduleDefinition | None = None,
 ) -> bool:
     """Whether the rules approve the proposal without a person: a one-shot for the agent itself, in a new
-    conversation or in the agent's own thread, without notable settings."""
+    conversation or in the agent's own thread, without notable settings. Its answers may go where those of the agent's
+    run go: `delivery`."""
     once = isinstance(definition.trigger.when, Once) and definition.job in rules.auto_approve_jobs
     # A schedule with steps is never approved by itself: "steps" is a notable setting.
     stays = here is not None and definition.target == here
     plain = replace(definition, target=None) if stays else definition
+    if delivery is not None and (plain.deliver, plain.attach) == (delivery.deliver, delivery.attach):
+        plain = replace(plain, deliver=(), attach=())
     return rules.auto_approve_one_shots and own and once and not notable_settings(plain)
 
 

@@ -182,6 +182,20 @@ def count_coming(timetable: Timetable, start: ForecastStart, end: int) -> int:
     return count if limit is None else min(count, max(0, limit - start.executions))
 
 
+def count_runs(timetable: Timetable, start: ForecastStart, end: int) -> int | None:
+    """The number of runs before `end`, without a step for each; None where a gate may stop some of them."""
+    if not _is_ungated(timetable, start):
+        return None
+    slot, now, trigger = start.slot, start.now, timetable.trigger
+    if slot is None or slot >= now:
+        return count_coming(timetable, start, end)
+    if not timetable.elapsed:
+        return 1 + trigger.count(now + 1, end)  # slots that are overdue become one run
+    following = trigger.next_ms(slot)
+    counts_on = not timetable.from_completion and following is not None and following > now
+    return count_coming(timetable, start if counts_on else start._replace(slot=now), end)
+
+
 def coming_slots(timetable: Timetable, start: ForecastStart, end: int) -> Iterator[ComingSlot]:
     """The slots before `end`, each with its verdict."""
     if _is_plain(timetable, start):
@@ -235,10 +249,13 @@ def fewest_first(counts: Mapping[int, int], most: int) -> set[int]:
 
 def _is_plain(timetable: Timetable, start: ForecastStart) -> bool:
     """Whether no gate can stop a slot, so that none is asked: true of most schedules."""
-    definition = timetable.definition
-    if definition.jitter or start.waiting.runs or start.backs_off_until is not None:
+    return not timetable.definition.jitter and _is_ungated(timetable, start)
+
+
+def _is_ungated(timetable: Timetable, start: ForecastStart) -> bool:
+    if start.waiting.runs or start.backs_off_until is not None:
         return False
-    gates = applicable_gates(definition) | active_gates(Surroundings(start.policies))
+    gates = applicable_gates(timetable.definition) | active_gates(Surroundings(start.policies))
     return not gates & _PREDICTABLE
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from matins.engine.settings import ParseContext, check_required, parse_settings
 from matins.engine.validation import invalid
 from matins.errors import Example, InvalidInput
+from matins.model.agent import FRESH, Agent
 from matins.model.job import JobType
-from matins.model.schedule import ScheduleDefinition
+from matins.model.schedule import CommandLine, ScheduleDefinition
 from matins.model.settings import Table, settings_of
 
 AGENT_JOB = "scheduled-task"
@@ -20,6 +22,13 @@ MESSAGE_JOB = "message"
 
 BUILT_IN = (AGENT_JOB, MESSAGE_JOB)
 """Jobs of every engine."""
+SHELL = "shell"
+"""The runner of commands, and the agent that runs those of people."""
+SHELL_AGENT = Agent(
+    SHELL, runner=SHELL, workdir="~", worktree="shared", timeout_ms=None, idle_timeout_ms=None, mcp=False,
+    isolation="none", memory=None, file_size=None,
+)  # fmt: skip
+"""The owner's hand: what a crontab would run. A silent dump is no hang."""
 JOB_NEED = "job:"
 """The prefix of a job among what runs need and engines offer."""
 _NOTHING: frozenset[str] = frozenset()
@@ -31,8 +40,38 @@ def job_needs(definition: ScheduleDefinition) -> frozenset[str]:
 
 
 def wakes_agent(definition: ScheduleDefinition) -> bool:
-    """Whether runs are prompts to an agent: the schedule's own prompt, or one that its job writes."""
+    """Whether runs are an agent's: a prompt of the schedule or of its job, or a command."""
     return definition.job == AGENT_JOB or definition.job_prompt is not None
+
+
+def as_scheduled(agent: Agent, definition: ScheduleDefinition) -> Agent:
+    """The agent as runs of this schedule wake it: with its folder and variables, or with the command in place of the
+    agent's own tool. Isolation, account and limits stay those of the agent."""
+    command = definition.command
+    if command is None and definition.workdir is None and not definition.environment:
+        return agent
+    environment = tuple({**dict(agent.environment), **dict(definition.environment)}.items())
+    placed = replace(agent, workdir=definition.workdir or agent.workdir, environment=environment)
+    if command is None:
+        return placed
+    return replace(
+        placed, runner=SHELL, command=argv_of(command), arguments=(), model=None, tools=(), permission_mode=None,
+        max_turns=None, url=None, options={}, target=FRESH, provider=SHELL, max_cost=None, mcp=False,
+    )  # fmt: skip
+
+
+def argv_of(command: CommandLine) -> tuple[str, ...]:
+    return ("/bin/sh", "-c", command) if isinstance(command, str) else command
+
+
+def runs_only_commands(agent: Agent) -> bool:
+    """Whether it has no program of its own: it runs what people write into schedules, as a crontab does."""
+    return agent.runner == SHELL and not agent.command
+
+
+def converses(definition: ScheduleDefinition) -> bool:
+    """Whether runs are parts of a conversation: prompts are, commands are not."""
+    return definition.command is None and wakes_agent(definition)
 
 
 def retries_unknown(definition: ScheduleDefinition) -> bool:

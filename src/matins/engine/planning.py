@@ -6,13 +6,14 @@ from typing import Any, Literal, NamedTuple
 
 from matins.engine.catch_up import CatchUpPlan, SlotGroup, SlotRange, grace_of, plan_catch_up
 from matins.engine.gates import ALL, Candidate, Facts, Mask, judge, touched_gates
+from matins.engine.gates.limits import count_queued
 from matins.engine.gates.quiet_hours import quiet_evidence, skipping_hours
 from matins.engine.gates.state import Failures, backs_off_until
 from matins.engine.policies import Policies
 from matins.engine.when.triggers import Trigger, jitter_ms
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
-from matins.model.trigger import Interval
+from matins.model.trigger import Interval, Once
 
 _MAX_AHEAD_MS = 1_000
 
@@ -42,7 +43,7 @@ class Plan(NamedTuple):
 class Timetable:
     """A compiled schedule definition, ready for planning."""
 
-    __slots__ = ("_last", "definition", "elapsed", "exclusive", "from_completion", "plain_times", "trigger")
+    __slots__ = ("_last", "definition", "elapsed", "exclusive", "from_completion", "once", "plain_times", "trigger")
 
     def __init__(self, definition: ScheduleDefinition, trigger: Trigger) -> None:
         self.definition = definition
@@ -53,9 +54,10 @@ class Timetable:
         self.exclusive = definition.overlap != "allow"
         self.elapsed = isinstance(when, Interval) and when.anchor != "grid"
         """Whether the next slot counts from a run, and not from fixed slots."""
+        self.once = isinstance(when, Once)
         bounded = definition.max_executions is not None or definition.ends_at is not None
-        self.plain_times = not self.elapsed and not bounded and not definition.jitter
-        """Whether slots are fixed, and each is due at its own instant."""
+        self.plain_times = not bounded and not definition.jitter
+        """Whether a slot is due at its own instant, and another always follows, unless it is a one-shot."""
         self._last: tuple[int, int | None, int] = (-1, None, -1)
 
     def due_at(self, schedule_id: int, slot: int | None) -> int | None:
@@ -67,10 +69,11 @@ class Timetable:
         return slot + jitter_ms(schedule_id, slot, period, self.definition.jitter)
 
     def next_if_on_time(self, slot: int, now: int) -> int | Literal[False] | None:
-        """The slot after this one; False if this one is late, or not the last that is due. For plain times only."""
+        """The slot after this one; False if this one is late, or not the last that is due. For plain times only. Of a
+        one-shot, the answer is that of any instant."""
         last = self._last
         if last[0] != slot:  # schedules with equal settings ask about the same slot
-            following = self.trigger.next_ms(slot)
+            following = None if self.once else self.trigger.next_ms(slot)
             until = slot + grace_of(self.definition, slot, following)
             self._last = last = (slot, following, until if following is None else min(until, following - 1))
         return last[1] if now <= last[2] else False
@@ -107,7 +110,8 @@ class Timetable:
             following = self.next_if_on_time(slot, now)
             on_time = following is not False
             if on_time and (not gates or judge(self._on_time(slot, facts, executions, now), gates) is None):
-                return Plan([PlannedRun(slot, None, 1, RunState.READY)], following, following, 0, executions + 1)
+                due_at = None if self.from_completion else following
+                return Plan([PlannedRun(slot, None, 1, RunState.READY)], following, due_at, 0, executions + 1)
         if self.definition.ends_at is not None and slot > self.definition.ends_at:
             evidence = {"ends_at": self.definition.ends_at}
             planned = PlannedRun(slot, None, 1, RunState.SKIPPED, "end_date", evidence)
@@ -132,12 +136,12 @@ class Timetable:
         caught_up = self.catch_up(slot, window_used, facts.policies, now, last_at)
         runs = [_missed(slot_range) for slot_range in caught_up.missed]
         runs += [self._skipped(group) for group in caught_up.skipped]
-        live = list(facts.live)
+        live, queued = list(facts.live), count_queued(facts.live)
         cancel: tuple[int, ...] = ()
         on_time = caught_up.on_time
         to_run = caught_up.late if on_time is None else [*caught_up.late, SlotRange(on_time, on_time, 1)]
         for slot_range in to_run:
-            seen, catching_up = facts._replace(live=live), bool(caught_up.late)
+            seen, catching_up = facts._replace(live=live, queued=queued), bool(caught_up.late)
             due_at = self.due_at(schedule_id, on_time) if slot_range.slot == on_time else None
             candidate = Candidate(self.definition, slot_range.slot, seen, executions, catching_up, now, due_at)
             verdict = judge(candidate, gates | touched_gates(seen))  # runs of the same window may block this one
@@ -150,6 +154,7 @@ class Timetable:
             if runs[-1].state < RunState.SUCCEEDED:
                 executions += 1
                 live.append((0, runs[-1].state))
+                queued += runs[-1].state is RunState.QUEUED
         if caught_up.skipped:
             runs.sort(key=lambda planned: planned.slot or 0)  # skipped slots lie between the others
         limit = self.definition.max_executions

@@ -15,7 +15,7 @@ from matins.engine.settings import load_settings, loaders_of
 from matins.model.access import Person
 from matins.model.agent import Agent
 from matins.model.call import InboundEndpoint
-from matins.model.destination import Destination, Notify, Smtp
+from matins.model.destination import Deliver, Destination, Notify, Smtp
 from matins.model.policies import HOOK_EVENTS, Hook, Throttle, WorkSourceDefinition
 from matins.model.rows import PolicyRow
 from matins.model.run import Usage
@@ -37,9 +37,9 @@ _VALUES: Mapping[str, type[Any]] = {
     "destination": Destination,
 }
 """Readers of the kinds of record that the core uses. Other kinds stay in stored form."""
-_SINGLE: Mapping[str, type[Any]] = {"notify": Notify, "smtp": Smtp}
+_SINGLE: Mapping[str, type[Any]] = {"notify": Notify, "deliver": Deliver, "smtp": Smtp}
 """The same, for kinds of which there is one record."""
-_DEFAULT_NOTIFY, _NO_SMTP = Notify(), Smtp()
+_DEFAULT_NOTIFY, _DEFAULT_DELIVER, _NO_SMTP = Notify(), Deliver(), Smtp()
 DEFAULT_RESERVATION = Usage(500_000, 100_000)
 """The reservation of a run without history: half a dollar."""
 DEFAULT_AGENT = "default"
@@ -65,6 +65,7 @@ class Policies:
     people: Mapping[str, Person] = field(default_factory=dict[str, Person])
     destinations: Mapping[str, Destination] = field(default_factory=dict[str, Destination])
     notify: Notify = _DEFAULT_NOTIFY
+    deliver: Deliver = _DEFAULT_DELIVER
     smtp: Smtp = _NO_SMTP
     allowed_hosts: tuple[str, ...] = ()
     """Hosts in the owner's own network that webhooks may call."""
@@ -131,6 +132,7 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
         people=found.get("person", {}),
         destinations=found.get("destination", {}),
         notify=found.get("notify", {}).get("notify", NO_POLICIES.notify),
+        deliver=found.get("deliver", {}).get("deliver", NO_POLICIES.deliver),
         smtp=found.get("smtp", {}).get("smtp", NO_POLICIES.smtp),
         allowed_hosts=tuple(found.get("allowed_hosts", {}).get("allowed_hosts", {}).get("hosts", ())),
         heartbeat_url=found.get("heartbeat", {}).get("heartbeat", {}).get("url"),

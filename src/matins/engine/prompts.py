@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -18,7 +18,8 @@ from matins.errors import Example, InvalidInput
 PREFIX = "[Scheduled Task]"
 DEFAULT_PROMPT = "Look whether there is anything for you to do, do it, and report what you did."
 MAX_PROMPT_LENGTH = 1 << 20
-_FIELD = re.compile(r"\{\{([^{}]*)\}\}")
+_FIELD = re.compile(r"\\?\{\{([^{}]*)\}\}")
+"""With a backslash before it, it is no placeholder: `\\{{name}}` is the text `{{name}}`."""
 
 
 class WorkItem(NamedTuple):
@@ -89,7 +90,7 @@ def check_prompt_text(prompt: object, field: str = "prompt") -> str:
 
 def check_fields(text: str, *, has_work: bool, field: str, has_call: bool = False, more: tuple[str, ...] = ()) -> None:
     """Raise unless every placeholder of the text is known when a run starts. `more` are those of earlier steps."""
-    names = _names(text)
+    names = placeholders(text)
     known = (*FIELDS, *CALL_FIELDS, *more)
     for name in names:
         if name.startswith(CALL_BODY):
@@ -110,37 +111,46 @@ def check_fields(text: str, *, has_work: bool, field: str, has_call: bool = Fals
             raise InvalidInput(message, value=name, field=field, hint=hint)
 
 
-def build_prompt(prompt: str | None, context: PromptContext, *, prefix: bool = True) -> str:
-    """The full prompt for the agent. A work item without a placeholder in the prompt is appended."""
+def build_prompt(prompt: str | None, context: PromptContext, *, prefix: bool = True, fences: bool = True) -> str:
+    """The full prompt for the agent. A work item without a placeholder in the prompt is appended. `fences`: False for
+    a program, which takes no text as an instruction and expects it as it is."""
     text = prompt or DEFAULT_PROMPT
-    filled = render(text, context)
-    if "work." not in "".join(_names(text)):
-        filled = with_item(filled, context.work)
-    return f"{PREFIX} {filled}" if prefix else filled
+    filled = render(text, context, fences=fences)
+    if "work." not in "".join(placeholders(text)):
+        filled = with_item(filled, context.work, fences=fences)
+    return f"{PREFIX} {filled}" if prefix and fences else filled
 
 
-def with_item(text: str, work: WorkItem | None) -> str:
+def with_item(text: str, work: WorkItem | None, *, fences: bool = True) -> str:
     """The text, and the work item below it as data."""
-    return text if work is None else f"{text}\n\n{_item_text(work)}"
+    return text if work is None else f"{text}\n\n{_item_text(work, fenced if fences else _plain)}"
 
 
-def render(text: str, context: PromptContext) -> str:
+def render(text: str, context: PromptContext, *, fences: bool = True) -> str:
     """The text with its placeholders, already checked, filled."""
-    values, calls = _values(context), _CallValues(context.call)
+    fence = fenced if fences else _plain
+    values, calls = _values(context), _CallValues(context.call, fence)
 
     def filled(found: re.Match[str]) -> str:
         name = found[1].strip()
+        if found[0].startswith("\\"):
+            return found[0][1:]
         if name.startswith("call."):
             return calls.text(name)
         value = str(values[name])
         untrusted = name in _UNTRUSTED or name.startswith("steps.")
-        return fenced(name, value) if untrusted and value else value
+        return fence(name, value) if untrusted and value else value
 
     return _FIELD.sub(filled, text)
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in _FIELD.findall(text)]
+def placeholders(text: str) -> list[str]:
+    """The names of its placeholders."""
+    return [found[1].strip() for found in _FIELD.finditer(text) if not found[0].startswith("\\")]
+
+
+def _plain(what: str, text: str) -> str:
+    return text
 
 
 def _values(context: PromptContext) -> Mapping[str, Any]:
@@ -167,8 +177,9 @@ def _values(context: PromptContext) -> Mapping[str, Any]:
 class _CallValues:
     """Fills the placeholders of a call, as long as they fit together."""
 
-    def __init__(self, call: CallContext | None) -> None:
+    def __init__(self, call: CallContext | None, fence: Callable[[str, str], str]) -> None:
         self._call = call
+        self._fence = fence
         self._left = MAX_CALL_BYTES
 
     def text(self, name: str) -> str:
@@ -180,7 +191,7 @@ class _CallValues:
         kept = shown[: max(0, self._left)].decode(errors="ignore")
         self._left -= len(shown)
         left_out = "" if self._left >= 0 else f"\n({len(shown) - len(kept.encode())} bytes left out)"
-        return fenced(name, kept + left_out)
+        return self._fence(name, kept + left_out)
 
     def _value(self, name: str) -> Any:
         call = self._call
@@ -195,14 +206,14 @@ class _CallValues:
         return own[name] if name in own else getattr(call, name.removeprefix("call."))
 
 
-def _item_text(work: WorkItem) -> str:
+def _item_text(work: WorkItem, fence: Callable[[str, str], str]) -> str:
     """One block of data with the item's id, so that the agent can name the item in its answer."""
     lines = [f"Title: {work.title}"]
     lines += [f"Link: {work.url}"] if work.url else []
     lines += [f"Labels: {', '.join(work.labels)}"] if work.labels else []
     lines += [f"Priority: {work.priority}"] if work.priority is not None else []
     lines += ["", work.body] if work.body else []
-    return f"Work item {work.id} of {work.source}:\n{fenced('work item', chr(10).join(lines))}"
+    return f"Work item {work.id} of {work.source}:\n{fence('work item', chr(10).join(lines))}"
 
 
 def fenced(what: str, text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from matins.engine.calls import describe_on, follows_schedule
+from matins.engine.commands import check_no_placeholder
 from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, decided_by, full_prompt
 from matins.engine.prompts import check_fields
 from matins.engine.settings import (
@@ -116,7 +117,7 @@ def _job(settings: Mapping[str, Any]) -> Any:
     """The job that these settings mean."""
     job = settings.get("job")
     if settings.get("steps") is not None:
-        for name in ("prompt", "work_source"):
+        for name in ("prompt", "command", "stdin", "work_source"):
             if settings.get(name) is not None:
                 message, hint = f'"{name}" cannot be combined with "steps".', "Give it to a step."
                 raise InvalidInput(message, value=settings[name], field=name, hint=hint)
@@ -124,11 +125,13 @@ def _job(settings: Mapping[str, Any]) -> Any:
             hint = 'Make it a step: {"title": "…", "job": "…"}.'
             raise InvalidInput('"job" cannot be combined with "steps".', value=job, field="job", hint=hint)
         return STEPS_JOB
+    if settings.get("command") is not None:
+        return AGENT_JOB if job is None else job
     if job is None and (settings.get("prompt") is not None or settings.get("work_source") is not None):
         return AGENT_JOB
     if job is None or job == STEPS_JOB:
         hint = Example({"prompt": "Summarise my open PRs"})
-        raise InvalidInput('A schedule needs "prompt", "job" or "steps".', field="job", hint=hint)
+        raise InvalidInput('A schedule needs "prompt", "command", "job" or "steps".', field="job", hint=hint)
     return job
 
 
@@ -165,17 +168,36 @@ def check_texts(definition: ScheduleDefinition) -> None:
     """Raise if a prompt, or a message's payload, has an unknown placeholder; or if its steps are inconsistent."""
     has_work, has_call = definition.work_source is not None, bool(definition.on)
     check_steps(definition.steps)
+    _check_command(definition, "")
     for number, step in enumerate(definition.steps, 1):
-        if step.prompt is not None:
-            earlier = tuple(answer_field(other.title) for other in before(definition.steps, number))
-            works, field = step.work_source is not None, f"steps[{number}].prompt"
-            check_fields(step.prompt, has_work=works, has_call=has_call, field=field, more=earlier)
+        _check_command(step, f"steps[{number}].")
+        earlier = tuple(answer_field(other.title) for other in before(definition.steps, number))
+        for name, text in (("prompt", step.prompt), ("stdin", step.stdin)):
+            if text is not None:
+                works, field = step.work_source is not None, f"steps[{number}].{name}"
+                check_fields(text, has_work=works, has_call=has_call, field=field, more=earlier)
+    if definition.stdin is not None:
+        check_fields(definition.stdin, has_work=has_work, has_call=has_call, field="stdin")
     if (prompt := full_prompt(definition)) is not None:
         field = "prompt" if definition.prompt else "payload"
         check_fields(prompt, has_work=has_work, has_call=has_call, field=field)
     if definition.job == MESSAGE_JOB:
         for text in _strings_in(definition.payload):
             check_fields(text, has_work=False, has_call=has_call, field="payload")
+
+
+def _check_command(part: ScheduleDefinition | Step, place: str) -> None:
+    """Raise if a schedule or step has a command beside other work, or one that something would be filled into."""
+    if part.command is None:
+        if part.stdin is not None:
+            hint = Example({"command": "sort", "stdin": part.stdin})
+            raise InvalidInput('"stdin" needs "command".', value=part.stdin, field=f"{place}stdin", hint=hint)
+        return
+    for name in ("prompt", "job", "work_source", "target"):
+        if (value := getattr(part, name)) not in (None, "", AGENT_JOB):
+            message, hint = f'"{name}" cannot be combined with "command".', "Keep one of them."
+            raise InvalidInput(message, value=value, field=place + name, hint=hint)
+    check_no_placeholder(part.command, f"{place}command")
 
 
 def _strings_in(value: Any) -> Iterable[str]:
@@ -277,13 +299,28 @@ def decode(text: str) -> ScheduleDefinition:
     return _decoded(orjson.loads(text))
 
 
-def decode_sharing(text: str) -> tuple[ScheduleDefinition, bytes | None]:
-    """The definition, and its words without the payload, which often is all that differs between schedules. None for
-    words that others hardly have, those of a one-shot, and for steps, which have payloads of their own."""
+def is_once(text: str) -> bool:
+    """Whether these are the settings of a one-shot, without parsing them: `encode` begins with the trigger."""
+    return text.startswith('{"trigger":{"kind":"once"')
+
+
+def decode_payload(text: str) -> Any:
+    """The payload alone."""
+    return orjson.loads(text).get("payload")
+
+
+def shared_words(text: str) -> bytes | None:
+    """The stored settings without what is each schedule's own: the payload, and the instant of a one-shot. None when
+    they have neither, or steps, which have payloads of their own."""
     data = orjson.loads(text)
-    if "payload" not in data or "steps" in data or data["trigger"].get("kind") == "once":
-        return _decoded(data), None
-    return _decoded(data), orjson.dumps({name: value for name, value in data.items() if name != "payload"})
+    trigger = data["trigger"]
+    once = trigger.get("kind") == "once"
+    if "steps" in data or not (once or "payload" in data):
+        return None
+    data.pop("payload", None)
+    if once:
+        trigger.pop("at", None)
+    return orjson.dumps(data)
 
 
 def _decoded(data: dict[str, Any]) -> ScheduleDefinition:

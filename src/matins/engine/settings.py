@@ -23,6 +23,7 @@ from matins.engine.quiet_hours import parse_windows, window_text
 from matins.engine.reasons import rfc3339
 from matins.engine.targets import parse_target
 from matins.engine.validation import (
+    UNSTORABLE,
     check_choice,
     check_json,
     check_name,
@@ -242,7 +243,7 @@ def _variables(declared: Declared, value: Any, context: ParseContext) -> tuple[t
         message = f'"{declared.name}" must be {allowed}, not {what}.'
         raise InvalidInput(message, value=what, field=declared.name, allowed=allowed, hint=hint)
     for name, text in cast("dict[Any, Any]", value).items():
-        if not isinstance(name, str) or not isinstance(text, str) or not name.isidentifier() or "\0" in text:
+        if not isinstance(name, str) or not isinstance(text, str) or not name.isidentifier() or UNSTORABLE.search(text):
             shown = name.partition("=")[0] if isinstance(name, str) else name  # the rest is a value
             message = f'"{declared.name}" must be {allowed}: {preview_of(shown)} is not a name with a string.'
             raise InvalidInput(message, value=shown, field=declared.name, allowed=allowed, hint=hint)

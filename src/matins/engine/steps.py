@@ -198,12 +198,17 @@ def of_step(definition: ScheduleDefinition, number: int) -> ScheduleDefinition:
     step = definition.steps[number - 1]
     job = step.job or AGENT_JOB
     job_prompt, harmless = definition.step_jobs[number - 1] if definition.step_jobs else (None, False)
+    prompts = job == AGENT_JOB and step.command is None
     own: dict[str, Any] = {
         "job": job,
         "job_prompt": job_prompt,
         "harmless": harmless,
         "step_jobs": (),
-        "prompt": step.prompt or (step.title if job == AGENT_JOB else None),
+        "prompt": step.prompt or (step.title if prompts else None),
+        "command": step.command,
+        "stdin": step.stdin,
+        "workdir": step.workdir or definition.workdir,
+        "environment": tuple({**dict(definition.environment), **dict(step.environment)}.items()),
         "work_source": step.work_source,
         "retries": step.retries,
         "on_unknown": step.on_unknown or definition.on_unknown,

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from matins.engine.jobs import parse_inputs, wakes_agent
+from matins.engine.jobs import parse_inputs, runs_only_commands, wakes_agent
 from matins.engine.money import Price, price_of
 from matins.engine.policies import Policies
 from matins.engine.settings import ParseContext
@@ -27,7 +27,7 @@ from matins.executors.commands import Commands
 from matins.executors.isolation import Isolation, account_of, account_variables, is_root, new_account
 from matins.executors.registry import JobRegistry, NoService, runners
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Needs, RunnerRequest
-from matins.executors.secrets import check_program, environment_of, resolve
+from matins.executors.secrets import check_program, environment_of, from_home, resolve
 from matins.executors.work_items import source_of
 from matins.model.agent import Agent
 from matins.model.job import Errand, ErrandPlace, JobType
@@ -107,7 +107,8 @@ def check_workdir(folder: str) -> None:
 def check_isolation(isolation: Isolation, agent: Agent, folder: str) -> None:
     """Raise InvalidInput for an agent that cannot be isolated as it must be, or for a folder that governs it."""
     isolation.check(agent)
-    isolation.check_workdir(agent, folder, isolated=isolation.refusal(agent) is None)
+    if not runs_only_commands(agent):
+        isolation.check_workdir(agent, folder, isolated=isolation.refusal(agent) is None)
 
 
 def check_errand(errand: Errand | None, agent: Agent, runner: AnyRunner) -> None:
@@ -138,8 +139,10 @@ def has_program(runner: AnyRunner) -> bool:
     return isinstance(runner, EndpointRunner) or not runner.program or shutil.which(runner.program) is not None
 
 
-def find_program(program: str, path: str | None) -> str:
-    found = shutil.which(program, path=path)
+def find_program(program: str, path: str | None, folder: str) -> str:
+    """Where the program is: on PATH, or a path from the folder of the run."""
+    named = str(Path(folder, from_home(program))) if "/" in program else program
+    found = shutil.which(named, path=path)
     if found is None:
         hint = "Install it, or give its full path."
         raise InvalidInput(f'"{program}" is not on PATH.', value=program, field="runner", hint=hint)
@@ -182,7 +185,8 @@ def agent_problems(
         checks.append(lambda: account_of(agent))
     if agent.url is not None:
         checks.append(lambda: check_url(agent.url or "", allowed_hosts))
-    checks.append(lambda: _check_call(agent, runner, folder, tuple(allowed_hosts)))
+    if not runs_only_commands(agent):
+        checks.append(lambda: _check_call(agent, runner, folder, tuple(allowed_hosts)))
     if prices is not None:
         checks.append(lambda: _check_max_cost(agent, runner, prices))
     problems = [error for check in checks if (error := raised_by(check)) is not None]
@@ -285,9 +289,8 @@ def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tup
     runner.check(call)
     if not isinstance(runner, EndpointRunner):
         command = runner.command(call)
-        find_program(
-            command.argv[0], environment_of(resolvable, command.env_add, command.env_remove).values.get("PATH")
-        )
+        path = environment_of(resolvable, command.env_add, command.env_remove).values.get("PATH")
+        find_program(command.argv[0], path, folder)
 
 
 def _check_max_cost(agent: Agent, runner: AnyRunner, prices: Mapping[str, Price]) -> None:

@@ -84,7 +84,7 @@ class ExecutorRouter:
         return sum(part.interrupt() for part in self._parts)
 
     def _is_for_agent(self, attempt: Attempt) -> bool:
-        return attempt.compiled.wakes_agent and not self._replaced(attempt.compiled.definition.job)
+        return attempt.compiled.wakes_agent and not self._replaced(attempt.compiled.shared.definition.job)
 
     def _part(self, attempt: Attempt) -> Executor:
         return self._agents if self._is_for_agent(attempt) else self._jobs

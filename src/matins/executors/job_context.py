@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -63,13 +62,13 @@ class JobContext:
     def payload(self) -> Any:
         """The run's own copy: changes do not reach other runs."""
         if self._payload is _NOT_COPIED:
-            self._payload = deepcopy(self._attempt.compiled.definition.payload)
+            self._payload = self._attempt.compiled.payload
         return self._payload
 
     @property
     def call(self) -> CallContext | None:
         """The call that the run stands for, with its body; None for other runs."""
-        if not self._attempt.compiled.definition.on:
+        if not self._attempt.compiled.shared.definition.on:
             return None
         return self._executor.loader.call(self._attempt)
 
@@ -95,8 +94,7 @@ class JobContext:
     @property
     def inputs(self) -> Any:
         """The payload as the job's type declares it: an instance of its `inputs`."""
-        definition = self._attempt.compiled.definition
-        job = self._executor.jobs.get(definition.job)
+        job = self._executor.jobs.get(self._attempt.compiled.shared.definition.job)
         return self.payload if job is None else parse_inputs(job, self.payload, ParseContext(self._attempt.started_at))
 
     @property
@@ -146,7 +144,7 @@ class JobContext:
         return self._executor.is_cancelled(self._attempt.run_id)
 
     def _local(self, at: int | None) -> datetime | None:
-        return None if at is None else self._attempt.compiled.timetable.trigger.local(at)
+        return None if at is None else self._attempt.compiled.shared.timetable.trigger.local(at)
 
     def __repr__(self) -> str:
         return f"<JobContext {self.id} of {self.schedule!r}, slot {self.slot}, attempt {self.attempt}>"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matins.engine.jobs import full_prompt, parse_inputs, retries_unknown
-from matins.engine.prompts import build_prompt, fenced
+from matins.engine.prompts import build_prompt, fenced, render
 from matins.engine.settings import ParseContext
 from matins.engine.targets import closing_text
 from matins.errors import InvalidInput, MatinsError
@@ -50,6 +50,7 @@ from matins.executors.runners.protocol import (
     RunInfo,
     RunnerRequest,
     ToolSettings,
+    fences,
 )
 from matins.executors.runners.session_files import check_session
 from matins.executors.secrets import Environment, environment_of
@@ -254,7 +255,7 @@ class Preparation:
     ) -> Launch:
         """The process of the run; `before` stands before its program."""
         environment, folder = self._environment(attempt, agent, call, command), folder_of(agent, self._workdir)
-        program = find_program(command.argv[0], environment.values.get("PATH"))
+        program = find_program(command.argv[0], environment.values.get("PATH"), folder)
         if command.settings is not None:
             before = (*before, *setup_command(account_of(agent)))
         return Launch(
@@ -269,7 +270,7 @@ class Preparation:
             command.finals,
             command.retries,
             command.stdout_file,
-            layout=self._layout(agent, folder),
+            layout=None if self._is_owners(attempt, agent) else self._layout(agent, folder),
             account=account_of(agent),
             durable=not retries_unknown(attempt.compiled.definition),
         )
@@ -293,9 +294,12 @@ class Preparation:
 
     def _environment(self, attempt: Attempt, agent: Agent, call: RunnerRequest, command: Command) -> Environment:
         values, secrets = environment_of(agent.environment, command.env_add, command.env_remove)
-        address = None if self._url is None else Address(self._url, self._loader.run_token(attempt))
+        is_owners = self._is_owners(attempt, agent)
+        address = None if self._url is None or is_owners else Address(self._url, self._loader.run_token(attempt))
         values.update(account_variables(agent))
         values.update(run_variables(call.run_info, agent.name, address))
+        if is_owners:
+            del values[IN_RUN]
         if address is not None:
             values.update(with_own_program(values.get("PATH")))
         if command.settings is not None:
@@ -309,6 +313,12 @@ class Preparation:
             return str(Path(variables["HOME"], ".matins", own.name, agent.runner))
         self._make_own_folder(agent)
         return str(own / ".matins" / agent.runner)
+
+    def _is_owners(self, attempt: Attempt, agent: Agent) -> bool:
+        """Whether the run is the owner's own program: a command that a person set, without walls or an account. It may
+        work in the home and above it, and calls Matins as the owner, as hooks do."""
+        owners = attempt.compiled.creator is None and attempt.compiled.definition.command is not None
+        return owners and account_of(agent) is None and agent.isolation == "none"
 
     def _layout(self, agent: Agent, folder: str) -> Layout | None:
         """What the run does not see; None when it is not isolated."""
@@ -366,11 +376,12 @@ class Preparation:
         session = context.assignment.thread.session if context.assignment else None
         cap = min((cost for cost in (definition.max_cost, agent.max_cost) if cost is not None), default=None)
         fire = prompt_context(attempt, context.previous_state, context.steps)._replace(call=context.call)
-        prompt = build_prompt(
-            full_prompt(definition),
-            fire._replace(work=held_item.item if held_item else None),
-            prefix=definition.prompt_prefix,
-        )
+        fire = fire._replace(work=held_item.item if held_item else None)
+        if definition.command is not None:
+            prompt = render(definition.stdin or "", fire, fences=False)
+        else:
+            prefix = definition.prompt_prefix
+            prompt = build_prompt(full_prompt(definition), fire, prefix=prefix, fences=fences(runner))
         if context.assignment is not None:
             prompt = _in_conversation(prompt, context.assignment.thread, attempt)
         folder, hosts = folder_of(agent, self._workdir), context.policies.allowed_hosts

@@ -29,7 +29,7 @@ from matins.model.rows import from_tuple
 from matins.model.run import DONE, Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.runtime.agent_folders import folder_of
-from matins.runtime.attempt import MAX_LEAD_MS, Attempt, AttemptEnd, Mark
+from matins.runtime.attempt import MAX_LEAD_MS, Attempt, AttemptEnd, Mark, mark_of
 from matins.runtime.clock import seconds_left
 from matins.runtime.run_context import ContextLoader
 
@@ -101,9 +101,11 @@ again."""
 
 def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
     """Call a sync job and return the outcome. An exception is a failure."""
-    job = executor.jobs.get(attempt.compiled.definition.job)
+    job = executor.jobs.get(attempt.compiled.shared.definition.job)
     if job is None or job.run is None:
-        return Outcome(False, error=f'the job "{attempt.compiled.definition.job}" is not registered in this process')
+        return Outcome(
+            False, error=f'the job "{attempt.compiled.shared.definition.job}" is not registered in this process'
+        )
     if job.services and (missing := executor.jobs.unavailable(job)) is not None:
         return Outcome(False, error=missing)
     try:
@@ -176,8 +178,8 @@ class PythonExecutor:
         on_loop: list[Attempt] = []
         is_async: dict[str, bool] = {}
         for attempt in batch:
-            active[attempt[:2]] = attempt, boot
-            name = attempt.compiled.definition.job
+            active[mark_of(attempt)] = attempt, boot
+            name = attempt.compiled.shared.definition.job
             if name not in is_async:
                 job = self.jobs.get(name)
                 is_async[name] = job is not None and job.is_async
@@ -205,7 +207,7 @@ class PythonExecutor:
         except Empty:
             pass
         for attempt, _ in ended:
-            pop(attempt[:2], None)
+            pop(mark_of(attempt), None)
         if self._overdue:
             self._overdue.difference_update([attempt.mark for attempt, _ in ended])
         if ended and self._queue.qsize() < self._threads:
@@ -255,7 +257,7 @@ class PythonExecutor:
             submitted = self._active.get(mark)
             if submitted is None or mark in self._overdue:
                 continue
-            limit = submitted[0].compiled.definition.timeout_ms
+            limit = submitted[0].compiled.shared.definition.timeout_ms
             if limit is not None and boot - started > limit:
                 self._overdue.add(mark)
                 if mark in self._tasks:
@@ -295,7 +297,7 @@ class PythonExecutor:
     def _run_jobs(self) -> None:
         get, wait = self._queue.get, self._wait_s
         while (attempt := get()) is not None:
-            while attempt[6] > self._submitted_at and (wait_s := wait(attempt)) > 0:
+            while attempt.started_at > self._submitted_at and (wait_s := wait(attempt)) > 0:
                 time.sleep(wait_s)
             if self._begins(attempt):
                 self._end(attempt, run_job(self, attempt))
@@ -303,14 +305,14 @@ class PythonExecutor:
     def _wait_s(self, attempt: Attempt) -> float:
         """The seconds until the start of an attempt that was planned ahead. If the clock was set back meanwhile, it
         starts now."""
-        left = attempt[6] - self._clock.now_ms()
-        if left <= 0 or left > MAX_LEAD_MS or attempt[:2] in self._withdrawn:
+        left = attempt.started_at - self._clock.now_ms()
+        if left <= 0 or left > MAX_LEAD_MS or attempt.mark in self._withdrawn:
             return 0
         return seconds_left(self._clock, left)
 
     def _begins(self, attempt: Attempt) -> bool:
         """Mark it as started, unless it was withdrawn."""
-        mark = attempt[:2]
+        mark = mark_of(attempt)
         self._started[mark] = self._clock.boot_ms()
         if mark not in self._withdrawn:
             return True
@@ -319,7 +321,7 @@ class PythonExecutor:
         return False
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
-        mark = attempt[:2]
+        mark = mark_of(attempt)
         self._started.pop(mark, None)
         if mark in self._overdue:
             outcome = Outcome(False, error=outcome.error or "the job ended after its timeout", timed_out=True)
@@ -343,7 +345,7 @@ class PythonExecutor:
 
     async def _await(self, attempt: Attempt) -> None:
         try:
-            job = self.jobs.get(attempt.compiled.definition.job)
+            job = self.jobs.get(attempt.compiled.shared.definition.job)
             assert job is not None
             assert job.run is not None
             outcome = Outcome(True, await job.run(JobContext(attempt, self)))

@@ -19,6 +19,7 @@ from typing import NamedTuple, cast
 
 from matins.engine.validation import invalid
 from matins.errors import Example, InvalidInput
+from matins.model.schedule import ScheduleDefinition
 from matins.texts.beneath import Refused
 from matins.texts.untrusted_folder import read_file
 
@@ -113,6 +114,18 @@ def check_command(command: object, field: str, *, workdir: str | None = None) ->
     argv = _checked_texts(tuple(cast("Sequence[object]", command)), field)
     _check_field_program(argv, field, workdir)
     return argv
+
+
+def check_commands(definition: ScheduleDefinition) -> None:
+    """Raise for a plain command, of the schedule or of a step, that no shell can read. Its program may be elsewhere:
+    on another machine, or on a PATH of its own."""
+    commands = {"command": definition.command}
+    commands |= {f"steps[{number}].command": step.command for number, step in enumerate(definition.steps, 1)}
+    for field, command in commands.items():
+        if command is not None:
+            _checked_texts((command,) if isinstance(command, str) else command, field)
+        if isinstance(command, str):
+            _check_syntax(command, field)
 
 
 def check_program(command: str | Sequence[str], workdir: str | None) -> None:

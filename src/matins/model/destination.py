@@ -1,6 +1,4 @@
-"""Destinations, and which notices they get.
-
-Destinations of notices, and what is told to them. Annotations are settings, see `settings`.
+"""Destinations: which notices and answers they get. Annotations are settings, see `settings`.
 
 What people are told of. This module loads quickly: every command reads it.
 """
@@ -20,6 +18,12 @@ NOTICES: tuple[str, ...] = (*KINDS, "recovered")
 """What people can be told: the kinds of incidents, and that one is over."""
 NOBODY = "none"
 """The name that stands for no destination."""
+THREAD = "thread"
+"""The name that stands for the place in chat of a run's thread."""
+ANSWER = "answer"
+"""What `urgent` calls the answers of runs."""
+DeliverIf = Literal["always", "text", "changed", "news"]
+DELIVER_ON = ("succeeded", "failed")
 
 
 Tls = Literal["starttls", "tls", "none"]
@@ -45,8 +49,9 @@ class Destination:
         Setting(Name("people"), "Person whose destination it is: the person's quiet hours and e-mail address apply.",
                 "ada")] = None
     urgent: Annotated[tuple[str, ...],
-        Setting(Names(empty=True, values=KINDS), "Kinds of incidents that are sent in the person's quiet hours too.",
-                ["budget", "approval", "held"])] = ("budget", "approval")
+        Setting(Names(empty=True, values=(*KINDS, ANSWER)),
+                "Kinds of incidents that are sent in the person's quiet hours too; answer: those of runs.",
+                ["budget", "approval", "answer"])] = ("budget", "approval")
     max_per_hour: Annotated[int,
         Setting(Int(1, 1_000), "Number of messages an hour; further ones become a digest on the hour.", 10)] = 20
 
@@ -60,6 +65,22 @@ class Notify:
     on: Annotated[tuple[str, ...],
         Setting(Names(empty=True, values=NOTICES), "What messages are sent for; default: everything.",
                 ["failed", "held", "recovered"])] = NOTICES
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Which answers of runs are delivered, unless a schedule or its agent says otherwise."""
+
+    to: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, of="destinations"), "Destinations that get the answers of runs; default: none.",
+                ["phone"])] = ()
+    on: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, values=DELIVER_ON), "Outcomes of runs whose answers are delivered.",
+                ["succeeded", "failed"])] = ("succeeded",)
+    condition: Annotated[DeliverIf,
+        Setting(Choice(get_args(DeliverIf)),
+                "Which answers are delivered: all, those with text, other ones than before, or news.", "news",
+                "if")] = "text"
 
 
 @dataclass(frozen=True, slots=True)

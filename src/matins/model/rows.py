@@ -201,6 +201,15 @@ class LiveRun(NamedTuple):
     state: int
 
 
+class PlainEnd(NamedTuple):
+    """A started run that succeeded, and of which nothing but the outcome is recorded."""
+
+    run_id: int
+    epoch: int
+    ended_at: int
+    outcome: str | None
+
+
 class StateChange(NamedTuple):
     """A named transition of a started run. It applies only at the run's own epoch."""
 

@@ -176,6 +176,11 @@ class Outcome:
     denials: tuple[str, ...] = ()
     """What the agent wanted to do and was not allowed to."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a success of which nothing but the result is recorded."""
+        return self.succeeded and self.usage is None and self.turn is None and not self.denials
+
 
 DONE = Outcome(True)
 """The outcome of an attempt that succeeded and has nothing to say."""

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from matins.model.agent import Fallback, Target
 from matins.model.call import CallTrigger
-from matins.model.destination import NOTICES
+from matins.model.destination import DELIVER_ON, NOTICES, DeliverIf
 from matins.model.settings import (
+    Arguments,
     Calls,
     Choice,
     Command,
@@ -29,6 +30,7 @@ from matins.model.settings import (
     Text,
     Tokens,
     Url,
+    Variables,
     Zone,
 )
 from matins.model.settings import Target as TargetKind
@@ -40,18 +42,36 @@ POLPO_SPELLINGS = (("description", "prompt"), ("assignTo", "agent"), ("dependsOn
 """The fields of Polpo's tasks. Their titles have the same name."""
 
 
+CommandLine = str | tuple[str, ...]
+"""A text for the shell, or a program with its arguments."""
+
+
 # fmt: off
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A job, or a prompt to an agent. None is the schedule's own setting."""
+    """A job, a command, or a prompt to an agent. None is the schedule's own setting."""
 
     title: Annotated[str, Setting(Text(), "Title of the step, unique in its schedule.", "Build", required=True)]
-    agent: Annotated[str, Setting(Name(), "Agent of the step; default: the schedule's.", "coder", notable=True)] = ""
+    agent: Annotated[str,
+        Setting(Name(), "Agent of the step; default: the schedule's, or shell for a command.", "coder",
+                notable=True)] = ""
     job: Annotated[str,
         Setting(Name(), "Registered job to run instead of a prompt.", "report", notable=True)] = ""
     prompt: Annotated[str | None,
         Setting(Template(), "Text sent to the agent; default: the title. {{steps.build.text}} is the answer of the "
                 "step \"Build\".", "Build the release")] = None
+    command: Annotated[CommandLine | None,
+        Setting(Command(), "Command to run instead of a prompt: a text for the shell, or a program with its arguments.",
+                "make release", owner_only=True)] = None
+    stdin: Annotated[str | None,
+        Setting(Template(), "Text that the command reads; may contain placeholders; default: nothing.",
+                "{{steps.build.text}}", owner_only=True)] = None
+    workdir: Annotated[str | None,
+        Setting(Text(4_096), "Directory in which the step works; default: the schedule's.", "~/src/garden",
+                owner_only=True)] = None
+    environment: Annotated[tuple[tuple[str, str], ...],
+        Setting(Variables(), "Environment variables, over those of the schedule.", {"API_KEY": "env:API_KEY"},
+                owner_only=True)] = ()
     payload: Annotated[Any, Setting(Json(), "JSON value passed to the job.", {"depth": 3})] = None
     after: Annotated[tuple[str, ...],
         Setting(Names(empty=True), "Titles of the steps that must succeed first.", ["Build"])] = ()
@@ -86,8 +106,6 @@ ScheduleState = Literal["pending", "active", "paused", "completed", "expired", "
 HELD_STATES: tuple[ScheduleState, ...] = ("pending", "paused", "rejected", "broken")
 """The states in which nothing of a schedule starts: its waiting runs are held."""
 MissionStatus = Literal["draft", "scheduled", "recurring", "active", "paused", "completed", "failed", "cancelled"]
-CommandLine = str | tuple[str, ...]
-"""A text for the shell, or a program with its arguments."""
 
 
 def _choice(values: Any) -> Choice:
@@ -108,6 +126,18 @@ class ScheduleDefinition:
     prompt: Annotated[str | None,
         Setting(Template(), "Text sent to the agent; may contain placeholders such as {{slot}}.",
                 "Summarise my open PRs", short="-p")] = None
+    command: Annotated[CommandLine | None,
+        Setting(Command(), "Command to run instead of a prompt: a text for the shell, or a program with its arguments.",
+                "pg_dump app | gzip > ~/app.gz", owner_only=True)] = None
+    stdin: Annotated[str | None,
+        Setting(Template(), "Text that the command reads; may contain placeholders; default: nothing.",
+                "{{slot}}", owner_only=True)] = None
+    workdir: Annotated[str | None,
+        Setting(Text(4_096), "Directory in which a run works; default: the agent's.", "~/src/garden",
+                owner_only=True)] = None
+    environment: Annotated[tuple[tuple[str, str], ...],
+        Setting(Variables(), "Environment variables, over those of the agent.", {"API_KEY": "env:API_KEY"},
+                owner_only=True)] = ()
     prompt_prefix: Annotated[bool, Setting(Flag(), "Whether `[Scheduled Task]` precedes the prompt.", False)] = True
     target: Annotated[Target | None,
         Setting(TargetKind(), "Where runs happen: a new conversation, or a channel, session or thread.",
@@ -121,7 +151,7 @@ class ScheduleDefinition:
         Setting(Name("work_sources"), "Source of work items, by name.", "backlog", notable=True)] = None
     steps: Annotated[tuple[Step, ...],
         Setting(Records(Step, "step", spellings=POLPO_SPELLINGS),
-                "Parts of the work, each a prompt or a job; some may wait for others.",
+                "Parts of the work, each a prompt, a command or a job; some may wait for others.",
                 [{"title": "Build", "agent": "coder"}, {"title": "Deploy", "agent": "ops", "after": ["Build"]}],
                 notable=True)] = ()
     overlap: Annotated[Overlap,
@@ -148,7 +178,7 @@ class ScheduleDefinition:
         Setting(Duration(), "Longest delay between retries.", "10m", "max_retry_delay")] = 3_600_000
     on_unknown: Annotated[OnUnknown | None,
         Setting(_choice(OnUnknown),
-                "What to do with a run whose outcome is unknown; default: hold for prompts, retry for jobs.",
+                "What to do with a run whose outcome is unknown; default: retry for jobs, hold for others.",
                 "hold")] = None
     timeout_ms: Annotated[int | None, Setting(Duration(), "Longest duration of an attempt.", "1h", "timeout")] = None
     jitter: Annotated[float,
@@ -196,6 +226,21 @@ class ScheduleDefinition:
     notify_on: Annotated[tuple[str, ...],
         Setting(Names(empty=True, values=NOTICES), "What messages are sent for; default: that of `notify`.",
                 ["failed", "recovered"], owner_only=True)] = ()
+    deliver: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, of="destinations"),
+                "Destinations that get the answers of its runs, or none; default: the agent's, or those of `deliver`.",
+                ["phone"], notable=True)] = ()
+    deliver_on: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, values=DELIVER_ON),
+                "Outcomes whose answers are delivered; default: that of `deliver`, which is succeeded.",
+                ["succeeded", "failed"])] = ()
+    deliver_if: Annotated[DeliverIf | None,
+        Setting(_choice(DeliverIf),
+                "Which answers are delivered: all, those with text, other ones than before, or news; default: that of "
+                "`deliver`, which is text.", "news")] = None
+    attach: Annotated[tuple[str, ...],
+        Setting(Arguments(), "Files below the agent's directory that are delivered with the answer.",
+                ["reports/*.pdf"], notable=True)] = ()
     ping: Annotated[str | None,
         Setting(Url(private=True), "URL that is called when a run starts and ends, as Healthchecks expects it.",
                 "https://hc.example.com/ping/0f3a", owner_only=True)] = None

@@ -6,6 +6,7 @@ MODULES = {
     "allowed_hosts": "matins.records.file_settings",
     "budgets": "matins.records.money",
     "chat": "matins.chat.settings",
+    "deliver": "matins.records.file_settings",
     "destinations": "matins.records.people",
     "heartbeat": "matins.records.file_settings",
     "hooks": "matins.records.policies",

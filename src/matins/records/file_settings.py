@@ -11,7 +11,7 @@ from ipaddress import ip_network
 from typing import Annotated
 
 from matins.errors import Example, InvalidInput
-from matins.model.destination import Notify, Smtp
+from matins.model.destination import Deliver, Notify, Smtp
 from matins.model.settings import Duration, Int, Names, Setting, Text, Url
 from matins.records.kind import POLICIES, Column, Document, RecordContext, RecordKind, always
 
@@ -226,6 +226,10 @@ def _to(document: Document) -> str:
     return ", ".join(document["to"]) or "all destinations"
 
 
+def _answers_to(document: Document) -> str:
+    return ", ".join(document["to"]) or "nobody"
+
+
 def _on(document: Document) -> str:
     return ", ".join(document["on"])
 
@@ -242,6 +246,19 @@ NOTIFY = RecordKind(
     usual=always(Notify()),
     columns=(Column("TO", _to), Column("ON", _on)),
     example="matins notify set --to ops,phone",
+)
+DELIVER = RecordKind(
+    kind="deliver",
+    noun="deliver",
+    one="delivery settings",
+    key="",
+    value=Deliver,
+    help="Manage which answers of runs are delivered, and to which destinations.",
+    file_help="Which answers of runs are delivered, and where to, unless a schedule or its agent has its own settings.",
+    storage=POLICIES,
+    usual=always(Deliver()),
+    columns=(Column("TO", _answers_to), Column("ON", _on), Column("IF", "if")),
+    example="matins deliver set --to phone",
 )
 SMTP = RecordKind(
     kind="smtp",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from matins.errors import Conflict, Example, InvalidInput
 from matins.model.access import Person
-from matins.model.destination import NOBODY, Destination
+from matins.model.destination import NOBODY, THREAD, Destination
 from matins.records.kind import POLICIES, Column, DestinationStorage, Document, RecordChange, RecordContext, RecordKind
 
 if TYPE_CHECKING:
@@ -136,15 +136,16 @@ PEOPLE = RecordKind(
 
 
 _REFERENCES = ("env:", "file:")
+_STANDING_FOR = {NOBODY: "no destination", THREAD: "the place in chat of a run's thread"}
 
 
 def _complete_destination(destination: Destination, context: RecordContext) -> Destination:
     from matins.delivery.destinations import destination_kinds
     from matins.engine.validation import nearest
 
-    if destination.name == NOBODY:
-        message = f'The name "{NOBODY}" stands for no destination.'
-        raise Conflict(message, value=NOBODY, field="name", hint="Use another name.")
+    if destination.name in _STANDING_FOR:
+        message = f'The name "{destination.name}" stands for {_STANDING_FOR[destination.name]}.'
+        raise Conflict(message, value=destination.name, field="name", hint="Use another name.")
     kinds = destination_kinds()
     kind = kinds.get(destination.kind)
     if kind is None:
@@ -193,8 +194,8 @@ DESTINATIONS = RecordKind(
     noun="destinations",
     one="destination",
     value=Destination,
-    help="Manage where people hear of incidents.",
-    file_help="Where people hear of incidents, by name.",
+    help="Manage where people hear of incidents, and where answers go.",
+    file_help="Where people hear of incidents, and where answers go, by name.",
     storage=DestinationStorage(),
     order=0,
     complete=_complete_destination,

@@ -95,6 +95,7 @@ _MAX_FILES = 32
 _NOT_COVERED = "not covered: "
 TOO_LARGE = f"{_NOT_COVERED}it is larger than 1 MB"
 MISSING = f"{_NOT_COVERED}it is missing"
+_SCRIPTS = (".sh", ".bash", ".py", ".pl", ".rb", ".js", ".mjs", ".ts", ".php", ".lua", ".awk", ".sed", ".sql", ".mk")
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL})
 """What the system says of a word that names no file."""
 
@@ -106,14 +107,17 @@ def named_files(definition: ScheduleDefinition, agent: Agent | None, policies: P
     words = [(word, base) for command in commands for word in _words(command)]
     if agent is not None:
         folder = folder_of(agent, base)
-        words += [(word, folder) for word in (*agent.command, *agent.arguments)]
+        own = _words(definition.command) if definition.command is not None else (*agent.command, *agent.arguments)
+        words += [(word, folder) for word in own]
     return _digests(words)
 
 
-def files_of(command: str | Iterable[str] | None, folder: str, expected: Collection[str] = ()) -> dict[str, str]:
+def files_of(
+    command: str | Iterable[str] | None, folder: str, expected: Collection[str] = (), *, scripts: bool = False
+) -> dict[str, str]:
     """The same for one command that starts in this folder. A file that is gone counts only if it is expected: most
-    words name no file."""
-    return _digests(((word, folder) for word in _words(command)), expected)
+    words name no file. `scripts`: only what looks like one, or is expected."""
+    return _digests(((word, folder) for word in _words(command)), expected, scripts=scripts)
 
 
 def not_covered(files: Mapping[str, str]) -> dict[str, str]:
@@ -132,10 +136,12 @@ def _words(command: str | Iterable[str] | None) -> Iterable[str]:
         return command.split()
 
 
-def _digests(words: Iterable[tuple[str, str]], expected: Collection[str] = ()) -> dict[str, str]:
+def _digests(
+    words: Iterable[tuple[str, str]], expected: Collection[str] = (), *, scripts: bool = False
+) -> dict[str, str]:
     found: dict[str, str] = {}
     for word, folder in words:
-        more = _digest_of(word, folder, expected)
+        more = _digest_of(word, folder, expected, scripts=scripts)
         if len(found) == _MAX_FILES and more.keys() - found.keys():
             reason = f"{_NOT_COVERED}it and what follows are more than {_MAX_FILES} files"
             return found | dict.fromkeys(more, reason)
@@ -143,7 +149,7 @@ def _digests(words: Iterable[tuple[str, str]], expected: Collection[str] = ()) -
     return found
 
 
-def _digest_of(word: str, folder: str, expected: Collection[str]) -> dict[str, str]:
+def _digest_of(word: str, folder: str, expected: Collection[str], *, scripts: bool) -> dict[str, str]:
     """The file that a word of a command names, if it is there or expected; an option may hold it: `--config=FILE`."""
     for text in (word, word.partition("=")[2]):
         if text and len(text) < 4_096 and "\0" not in text:
@@ -151,7 +157,7 @@ def _digest_of(word: str, folder: str, expected: Collection[str]) -> dict[str, s
                 path = str(Path(folder, Path(text).expanduser()))
             except RuntimeError:  # ~NAME of no user
                 continue
-            content = _digest(path)
+            content = _digest(path, scripts=scripts and path not in expected)
             if content is None and path in expected:
                 content = MISSING
             if content is not None:
@@ -159,8 +165,9 @@ def _digest_of(word: str, folder: str, expected: Collection[str]) -> dict[str, s
     return {}
 
 
-def _digest(path: str) -> str | None:
-    """None for a folder, and where no file is. A pipe or a link to a terminal may stand where a script was."""
+def _digest(path: str, *, scripts: bool) -> str | None:
+    """None for a folder, and where no file is; with `scripts`, also for data. A pipe or a link to a terminal may stand
+    where a script was."""
     if path == os.devnull:  # many commands name it, and it has no content
         return None
     try:
@@ -174,6 +181,8 @@ def _digest(path: str) -> str | None:
         if not stat.S_ISREG(mode):
             return None if stat.S_ISDIR(mode) else f"{_NOT_COVERED}it is not a regular file"
         content = os.pread(file, MAX_BYTES + 1, 0)
+        if scripts and not (mode & 0o111 or content.startswith(b"#!") or path.endswith(_SCRIPTS)):
+            return None
     except OSError as error:
         return f"{_NOT_COVERED}it cannot be read: {error.strerror}"
     finally:

@@ -18,6 +18,7 @@ from matins.engine.approvals import (
     outside_digest,
 )
 from matins.engine.audit import approval_digest, fingerprint
+from matins.engine.jobs import as_scheduled
 from matins.engine.policies import HOOK_FILES, Policies
 from matins.engine.prompts import MAX_CALL_BYTES, CallContext, WorkItem
 from matins.engine.settings import dump_settings
@@ -29,7 +30,7 @@ from matins.model.rows import NewEvent, RunRow
 from matins.runtime.agent_folders import named_files, not_covered
 from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import Catalog, CompiledSchedule, call_context
-from matins.runtime.command_files import commands_of, files_run_by, in_reach
+from matins.runtime.command_files import commands_of, files_run_by, in_reach, lines_of
 from matins.store.transaction import Transaction
 
 BUDGET_TIMEOUT_MS = 7 * DAY_MS
@@ -57,7 +58,7 @@ def request_run_approval(
     shown = None if item is None else shown_item(item)
     if shown is not None:
         request["work_item"] = shown
-    changed = changed_files(transaction, compiled, policies, {} if compiled.step else None)
+    changed = changed_files(transaction, compiled, policies)
     if changed:
         request["changed"] = changed
     if (call := call_context(transaction, run_id)) is not None:
@@ -242,9 +243,22 @@ def _files_of(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
 
 
 def command_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
-    """The digests of the files that run outside the walls: by checks of the schedule, and by hooks."""
-    commands = commands_of(compiled.definition) + [hook.command for hook in policies.hooks.values()]
-    return files_run_by(commands, policies.workdir, known_files(compiled, policies))
+    """The digests of the files that run outside the walls: by its own command, by its checks, and by hooks. Those are
+    not called for steps."""
+    known = known_files(compiled, policies)
+    found = own_files(compiled, policies)
+    if not compiled.step:
+        commands = commands_of(compiled.definition) + [hook.command for hook in policies.hooks.values()]
+        found |= files_run_by(commands, policies.workdir, known)
+    return found
+
+
+def own_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:
+    """The digests of the scripts that its own command runs; mostly it has none."""
+    if compiled.definition.command is None:
+        return {}
+    (line,) = lines_of(compiled.definition, compiled.agent, policies)
+    return line.files(known_files(compiled, policies))
 
 
 def changed_files(
@@ -329,7 +343,8 @@ def about_agent(compiled: CompiledSchedule, policies: Policies, *, itemless: boo
 
 def needs_none(transaction: Transaction, compiled: CompiledSchedule, policies: Policies) -> bool:
     """Whether a run may start without an approval."""
-    unchanged = not changed_files(transaction, compiled, policies, {})  # commands are checked where they run
+    # Its checks are looked at where they run.
+    unchanged = not changed_files(transaction, compiled, policies, own_files(compiled, policies))
     return not needs_approval(compiled.definition) and unchanged
 
 
@@ -382,7 +397,8 @@ def unused_items(transaction: Transaction, catalog: Catalog, run: RunRow) -> lis
 
 
 def _agent_of(compiled: CompiledSchedule, policies: Policies) -> Agent | None:
-    return policies.agents.get(compiled.agent) if compiled.wakes_agent else None
+    agent = policies.agents.get(compiled.agent) if compiled.wakes_agent else None
+    return None if agent is None else as_scheduled(agent, compiled.definition)
 
 
 def _request_from_owner(

@@ -6,7 +6,9 @@ is not asked.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from matins.model.run import Outcome
@@ -58,6 +60,10 @@ class Attempt(NamedTuple):
     @property
     def mark(self) -> Mark:
         return self.run_id, self.epoch
+
+
+mark_of: Callable[[Attempt], Mark] = itemgetter(slice(2))
+"""The same for those who ask of every run, without a call."""
 
 
 class AttemptEnd(NamedTuple):

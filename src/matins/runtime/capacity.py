@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from matins.engine.jobs import JOB_NEED, job_needs, wakes_agent
+from matins.engine.jobs import JOB_NEED, SHELL, job_needs, wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.transitions import FAIL_UNSTARTED
 from matins.model.rows import NewEvent, ScopeRow, StartedRun
@@ -104,12 +104,15 @@ _NAMED = {"runner": "tool"}
 
 def needs_of(definition: ScheduleDefinition, agent: str, policies: Policies) -> Needs:
     """What a run of these settings needs: `job:report`, `runner:claude`."""
-    return with_runner(job_needs(definition), agent if wakes_agent(definition) else None, policies)
+    needs = job_needs(definition)
+    return with_runner(needs, agent, definition, policies) if wakes_agent(definition) else needs
 
 
-def with_runner(needs: Needs, agent: str | None, policies: Policies) -> Needs:
+def with_runner(needs: Needs, agent: str, definition: ScheduleDefinition, policies: Policies) -> Needs:
     """The needs, with the runner of the agent. An agent with a PATH of its own says where its program is."""
-    found = None if agent is None else policies.agents.get(agent)
+    found = policies.agents.get(agent)
+    if definition.command is not None:
+        return needs | {f"runner:{SHELL}"}
     if found is None or any(name == "PATH" for name, _ in found.environment):
         return needs
     return needs | {f"runner:{found.runner}"}
@@ -148,7 +151,9 @@ class Placement:
         """The place of a new run. A new set of needs gets a number."""
         if item.steps:  # each step has a place of its own
             return ANYWHERE
-        needs = with_runner(item.needs, item.agent, policies) if item.wakes_agent else item.needs
+        needs = item.needs
+        if item.wakes_agent:
+            needs = with_runner(needs, item.agent, item.definition, policies)
         if not needs:
             return ANYWHERE
         found = self._numbers.get(needs)

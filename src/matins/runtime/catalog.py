@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import replace
+from enum import IntFlag, auto
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +20,7 @@ from matins.engine.jobs import MESSAGE_JOB, job_needs, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.prompts import CallContext
-from matins.engine.schedules import UNREADABLE, decode, decode_sharing
+from matins.engine.schedules import UNREADABLE, decode, decode_payload, is_once, shared_words
 from matins.engine.steps import of_step
 from matins.engine.when.triggers import compile_trigger
 from matins.model.call import CallRow
@@ -29,7 +31,7 @@ from matins.model.trigger import Never, Once
 from matins.store.transaction import Transaction
 
 log = logging.getLogger("matins")
-_MAX_CACHED, _MAX_WORDS = 200_000, 4_096
+_MAX_CACHED, _MAX_ONE_SHOTS, _MAX_WORDS = 200_000, 2_000, 4_096
 GLOBAL = "global"
 _GLOBAL_ONLY = frozenset([GLOBAL])
 _NO_SCOPES: frozenset[str] = frozenset()
@@ -39,12 +41,37 @@ NO_LIMITS: tuple[int | None, int | None] = (None, None)
 _compiled_trigger = lru_cache(maxsize=4096)(compile_trigger)
 
 
-class _Settings:
-    """What follows from the settings of a schedule, or of one of its steps. Schedules with equal settings share it."""
+class Special(IntFlag):
+    """What keeps the runs of a schedule from the short roads. Without any of it, a slot that is on time starts as it is
+    planned, and nothing but its record follows from a success."""
+
+    STEPS = auto()
+    """It has steps, or is one."""
+    AGENT = auto()
+    """Its runs are prompts to an agent, with threads, usage and denials."""
+    MESSAGE = auto()
+    """Its runs end as they start."""
+    TIMES = auto()
+    """Its slots have jitter, or an end."""
+    GATES = auto()
+    """Its settings may stop a run."""
+    COMMAND = auto()
+    """The files of its `after_run` are checked before the start."""
+    CREATOR = auto()
+    """An agent created it."""
+
+
+AT_END = int(Special.STEPS | Special.AGENT)
+"""What keeps a success from the short road. The rest is over when a run has started."""
+
+
+class SharedSettings:
+    """What follows from the settings of a schedule, or of one of its steps. Schedules share it that differ in nothing
+    but the payload and, if they are one-shots, the instant: here, these are those of the first."""
 
     __slots__ = (
-        "agent", "definition", "emits_message", "ends_plainly", "exclusive", "gates", "levels", "needs", "run_limits",
-        "starts_plainly", "steps", "timetable", "wakes_agent",
+        "agent", "definition", "emits_message", "exclusive", "gates", "levels", "needs", "run_limits", "special",
+        "steps", "timetable", "wakes_agent",
     )  # fmt: skip
 
     def __init__(self, definition: ScheduleDefinition, step: int) -> None:
@@ -56,48 +83,54 @@ class _Settings:
         elif definition.steps:
             self.levels = level_mask("run")
         self.definition, self.steps = definition, definition.steps
-        once = isinstance(definition.trigger.when, Once)
-        self.timetable = Timetable(definition, (compile_trigger if once else _compiled_trigger)(definition.trigger))
+        self.timetable = _timetable(definition)
         self.exclusive = int(self.timetable.exclusive)
         self.gates = applicable_gates(definition) & self.levels
         self.wakes_agent = wakes_agent(definition)
         self.emits_message = definition.job == MESSAGE_JOB
         self.needs = job_needs(definition)
-        self.ends_plainly = not (step or self.steps or self.wakes_agent or self.timetable.from_completion)
-        self.starts_plainly = (
-            self.ends_plainly
-            and self.timetable.plain_times
-            and not self.gates
-            and not self.emits_message
-            and definition.after_run is None  # its files are checked before the start
-        )
+        special = {
+            Special.STEPS: step or self.steps,
+            Special.AGENT: self.wakes_agent,
+            Special.MESSAGE: self.emits_message,
+            Special.TIMES: not self.timetable.plain_times,
+            Special.GATES: self.gates,
+            Special.COMMAND: definition.after_run is not None,
+        }
+        self.special = sum(int(flag) for flag, holds in special.items() if holds)
 
 
-_by_words: dict[bytes, _Settings] = {}
+def _timetable(definition: ScheduleDefinition) -> Timetable:
+    once = isinstance(definition.trigger.when, Once)  # remembering its instant would only displace others
+    return Timetable(definition, (compile_trigger if once else _compiled_trigger)(definition.trigger))
 
 
-@lru_cache(maxsize=4096)
-def _settings(text: str, step: int) -> tuple[_Settings, ScheduleDefinition]:
-    """What follows from the settings, and the settings themselves, with the payload."""
-    definition, words = decode_sharing(text)
-    if step or words is None:
-        shared = _Settings(definition, step)
-        return shared, shared.definition
+_by_words: dict[bytes, SharedSettings] = {}
+
+
+def _settings(text: str, step: int) -> tuple[SharedSettings, bool]:
+    """What follows from the settings, and whether they have a payload or an instant of their own."""
+    words = None if step else shared_words(text)
+    if words is None:
+        return SharedSettings(decode(text), step), False
     shared = _by_words.get(words)
     if shared is None:
         if len(_by_words) > _MAX_WORDS:
             _by_words.clear()
-        shared = _by_words[words] = _Settings(definition, step)
-    return shared, definition
+        shared = _by_words[words] = SharedSettings(decode(text), 0)
+    return shared, True
+
+
+_remembered = lru_cache(maxsize=4096)(_settings)
 
 
 class CompiledSchedule:
     """A schedule at one revision, or one of its steps."""
 
     __slots__ = (
-        "_text", "agent", "creator", "definition", "emits_message", "ends_plainly", "exclusive", "gates", "levels",
-        "name", "needs", "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes", "starts_plainly",
-        "step", "steps", "timetable", "uid", "wakes_agent",
+        "_definition", "_text", "_timetable", "agent", "creator", "emits_message", "exclusive", "gates", "levels",
+        "name", "needs", "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes", "shared", "special",
+        "step", "steps", "uid", "wakes_agent",
     )  # fmt: skip
 
     uid: str
@@ -122,10 +155,10 @@ class CompiledSchedule:
     """Whether its runs only emit an event: they need no capacity."""
     needs: frozenset[str]
     """What an engine must have for its runs, apart from the agent's runner."""
-    starts_plainly: bool
-    """Whether its settings let a slot that is on time start at once: the short road of the planner."""
-    ends_plainly: bool
-    """Whether nothing but its record follows from a success without a result: the short road of the recorder."""
+    shared: SharedSettings
+    """Its settings but for the payload and a one-shot's instant, which are decoded when `definition` is asked for."""
+    special: int
+    """What is `Special` about it. Mostly it is 0, and its runs take the short roads."""
 
     def __init__(
         self,
@@ -144,13 +177,15 @@ class CompiledSchedule:
         self.uid = uid
         self.creator = creator
         self.step = step
-        shared, self.definition = _settings(text, step)
-        self.timetable = shared.timetable
+        shared, own = (_settings if is_once(text) else _remembered)(text, step)
+        self.shared = shared
+        self._definition = None if own else shared.definition
+        self._timetable = None if own and shared.timetable.once else shared.timetable
         self.levels = shared.levels
         self.gates = shared.gates
         self.run_limits = shared.run_limits
         self.steps = shared.steps
-        self._text = text if shared.steps else ""
+        self._text = text if own or shared.steps else ""
         self.schedule_agent = agent
         self.agent = agent = shared.agent or agent
         self.exclusive = shared.exclusive
@@ -159,8 +194,26 @@ class CompiledSchedule:
         self.wakes_agent = shared.wakes_agent
         self.emits_message = shared.emits_message
         self.needs = shared.needs
-        self.starts_plainly = shared.starts_plainly and creator is None
-        self.ends_plainly = shared.ends_plainly
+        self.special = shared.special if creator is None else shared.special | Special.CREATOR
+
+    @property
+    def definition(self) -> ScheduleDefinition:
+        found = self._definition
+        if found is None:
+            found = self._definition = decode(self._text)
+        return found
+
+    @property
+    def timetable(self) -> Timetable:
+        found = self._timetable
+        if found is None:
+            found = self._timetable = _timetable(self.definition)
+        return found
+
+    @property
+    def payload(self) -> Any:
+        """A copy of its own for each who asks."""
+        return decode_payload(self._text) if self._text and not self.steps else deepcopy(self.definition.payload)
 
     @property
     def full_name(self) -> str:
@@ -184,11 +237,14 @@ class Catalog:
         self._caches = cache
         """False while settings are edited: after a rollback, another edit may get the same revision number."""
         self._cache: dict[CompiledKey, CompiledSchedule] = {}
+        self._one_shots: dict[CompiledKey, CompiledSchedule] = {}
+        """Each fires once: few are kept, for runs that wait for capacity."""
         self._policies = replace(NO_POLICIES, workdir=workdir)
 
     def clear(self) -> None:
         """Clear the cache after a rollback."""
-        self._cache, self._policies = {}, replace(NO_POLICIES, workdir=self._workdir)
+        self._cache, self._one_shots = {}, {}
+        self._policies = replace(NO_POLICIES, workdir=self._workdir)
 
     def policies_at(self, rev: int) -> Policies | None:
         """The policies as they were read last, if they are those of this revision."""
@@ -215,14 +271,15 @@ class Catalog:
         found: dict[CompiledKey, CompiledSchedule | Exception] = {}
         missing: list[CompiledKey] = []
         for key in keys:
-            compiled = self._cache.get(key)
+            compiled = self._cache.get(key) or self._one_shots.get(key)
             if compiled is None:
                 missing.append(key)
             else:
                 found[key] = compiled
         if missing:
-            if len(self._cache) > _MAX_CACHED:
-                self._cache.clear()
+            for kept, most in ((self._cache, _MAX_CACHED), (self._one_shots, _MAX_ONE_SHOTS)):
+                if len(kept) > most:
+                    kept.clear()
             found.update(self._load(transaction, missing))
         return found
 
@@ -241,7 +298,8 @@ class Catalog:
                 loaded[key] = error
                 continue
             if self._caches:
-                self._cache[key] = compiled
+                kept = self._one_shots if compiled.shared.timetable.once else self._cache
+                kept[key] = compiled
         return loaded
 
 

@@ -15,6 +15,7 @@ from matins.engine.approvals import needs_approval
 from matins.engine.catch_up import grace_of
 from matins.engine.gates import BITS, GATES, Candidate, Facts, Mask, Surroundings, Verdict, active_gates, choose, mask
 from matins.engine.gates.limits import BUDGET
+from matins.engine.jobs import as_scheduled
 from matins.engine.policies import AFTER_RUN, BEFORE_RUN, NO_POLICIES, Policies
 from matins.engine.targets import (
     BY_SESSION_ID,
@@ -225,6 +226,7 @@ class Clearance:
     def gates_to_start(self, item: CompiledSchedule) -> Mask:
         """The gates between ready and started that may stop a run of this schedule; mostly there are none."""
         commands = not item.step and (item.definition.after_run is not None or AFTER_RUN in self.policies.hooks)
+        commands = commands or item.definition.command is not None
         of_files = (0 if item.creator is None else _BY_AGENT) | (_RUNS_FILES if commands else 0)
         return (item.gates | self.gates) & item.levels & _TO_START | of_files
 
@@ -237,7 +239,7 @@ class Clearance:
         gates = self.gates_to_start(item)
         if not gates:
             return True
-        files = {} if item.step else approval_requests.command_files(item, self.policies)  # steps have no checks
+        files = approval_requests.command_files(item, self.policies)
         # The scripts of commands are those that a person set or approved, before a check runs one of them.
         changed = approval_requests.changed_files(transaction, item, self.policies, files)
         if changed and not self._is_approved(transaction, row, item, now, {"changed": changed}):
@@ -277,7 +279,8 @@ class Clearance:
     def _enters_checkout(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Whether no other run works in the git checkout of the agent. If one does, the run waits."""
         agent = self.policies.agents.get(item.agent)
-        folder = None if agent is None else checkout_of(agent, self.policies.workdir or "")
+        woken = None if agent is None else as_scheduled(agent, item.definition)
+        folder = None if woken is None else checkout_of(woken, self.policies.workdir or "")
         if folder is None:
             return True
         host = platform.node()

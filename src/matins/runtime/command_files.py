@@ -1,11 +1,10 @@
-"""The files that pre-checks and hooks run: what an agent changed must not run unseen."""
+"""The files that commands, pre-checks and hooks run: what an agent changed must not run unseen."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import re
-import shlex
 import shutil
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -13,10 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from matins.engine.commands import SimpleCommand, program_at, simple_commands
+from matins.engine.jobs import SHELL_AGENT, as_scheduled, runs_only_commands
 from matins.engine.policies import Policies
+from matins.engine.steps import parts_of
 from matins.model.agent import Agent
 from matins.model.schedule import CommandLine, ScheduleDefinition
-from matins.runtime.agent_folders import AGENTS, files_of
+from matins.runtime.agent_folders import AGENTS, files_of, folder_of
 
 COMMANDS = ("pre_check", "before_run", "after_run")
 _READERS = frozenset((
@@ -25,9 +27,9 @@ _READERS = frozenset((
 ))  # fmt: skip
 """Programs that run nothing of what they are given: their arguments are data, which may change."""
 _SHELLS = frozenset(["ash", "bash", "dash", "eval", "ksh", "mksh", "sh", "zsh"])
-_BEFORE_PROGRAM = frozenset(["!", "{", "command", "do", "elif", "else", "exec", "if", "then", "time", "until", "while"])
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_OPERATORS = "();<>|&"
+_INTERPRETER = re.compile(r"\.|source|(?:ba|da|k|mk|z|a)?sh|(?:python|perl|ruby|node|php|lua|deno|bun)[0-9.]{0,8}")
+_HOME = re.compile(r"^(?:\$HOME|\$\{HOME\})(?=/|$)")
+_WORK = frozenset(["command", "steps", "workdir", "environment"])
 _MAX_DEPTH, _MAX_LINKS = 3, 40
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -44,14 +46,47 @@ def files_run_by(
     return found
 
 
+class Line(NamedTuple):
+    """A plain command, and where it starts."""
+
+    command: CommandLine
+    folder: str
+    path: str | None
+    """PATH, where it is not the engine's."""
+
+    def files(self, expected: Collection[str] = ()) -> dict[str, str]:
+        """The digest of each script that it runs, as `files_run_by`. Its other arguments are data: a dump that is
+        copied every night has changed."""
+        return _scripts_of(self.command, self.folder, self.path, expected)
+
+
 def commands_of(definition: ScheduleDefinition) -> list[CommandLine]:
+    """The pre-checks and hooks of a schedule."""
     found: list[CommandLine | None] = [getattr(definition, name) for name in COMMANDS]
     return [command for command in found if command is not None]
 
 
+def has_commands(definition: ScheduleDefinition) -> bool:
+    """Whether anything of the schedule is a command: its work, a step, a pre-check or a hook."""
+    work = definition.command is not None or any(step.command is not None for step in definition.steps)
+    return work or bool(commands_of(definition))
+
+
+def lines_of(definition: ScheduleDefinition, agent: str, policies: Policies) -> list[Line]:
+    """The plain commands of a schedule: its own, or those of its steps. The agent of the first one is made with it."""
+    found: list[Line] = []
+    for part, name in parts_of(definition, agent):
+        if part.command is not None:
+            woken = as_scheduled(policies.agents.get(name, SHELL_AGENT), part)
+            folder = folder_of(woken, policies.workdir or str(Path.cwd()))
+            found.append(Line(part.command, folder, dict(woken.environment).get("PATH")))
+    return found
+
+
 def with_files(
     definition: ScheduleDefinition,
-    folder: str | None,
+    agent: str,
+    policies: Policies,
     before: ScheduleDefinition | None = None,
     given: Collection[str] = (),
 ) -> ScheduleDefinition:
@@ -59,8 +94,13 @@ def with_files(
     keeps those of the former definition: an agent may have changed its file meanwhile."""
     kept = {name for name in COMMANDS if before is not None and name not in given}
     kept = {name for name in kept if getattr(definition, name) == getattr(before, name)}
-    taken = files_run_by([getattr(definition, name) for name in COMMANDS if name not in kept], folder)
-    of_kept = before.files if before is not None and any(getattr(definition, name) is not None for name in kept) else ()
+    taken = files_run_by([getattr(definition, name) for name in COMMANDS if name not in kept], policies.workdir)
+    lines = lines_of(definition, agent, policies)
+    set_now = before is None or not _WORK.isdisjoint(given) or lines != lines_of(before, agent, policies)
+    for line in lines if set_now else ():
+        taken |= line.files()
+    keeps = any(getattr(definition, name) is not None for name in kept) or (bool(lines) and not set_now)
+    of_kept = before.files if before is not None and keeps else ()
     return replace(definition, files=tuple(sorted({**dict(of_kept), **taken}.items())))
 
 
@@ -68,9 +108,13 @@ def changed_of(
     commands: Iterable[CommandLine | None], allowed: Mapping[str, Collection[str]], policies: Policies
 ) -> list[str]:
     """The files of commands that agents can write, and whose content is none of those allowed."""
-    found = files_run_by(commands, policies.workdir, allowed)
+    return changed_among(files_run_by(commands, policies.workdir, allowed), allowed, policies)
+
+
+def changed_among(files: Mapping[str, str], allowed: Mapping[str, Collection[str]], policies: Policies) -> list[str]:
+    """Of these files by path, those that agents can write and whose content is none of those allowed."""
     return [
-        path for path, content in found.items() if content not in allowed.get(path, ()) and in_reach(path, policies)
+        path for path, content in files.items() if content not in allowed.get(path, ()) and in_reach(path, policies)
     ]
 
 
@@ -109,43 +153,30 @@ def _with_reading(commands: list[SimpleCommand], whole: CommandLine) -> list[tup
     return found[::-1]
 
 
-def program_at(words: list[str]) -> int:
-    first = (at for at, word in enumerate(words) if word not in _BEFORE_PROGRAM and not _ASSIGNMENT.match(word))
-    return next(first, len(words))
-
-
-def simple_commands(command: CommandLine) -> list[SimpleCommand]:
-    """The commands of a text, without the files that they only write."""
-    if not isinstance(command, str):
-        return [SimpleCommand(list(command))]
-    text = command.replace("\n", " ; ").replace("`", " ; ")  # each begins another command
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    try:
-        tokens = list(lexer)
-    except ValueError:  # the shell reports it
-        return [SimpleCommand([word]) for word in command.split()]
-    found = [SimpleCommand([])]
-    written = False
-    for token in tokens:
-        if set(token) <= set(_OPERATORS):
-            if "(" in token or not set(token) & set("<>"):
-                found[-1] = found[-1]._replace(piped=token in ("|", "|&"))
-                found.append(SimpleCommand([]))
-            written = ">" in token and "(" not in token
-        else:
-            if not written:
-                found[-1].words.append(token)
-            written = False
-    return [simple for simple in found if simple.words]
-
-
-class SimpleCommand(NamedTuple):
-    """One command of a text."""
-
-    words: list[str]
-    piped: bool = False
-    """Whether the next one reads its output."""
+def _scripts_of(
+    command: CommandLine, folder: str, path: str | None, expected: Collection[str], depth: int = 0
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for simple in simple_commands(command):
+        words = [_HOME.sub("~", word) for word in simple.words]
+        at = program_at(words)
+        program, arguments = (words[at], words[at + 1 :]) if at < len(words) else ("", [])
+        if program == "cd" and arguments:
+            folder = str(Path(folder, Path(arguments[0]).expanduser()))
+            continue
+        where = shutil.which(program, path=path) if program and "/" not in program else None
+        found |= files_of(
+            [*words[:at], *([program] if "/" in program else []), *([where] if where else [])], folder, expected
+        )
+        found |= files_of(arguments, folder, expected, scripts=True)
+        for number, word in enumerate(words[at:], at + 1):
+            if _INTERPRETER.fullmatch(Path(word).name):  # also behind `nice` or `sudo`
+                read = (files_of([other], folder, expected) for other in words[number:])
+                found |= next(filter(None, read), dict[str, str]())
+        for text in arguments if Path(program).name in _SHELLS and depth < _MAX_DEPTH else ():
+            if " " in text or "\n" in text:
+                found |= _scripts_of(text, folder, path, expected, depth + 1)
+    return found
 
 
 # -- what agents can write
@@ -158,6 +189,9 @@ def in_reach(path: str, policies: Policies) -> bool:
 
 
 def _user_of(agent: Agent) -> int | None:
+    """The user whose files it can write; None if it does only what people told it to."""
+    if runs_only_commands(agent):
+        return None
     if agent.user is None:
         return os.getuid()
     try:

@@ -41,7 +41,7 @@ def is_message(item: CompiledSchedule, policies: Policies) -> bool:
     """Whether the job is `message`, or the agent's runner is."""
     if item.wakes_agent:
         agent = policies.agents.get(item.agent)
-        return agent is not None and agent.runner == MESSAGE_JOB
+        return agent is not None and agent.runner == MESSAGE_JOB and item.definition.command is None
     return item.emits_message
 
 

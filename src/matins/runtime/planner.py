@@ -29,7 +29,7 @@ from matins.model.trigger import Once
 from matins.runtime import spending
 from matins.runtime.attempt import Attempt
 from matins.runtime.capacity import Capacity, Placement
-from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.catalog import Catalog, CompiledSchedule, Special
 from matins.runtime.clearance import Clearance
 from matins.runtime.new_runs import covered, end_data, new_run, next_uncovered_slot, planned_event, recorded_due
 from matins.runtime.run_changes import continue_schedule, end_runs
@@ -174,19 +174,22 @@ class Planner:
         schedule_id, slot, rev, used, executions, failures, _ = row
         facts, gates, taken = seen.at_rest, 0, None
         clear = seen.open_to_all and not failures and schedule_id not in seen.live and slot > self.recorded_until
-        plain = clear and item.starts_plainly
+        plain = clear and not item.special
         if not plain:
             facts, gates = _facts(transaction, seen, row, item, capacity, at)
             taken = recorded_due(transaction, item, slot, at) if slot <= self.recorded_until else None
         try:
-            following = item.timetable.next_if_on_time(slot, at) if plain else False
+            times = item.shared.timetable
+            following = times.next_if_on_time(slot, at) if plain else False
             if following is not False:
-                cursor = _cursor((schedule_id, slot, rev, following, following, 0, executions + 1))
+                due_at = None if times.from_completion else following
+                cursor = _cursor((schedule_id, slot, rev, following, due_at, 0, executions + 1))
                 return _planned((row, item, None, at, cursor))
             plan = item.timetable.plan(schedule_id, slot, used, executions, facts, at, gates, taken)
         except Exception as error:
             return error
-        return _planned((row, item, plan, at, Cursor(schedule_id, slot, rev, *plan[1:5])))
+        cursor = Cursor(schedule_id, slot, rev, plan.next_slot, plan.due_at, plan.window_used, plan.executions)
+        return _planned((row, item, plan, at, cursor))
 
     def _is_open(self, active: Mask, capacity: Capacity) -> bool:
         """Whether schedules without gates of their own may start in this turn, as far as there is capacity."""
@@ -212,8 +215,7 @@ class Planner:
             for planned in plan.runs:
                 starts = at_once and planned.state is RunState.READY
                 if starts and (item.emits_message or capacity.take_unlimited(item)):
-                    slot, first, slots = planned[:3]
-                    new.start(item, slot, slots, first, place, at)
+                    new.start(item, planned.slot, planned.slots, planned.first, place, at)
                 else:
                     new.record(item, planned, place, at)
         return new.write()
@@ -257,12 +259,16 @@ class _New:
     def write(self) -> list[Attempt]:
         worker = self._worker
         self._transaction.insert_runs(self._runs)
-        self._transaction.insert_attempts([_attempt_row((one[0], 1, worker, one[6])) for one in self._start])
+        self._transaction.insert_attempts(
+            [_attempt_row((one.run_id, 1, worker, one.started_at)) for one in self._start]
+        )
         return self._start
 
 
 def _instant(row: Due, item: CompiledSchedule) -> int:
     """When the slot is due. An exception is left to its instant, when the schedule is marked as broken."""
+    if not item.special & Special.TIMES:
+        return row.slot
     try:
         return item.timetable.due_at(row.schedule_id, row.slot) or 0
     except Exception:

@@ -29,8 +29,8 @@ from matins.model.rows import NewEvent, StartedRun, WorkerRow
 from matins.model.run import DONE, Outcome, ProviderLimit, RunState
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor, Mark, key_at_claim
 from matins.runtime.capacity import trouble_of
-from matins.runtime.catalog import Catalog, CompiledSchedule
-from matins.runtime.run_changes import RunChange, apply, end_unreadable, event_type, succeed_plainly
+from matins.runtime.catalog import AT_END, Catalog, CompiledSchedule
+from matins.runtime.run_changes import RunChange, apply, end_unreadable, event_type, result_data, succeed_plainly
 from matins.store import Store
 from matins.store.transaction import Transaction
 
@@ -68,21 +68,20 @@ def record(
     return len(ended) - taken
 
 
-def _sorted(transaction: Transaction, ended: Sequence[AttemptEnd]) -> tuple[list[Attempt], Sequence[AttemptEnd]]:
-    """The attempts of which nothing but their success is recorded, which is a short road, and the others. The ends of
+def _sorted(transaction: Transaction, ended: Sequence[AttemptEnd]) -> tuple[Sequence[AttemptEnd], Sequence[AttemptEnd]]:
+    """The ends of which nothing but success and result are recorded, which is a short road, and the others. The ends of
     one schedule stay in their order."""
     if transaction.any_reservation():
-        return [], ended
-    plain = [attempt for attempt, outcome in ended if outcome is DONE and attempt.compiled.ends_plainly]
-    if len(plain) == len(ended):
-        return plain, ()
+        return (), ended
     special = {
         attempt.compiled.schedule_id
         for attempt, outcome in ended
-        if outcome is not DONE or not attempt.compiled.ends_plainly
+        if attempt.compiled.special & AT_END or (outcome is not DONE and not outcome.is_plain)
     }
-    others = [end for end in ended if end.attempt.compiled.schedule_id in special]
-    return [attempt for attempt in plain if attempt.compiled.schedule_id not in special], others
+    if not special:
+        return ended, ()
+    plain = [end for end in ended if end.attempt.compiled.schedule_id not in special]
+    return plain, [end for end in ended if end.attempt.compiled.schedule_id in special]
 
 
 def hold(transaction: Transaction, attempts: Sequence[Attempt], now: int) -> None:
@@ -117,7 +116,7 @@ def _change_of(attempt: Attempt, outcome: Outcome, now: int, deferrals: int = 0)
     run_id, epoch, number, slot, compiled = *attempt.mark, attempt.number, attempt.slot, attempt.compiled
     usage = outcome.usage
     if outcome.succeeded:
-        result = None if outcome.result is None else {"result": outcome.result}
+        result = result_data(outcome)
         change = RunChange(
             run_id, epoch, slot, compiled, SUCCEED, now, None, None, result, None, 0, False, usage, None, outcome.turn
         )

@@ -46,11 +46,21 @@ from matins.engine.transitions import (
 from matins.engine.when.triggers import compile_trigger
 from matins.model.access import signed
 from matins.model.policies import Throttle
-from matins.model.rows import NewEvent, NewStep, NextSlot, ReadyRun, RunRow, StartedRun, StateChange, from_tuple
-from matins.model.run import AgentTurn, ProviderLimit, RunState, ThreadAssignment, Usage
+from matins.model.rows import (
+    NewEvent,
+    NewStep,
+    NextSlot,
+    PlainEnd,
+    ReadyRun,
+    RunRow,
+    StartedRun,
+    StateChange,
+    from_tuple,
+)
+from matins.model.run import DONE, AgentTurn, Outcome, ProviderLimit, RunState, ThreadAssignment, Usage
 from matins.model.schedule import Step
 from matins.runtime import approval_requests, spending
-from matins.runtime.attempt import Attempt
+from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.runtime.catalog import Catalog, CompiledSchedule, schedule_record
 from matins.runtime.new_runs import next_uncovered_slot
 from matins.runtime.pausing import is_held, pause
@@ -255,7 +265,7 @@ def _error(steps: Mapping[int, RunRow]) -> str | None:
 _MAX_REPR_LENGTH = 8_000
 _NOT_STOPPED = ("active", "completed", "paused")
 _HELD_BACK = ("pending", "paused", "broken")
-_new_event = from_tuple(NewEvent)
+_new_event, _plain_end = from_tuple(NewEvent), from_tuple(PlainEnd)
 _FAILURES = (FAIL, FAIL_UNSTARTED)
 _NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE_FOR_BUDGET)
 
@@ -283,7 +293,7 @@ def apply(
         if change.transition is not HOLD or not change.compiled.definition.held_keeps_capacity
     ]
     _release_permits(transaction, freed, limited)
-    _move_cursors(transaction, whole)
+    _move_cursors(transaction, [(change.compiled, change.slot, change.at) for change in whole])
     _count_failures(transaction, whole, now)
     _undo_preparations(transaction, [change for change in over if not change.transition.started], now)
     waited = whole + [change for change in taken if change.transition is ENQUEUE]
@@ -327,24 +337,36 @@ def _continue(
 
 
 def succeed_plainly(
-    transaction: Transaction, attempts: Sequence[Attempt], now: int, *, limited: frozenset[str] | None
+    transaction: Transaction, ended: Sequence[AttemptEnd], now: int, *, limited: frozenset[str] | None
 ) -> int:
-    """Apply SUCCEED without a result to attempts that end plainly, as `apply` does, in one statement of few values.
-    Returns the number of applied ones."""
-    if not attempts:
+    """Apply SUCCEED to attempts whose ends are plain, as `apply` does, in one statement of few values. Returns the
+    number of applied ones."""
+    if not ended:
         return 0
-    settled = transaction.succeed([(attempt[0], attempt[1], now) for attempt in attempts])
-    taken = attempts if settled is None else [attempt for attempt in attempts if attempt[:2] in settled]
+    rows: list[PlainEnd] = []
+    for attempt, outcome in ended:
+        result = None if outcome is DONE else result_data(outcome)
+        rows.append(_plain_end((attempt.run_id, attempt.epoch, now, None if result is None else _json(result))))
+    settled = transaction.succeed(rows)
+    taken: list[Attempt] = []
     events, kind = transaction.events, SUCCEED.event
-    for attempt in taken:
-        item = attempt[7]
-        events.append(_new_event((now, kind, item.schedule_id, attempt[0], _bound(item.rev, None, attempt[1]))))
+    for (attempt, _), row in zip(ended, rows, strict=True):
+        if settled is None or attempt.mark in settled:
+            item, data = attempt.compiled, _bound(attempt.compiled.rev, row.outcome, attempt.epoch)
+            events.append(_new_event((now, kind, item.schedule_id, attempt.run_id, data)))
+            taken.append(attempt)
     if limited is None or limited:
         _release_permits(transaction, [(attempt.run_id, attempt.compiled) for attempt in taken], limited)
-    schedule_ids = {attempt[7].schedule_id for attempt in taken}
+    _move_cursors(transaction, [(attempt.compiled, attempt.slot, now) for attempt in taken])
+    schedule_ids = {attempt.compiled.schedule_id for attempt in taken}
     transaction.count_failures([(schedule_id, None) for schedule_id in schedule_ids])
     _promote(transaction, schedule_ids, now)
     return len(taken)
+
+
+def result_data(outcome: Outcome) -> dict[str, Any] | None:
+    """What is stored of a success."""
+    return None if outcome.result is None else {"result": outcome.result}
 
 
 def _release_permits(
@@ -477,14 +499,14 @@ def _bound(rev: int, outcome: str | None, epoch: int) -> dict[str, Any]:
     return facts
 
 
-def _move_cursors(transaction: Transaction, over: list[RunChange]) -> None:
-    """Set the next slot of intervals that count from completion, whatever the outcome."""
+def _move_cursors(transaction: Transaction, ends: Sequence[tuple[CompiledSchedule, int | None, int]]) -> None:
+    """Set the next slot of intervals that count from completion, whatever the outcome: (schedule, slot, end)."""
     rows: list[NextSlot] = []
-    for change in over:
-        rule = change.compiled.timetable
-        if rule.from_completion:
-            next_slot, due_at = rule.after_completion(change.compiled.schedule_id, change.slot, change.at)
-            rows.append(NextSlot(change.compiled.schedule_id, change.compiled.rev, next_slot, due_at))
+    for item, slot, at in ends:
+        times = item.shared.timetable
+        if times.from_completion:
+            next_slot, due_at = times.after_completion(item.schedule_id, slot, at)
+            rows.append(NextSlot(item.schedule_id, item.rev, next_slot, due_at))
     if rows:
         transaction.set_cursors(rows)
 

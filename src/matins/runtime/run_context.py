@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.engine.events import EVENTS
+from matins.engine.jobs import as_scheduled
 from matins.engine.policies import Policies
 from matins.engine.prompts import CallContext
 from matins.engine.schedules import decode
@@ -36,6 +37,7 @@ class RunContext(NamedTuple):
     """The stored context of an agent's run that is about to start or to continue."""
 
     agent: Agent | None
+    """As the schedule wakes it."""
     assignment: ThreadAssignment | None
     previous_state: RunState | None
     policies: Policies
@@ -88,8 +90,9 @@ class ContextLoader:
         with self._store.reading() as transaction:
             policies = self._catalog.policies(transaction)
             approval = used_approval(transaction, compiled, policies, run_id)
+            agent = policies.agents.get(compiled.agent)
             return RunContext(
-                policies.agents.get(compiled.agent),
+                None if agent is None else as_scheduled(agent, compiled.definition),
                 transaction.thread_assignment(run_id),
                 previous_state(transaction, attempt),
                 policies,

@@ -279,8 +279,10 @@ def _charges(
 ) -> list[Charge]:
     """The budgets that a run draws on. The limits of a run with steps are one of them, which its steps share."""
     agent = policies.agents.get(compiled.agent) if compiled.wakes_agent else None
-    if compiled.emits_message or (agent is not None and agent.runner == MESSAGE_JOB):
-        return []  # a message costs nothing
+    if compiled.definition.command is not None or compiled.emits_message:
+        return []  # neither costs anything
+    if agent is not None and agent.runner == MESSAGE_JOB:
+        return []
     found: list[Charge] = []
     if policies.budgets:
         found = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now)

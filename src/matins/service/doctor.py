@@ -24,7 +24,8 @@ import tzdata
 from msgspec import structs
 
 from matins.api.results import Finding
-from matins.delivery.texts import recipients
+from matins.engine.answers import recipients
+from matins.engine.jobs import runs_only_commands
 from matins.engine.notify_addresses import KIND as ALGORAND
 from matins.engine.notify_addresses import NO_ADDRESS, NOTIFY_ADDRESS, address_in, fix_for, is_address, nothing_sent
 from matins.engine.planning import Timetable
@@ -44,7 +45,7 @@ from matins.model.run import RunState
 from matins.model.schedule import CommandLine, ScheduleRecord
 from matins.runtime.approval_requests import allowed_files
 from matins.runtime.clock import SystemClock
-from matins.runtime.command_files import COMMANDS, changed_of
+from matins.runtime.command_files import COMMANDS, changed_among, changed_of, has_commands, lines_of
 from matins.runtime.heartbeat import MAX_LAG_MS
 from matins.runtime.zone_changes import moved_text
 from matins.service.core import LEASE_MS, MAX_ID, Core
@@ -185,22 +186,26 @@ class Doctor:
     def _command_files(
         self, transaction: Transaction, schedules: Sequence[ScheduleRecord], policies: Policies, lines: Lines
     ) -> Iterator[Finding]:
-        """Scripts of pre-checks and hooks that an agent may have changed."""
+        """Scripts of commands, pre-checks and hooks that an agent may have changed."""
         for schedule in schedules:
             if schedule.state not in ("active", "paused"):
                 continue
-            commands = {name: getattr(schedule.definition, name) for name in COMMANDS}
-            commands = {name: command for name, command in commands.items() if command is not None}
-            if not commands:
+            definition = schedule.definition
+            if not has_commands(definition):
                 continue
             known = allowed_files(transaction, self.core.compiled(transaction, schedule), policies)
-            changed = {name: changed_of([command], known, policies) for name, command in commands.items()}
+            changed = {name: changed_of([getattr(definition, name)], known, policies) for name in COMMANDS}
+            own = [line.files(known) for line in lines_of(definition, schedule.agent, policies)]
+            work = "steps" if definition.steps else "command"
+            changed[work] = [path for files in own for path in changed_among(files, known, policies)]
             if files := list(dict.fromkeys(path for paths in changed.values() for path in paths)):
                 words = [
-                    f"--{name.replace('_', '-')} {_command_text(commands[name])}" for name in changed if changed[name]
+                    f"--{name.replace('_', '-')} {_command_text(getattr(definition, name))}"
+                    for name in changed
+                    if changed[name] and name != "steps"
                 ]
                 fix = "Look at it, then approve the run: matins approvals"
-                if ("schedule", _address(schedule)) not in lines:  # the file has the command already
+                if words and ("schedule", _address(schedule)) not in lines:  # the file has the command already
                     fix += f"; or set the command again: matins edit {_addressed(schedule)} {' '.join(words)}"
                 sentence = f"{changed_text(files)} It does not run, and runs wait"
                 yield Finding(f"schedule {schedule.name}", None, sentence, fix)
@@ -505,6 +510,8 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
         return
     probe = isolation.probe()
     for agent in policies.agents.values():
+        if runs_only_commands(agent):  # what people told it to do is their own
+            continue
         refused = raised_by(lambda agent=agent: isolation.check(agent)) is not None  # said above: it does not run
         if not refused and (refusal := isolation.refusal(agent)) is not None:
             fix = isolated_again(agent) if agent.isolation == "none" else fix_of(probe, agent)

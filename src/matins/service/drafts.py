@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from matins.engine.calls import follows_schedule, format_on
+from matins.engine.commands import name_of_command
 from matins.engine.jobs import MESSAGE_JOB, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.schedules import (
@@ -39,13 +40,13 @@ from matins.model.job import JobTypes
 from matins.model.rows import NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import TriggerDefinition
-from matins.runtime.command_files import commands_of
+from matins.runtime.command_files import has_commands
 from matins.store import Store
 from matins.store.transaction import Transaction
 
 MAX_NOTE_LENGTH = 2_000
 _MAX_NAME_FROM_TEXT, _NAME_WORDS, _MAX_NUMBER = 40, 6, 1_000
-_WORK = ("job", "work_source", "prompt")
+_WORK = ("job", "work_source", "prompt", "command", "stdin")
 """Settings that say what a run does, if it has no steps."""
 _SHARED = ("timezone", "dst_gap", "dst_overlap")
 """Settings that a trigger keeps when its times change."""
@@ -125,7 +126,7 @@ def make_draft(given: Mapping[str, Any], context: ParseContext, cache: Cache, jo
     read_by_job_alone = payload is None or not (
         definition.steps or definition.job == MESSAGE_JOB or wakes_agent(definition) or jobs.find(definition.job).inputs
     )
-    if key is not None and read_by_job_alone and not (definition.on or commands_of(definition)):
+    if key is not None and read_by_job_alone and not (definition.on or has_commands(definition)):
         cache[key] = _Shared(definition, orjson.loads(text), {})
     return Draft(agent, name, text, slot, definition, trigger)
 
@@ -178,6 +179,8 @@ def subject_of(settings: Mapping[str, Any]) -> str:
     """The text from which a schedule gets its name."""
     steps = items_of(settings.get("steps"))
     titles = [str(cast("Mapping[str, Any]", step).get("title", "")) for step in steps if isinstance(step, Mapping)]
+    if (command := settings.get("command")) is not None:
+        return name_of_command(command if isinstance(command, str) else tuple(map(str, items_of(command))))
     return str(settings.get("prompt") or settings.get("job") or settings.get("work_source") or " ".join(titles))
 
 
@@ -226,6 +229,9 @@ def apply_edit(
     when = settings.pop("when", None) or (compile_trigger(definition.trigger) if timed else None)
     if "steps" in settings and (settings["steps"] is None) != (not definition.steps):
         settings |= {name: None for name in _WORK if name not in settings}  # from a prompt or a job to steps, or back
+    given_work = {name for name in ("prompt", "job", "command") if settings.get(name) is not None}
+    if given_work and ("command" in given_work) != (definition.command is not None):  # to a command, or back
+        settings |= {name: None for name in (*_WORK, "target", "steps") if name not in settings}
     replaced = follows_schedule(when)  # `after release ends` replaces `after release succeeds`
     kept_calls = tuple(call for call in definition.on if not (replaced and isinstance(call, OnSchedule)))
     kept: dict[str, Any] = {name: getattr(definition, name) for name in _WORK}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from matins.api.results import CatchUp, CatchUpAll, CatchUpRun, Forecast, ForecastStep, GateReport, Slot
-from matins.engine.forecast import ForecastSlot, ForecastStart, Waiting, forecast
+from matins.engine.forecast import ForecastSlot, ForecastStart, Waiting, count_runs, forecast
 from matins.engine.gates import BITS, Facts
 from matins.engine.gates.limits import BUDGET
 from matins.engine.gates.state import Failures
@@ -208,15 +208,21 @@ def _waiting(transaction: Transaction, schedule_id: int) -> Waiting:
 
 
 def _runs_per_day(timetable: Timetable, start: ForecastStart) -> float:
-    """The average over four weeks or the rest of the schedule's life; over one day when there are many runs."""
-    few = timetable.trigger.count(start.now, start.now + _HORIZON_DAYS * DAY_MS) <= _FEW
-    days = _HORIZON_DAYS if few else 1
-    runs, last = 0, start.now
-    for seen in islice(forecast(timetable, start), _MAX_STEPS):
+    """The average over four weeks or the rest of the schedule's life; over one day, or what a walk sees of it, when
+    there are many runs that a gate may stop."""
+    trigger, until = timetable.trigger, start.now + _HORIZON_DAYS * DAY_MS
+    goes_on = timetable.elapsed or trigger.next_ms(until) is not None
+    counted = count_runs(timetable, start, until + 1) if goes_on else None
+    if counted is not None:
+        return counted / _HORIZON_DAYS
+    days = _HORIZON_DAYS if trigger.count(start.now, until) <= _FEW else 1
+    runs, last, walk = 0, start.now, forecast(timetable, start)
+    for seen in islice(walk, _MAX_STEPS):
         if seen.slot > start.now + days * DAY_MS:
             return runs / days
         runs, last = runs + seen.runs, seen.slot
-    return runs / max(1.0, (last - start.now) / DAY_MS)
+    passed = (last - start.now) / DAY_MS
+    return runs / (max(1.0, passed) if next(walk, None) is None else passed)
 
 
 def _past_costs(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, cast
 
-from matins.engine.jobs import AGENT_JOB
+from matins.engine.jobs import AGENT_JOB, SHELL
 from matins.engine.schedules import SETTINGS
 from matins.engine.settings import own_names
 from matins.engine.validation import items_of
@@ -65,11 +65,12 @@ class NewAgents:
         return found
 
     def _woken(self, name: str, settings: Mapping[str, Any]) -> list[str]:
-        """The names of the agents that these settings wake."""
+        """The names of the agents that these settings wake. That of commands is made with the first one."""
         kind, steps = cast("Records", SETTINGS["steps"].kind), items_of(settings.get("steps"))
         given = [cast("Mapping[str, Any]", step) for step in steps if isinstance(step, Mapping)]
         named = [own_names(kind, f"Step {number}", step) for number, step in enumerate(given, 1)]
         listed = named if steps else [settings]
+        listed = [step for step in listed if step.get("command") is None or step.get("agent") not in ("", None, SHELL)]
         names = [step.get("agent") or name for step in listed if self._wakes_agent(step.get("job"))]
         return [one for one in dict.fromkeys(names) if one and isinstance(one, str)]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from matins.engine.answers import inherit_delivery
 from matins.engine.approvals import (
     DEFAULT_RULES,
     AgentRules,
@@ -17,7 +18,8 @@ from matins.engine.approvals import (
     notable_settings,
     standing_reason,
 )
-from matins.engine.jobs import wakes_agent
+from matins.engine.commands import by_person
+from matins.engine.jobs import SHELL, wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.schedules import OWN_SETTINGS, references
 from matins.engine.steps import jobs_of, of_step
@@ -25,9 +27,9 @@ from matins.engine.targets import context_of, resolve_current
 from matins.engine.validation import nearest
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, NotAllowed
-from matins.executors.secrets import check_command
+from matins.executors.secrets import check_command, check_commands
 from matins.model.access import Principal, name_of
-from matins.model.agent import Target
+from matins.model.agent import Agent, Target
 from matins.model.job import JobType, JobTypes
 from matins.model.policies import Approval
 from matins.model.rows import NewSchedule
@@ -35,7 +37,7 @@ from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.settings import Command
 from matins.records import record_kinds
 from matins.runtime import approval_requests
-from matins.runtime.command_files import commands_of, with_files
+from matins.runtime.command_files import has_commands, with_files
 from matins.runtime.spending import others_waiting
 from matins.service.core import Core
 from matins.service.drafts import Cache, Draft, apply_edit, make_draft, resolve_target_setting
@@ -43,7 +45,9 @@ from matins.service.permissions import check_owner_only, proposed_settings
 from matins.service.record_changes import Edit
 from matins.store.transaction import Transaction
 
-COMMANDS = tuple(name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command))
+_CHECKS = tuple(
+    name for name, declared in OWN_SETTINGS.items() if isinstance(declared.kind, Command) and name != "command"
+)
 
 
 class Authorship(NamedTuple):
@@ -59,6 +63,8 @@ class Authorship(NamedTuple):
     """The thread of the agent's run."""
     last_one_shot: int | None = None
     """When the rules approved the last one-shot that the agent made outside a run."""
+    delivery: ScheduleDefinition | None = None
+    """The settings of the agent's run, whose destinations what it adds inherits."""
 
     @property
     def stands(self) -> bool:
@@ -74,6 +80,9 @@ class Authorship(NamedTuple):
     def row(self, draft: Draft, schedule_id: int, now: int) -> tuple[NewSchedule, str | None]:
         """The row, and why a person decides about it where that is not plain: a one-shot that the rules approve, or a
         setting of an operator that only the owner can set."""
+        inherited = inherit_delivery(draft.definition, self.delivery)
+        if inherited is not draft.definition:  # otherwise the text stays, in which drafts of a bulk differ
+            draft = draft.with_definition(inherited)
         row = draft.row(schedule_id, self.principal, self.run_id, self.parent, self.depth)
         own = draft.agent == self.principal.name
         definition, waits = draft.definition, None
@@ -81,7 +90,7 @@ class Authorship(NamedTuple):
             names = " and ".join(f'"{name}"' for name in draft.proposed)
             return row._replace(state="pending", due_at=None), f"Only the owner can set {names}, and decides about it."
         if self.rules is not None:
-            approved = needs_no_approval(definition, self.rules, own=own, here=self.here)
+            approved = needs_no_approval(definition, self.rules, own=own, here=self.here, delivery=self.delivery)
             waits = self.waits(now) if approved else None
             if not approved or waits is not None:
                 row = row._replace(state="pending", due_at=None)
@@ -94,7 +103,7 @@ class Proposals:
 
     def drafts(
         self, principal: Principal, schedules: Sequence[Mapping[str, Any]], policies: Policies, now: int,
-        made: Sequence[str] = (),
+        made: Sequence[Agent] = (),
     ) -> list[Draft]:  # fmt: skip
         """The checked drafts of these schedules. Nothing is written. `made`: agents that are created with them."""
         core = self.core
@@ -111,14 +120,19 @@ class Proposals:
                     message = f"{principal.name} cannot schedule {draft.agent}."
                     raise NotAllowed(message, value=draft.agent, field="agent", hint="Omit it.")
                 check_own_steps(principal, definition)
+                check_commands(definition)
                 draft = draft.with_definition(definition)._replace(agent=principal.name)
-            elif commands_of(draft.definition):
-                draft = draft.with_definition(with_files(draft.definition, core.workdir))
+            elif has_commands(draft.definition):
+                agent, definition = by_person(draft.agent, draft.definition)
+                check_commands(definition)
+                definition = with_files(definition, agent, policies)
+                draft = draft.with_definition(definition)._replace(agent=agent)
                 draft = draft._replace(proposed=proposed_settings(principal, given))
             drafts.append(draft)
         for agent, definition in {(d.agent, id(d.definition)): (d.agent, d.definition) for d in drafts}.values():
             check_references(definition, policies)
-            check_agents(agent, definition, {*policies.agents, *made})
+            known = {**policies.agents, **{one.name: one for one in made}}
+            check_agents(agent, definition, known, by_agent=principal.role == "agent")
             for job in jobs_of(definition):
                 check_job_right(principal, jobs.find(job))
         return drafts
@@ -134,7 +148,7 @@ class Proposals:
         given = dict(given)
         context = given.pop("context", None) or context
         check_owner_only(principal, given, editing=editing)
-        for name in COMMANDS:
+        for name in _CHECKS:
             if given.get(name) is not None:
                 check_command(given[name], name, workdir=self.core.workdir)
         return resolve_target_setting(self.core.store, principal, given, context)
@@ -160,7 +174,8 @@ class Proposals:
         assignment = None if own is None else transaction.thread_assignment(own.id)
         here = None if assignment is None else resolve_current("current-thread", context_of(assignment.thread))
         last = transaction.last_one_shot(principal.name) if own is None else None
-        return Authorship(principal, principal.run_id, parent.id if parent else None, depth, rules, here, last)
+        number, delivery = (None, None) if parent is None else (parent.id, parent.definition)
+        return Authorship(principal, principal.run_id, number, depth, rules, here, last, delivery)
 
     def edited(
         self, policies: Policies, schedule: ScheduleRecord, given: Mapping[str, Any], jobs: JobTypes, now: int
@@ -175,8 +190,12 @@ class Proposals:
         """The parsed edit of a schedule, before the store's lock is taken. The files of commands are as they are when
         a person sets them. What an agent writes has those that a person approves."""
         definition, trigger = self.edited(policies, schedule, given, jobs, now)
-        if principal.is_human and commands_of(definition):
-            definition = with_files(definition, self.core.workdir, schedule.definition, given)
+        if has_commands(definition):
+            check_commands(definition)
+        if principal.is_human and has_commands(definition):
+            if schedule.creator_role != "agent":
+                _, definition = by_person(schedule.agent, definition)
+            definition = with_files(definition, schedule.agent, policies, schedule.definition, given)
         return Edit((schedule.id, schedule.rev), policies.rates, given, definition, trigger)
 
     def check_edit(
@@ -186,7 +205,7 @@ class Proposals:
         """The definition after an edit. Raises unless its author may make the edit."""
         policies = self.core.catalog.policies(transaction)
         check_references(definition, policies)
-        check_agents(schedule.agent, definition, policies.agents)
+        check_agents(schedule.agent, definition, policies.agents, by_agent=schedule.creator_role == "agent")
         before = schedule.definition
         if (definition.job, definition.payload, definition.steps) != (before.job, before.payload, before.steps):
             for job in jobs_of(definition):
@@ -259,15 +278,27 @@ def check_references(definition: ScheduleDefinition, policies: Policies) -> None
             raise unknown_record(kind.one, kind.noun, setting, name, compiled)
 
 
-def check_agents(agent: str, definition: ScheduleDefinition, known: Collection[str]) -> None:
-    """Raise if runs, or one of their steps, wake an agent that does not exist."""
+def check_agents(
+    agent: str, definition: ScheduleDefinition, known: Mapping[str, Agent], *, by_agent: bool = False
+) -> None:
+    """Raise if runs, or one of their steps, wake an agent that does not exist, or give a command to one that runs no
+    shell. `by_agent`: what an agent proposes runs as itself."""
     for number, step in enumerate(definition.steps, 1):
-        _check_agent(step.agent or agent, of_step(definition, number), known, f"steps[{number}].agent")
-    _check_agent(agent, definition, known, "agent")
+        part, field = of_step(definition, number), f"steps[{number}].agent"
+        _check_agent(step.agent or agent, part, known, field, by_agent=by_agent)
+    _check_agent(agent, definition, known, "agent", by_agent=by_agent)
 
 
-def _check_agent(agent: str, definition: ScheduleDefinition, known: Collection[str], field: str) -> None:
-    if not wakes_agent(definition) or agent in known:
+def _check_agent(
+    agent: str, definition: ScheduleDefinition, known: Mapping[str, Agent], field: str, *, by_agent: bool
+) -> None:
+    if not wakes_agent(definition) or (definition.command is not None and agent == SHELL not in known):
+        return  # the agent of commands is made with its first one
+    if agent in known:
+        runner = known[agent].runner
+        if definition.command is not None and runner != SHELL and not by_agent:
+            message = f'"command" needs an agent that runs shell; "{agent}" runs {runner}.'
+            raise InvalidInput(message, value=agent, field=field, hint=f'Omit it for the agent "{SHELL}".')
         return
     if not agent:
         names = ", ".join(sorted(known))

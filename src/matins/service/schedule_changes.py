@@ -12,15 +12,18 @@ from typing import Any
 
 from matins.engine.audit import revision_fingerprint, schedule_fingerprint
 from matins.engine.calls import listening
+from matins.engine.jobs import SHELL, SHELL_AGENT
 from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
-from matins.engine.steps import gets_schedule
+from matins.engine.steps import gets_schedule, parts_of
 from matins.engine.when.triggers import Trigger
 from matins.errors import Conflict, MatinsError
 from matins.model.access import Principal
 from matins.model.call import CallTrigger, Listener, OnSchedule
 from matins.model.rows import NewEvent, NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
+from matins.records.agents import AGENTS
+from matins.records.kind import RecordContext
 from matins.runtime import approval_requests
 from matins.runtime.capacity import Capacity
 from matins.runtime.new_runs import first_uncovered_slot
@@ -31,7 +34,15 @@ from matins.runtime.zone_changes import note_zones
 from matins.service.core import Core
 from matins.service.drafts import Draft, changes_trigger, check_duplicates
 from matins.service.proposals import Proposals
+from matins.service.record_changes import RecordChanges
 from matins.store.transaction import Transaction
+
+
+def is_for_shell(definition: ScheduleDefinition, agent: str) -> bool:
+    """Whether one of its commands is for the agent that is made with the first one."""
+    if definition.command is None and not definition.steps:
+        return False
+    return any(part.command is not None and name == SHELL for part, name in parts_of(definition, agent))
 
 
 def listen(core: Core, transaction: Transaction, schedule_ids: Sequence[int]) -> None:
@@ -105,6 +116,8 @@ class ScheduleChanges:
     ) -> list[NewSchedule]:  # fmt: skip
         """Insert schedules. `listening`: False when the caller inserts more, and calls `listen` for all of them.
         `notes` gets why a person decides about one-shots that the rules would approve."""
+        if any(is_for_shell(draft.definition, draft.agent) for draft in drafts):
+            self._make_shell(transaction, principal, now)
         authorship = self.proposals.authorship(transaction, principal, drafts)
         ids = transaction.schedule_ids(len(drafts))
         rows: list[NewSchedule] = []
@@ -137,6 +150,13 @@ class ScheduleChanges:
                 self.listen(transaction, calls)
         return rows
 
+    def _make_shell(self, transaction: Transaction, principal: Principal, now: int) -> None:
+        """Make the agent of commands with the first one."""
+        transaction.lock_policies()
+        if SHELL not in self.core.catalog.policies(transaction).agents:
+            value = AGENTS.complete(SHELL_AGENT, RecordContext(now, "UTC", {}))
+            RecordChanges(self.core).set(transaction, principal, AGENTS, SHELL, value, now)
+
     def listen(self, transaction: Transaction, schedule_ids: Sequence[int]) -> None:
         """Store what these schedules listen to."""
         listen(self.core, transaction, schedule_ids)
@@ -148,6 +168,8 @@ class ScheduleChanges:
         """Write a new revision with checked settings. The next slot is computed again if the trigger changes."""
         cursor = self.plan_due(transaction, schedule, now)
         schedule = self.core.schedule(transaction, schedule.id)  # planning may have ended it
+        if is_for_shell(definition, schedule.agent):
+            self._make_shell(transaction, principal, now)
         rev = transaction.last_revision(schedule.id) + 1
         transaction.insert_revision(schedule.id, rev, encode(definition), now)
         note_zones(transaction, [trigger])

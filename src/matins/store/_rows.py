@@ -799,7 +799,7 @@ class RunRows(Statements):
         return bool(self._all("adopt", run_id=run_id, epoch=epoch, owner=owner))
 
     def live(self, schedule_ids: Iterable[int]) -> list[LiveRun]:
-        """The live runs of these schedules, without their steps."""
+        """The live runs of these schedules, without their steps, the oldest first."""
         return self._rows(LiveRun, "live", schedule_ids=self._integers(schedule_ids))
 
     def runs_of(self, schedule_id: int, before: int, limit: int) -> list[RunRow]:

@@ -35,6 +35,7 @@ from matins.model.rows import (
     NewSchedule,
     NewStep,
     NextSlot,
+    PlainEnd,
     ReadyRun,
     Release,
     RunRow,
@@ -192,9 +193,8 @@ class Transaction(
         """Make claimed runs that did not start ready again, and return them. No attempt is counted."""
 
     @abstractmethod
-    def succeed(self, ends: Sequence[tuple[int, int, int]]) -> set[tuple[int, int]] | None:
-        """End started runs as succeeded, without an outcome: (run, epoch, instant). Returns the (run, epoch) that were
-        still valid; None if all were."""
+    def succeed(self, ends: Sequence[PlainEnd]) -> set[tuple[int, int]] | None:
+        """End started runs as succeeded. Returns the (run, epoch) that were still valid; None if all were."""
 
     @abstractmethod
     def change_states(self, rows: Sequence[StateChange]) -> dict[tuple[int, int], bool]:

@@ -20,6 +20,7 @@ RECORDS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
     "chat": (("slack",), {"token": "env:B", "app_token": "env:A"}, {"admin": "C0OPS"}),
     "destinations": (("phone",), {"kind": "ntfy", "to": ["t"], "token": "env:T"}, {"max_per_hour": 5}),
     "notify": ((), {"on": ["failed"]}, {"on": ["held", "recovered"]}),
+    "deliver": ((), {"on": ["failed"]}, {"on": ["succeeded", "failed"]}),
     "smtp": ((), {"host": "mail.example.com"}, {"port": 465, "tls": "tls"}),
     "people": (("ada",), {"role": "operator", "slack": "U0ADA"}, {"timezone": "Europe/Berlin"}),
     "prices": (("acme/small",), {"input": "$1", "output": "$2"}, {"cached": "$0.5"}),

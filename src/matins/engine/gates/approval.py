@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from matins.engine.approvals import needs_approval
 from matins.engine.gates.gate import Candidate, Gate, Verdict
-from matins.engine.jobs import wakes_agent
+from matins.engine.jobs import converses, wakes_agent
 from matins.engine.when.durations import format_duration
 from matins.model.run import RunState
 
@@ -47,8 +47,8 @@ TARGET = Gate(
     level="step",
     settings="`target`, `fallback`, `fallback_timeout`, `final_fallback`",
     refusal="The run waits for its thread, or is `skipped`.",
-    applies=wakes_agent,
-    judge=lambda candidate: _RESOLVE if wakes_agent(candidate.definition) else None,
+    applies=converses,
+    judge=lambda candidate: _RESOLVE if converses(candidate.definition) else None,
     asks=True,
 )
 

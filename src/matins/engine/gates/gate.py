@@ -62,6 +62,8 @@ class Facts(NamedTuple):
     backs_off_until: int | None = None
     """Until when slots are skipped because of failures."""
     standing: Standing | None = None
+    queued: int | None = None
+    """How many of the live runs are queued, where it was counted."""
 
 
 class Candidate(NamedTuple):

@@ -9,7 +9,7 @@ The capacity gate: whether a limit is reached. The claim takes the permits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matins.engine.catch_up import grace_of
@@ -53,24 +53,30 @@ THROTTLE = Gate(
 )
 
 
+def count_queued(live: Sequence[tuple[int, int]]) -> int:
+    return sum(state == RunState.QUEUED for _, state in live)
+
+
 def _judge_overlap(candidate: Candidate) -> Verdict | None:
     policy = candidate.definition.overlap
     live = candidate.facts.live
     if not live or policy == "allow":
         return None
-    blocking = [run for run, _ in live]
     if policy == "skip" and not candidate.catching_up:
         throttled = None if candidate.facts.called else THROTTLE.judge(candidate)
         if throttled is not None and throttled.state is RunState.SKIPPED:  # the run that waits covers this slot
             return throttled
-        evidence = {"run": str(blocking[0]), "state": RunState(live[0][1]).label}
+        evidence = {"run": str(live[0][0]), "state": RunState(live[0][1]).label}
         return Verdict(RunState.SKIPPED, "already_running", evidence)
     if policy == "cancel_other" and not candidate.catching_up:
+        blocking = [run for run, _ in live]
         return Verdict(RunState.QUEUED, "cancelling_other", {"runs": [str(run) for run in blocking]}, tuple(blocking))
-    queued = sum(state == RunState.QUEUED for _, state in live)
+    queued = candidate.facts.queued
+    if queued is None:
+        queued = count_queued(live)
     if queued >= candidate.definition.queue_limit:
         return Verdict(RunState.SKIPPED, "queue_full", {"queued": queued})
-    return Verdict(RunState.QUEUED, "waiting_for", {"run": str(blocking[0])})
+    return Verdict(RunState.QUEUED, "waiting_for", {"run": str(live[0][0])})
 
 
 def _overlap_sentence(candidate: Candidate) -> str:

@@ -28,6 +28,8 @@ class Shell:
     provider = "shell"
     chooses_session = False
     reports = ()
+    fences = False
+    """A program takes no text as an instruction."""
 
     def check(self, call: RunnerRequest) -> None:
         check_call(call, blank=True)

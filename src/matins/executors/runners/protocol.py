@@ -422,6 +422,12 @@ class EndpointRunner(Protocol):
 AnyRunner = Runner | EndpointRunner
 
 
+def fences(runner: AnyRunner) -> bool:
+    """Whether text by others stands between marks in its prompts, as language models need it. A runner whose program
+    does not has `fences = False`."""
+    return getattr(runner, "fences", True)
+
+
 ALWAYS = ("GH_TOKEN", "GITHUB_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
 """Variables that any tool may need to reach GitHub and its provider."""
 

@@ -223,7 +223,7 @@ class File:
             return None
         if schedule is None:
             meant = entry.meant
-            definition = with_files(meant.definition, self.core.workdir)
+            definition = with_files(meant.definition, meant.agent, self.core.catalog.policies(transaction))
             slot = _first_slot(meant.trigger, now)
             draft = Draft(meant.agent, meant.name, encode(definition), slot, definition, meant.trigger)
             (row,) = self.schedules.insert(transaction, principal, [draft], now, listening=False)
@@ -250,7 +250,8 @@ class File:
             definition = replace(definition, trigger=schedule.definition.trigger)
             trigger = compile_trigger(definition.trigger)
             names = [name for name in names if name != "when"]
-        definition = with_files(definition, self.core.workdir, schedule.definition)
+        policies = self.core.catalog.policies(transaction)
+        definition = with_files(definition, schedule.agent, policies, schedule.definition)
         if definition != schedule.definition:
             self.schedules.revise(
                 transaction, principal, schedule, definition, trigger, sorted(set(names)), now, listening=False

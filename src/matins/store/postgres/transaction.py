@@ -24,6 +24,7 @@ from matins.model.rows import (
     NewRun,
     NewSchedule,
     NextSlot,
+    PlainEnd,
     ReadyRun,
     Release,
     StateChange,
@@ -176,10 +177,9 @@ class PostgresTransaction(Transaction):
     def claim(self, rows: Sequence[Claim]) -> set[int]:
         return self._batch("claim", rows)
 
-    def succeed(self, ends: Sequence[tuple[int, int, int]]) -> set[tuple[int, int]] | None:
-        ids, epochs, instants = _columns(ends, 3)
-        values = {"ids": self._lock_due_of(ids), "epochs": integers(epochs), "instants": integers(instants)}
-        settled = self._all("succeed", **values)
+    def succeed(self, ends: Sequence[PlainEnd]) -> set[tuple[int, int]] | None:
+        self._lock_due_of(end.run_id for end in ends)
+        settled = self._all("succeed", **_packed(ends))
         return None if len(settled) == len(ends) else set(settled)
 
     def change_states(self, rows: Sequence[StateChange]) -> dict[tuple[int, int], bool]:

@@ -20,6 +20,7 @@ from matins.model.rows import (
     NewRun,
     NewSchedule,
     NextSlot,
+    PlainEnd,
     ReadyRun,
     Release,
     StateChange,
@@ -82,7 +83,7 @@ class SqliteTransaction(Transaction):
     def claim(self, rows: Sequence[Claim]) -> set[int]:
         return {row[0] for row in self._connection.executemany(SQL["claim"], rows)}
 
-    def succeed(self, ends: Sequence[tuple[int, int, int]]) -> set[tuple[int, int]] | None:
+    def succeed(self, ends: Sequence[PlainEnd]) -> set[tuple[int, int]] | None:
         if self._all_change("succeed", ends):
             return None
         return set(self._connection.executemany(SQL["succeed"] + " RETURNING ?1, ?2", ends))

@@ -65,7 +65,7 @@ def list_missions(context: CliContext, agent: str | None, status: str | None, af
 @agent_option("Agent of the steps that name none; created if a runner has this name.")
 @when_option
 @step_option
-@setting_options(SCHEDULE, skip=["prompt", "job", "work_source"], own_zone=True)
+@setting_options(SCHEDULE, skip=["prompt", "command", "stdin", "job", "work_source"], own_zone=True)
 @pass_context
 def make(context: CliContext, name: str, agent: str | None, steps: tuple[str, ...], **options: Any) -> None:
     """Make a mission of steps. Without --when it is a draft."""

@@ -85,12 +85,21 @@ def given_steps(texts: Sequence[str]) -> dict[str, Any]:
 @click.argument("prompt", required=False)
 @click.argument("more", nargs=-1, metavar="")
 @agent_option("Agent that runs the prompt; created if a runner has this name.")
-@click.option("--name", "-n", metavar="NAME", help="Name of the schedule; default: the first words of the prompt.")
+@click.option(
+    "--name",
+    "-n",
+    metavar="NAME",
+    help="Name of the schedule; default: the first words of the prompt, or the program of the command.",
+)
 @step_option
-@click.option("--workdir", metavar="DIR", help="Directory of a new agent. Default: the repository, or directory, here.")
+@click.option(
+    "--workdir",
+    metavar="DIR",
+    help="Directory of the command, or of a new agent. Default: the repository, or directory, here; for a command: ~.",
+)
 @click.option("--permission", metavar="MODE", help="Permission mode of a new agent, by its tool's name for it.")
 @click.option("--try", "try_now", is_flag=True, help="Run it once now, and show the answer.")
-@setting_options(SCHEDULE, skip=["prompt"], own_zone=True)
+@setting_options(SCHEDULE, skip=["prompt", "workdir"], own_zone=True)
 @click.option("--dry-run", is_flag=True, help="Preview of the schedule only.")
 @pass_context
 def add(
@@ -109,6 +118,7 @@ def add(
 ) -> None:
     """\b
     matins add "every weekday at 9am" --agent claude "Summarise my open PRs"
+    matins add "every day at 3" --command 'pg_dump app | gzip > ~/app.gz'
     matins add "0 2 * * *" --name backup --job backup --timezone Europe/London
     matins add --on "webhook prs" --agent claude "Review {{call.body.title}}"
     matins add "0 2 * * *" --step "Build @coder: Build" --step "Ship @ops: Ship"
@@ -116,9 +126,12 @@ def add(
     when, settings = _when_and_settings([when, prompt, *more], given_settings(SCHEDULE, options) | given_steps(steps))
     own_zone = context.zone_for(when, settings)
     agent = agent or (os.environ.get("MATINS_AGENT") if os.environ.get("MATINS_IN_RUN") else None)
-    if not settings.keys() & {"prompt", "job", "work_source", "steps"}:
-        raise InvalidInput("The schedule has nothing to do.", field="prompt", hint="Give a PROMPT, or --job NAME.")
-    if not settings.keys() & {"job", "steps"} and agent is None:
+    if not settings.keys() & {"prompt", "command", "job", "work_source", "steps"}:
+        hint = "Give a PROMPT, --command TEXT, or --job NAME."
+        raise InvalidInput("The schedule has nothing to do.", field="prompt", hint=hint)
+    if "command" in settings and workdir:
+        settings, workdir = {**settings, "workdir": os.path.abspath(workdir)}, None  # noqa: PTH100 - a link stays
+    if not settings.keys() & {"command", "job", "steps"} and agent is None:
         known = [item["name"] for item in context.call("agents.list")][:_MAX_HINTED]
         hint = f"Use --agent {' or '.join(known or ['claude', 'codex', 'gemini', 'demo'])}."
         raise InvalidInput("A prompt needs an agent.", field="agent", hint=hint)
@@ -157,7 +170,7 @@ def _when_and_settings(
         given = " ".join(map(str, arguments))
         hint = f"Put each in quotes: {EXAMPLE}"
         raise InvalidInput(f"WHEN and PROMPT are two arguments, not more: {given}", field="when", hint=hint)
-    if "on" in settings and not settings.keys() & {"job", "steps"} and prompt is None:
+    if "on" in settings and not settings.keys() & {"command", "job", "steps"} and prompt is None:
         when, prompt = None, when  # calls alone start it
     settings = {**without_none(prompt=read_prompt(prompt)), **settings}
     if when is None and not settings.keys() & {"on", "steps"}:

@@ -3,7 +3,7 @@ SELECT min(r.not_before) FROM unnest(%(places)b) p (place) CROSS JOIN LATERAL (
   SELECT not_before FROM runs WHERE state = {ready} AND place = p.place AND (scope IS NULL OR scope <> ALL(%(without)b))
   ORDER BY not_before LIMIT 1) r;
 
--- live(schedule_ids: Iterable[int]) -> list[LiveRun]: the live runs of these schedules, without their steps
+-- live(schedule_ids: Iterable[int]) -> list[LiveRun]: the live runs of these schedules, without their steps, the oldest first
 SELECT schedule_id, id, state FROM runs WHERE schedule_id = ANY(%(schedule_ids)b) AND state {live} AND parent IS NULL ORDER BY schedule_id, id;
 
 -- ready: runs of these places that may start
@@ -32,8 +32,8 @@ WHERE r.id = u.id AND r.epoch = u.epoch AND r.state BETWEEN u.low AND u.high
 RETURNING u.id, u.epoch, r.cancelling;
 
 -- succeed: end started runs as succeeded, only at their own epochs
-UPDATE runs r SET state = {succeeded}, not_before = NULL, ended_at = u.at, reason = NULL, outcome = NULL
-FROM unnest(%(ids)b, %(epochs)b, %(instants)b) u (id, epoch, at)
+UPDATE runs r SET state = {succeeded}, not_before = NULL, ended_at = u.ended_at, reason = NULL, outcome = u.outcome
+FROM unnest(%(run_id)b, %(epoch)b, %(ended_at)b, %(outcome)b) u (id, epoch, ended_at, outcome)
 WHERE r.id = u.id AND r.epoch = u.epoch AND r.state BETWEEN {starting} AND {held} RETURNING u.id, u.epoch;
 
 -- release: make a claimed run that did not start ready again; the attempt is not counted
@@ -43,8 +43,10 @@ WHERE r.id = u.id AND r.epoch = u.epoch AND r.state = {starting} RETURNING r.id;
 
 -- promote: make the oldest queued run of each of these schedules ready, if no other run is active
 UPDATE runs SET state = {ready}, not_before = %(now)b, reason = NULL WHERE state = {queued} AND id = ANY(ARRAY(
-  SELECT min(id) FROM runs WHERE schedule_id = ANY(%(ids)b) AND state {live} AND parent IS NULL
-  GROUP BY schedule_id HAVING max(state) = {queued} AND min(state) = {queued}))
+  SELECT q.id FROM unnest(%(ids)b) j (id) CROSS JOIN LATERAL (
+    SELECT id FROM runs WHERE schedule_id = j.id AND state {live} AND state = {queued} AND parent IS NULL ORDER BY id LIMIT 1) q
+  WHERE NOT EXISTS (SELECT FROM runs o WHERE o.schedule_id = j.id AND o.state {live} AND o.state < {queued} AND o.parent IS NULL)
+    AND NOT EXISTS (SELECT FROM runs o WHERE o.schedule_id = j.id AND o.state {live} AND o.state > {queued} AND o.parent IS NULL)))
 RETURNING id, schedule_id;
 
 -- mark_cancelling: mark started runs as cancelling

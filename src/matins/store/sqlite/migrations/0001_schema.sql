@@ -108,7 +108,7 @@ CREATE UNIQUE INDEX runs_step ON runs (parent, round, step) WHERE parent IS NOT 
 CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;
 -- At most one run from ready to running, unless the schedule allows overlap.
 CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND state BETWEEN 2 AND 4;
-CREATE INDEX runs_live ON runs (schedule_id, id) WHERE state BETWEEN 0 AND 5;
+CREATE INDEX runs_live ON runs (schedule_id, state, id) WHERE state BETWEEN 0 AND 5;
 CREATE INDEX runs_ready ON runs (place, not_before) WHERE state = 2;
 CREATE INDEX runs_parked ON runs (not_before) WHERE state = 0 AND reason <> 'paused';
 

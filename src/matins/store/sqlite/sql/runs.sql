@@ -2,9 +2,9 @@
 SELECT not_before FROM runs WHERE state = {ready} AND place = :place
   AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without))) ORDER BY not_before LIMIT 1;
 
--- live(schedule_ids: Iterable[int]) -> list[LiveRun]: the live runs of these schedules, without their steps
+-- live(schedule_ids: Iterable[int]) -> list[LiveRun]: the live runs of these schedules, without their steps, the oldest first
 SELECT r.schedule_id, r.id, r.state FROM json_each(:schedule_ids) j JOIN runs r ON r.schedule_id = j.value
-WHERE r.state {live} AND r.parent IS NULL;
+WHERE r.state {live} AND r.parent IS NULL ORDER BY r.schedule_id, r.id;
 
 -- insert_run: add a run
 INSERT INTO runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, not_before,
@@ -29,7 +29,7 @@ UPDATE runs SET state = ?5, not_before = ?6, ended_at = ?7, reason = ?8, outcome
 WHERE id = ?1 AND epoch = ?2 AND state BETWEEN ?3 AND ?4;
 
 -- succeed: end a started run as succeeded, only at its own epoch
-UPDATE runs SET state = {succeeded}, not_before = NULL, ended_at = ?3, reason = NULL, outcome = NULL
+UPDATE runs SET state = {succeeded}, not_before = NULL, ended_at = ?3, reason = NULL, outcome = ?4
 WHERE id = ?1 AND epoch = ?2 AND state BETWEEN {starting} AND {held};
 
 -- release: make a claimed run that did not start ready again; the attempt is not counted
@@ -38,8 +38,10 @@ RETURNING id;
 
 -- promote: make the oldest queued run of each of these schedules ready, if no other run is active
 UPDATE runs SET state = {ready}, not_before = :now, reason = NULL WHERE id IN (
-  SELECT min(q.id) FROM json_each(:ids) j JOIN runs q ON q.schedule_id = j.value
-  WHERE q.state {live} AND q.parent IS NULL GROUP BY q.schedule_id HAVING max(q.state) = {queued} AND min(q.state) = {queued})
+  SELECT (SELECT q.id FROM runs q WHERE q.schedule_id = j.value AND q.state {live} AND q.state = {queued} AND q.parent IS NULL ORDER BY q.id LIMIT 1)
+  FROM json_each(:ids) j
+  WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.schedule_id = j.value AND o.state {live} AND o.state < {queued} AND o.parent IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.schedule_id = j.value AND o.state {live} AND o.state > {queued} AND o.parent IS NULL))
 RETURNING id, schedule_id;
 
 -- mark_cancelling: mark started runs as cancelling
