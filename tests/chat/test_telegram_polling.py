@@ -66,7 +66,7 @@ def test_it_hears_answers_confirms_and_stops_at_once(live: Live, telegram: Teleg
     telegram.say("/list")
     telegram.wait(lambda: telegram.said() and telegram.updates == [])
     assert "There are no schedules yet." in telegram.said()[0].text
-    until(lambda: live.finding() == (True, f"It hears what is said to @{NAME}"))
+    until(lambda: live.finding() == (True, f"It reads the messages to @{NAME}"))
     assert live.matins.people.link("ada", "telegram").bot == f"@{NAME}"
     before = threading.active_count()
     live.host.stop()

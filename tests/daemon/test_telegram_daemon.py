@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,17 +12,22 @@ import pytest
 from house import House
 from standins.telegram import NAME, TOKEN, Telegram
 
-ADA = 81230
+BEA = 81230
 FILE = """
 chat: {{ telegram: {{ token: env:T_TELEGRAM, url: "{url}" }} }}
-people: {{ ada: {{ role: owner, telegram: "{ada}" }}, cy: {{ role: operator }} }}
+people: {{ bea: {{ role: owner, telegram: "{bea}" }}, cy: {{ role: operator }} }}
 agents: {{ scout: {{ runner: demo }} }}
 """
 
 
+def commands_of_the_page() -> list[str]:
+    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
+    return re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0].splitlines()
+
+
 def write(tmp_path: Path, telegram: Telegram) -> None:
     (tmp_path / "home").mkdir(mode=0o700)
-    (tmp_path / "home" / "matins.yaml").write_text(FILE.format(url=telegram.url, ada=ADA), encoding="utf-8")
+    (tmp_path / "home" / "matins.yaml").write_text(FILE.format(url=telegram.url, bea=BEA), encoding="utf-8")
 
 
 def test_telegram_asks_the_daemon_and_hears_from_it(house: Callable[..., House], tmp_path: Path) -> None:
@@ -33,6 +39,9 @@ def test_telegram_asks_the_daemon_and_hears_from_it(house: Callable[..., House],
         telegram.say("/list")
         telegram.wait(telegram.said)
         assert "scout/digest" in telegram.said()[0].text
+        for line in commands_of_the_page():
+            command, _, said = line.partition(" # ")
+            assert one.matins(*command.split()[1:]).startswith(said[: -len("7f3k2m9q")].strip())
         printed = one.matins("people", "link", "cy", "telegram").strip()
         assert printed.startswith(f"Send this to @{NAME} within 10 minutes: /start ")
         telegram.say(printed.partition(": ")[2], 555)

@@ -532,7 +532,7 @@ def _bot(bot: ChatBot) -> Finding:
     what = f"chat {bot.service}"
     if bot.problem is not None:
         return Finding(what, False, bot.problem.removesuffix("."), f"See the log, and: matins chat show {bot.service}")
-    return Finding(what, True, f"It hears what is said to {bot.name}" if bot.name else "It is connected")
+    return Finding(what, True, f"It reads the messages to {bot.name}" if bot.name else "It is connected")
 
 
 def _webhooks(transaction: Transaction) -> Iterator[Finding]:

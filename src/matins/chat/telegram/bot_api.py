@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-import socket
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -16,7 +13,7 @@ import orjson
 
 from matins.chat.service import ServiceError
 from matins.engine.calls import mapping_of
-from matins.net.outbound import HttpClient, Unreachable
+from matins.net.outbound import EndableDeadline, HttpClient, Unreachable
 
 log = logging.getLogger("matins")
 URL = "https://api.telegram.org"
@@ -27,7 +24,7 @@ _MAX_BYTES = 16 << 20
 _HEARD = ("message", "callback_query")
 _MAX_UPDATES = 50
 _MAX_ATTEMPTS = 5
-"""How often what was said is answered again when Telegram does not take the answer."""
+"""How often a message is answered again when Telegram does not take the answer."""
 _LATER_S = 2.0
 _LONGEST_S = 30.0
 TAKEN = "Another program reads the messages of this bot (409)."
@@ -69,12 +66,12 @@ class BotApi:
             self.bot = Bot(str(found.get("id")), str(found.get("username")))
         return self.bot
 
-    def call(self, method: str, waiting: Waiting | None = None, /, **arguments: Any) -> Any:
+    def call(self, method: str, deadline: EndableDeadline | None = None, /, **arguments: Any) -> Any:
         """The result of a method. Raises TelegramError."""
         body, headers = orjson.dumps(arguments), {"content-type": "application/json"}
         try:
             with self._http.open(
-                "POST", self._base + method, waiting or Waiting(_TIMEOUT_S), body=body, headers=headers,
+                "POST", self._base + method, deadline or EndableDeadline(_TIMEOUT_S), body=body, headers=headers,
                 max_bytes=_MAX_BYTES,
             ) as reply:  # fmt: skip
                 status, answer = reply.status, reply.read(_MAX_BYTES)
@@ -99,41 +96,6 @@ def _refusal(status: int, document: Mapping[str, Any]) -> TelegramError:
     )
 
 
-class Waiting:
-    """The time limit of a call, which can be ended before."""
-
-    def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-        self._ended = False
-
-    def left(self) -> float:
-        left = self._until - time.monotonic()
-        if left <= 0 or self._ended:
-            raise TimeoutError
-        return left
-
-    def expired(self) -> None:
-        """Do nothing: the wait raises TimeoutError."""
-
-    def attach(self, sock: socket.socket) -> None:
-        with self._lock:
-            self._socket = sock
-            if self._ended:
-                self._shut()
-
-    def end(self) -> None:
-        with self._lock:
-            self._ended = True
-            self._shut()
-
-    def _shut(self) -> None:
-        if self._socket is not None:
-            with suppress(OSError):  # it may be closed already
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-
 Hear = Callable[[Mapping[str, Any]], "Future[ServiceError | None] | None"]
 
 
@@ -153,7 +115,7 @@ class Poller:
         self._failed: dict[int, int] = {}
         """Attempts of updates that were not answered."""
         self._ending = threading.Event()
-        self._waiting: Waiting | None = None
+        self._waiting: EndableDeadline | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, holds: Callable[[], bool]) -> None:
@@ -194,12 +156,12 @@ class Poller:
                     self._tell(found)
                 problem = found
             except Exception:
-                log.exception("Telegram: what was said could not be read. Matins tries again.")
+                log.exception("Telegram: the messages could not be read. Matins tries again.")
                 later = _LONGEST_S
 
     def _turn(self) -> None:
         """Ask for updates, and have them answered. Raises the error after which one of them is to be answered again."""
-        self._waiting = waiting = Waiting(POLL_S + _TIMEOUT_S)
+        self._waiting = waiting = EndableDeadline(POLL_S + _TIMEOUT_S)
         if self._ending.is_set():
             return
         found = self._api.call(

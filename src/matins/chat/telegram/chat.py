@@ -23,6 +23,7 @@ from matins.surfaces.display import one_line
 from matins.surfaces.transports.in_process import InProcess
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@(\w{1,64}))?(?:\s+(.*))?", re.DOTALL)
+_MENTION = re.compile(r"(?<!\w)@(\w{1,64})\b[:,]?")
 _MAX_ALERT = 200
 _MAX_CODES, _CODES_MS = 5, 600_000
 """Wrong codes of a user, within ten minutes, before codes of that user are not looked at."""
@@ -120,8 +121,7 @@ class TelegramChat(ChatService):
             return None
         if heard.kind == "click":
             return heard
-        bot = re.compile(rf"(?<!\w)@{re.escape(self._api.me().name)}\b[:,]?", re.IGNORECASE)
-        mention = None if heard.text.startswith("/") or not bot.search(heard.text) else bot.sub("", heard.text).strip()
+        mention = None if heard.text.startswith("/") else mentioned(heard.text, self._api.me().name)
         said = "cancel" if heard.text.strip().lower() == "/cancel" else heard.text
         heard = heard._replace(text=said, mention=mention)
         heard = heard._replace(thread=self._thread(heard))
@@ -200,6 +200,12 @@ class TelegramChat(ChatService):
         if answer.plain.startswith("This code"):
             self._wrong[heard.user] = [*wrong, now]
         self.say(heard, answer)
+
+
+def mentioned(said: str, bot: str) -> str | None:
+    """The text without the mentions of the bot; None when it mentions others, or nobody."""
+    rest = _MENTION.sub(lambda found: "" if found[1].lower() == bot.lower() else found[0], said)
+    return None if rest == said else rest.strip()
 
 
 def heard(update: Mapping[str, Any]) -> Heard | None:
