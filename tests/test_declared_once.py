@@ -128,11 +128,11 @@ def check_file(destination: Destination) -> None:
         raise InvalidInput("A file needs its whole path.", value=list(destination.to), field="to")
 
 
-FILE = DestinationKind("file", "A file (to).", send_to_file, needs=("to",), check=check_file)
+LOGBOOK = DestinationKind("logbook", "A file (to).", send_to_file, needs=("to",), check=check_file)
 '''
 ENTRY_POINTS = {
     'python = "matins.executors': 'parrot = "matins.coding_tools.parrot:Parrot"\n',
-    'email = "matins.delivery': 'file = "matins.delivery.destinations.file:FILE"\n',
+    'email = "matins.delivery': 'logbook = "matins.delivery.destinations.logbook:LOGBOOK"\n',
 }
 LOOK = """
 import json
@@ -242,10 +242,10 @@ m, path = Sandbox(), Path("messages").absolute()
 refused = []
 for to in ([], ["messages"]):
     try:
-        m.destinations.set("log", kind="file", to=to)
+        m.destinations.set("log", kind="logbook", to=to)
     except InvalidInput as error:
         refused.append(error.message)
-m.destinations.set("log", kind="file", to=[str(path)])
+m.destinations.set("log", kind="logbook", to=[str(path)])
 tested = m.destinations.test("log")
 m.job("fall")(lambda run: 1 / 0)
 m.add("moon", when="2030-01-01 00:00", job="fall")
@@ -273,7 +273,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "records/moods.py": RECORD,
         "engine/gates/moon.py": GATE,
         "coding_tools/parrot.py": RUNNER,
-        "delivery/destinations/file.py": DESTINATION,
+        "delivery/destinations/logbook.py": DESTINATION,
     }.items():
         (package / path).write_text(text.lstrip(), encoding="utf-8")
     with (package / "store" / "sql" / "schedules.sql").open("a", encoding="utf-8") as file:
@@ -402,6 +402,6 @@ def test_a_runner_wakes_agents_and_is_known_to_doctor(copy: Path) -> None:
 
 def test_a_kind_of_destination_is_checked_and_reached(copy: Path) -> None:
     found = json.loads(_run(copy, "-c", LOOK_AT_DESTINATIONS))
-    assert found["refused"] == ['The kind file needs "to".', "A file needs its whole path."]
+    assert found["refused"] == ['The kind logbook needs "to".', "A file needs its whole path."]
     assert found["tested"] is True
     assert found["messages"] == ["✓ Matins can reach you", "✗ moon failed"]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from matins.api.schedules import Api
 from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
+from matins.delivery.answers import ThreadChannel
 from matins.delivery.outbox import Outbox, Senders
 from matins.delivery.subscribers import Callback
 from matins.delivery.webhooks import senders
@@ -201,6 +202,11 @@ class Matins(TransactionApi):
     def holds(self, name: str) -> bool:
         """Whether this process calls the function that was subscribed under a name: of several processes, one does."""
         return self.outbox.holds(name, self.clock.now_ms())
+
+    def post_answers(self, service: str, channel: ThreadChannel) -> Callable[[], None]:
+        """Let a chat service post the answers of runs into their threads, while this process runs. Returns a function
+        that ends it."""
+        return self.outbox.post_answers(service, channel)
 
     # -- use cases
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import email
-import email.policy
 import os
 import subprocess
 import sys
@@ -12,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiosmtpd.controller import Controller
 from algosdk import account, mnemonic
 from algosdk.encoding import encode_address
 
@@ -27,6 +24,7 @@ from matins.seeds.corvid import algorand
 from matins.testing import Sandbox
 from standins.algod import open_algod
 from standins.inbox import Inbox, open_inbox
+from standins.mails import Mails, open_mails
 
 pytestmark = pytest.mark.filterwarnings("ignore:.imghdr. is deprecated:DeprecationWarning")  # by a part of apprise
 NOW = 1_775_000_000_000
@@ -53,7 +51,9 @@ def send(
 def test_every_kind_is_found_by_its_entry_point():
     """B17: a new kind is a new file and an entry point."""
     found = destination_kinds()
-    assert sorted(found) == ["algorand", "apprise", "desktop", "discord", "email", "ntfy", "slack", "webhook"]
+    assert sorted(found) == [
+        "algorand", "apprise", "desktop", "discord", "email", "file", "ntfy", "slack", "telegram", "webhook",
+    ]  # fmt: skip
     assert all(kind.help.endswith(".") for kind in found.values())
 
 
@@ -88,7 +88,7 @@ def test_ntfy_gets_json_with_priority_and_link(inbox, monkeypatch):
     document = one.document
     assert (document["topic"], document["title"], document["priority"]) == ("secret-topic", "✗ nightly failed", 4)
     assert (document["click"], one.headers["authorization"]) == (MESSAGE.link, "Bearer tk_1")
-    assert len(document["message"].encode()) <= 3_900
+    assert len(document["message"].encode()) <= 4_096
 
 
 def test_a_webhook_is_signed_with_its_secret(inbox, monkeypatch):
@@ -116,33 +116,10 @@ def test_a_missing_secret_and_a_closed_port_are_tried_again():
     assert (sent.verdict, "NOT_THERE" in (sent.error or "")) == ("again", True)
 
 
-class Mails:
-    """What aiosmtpd, a real SMTP server, took."""
-
-    def __init__(self) -> None:
-        self.taken: list[Any] = []
-        self.answer = "250 OK"
-
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802 - the name of aiosmtpd
-        self.taken.append((envelope.rcpt_tos, email.message_from_bytes(envelope.content, policy=email.policy.default)))
-        return self.answer
-
-
-class MailServer(Controller):
-    """It chooses its port itself."""
-
-    def _trigger_server(self) -> None:
-        self.port = self.server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
-        super()._trigger_server()
-
-
 @pytest.fixture
 def mails() -> Iterator[tuple[Mails, Smtp]]:
-    handler = Mails()
-    controller = MailServer(handler, hostname="127.0.0.1", port=0)
-    controller.start()
-    yield handler, Smtp("127.0.0.1", controller.port, sender="matins@example.com", tls="none")
-    controller.stop()
+    with open_mails() as (handler, port):
+        yield handler, Smtp("127.0.0.1", port, sender="matins@example.com", tls="none")
 
 
 def test_mail_goes_to_its_recipients_or_to_the_person(mails):

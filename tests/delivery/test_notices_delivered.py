@@ -59,6 +59,27 @@ def test_what_cannot_be_delivered_is_sent_to_the_others(bench, inbox, other):
     assert [found.kind for found in bench.incidents.list()] == ["failed"]
 
 
+def test_a_notice_has_the_same_id_at_each_attempt(bench, inbox):
+    """B21: a receiver can tell a repetition from another message."""
+    inbox.status = 503
+    bench.run_until("2026-03-27T09:00:00Z")
+    let_pass(bench, HOUR)
+    tries = len(inbox.received)
+    inbox.status = 200
+    let_pass(bench, HOUR)
+    bench.jobs["work"] = lambda run: None
+    bench.run("nightly")
+    bench.settle()
+    let_pass(bench, HOUR)
+    ids = [one.headers["webhook-id"] for one in inbox.received]
+    assert tries > 2
+    assert (inbox.titles[-1].startswith("✓ nightly recovered"), len(set(ids[:-1])), ids[-1] in ids[:-1]) == (
+        True,
+        1,
+        False,
+    )
+
+
 def test_a_destination_that_is_gone_is_paused_until_it_is_set_again(bench, inbox, other):
     inbox.status = 410
     bench.run_until("2026-03-27T09:00:00Z")

@@ -22,11 +22,11 @@ class Destination(Struct, frozen=True):
 
     name: str
     kind: str
-    """Kind of destination: slack, discord, email, ntfy, desktop, webhook, apprise, algorand."""
+    """Kind of destination: telegram, slack, discord, email, ntfy, desktop, file, webhook or apprise."""
     url: Content[str | None]
     """URL of the incoming webhook or the server, or where it is: env:NAME, file:/path."""
     to: list[str]
-    """Recipients: e-mail addresses, the topic, the channel, or the account."""
+    """Recipients: e-mail addresses, the topic, the channel, the chat, the folder, or the account."""
     token: Content[str | None]
     """Where the access token or the signing secret is: env:NAME or file:/path."""
     person: str | None
@@ -35,6 +35,8 @@ class Destination(Struct, frozen=True):
     """Kinds of incidents that are sent in the person's quiet hours too; answer: those of runs."""
     max_per_hour: int
     """Number of messages an hour; further ones become a digest on the hour."""
+    keep: int
+    """Number of files that a destination of kind file keeps."""
     state: SubscriptionState
     note: Content[str | None]
 

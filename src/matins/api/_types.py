@@ -215,6 +215,7 @@ class DestinationSettings(TypedDict, total=False):
     person: str | None
     urgent: Sequence[str] | None
     max_per_hour: int | None
+    keep: int | None
 
 
 class DestinationEdit(TypedDict, total=False):
@@ -225,6 +226,7 @@ class DestinationEdit(TypedDict, total=False):
     person: str | None
     urgent: Sequence[str] | None
     max_per_hour: int | None
+    keep: int | None
 
 
 class RateSettings(TypedDict, total=False):

@@ -58,13 +58,17 @@ class Notices:
         message = self._message(delivery)
         if destination is None or message is None:
             return DeliveryResult()  # the destination or the incident was deleted
-        return deliver(address_of(destination, queue.policies, self._clock.now_ms()), message)
+        keyed = message._replace(key=self._key(delivery, destination))
+        return deliver(address_of(destination, queue.policies, self._clock.now_ms()), keyed)
+
+    def _key(self, delivery: EventDelivery, destination: Destination) -> str:
+        return uuid.uuid5(uuid.NAMESPACE_OID, f"{self._store.store_id}:{delivery.event.id}:{destination.name}").hex
 
     def _message(self, delivery: EventDelivery) -> NoticeText | None:
-        event, now = delivery.event, self._clock.now_ms()
+        event = delivery.event
         data: dict[str, Any] = orjson.loads(event.data or b"{}")
         if event.type == DIGEST:
-            return digest_of(data["titles"], now)
+            return digest_of(data["titles"], event.at)
         with self._store.reading() as transaction:
             incident = transaction.incident(int(data["incident"]))
             subject = None if incident is None else subject_of(transaction, incident)

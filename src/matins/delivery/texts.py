@@ -37,6 +37,8 @@ class NoticeText(NamedTuple):
     level: Level = "bad"
     facts: Mapping[str, Any] = {}
     """The incident as JSON, for programs."""
+    key: str = ""
+    """The same at each attempt, so that a receiver can tell a repetition: letters and digits; empty for a test."""
 
 
 # -- when
@@ -194,15 +196,14 @@ def digest_of(titles: list[str], now: int) -> NoticeText:
 
 def last_lines(output: str) -> str:
     """The last lines of an output, without control characters."""
-    lines = [line.rstrip() for line in clean_text(output, lines=True).split("\n")]
+    lines = [line.rstrip() for line in clean_text(output, keep="\n\t").split("\n")]
     kept = "\n".join([line for line in lines if line][-MAX_OUTPUT_LINES:])
     return kept if len(kept) <= MAX_OUTPUT_LENGTH else f"…{kept[-MAX_OUTPUT_LENGTH + 1 :]}"
 
 
-def clean_text(text: str, *, lines: bool = False) -> str:
-    """The text without colours and control characters; on one line unless `lines`."""
+def clean_text(text: str, *, keep: str = "") -> str:
+    """The text without colours, and without hidden characters but those of `keep`; line ends become spaces."""
     plain = _ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    keep = "\n\t" if lines else ""
     printable = "".join(c if c.isprintable() or c in keep else " " if c in "\n\t" else "\ufffd" for c in plain)
     return write_out(printable, lambda _: "\ufffd", keep).strip()
 

@@ -6,7 +6,7 @@ What people are told of. This module loads quickly: every command reads it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from matins.model.settings import Choice, Int, Name, Names, Secret, Setting, Text, Url
 
@@ -26,6 +26,16 @@ DeliverIf = Literal["always", "text", "changed", "news"]
 DELIVER_ON = ("succeeded", "failed")
 
 
+CHAT_CHANNELS = "matins.chat_channels"
+
+
+class ChatChannels(NamedTuple):
+    """How a chat service writes the ids of its channels: answers of runs in such a channel belong there."""
+
+    service: str
+    pattern: str
+
+
 Tls = Literal["starttls", "tls", "none"]
 
 
@@ -34,13 +44,15 @@ Tls = Literal["starttls", "tls", "none"]
 class Destination:
     name: str
     kind: Annotated[str,
-        Setting(Name(), "Kind of destination: slack, discord, email, ntfy, desktop, webhook, apprise, algorand.",
+        Setting(Name(),
+                "Kind of destination: telegram, slack, discord, email, ntfy, desktop, file, webhook or apprise.",
                 "ntfy", required=True)]
     url: Annotated[str | None,
         Setting(Url(private=True), "URL of the incoming webhook or the server, or where it is: env:NAME, file:/path.",
                 "https://ntfy.example.com")] = None
     to: Annotated[tuple[str, ...],
-        Setting(Names(empty=True), "Recipients: e-mail addresses, the topic, the channel, or the account.",
+        Setting(Names(empty=True),
+                "Recipients: e-mail addresses, the topic, the channel, the chat, the folder, or the account.",
                 ["ada@example.com"])] = ()
     token: Annotated[str | None,
         Setting(Secret(), "Where the access token or the signing secret is: env:NAME or file:/path.",
@@ -54,6 +66,8 @@ class Destination:
                 ["budget", "approval", "answer"])] = ("budget", "approval")
     max_per_hour: Annotated[int,
         Setting(Int(1, 1_000), "Number of messages an hour; further ones become a digest on the hour.", 10)] = 20
+    keep: Annotated[int,
+        Setting(Int(1, 100_000), "Number of files that a destination of kind file keeps.", 1_000)] = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,11 @@ class UntrustedFolder:
                 finally:
                     os.close(child)
 
+    def delete(self, name: str, *, is_folder: bool = False) -> None:
+        """Delete a file, or an empty folder, if it is there."""
+        with self._parent(name) as (folder, last), suppress(FileNotFoundError):
+            (os.rmdir if is_folder else os.unlink)(last, dir_fd=folder)
+
     def entries(self, name: str = ".") -> list[Entry]:
         """The folders and regular files of a folder. Links, pipes and the like are left out."""
         folder = self._walk(name, FOLDER)
@@ -299,6 +304,18 @@ def open_folder(path: str | Path, owner: int | None = None, within: str | Path |
         return UntrustedFolder(folder, owner=owner)
     finally:
         os.close(folder)
+
+
+def open_or_make_folder(path: Path) -> UntrustedFolder:
+    """A folder that the owner named; it and its missing parents are made, for the owner only."""
+    try:
+        return open_folder(path)
+    except FileNotFoundError:
+        if path.parent == path:
+            raise
+    with open_or_make_folder(path.parent) as parent:
+        parent.make_folder(path.name)
+    return open_folder(path)
 
 
 class _Inside(NamedTuple):

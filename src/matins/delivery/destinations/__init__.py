@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from matins.delivery.texts import NoticeText
+from matins.delivery.texts import NoticeText, clean_text
 from matins.errors import MatinsError
 from matins.executors.secrets import resolve
 from matins.model.access import Person
@@ -20,7 +20,11 @@ from matins.net.outbound import AddressRefused, HttpClient, Response, Unreachabl
 from matins.plugins import installed
 
 DESTINATIONS = "matins.destinations"
-TIMEOUT_S = 15
+TIMEOUT_S, _UPLOAD_TIMEOUT_S = 15, 120
+_LARGE = 100_000
+"""A body of so many bytes is a file, and has more time."""
+_JOINERS = "\u200c\u200d"
+"""Parts of emoji, and of words in Persian and in Indian scripts."""
 
 
 class NotDelivered(Exception):  # noqa: N818 - it names what happened
@@ -136,15 +140,15 @@ def destination_kinds() -> dict[str, DestinationKind]:
     return {kind.name: kind for kind in installed(DESTINATIONS).values()}
 
 
-def part_key(store_id: str, run_id: int, number: int, part: int) -> str:
-    """The key of a part: the same at each attempt."""
-    return f"{store_id}-{run_id}-{number}-{part}"
+def part_key(store_id: str, run_id: int, number: int, part: int, copy: int = 0) -> str:
+    """The key of a part: the same at each attempt, and another one when a person has it sent again."""
+    return f"{store_id}-{run_id}-{number}-{part}" + (f"-{copy}" if copy else "")
 
 
 def parts_of(address: Address, answer: Answer) -> list[Part]:
     """The messages that the destination gets for an answer. Raises NotDelivered when its kind is not installed."""
-    kind = _kind_of(address)
-    return [Part(_plain(address, answer))] if kind.parts is None else kind.parts(address, answer)
+    kind, shown = _kind_of(address), _cleaned(answer)
+    return [Part(_plain(address, shown))] if kind.parts is None else kind.parts(address, shown)
 
 
 def send_part(address: Address, part: Part, key: str) -> Receipt:
@@ -170,8 +174,18 @@ def _kind_of(address: Address) -> DestinationKind:
     return kind
 
 
+def _cleaned(answer: Answer) -> Answer:
+    """The answer without control characters, and without those that hide or turn text."""
+    return answer._replace(
+        title=clean_text(answer.title),
+        text=clean_text(answer.text, keep=f"\n\t{_JOINERS}"),
+        foot=clean_text(answer.foot),
+        files=tuple(file._replace(name=clean_text(file.name)) for file in answer.files),
+    )
+
+
 def sent_again(address: Address) -> str:
-    return f"Sent again: {address.destination.kind} did not confirm the first copy."
+    return f"Sent again: {address.destination.kind.capitalize()} did not confirm the first copy."
 
 
 def _plain(address: Address, answer: Answer) -> NoticeText:
@@ -184,7 +198,7 @@ def _plain(address: Address, answer: Answer) -> NoticeText:
 
 def post(url: str, body: bytes, headers: dict[str, str], *, method: str = "POST") -> Response:
     """Send a request to the host that the owner named. Raises NotDelivered unless it answers 2xx."""
-    answer = HttpClient([urlsplit(url).netloc], timeout_s=TIMEOUT_S).send(method, url, body=body, headers=headers)
+    answer = exchange(url, body, headers, method=method)
     if 200 <= answer.status < 300:
         return answer
     if answer.status == 429:
@@ -193,6 +207,15 @@ def post(url: str, body: bytes, headers: dict[str, str], *, method: str = "POST"
         raise NotDelivered(f"the destination answered {answer.status}: it is gone", gone=True)
     refused = 400 <= answer.status < 500 and answer.status not in (401, 403, 408, 425)
     raise NotDelivered(f"the destination answered {answer.status}", retry=not refused)
+
+
+def exchange(
+    url: str, body: bytes, headers: dict[str, str], *, method: str = "POST", allowed: str | None = None
+) -> Response:
+    """Send a request to the host that the owner named, in `url` or in `allowed`, and return what it answers."""
+    timeout_s = TIMEOUT_S if len(body) < _LARGE else _UPLOAD_TIMEOUT_S
+    client = HttpClient([urlsplit(allowed or url).netloc], timeout_s=timeout_s)
+    return client.send(method, url, body=body, headers=headers)
 
 
 def _retry_after(header: str | None) -> int:

@@ -1,4 +1,7 @@
-"""E-mail by SMTP."""
+"""E-mail by SMTP.
+
+Everything that is sent again has the same Message-ID: mail programs show it once.
+"""
 
 from __future__ import annotations
 
@@ -10,40 +13,99 @@ from contextlib import contextmanager
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from ipaddress import ip_address
+from typing import NamedTuple
 
-from matins.delivery.destinations import TIMEOUT_S, Address, DestinationKind, NotDelivered, text_of
+from matins.delivery.destinations import (
+    TIMEOUT_S,
+    Address,
+    Answer,
+    AnswerFile,
+    DestinationKind,
+    NotDelivered,
+    Part,
+    Receipt,
+    text_of,
+)
+from matins.delivery.destinations.layout import Upload, foot, names_of_files, opening, uploads_of
 from matins.delivery.texts import NoticeText
 from matins.errors import Example, InvalidInput
 from matins.executors.secrets import resolve
 from matins.model.destination import Destination, Smtp
+from matins.texts.markdown import blocks, plain, to_html
+
+_MAX_ATTACHED = 20_000_000
+"""Most servers refuse larger messages. Other files are only named."""
+
+
+def parts(address: Address, answer: Answer) -> list[Part]:
+    """One message with all of the answer, as text and as HTML."""
+    attached, named = _attachable(answer)
+    ending = foot(answer, *names_of_files(answer._replace(files=named)))
+    body = [*opening(address, answer)[1:], *blocks(answer.text), *ending]
+    page = f'<div style="font-family:sans-serif;font-size:15px;line-height:1.45;max-width:720px">{to_html(body)}</div>'
+    return [Part(_Letter(answer.title, plain(body), page, tuple(uploads_of(answer._replace(files=attached), True))))]
+
+
+def _attachable(answer: Answer) -> tuple[tuple[AnswerFile, ...], tuple[AnswerFile, ...]]:
+    """The files that fit into a message, and the others."""
+    attached: list[AnswerFile] = []
+    for file in answer.files:
+        if sum(one.size for one in attached) + file.size <= _MAX_ATTACHED:
+            attached.append(file)
+    return tuple(attached), tuple(file for file in answer.files if file not in attached)
+
+
+class _Letter(NamedTuple):
+    subject: str
+    text: str
+    html: str | None = None
+    files: tuple[Upload, ...] = ()
+
+
+def send_answer(address: Address, part: Part, key: str) -> Receipt:
+    return _sent(address, part.body, key)
 
 
 def send(address: Address, message: NoticeText) -> None:
+    _sent(address, _Letter(message.title, text_of(message)), message.key)
+
+
+def _sent(address: Address, letter: _Letter, key: str) -> Receipt:
     """Send one message to all recipients together. A server that refuses them for good is not tried again."""
     if not address.to:
         raise NotDelivered("there is no recipient, and the person has no e-mail address", retry=False)
+    mail, sending = _mail(address, letter, key), False
     try:
         with _connected(address.smtp) as server:
-            server.send_message(_mail(address, message))
+            sending = True
+            refused: dict[str, tuple[int, bytes]] = server.send_message(mail)
     except (smtplib.SMTPRecipientsRefused, smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
         raise NotDelivered(
             f"the mail server refused the message: {_reply(error)}", retry=_reply(error).startswith("4")
         ) from None
     except smtplib.SMTPException as error:
-        raise NotDelivered(f"the mail server failed: {type(error).__name__}: {error}") from None
+        raise NotDelivered(f"the mail server failed: {type(error).__name__}: {error}", sent=sending) from None
     except (OSError, ssl.SSLError) as error:
-        raise NotDelivered(f"the mail server {address.smtp.host} cannot be reached: {error}") from None
+        reason = f"the mail server {address.smtp.host} cannot be reached: {error}"
+        raise NotDelivered(reason, sent=sending) from None
+    return Receipt(" ".join([mail["Message-ID"], *(f"(refused for {name})" for name in refused)]))
 
 
-def _mail(address: Address, message: NoticeText) -> EmailMessage:
+def _mail(address: Address, letter: _Letter, key: str) -> EmailMessage:
     mail, sender = EmailMessage(), address.smtp.sender or "matins@localhost"
-    mail["Subject"] = " ".join(message.title.split())
+    domain = sender.rpartition("@")[2].rstrip(">") or "localhost"
+    mail["Subject"] = " ".join(letter.subject.split())
     mail["From"] = sender
     mail["To"] = ", ".join(address.to)
     mail["Date"] = formatdate(address.now / 1000)
-    mail["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2] or "localhost")
+    mail["Message-ID"] = f"<{key}@{domain}>" if key else make_msgid(domain=domain)
     mail["Auto-Submitted"] = "auto-generated"
-    mail.set_content(text_of(message))
+    mail.set_content(letter.text)
+    if letter.html is not None:
+        mail.add_alternative(letter.html, subtype="html")
+    for file in letter.files:
+        kind, _, subtype = file.media_type.partition("/")
+        mail.add_attachment(file.read(), maintype=kind, subtype=subtype, filename=file.name)
     return mail
 
 
@@ -88,4 +150,7 @@ def check(destination: Destination) -> None:
         raise InvalidInput('E-mail needs "to", or "person".', field="to", hint=hint)
 
 
-EMAIL = DestinationKind("email", "E-mail to the addresses in `to`, by the server of `smtp`.", send, check=check)
+EMAIL = DestinationKind(
+    "email", "E-mail to the addresses in `to`, by the server of `smtp`.",
+    send, check=check, parts=parts, answer=send_answer, keyed=True,
+)  # fmt: skip

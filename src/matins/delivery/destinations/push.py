@@ -12,6 +12,7 @@ Apprise: more than a hundred services by their URLs. It needs the extra `notify`
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from importlib import import_module
@@ -19,26 +20,50 @@ from typing import Any
 
 import orjson
 
-from matins.delivery.destinations import Address, DestinationKind, NotDelivered, post, text_of
+from matins.delivery.destinations import (
+    Address,
+    Answer,
+    DestinationKind,
+    NotDelivered,
+    Part,
+    Receipt,
+    post,
+    text_of,
+)
+from matins.delivery.destinations.layout import as_notice, foot, names_of_files, opening
+from matins.delivery.destinations.markdown_text import written
 from matins.delivery.texts import NoticeText
 from matins.errors import Example, InvalidInput
 from matins.model.destination import Destination
 from matins.net.signing import sign
+from matins.texts.markdown import blocks, to_html
 
 _SERVER = "https://ntfy.sh"
-_MAX_BYTES = 3_900
+_MAX_BYTES = 4_096
 """ntfy turns longer messages into attachments."""
 _PRIORITIES = {"bad": 4, "good": 3, "info": 3}
 _TAGS = {"bad": "x", "good": "white_check_mark", "info": "information_source"}
 
 
+def ntfy_parts(address: Address, answer: Answer) -> list[Part]:
+    """One message, cut if it is too long; a tap opens the page of the run."""
+    return [Part(as_notice(address, answer, lambda notice: len(text_of(notice).encode()) <= _MAX_BYTES))]
+
+
+def answer_to_ntfy(address: Address, part: Part, key: str) -> Receipt:
+    return _published(address, part.body)
+
+
 def send_to_ntfy(address: Address, message: NoticeText) -> None:
+    _published(address, message)
+
+
+def _published(address: Address, message: NoticeText) -> Receipt:
     """Publish as JSON: titles in headers would have to be ASCII."""
-    text = text_of(message).encode()[:_MAX_BYTES].decode("utf-8", "ignore")
     body: dict[str, Any] = {
         "topic": address.to[0],
         "title": message.title,
-        "message": text,
+        "message": text_of(message).encode()[:_MAX_BYTES].decode("utf-8", "ignore"),
         "priority": _PRIORITIES[message.level],
         "tags": [_TAGS[message.level]],
     }
@@ -47,7 +72,8 @@ def send_to_ntfy(address: Address, message: NoticeText) -> None:
     headers = {"content-type": "application/json"}
     if token := address.token:
         headers["authorization"] = f"Bearer {token}"
-    post(address.url or _SERVER, orjson.dumps(body), headers)
+    answer: Any = orjson.loads(post(address.url or _SERVER, orjson.dumps(body), headers).body)
+    return Receipt(str(answer.get("id", "")) or None)
 
 
 def check_ntfy(destination: Destination) -> None:
@@ -61,6 +87,8 @@ NTFY = DestinationKind(
     "ntfy, a topic (to) on ntfy.sh or a server of your own (url); token if it needs one.",
     send_to_ntfy,
     check=check_ntfy,
+    parts=ntfy_parts,
+    answer=answer_to_ntfy,
 )
 
 
@@ -68,6 +96,15 @@ _TIMEOUT_S = 10
 _MAX_LENGTH = 400
 _SCRIPT = "on run argv\ndisplay notification (item 2 of argv) with title (item 1 of argv)\nend run"
 """The texts are arguments: they are never read as code."""
+
+
+def desktop_parts(address: Address, answer: Answer) -> list[Part]:
+    return [Part(as_notice(address, answer, lambda notice: len(notice.text) <= _MAX_LENGTH))]
+
+
+def answer_to_desktop(address: Address, part: Part, key: str) -> Receipt:
+    send_to_desktop(address, part.body)
+    return Receipt(None)
 
 
 def send_to_desktop(address: Address, message: NoticeText) -> None:
@@ -92,7 +129,33 @@ def _command(message: NoticeText) -> list[str] | None:
     return None
 
 
-DESKTOP = DestinationKind("desktop", "A notice on the desktop of the machine that runs Matins.", send_to_desktop)
+DESKTOP = DestinationKind(
+    "desktop", "A notice on the desktop of the machine that runs Matins.",
+    send_to_desktop, parts=desktop_parts, answer=answer_to_desktop,
+)  # fmt: skip
+
+
+def webhook_parts(address: Address, answer: Answer) -> list[Part]:
+    """One document with all of the answer, for programs: its files by name and digest."""
+    document = {
+        **answer.facts,
+        "type": "answer",
+        "title": answer.title,
+        "text": answer.text,
+        "html": to_html(blocks(answer.text)),
+        "foot": answer.foot,
+        "link": answer.link,
+        "files": [
+            {"name": file.name, "size": file.size, "sha256": file.digest, "media_type": file.media_type}
+            for file in answer.files
+        ],
+    }
+    return [Part(document)]
+
+
+def answer_to_webhook(address: Address, part: Part, key: str) -> Receipt:
+    _posted(address, part.body, key)
+    return Receipt(key)
 
 
 def send_to_webhook(address: Address, message: NoticeText) -> None:
@@ -106,17 +169,21 @@ def send_to_webhook(address: Address, message: NoticeText) -> None:
         "link": message.link,
         **message.facts,
     }
+    _posted(address, document, message.key or f"test-{address.now}")
+
+
+def _posted(address: Address, document: dict[str, Any], key: str) -> None:
+    """Post a document under its key, signed if there is a secret: a receiver can tell a repetition by the key."""
     body = orjson.dumps(document)
-    headers = {"content-type": "application/json"}
-    if (secret := address.token) is not None:
-        id_ = f"incident-{message.facts.get('incident', 'test')}-{message.facts.get('action')}-{address.now}"
-        headers |= sign(secret, id_, address.now // 1000, body)
-    post(address.url, body, headers)
+    signature = (
+        {"webhook-id": key} if (secret := address.token) is None else sign(secret, key, address.now // 1000, body)
+    )
+    post(address.url, body, {"content-type": "application/json", **signature})
 
 
 WEBHOOK = DestinationKind(
     "webhook", "Any server that takes JSON (url), such as Mattermost or Teams; signed with token if given.",
-    send_to_webhook, needs=("url",),
+    send_to_webhook, needs=("url",), parts=webhook_parts, answer=answer_to_webhook, keyed=True, limited=False,
 )  # fmt: skip
 
 
@@ -124,11 +191,39 @@ _TYPES = {"bad": "failure", "good": "success", "info": "info"}
 _INSTALL = 'pip install "matins[notify]"'
 
 
+_TAG = re.compile(r"<(?=[A-Za-z/!?@#])")
+_MARKUP = re.compile(r"[\\*_~`|\[\]]")
+_EVERYONE = re.compile(r"@(?=everyone|here|channel|all)", re.IGNORECASE)
+
+
+def apprise_parts(address: Address, answer: Answer) -> list[Part]:
+    """Markdown, which Apprise turns into what the service takes, and cuts where the service needs it."""
+    body = [*opening(address, answer)[1:], *blocks(answer.text), *foot(answer, *names_of_files(answer))]
+    level = "bad" if answer.facts.get("state") == "failed" else "good"
+    return [Part((NoticeText(answer.title, written(body, escape_for_apprise), level=level), "markdown"))]
+
+
+def escape_for_apprise(text: str) -> str:
+    """No marks, no tags, and no mentions of everyone: some services find them in any text."""
+    plain = _TAG.sub("&lt;", _MARKUP.sub(r"\\\g<0>", text.replace("&", "&amp;")))
+    return _EVERYONE.sub("@\u200b", plain)
+
+
+def answer_by_apprise(address: Address, part: Part, key: str) -> Receipt:
+    _notify(address, *part.body)
+    return Receipt(None)
+
+
 def send_by_apprise(address: Address, message: NoticeText) -> None:
+    _notify(address, message._replace(text=text_of(message)), "text")
+
+
+def _notify(address: Address, message: NoticeText, form: str) -> None:
     found = _apprise()
     if not found.add(address.url):
         raise NotDelivered("Apprise does not know the service of this URL", retry=False)
-    if not found.notify(title=message.title, body=text_of(message), notify_type=_TYPES[message.level]):
+    kind = _TYPES[message.level]
+    if not found.notify(title=message.title, body=message.text, notify_type=kind, body_format=form):
         raise NotDelivered("the service did not take the message")
 
 
@@ -157,4 +252,5 @@ def _apprise() -> Any:
 APPRISE = DestinationKind(
     "apprise", "Any service that Apprise knows, by its URL; needs the extra notify.",
     send_by_apprise, needs=("url",), check=check_apprise, url_kind="apprise",
+    parts=apprise_parts, answer=answer_by_apprise,
 )  # fmt: skip
