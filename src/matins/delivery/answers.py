@@ -131,6 +131,8 @@ class AnswerSubscriber(StoredSubscriber):
         if waits is None:
             return False
         reason, until = waits
+        if reason == DIGEST:
+            until = turn.transaction.next_digest_of(self._name) or until
         digest_at = until if reason == DIGEST else None
         turn.transaction.set_answer(row._replace(reason=reason, next_at=until, digest_at=digest_at))
         return True

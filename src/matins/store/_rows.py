@@ -169,6 +169,10 @@ class AnswerRows(Statements):
         """The answers of a digest that is due."""
         return self._rows(AnswerRow, "digest_answers", destination=destination, now=now, limit=limit)
 
+    def next_digest_of(self, destination: str) -> int | None:
+        """When the digest of a destination is due."""
+        return self._value("next_digest_of", destination=destination)
+
     def next_answer(self, destination: str, now: int) -> int | None:
         """When an answer is due for a destination."""
         return self._value("next_answer", destination=destination, now=now)
@@ -481,16 +485,6 @@ class DeliveryRows(Statements):
     def delete_lost_deliveries(self) -> None:
         """Delete deliveries of deleted events."""
         self._all("delete_lost_deliveries")
-
-    def undelivered(self, subscription: str, schedule_id: int, run_id: int, event: str) -> DeliveryState | None:
-        """Whether an event of the run is being retried or was discarded for a subscription; None if neither."""
-        return self._value(
-            "undelivered", subscription=subscription, schedule_id=schedule_id, run_id=run_id, event=event
-        )
-
-    def is_event_after(self, cursor: int, run_id: int, event: str) -> bool:
-        """Whether a subscription with this cursor has still to take up an event of the run."""
-        return bool(self._all("is_event_after", cursor=cursor, run_id=run_id, event=event))
 
 
 class EventRows(Statements):
