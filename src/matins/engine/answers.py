@@ -11,9 +11,11 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from matins.engine.jobs import wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.quiet_hours import quiet_until
 from matins.engine.reasons import local_time
+from matins.engine.steps import parts_of
 from matins.engine.when.durations import HOUR_MS
 from matins.model.answer import FINAL, PENDING, AnswerRow, AnswerState
 from matins.model.destination import ANSWER, NOBODY, THREAD, DeliverIf, Destination
@@ -60,6 +62,21 @@ def recipients(
     if without in found:  # a destination that does not work: the others are told, whatever is usual
         found = dict.fromkeys(policies.destinations)
     return tuple(name for name in found if name in policies.destinations and name not in (NOBODY, without))
+
+
+def reaches_nobody(definition: ScheduleDefinition, agent: str, policies: Policies) -> bool:
+    """Whether nobody would get the answers of its runs, which have some: those of agents and of commands."""
+    asks = any(wakes_agent(part) for part, _ in parts_of(definition, agent))
+    in_chat = definition.target is not None and definition.target.channel is not None and "chat" in policies.records
+    return asks and not in_chat and not destinations_of(definition, agent, policies)
+
+
+def deliver_command(policies: Policies) -> str:
+    """What makes answers arrive: at the first destination, or in a folder."""
+    first = next(iter(policies.destinations), None)
+    if first is not None:
+        return f"matins deliver set --to {shlex.quote(first)}"
+    return "matins destinations set notes --kind file --to ~/reports && matins deliver set --to notes"
 
 
 # -- whether
