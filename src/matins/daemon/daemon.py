@@ -294,7 +294,7 @@ class Daemon:
         link = f"{url}{self._matins.sessions.create().path}" if sys.stdout.isatty() else None
         step = _DEMO_NEXT if self._demo or self._matins.list(limit=1) else _NEXT
         agents = agents_text(self._matins.agents.list())
-        answers = f"{self._home.path}/{REPORTS}: those of pr-digest" if self._demo else None
+        answers = f"{self._home.path}/{REPORTS}" if self._demo else None
         banner = Banner(running, str(self._home.path), link, moved, self._command(), agents, step, answers)
         sys.stdout.write(banner_text(banner) + "\n")
         sys.stdout.flush()
