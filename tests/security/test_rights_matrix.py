@@ -86,6 +86,7 @@ CALLS: dict[str, Arguments] = {
     "runs.cancel": about("run_id"),
     "runs.retry": about("run_id"),
     "runs.checks": about("run_id"),
+    "runs.deliver": about("run_id", to=["ops"]),
     "runs.facts": about("run_id"),
     "runs.get": about("run_id"),
     "runs.live": call(),

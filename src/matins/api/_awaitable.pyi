@@ -607,6 +607,9 @@ class AwaitableRuns(AwaitableRunsCalls):
         behind it run again too."""
     async def resolve(self, run_id: RunId, outcome: RunOutcome) -> Run:
         """Set the outcome of a held run, or retry it."""
+    async def deliver(self, run_id: RunId, *, to: builtins.list[str] | None = None) -> Run:
+        """Send the answer of an ended run, also when it was sent before: to these destinations, or to those of its
+        schedule. "thread" is its place in chat."""
     async def facts(self, run_id: RunId) -> RunFacts:
         """Show what happened to a run from due to its end: each wait, check, approval and attempt as a span."""
     async def report_outcome(self, outcome: ReportedOutcome, *, reason: str | None = None) -> bool:

@@ -24,7 +24,7 @@ import tzdata
 from msgspec import structs
 
 from matins.api.results import Finding
-from matins.engine.answers import recipients
+from matins.engine.answers import deliver_command, reaches_nobody, recipients
 from matins.engine.jobs import runs_only_commands
 from matins.engine.notify_addresses import KIND as ALGORAND
 from matins.engine.notify_addresses import NO_ADDRESS, NOTIFY_ADDRESS, address_in, fix_for, is_address, nothing_sent
@@ -170,6 +170,7 @@ class Doctor:
             *_jobs(missing),
             *agents,
             *_notify_addresses(schedules, policies),
+            *_answers(schedules, policies),
             *frequent,
             *commands,
             *_hook_programs(policies, workdir),
@@ -417,6 +418,15 @@ def _notify_addresses(schedules: Iterable[ScheduleRecord], policies: Policies) -
             fix = fix_for(address) if is_address(address) else f"Correct its label {NOTIFY_ADDRESS}."
             problem = nothing_sent(address) if is_address(address) else f"Its {NOTIFY_ADDRESS} {NO_ADDRESS}."
             yield Finding(what, None, problem.removesuffix("."), fix)
+
+
+def _answers(schedules: Iterable[ScheduleRecord], policies: Policies) -> Iterator[Finding]:
+    """Report schedules whose answers nobody gets."""
+    live = (one for one in schedules if one.state in ("active", "paused"))
+    names = [one.name for one in live if reaches_nobody(one.definition, one.agent, policies)]
+    if names:
+        sentence = f"No destination gets the answers of {_listed(names)}"
+        yield Finding("answers", None, sentence, deliver_command(policies))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -44,6 +44,7 @@ from matins.model.rows import (
     Figures,
     FileEntry,
     LiveRun,
+    NextInstants,
     PlaceRow,
     PolicyRow,
     ReadyPlace,
@@ -195,6 +196,10 @@ class AnswerRows(Statements):
     def digest_answers(self, destination: str, now: int, limit: int) -> list[AnswerRow]:
         """The answers of a digest that is due."""
         return self._rows(AnswerRow, "digest_answers", destination=destination, now=now, limit=limit)
+
+    def next_digest_of(self, destination: str) -> int | None:
+        """When the digest of a destination is due."""
+        return self._value("next_digest_of", destination=destination)
 
     def next_answer(self, destination: str, now: int) -> int | None:
         """When an answer is due for a destination."""
@@ -420,6 +425,10 @@ class CallRows(Statements):
 class CursorRows(Statements):
     """The cursors of schedules, from which planning continues."""
 
+    def next_instants(self) -> NextInstants:
+        """When the next schedule is due, and the next waiting record."""
+        return self._rows(NextInstants, "next_instants")[0]
+
     def next_due(self) -> int | None:
         """The instant of the next due schedule."""
         return self._value("next_due")
@@ -508,16 +517,6 @@ class DeliveryRows(Statements):
     def delete_lost_deliveries(self) -> None:
         """Delete deliveries of deleted events."""
         self._all("delete_lost_deliveries")
-
-    def undelivered(self, subscription: str, schedule_id: int, run_id: int, event: str) -> DeliveryState | None:
-        """Whether an event of the run is being retried or was discarded for a subscription; None if neither."""
-        return self._value(
-            "undelivered", subscription=subscription, schedule_id=schedule_id, run_id=run_id, event=event
-        )
-
-    def is_event_after(self, cursor: int, run_id: int, event: str) -> bool:
-        """Whether a subscription with this cursor has still to take up an event of the run."""
-        return bool(self._all("is_event_after", cursor=cursor, run_id=run_id, event=event))
 
 
 class EventRows(Statements):
@@ -777,10 +776,6 @@ class PermitRows(Statements):
 class PlaceRows(Statements):
     """Sets of needs of runs, by number."""
 
-    def count_places(self) -> int:
-        """The number of sets of needs, which engines compare."""
-        return self._value("count_places")
-
     def places(self) -> list[PlaceRow]:
         """All sets of needs."""
         return self._rows(PlaceRow, "places")
@@ -805,10 +800,6 @@ class PlaceRows(Statements):
 
 class PolicyRows(Statements):
     """Policies and throttles."""
-
-    def policy_rev(self) -> int:
-        """The revision of the policies, which engines compare."""
-        return self._value("policy_rev")
 
     def lock_policies(self) -> None:
         """Lock policies, throttles and budget usage, before any of them is changed."""
@@ -1016,10 +1007,6 @@ class SpendingRows(Statements):
     def budget_usages(self, since: str) -> list[BudgetUsage]:
         """All usage from a period on."""
         return self._rows(BudgetUsage, "budget_usages", since=since)
-
-    def any_reservation(self) -> bool:
-        """Whether any reservation exists."""
-        return bool(self._all("any_reservation"))
 
     def reserve(self, run_id: int, schedule_id: int, agent: str, now: int, usage: Usage) -> None:
         """Set what a run may spend."""

@@ -237,6 +237,7 @@ def errors(call: Calls) -> None:
     call("runs.list", state="sleeping")
     call("runs.cancel", "1")
     call("runs.retry", "999")
+    call("runs.deliver", "999", to=["nobody"])
     call("budgets.set", "day", max_cost="5 apples", period="day")
     call("budgets.edit", "nothing", period="month")
     call("budgets.get", "nothing")

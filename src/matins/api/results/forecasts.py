@@ -57,6 +57,8 @@ class RunDetail(Struct, frozen=True):
     """The calls that the run stands for, the newest first."""
     gates: list[GateReport]
     """Gate by gate, what the record says was decided; none where no gate was asked."""
+    unsent: str | None
+    """Why nobody gets its answer."""
 
 
 class Slot(Struct, frozen=True):
