@@ -20,6 +20,7 @@ from msgspec import structs
 
 from matins.api.results import FilePlace, Pause, Schedule
 from matins.config.file import file_format
+from matins.engine.answers import deliver_command, reaches_nobody
 from matins.engine.commands import exit_code_note
 from matins.engine.jobs import SHELL_AGENT, as_scheduled, full_prompt
 from matins.engine.policies import Policies
@@ -102,6 +103,8 @@ class Additions:
         here = Surroundings(policies, runners(), core.jobs.registry, workdir, now)
         found = job_problems(draft.definition, draft.agent, here)
         notes += _about_commands(principal, draft, policies, core.local.isolation)
+        if reaches_nobody(draft.definition, draft.agent, policies):
+            notes.append(f"Nobody gets its answers. To have them sent: {deliver_command(policies)}")
         return notes + [f"{error.message} {error.hint or ''}".strip() for error in found]
 
     def create_agents(
