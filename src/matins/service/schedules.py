@@ -18,6 +18,7 @@ from msgspec import structs
 
 from matins.api.results import FilePlace, Pause, Schedule
 from matins.config.file import file_format
+from matins.engine.answers import deliver_command, reaches_nobody
 from matins.engine.jobs import full_prompt
 from matins.engine.policies import Policies
 from matins.engine.schedules import UNREADABLE, idle_settings, newly_idle, schedule_settings, start_text
@@ -97,6 +98,8 @@ class Additions:
         found = job_problems(draft.definition, draft.agent, here)
         isolation, owner = core.local.isolation, principal.role == principal.name == "owner"
         notes += command_notes(draft.definition, draft.agent, policies, isolation, by_owner=owner)
+        if reaches_nobody(draft.definition, draft.agent, policies):
+            notes.append(f"Nobody gets its answers. To have them sent: {deliver_command(policies)}")
         return notes + [f"{error.message} {error.hint or ''}".strip() for error in found]
 
     def create_agents(
