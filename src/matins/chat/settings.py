@@ -81,3 +81,5 @@ CHAT = RecordKind(
 )
 SLACK_CHANNELS = ChatChannels("slack", r"[CDG][A-Z0-9]{5,}")
 """Channels, direct messages and private channels."""
+TELEGRAM_CHANNELS = ChatChannels("telegram", r"-?[0-9]{1,16}")
+"""Private chats have the ids of their users, groups negative ones."""
