@@ -27,6 +27,8 @@ SAME, EMPTY, NOTHING, TOLD = "same", "empty", "nothing", "told"
 """Why an answer is withheld. `same` is followed by the run with the same answer: `same:830`."""
 QUIET, DIGEST = "quiet_hours", "digest"
 """What an answer waits for."""
+SILENCE = "If there is nothing to report, answer only NOTHING_TO_REPORT."
+"""What `deliver_if: news` adds to a prompt. `executors/runners/outcomes.py` recognises the answer."""
 UNKNOWN, DELETED = "unknown", "deleted"
 """Why an answer is discarded without an attempt."""
 
@@ -81,6 +83,13 @@ def is_silent(outcome: Any) -> bool:
             return True
         case _:
             return False
+
+
+def asks_for_silence(definition: ScheduleDefinition, agent: str, policies: Policies) -> bool:
+    """Whether an agent is asked to say so when there is nothing to report. Told to every agent, it would contradict
+    their own prompts."""
+    condition = definition.deliver_if or policies.deliver.condition
+    return condition == "news" and NOBODY not in destinations_of(definition, agent, policies)
 
 
 def joined_answers(answers: Sequence[tuple[str, str]]) -> str:
