@@ -32,7 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-CEILINGS = Ceilings(files=394, single_use=524)
+CEILINGS = Ceilings(files=395, single_use=527)
 
 
 def modules() -> dict[str, ast.Module]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from matins.api.schedules import Api
 from matins.api.use_case import UseCase
 from matins.config.file import ConfigFile
+from matins.delivery.answers import ThreadChannel
 from matins.delivery.outbox import Outbox, Senders
 from matins.delivery.subscribers import Callback
 from matins.delivery.webhooks import senders
@@ -197,6 +198,11 @@ class Matins(TransactionApi):
         if name is not None:
             self.subscriptions.open(name, types=wanted or None)
         return self.outbox.subscribe(callback, wanted, name)
+
+    def post_answers(self, service: str, channel: ThreadChannel) -> Callable[[], None]:
+        """Let a chat service post the answers of runs into their threads, while this process runs. Returns a function
+        that ends it."""
+        return self.outbox.post_answers(service, channel)
 
     # -- use cases
 

@@ -14,6 +14,7 @@ from store_records import NOW, page_of_events
 from test_postgres_races import wait_for_lock
 
 from matins.api.results import Run
+from matins.engine.policies import NO_POLICIES
 from matins.model.run import Outcome
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd
@@ -69,7 +70,7 @@ def claim(store: PostgresStore) -> list[Attempt]:
 
 def record(store: PostgresStore, *ended: Attempt) -> None:
     with store.transaction(NOW) as transaction:
-        recorder.record(transaction, [AttemptEnd(one, Outcome(True)) for one in ended], NOW)
+        recorder.record(transaction, [AttemptEnd(one, Outcome(True)) for one in ended], NOW, NO_POLICIES)
 
 
 def ends(store: PostgresStore) -> Counter[str]:
@@ -84,7 +85,7 @@ def recorded_at_once(bench: Sandbox, stores: list[PostgresStore], url: str) -> R
     one, two = claim(stores[0])
     with ThreadPoolExecutor(1) as threads:
         with stores[0].transaction(NOW) as transaction:
-            recorder.record(transaction, [AttemptEnd(one, Outcome(True))], NOW)
+            recorder.record(transaction, [AttemptEnd(one, Outcome(True))], NOW, NO_POLICIES)
             other = threads.submit(record, stores[1], two)
             wait_for_lock(url, other)
         other.result()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
 from matins.errors import Example, InvalidInput
+from matins.model.destination import ChatChannels
 from matins.model.settings import Labels, Secret, Setting, Text, Url
 from matins.records.kind import POLICIES, Column, Document, RecordContext, RecordKind
 
@@ -74,3 +75,5 @@ CHAT = RecordKind(
     ),
     example="matins chat set slack --token env:BOT_TOKEN --app-token env:APP_TOKEN",
 )
+SLACK_CHANNELS = ChatChannels("slack", r"[CDG][A-Z0-9]{5,}")
+"""Channels, direct messages and private channels."""

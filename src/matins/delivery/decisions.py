@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
+from matins.engine.answers import destination_label
 from matins.engine.reasons import end_text
 from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import fraction
@@ -163,6 +164,12 @@ def _undelivered(event: StoredEvent, data: Data) -> Trouble | None:
     return Trouble("undelivered", name, summary, error, NO_SCHEDULE, details)
 
 
+def _unanswered(event: StoredEvent, data: Data) -> Trouble:
+    name, error = str(data["destination"]), data.get("error")
+    summary = Sentence(f"The answer of run {event.run_id} was not delivered to {destination_label(name)}.", error)
+    return Trouble("undelivered", name, summary, error, NO_SCHEDULE, {"destination": name, "gone": False})
+
+
 def _cannot_start(event: StoredEvent, data: Data) -> Trouble:
     host = str(data.get("host"))
     summary = Sentence(f"{host} cannot start agents, and leaves them to other engines.", data.get("reason"))
@@ -184,6 +191,7 @@ _TROUBLES: Mapping[str, Callable[[StoredEvent, Data], Trouble | None]] = {
     "approval.requested": _approval,
     DISCARDED: _undelivered,
     "subscription.paused": _undelivered,
+    "answer.undelivered": _unanswered,
     "engine.cannot_start": _cannot_start,
 }
 

@@ -13,23 +13,25 @@ from contextlib import suppress
 from enum import IntEnum
 from itertools import islice, zip_longest
 from queue import SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from matins.delivery.answers import AnswerSubscriber, ThreadChannel
 from matins.delivery.incidents import IncidentSubscriber
 from matins.delivery.subscribers import (
     Callback,
     DeliveryQueue,
     DeliveryResult,
-    EventDelivery,
     MemorySubscriber,
     StoredSubscriber,
     Subscriber,
     Turn,
     storable_text,
 )
+from matins.engine.answers import DELETED
 from matins.errors import StoreError
 from matins.model.clock import Clock
-from matins.model.event import SubscriptionKind
+from matins.model.destination import THREAD
+from matins.model.event import ANSWERS_PREFIX, Subscription, SubscriptionKind
 from matins.runtime.catalog import Catalog
 from matins.runtime.signals import drained
 from matins.store import Store
@@ -45,7 +47,7 @@ _SWEEP_MS = 3_600_000
 _REST = 4
 """After a page of events that only incidents want: how many times as long as the page took the outbox rests."""
 
-Send = Callable[[DeliveryQueue, EventDelivery], DeliveryResult]
+Send = Callable[[DeliveryQueue, Any], DeliveryResult]
 Senders = Mapping[SubscriptionKind, Send]
 
 
@@ -53,7 +55,7 @@ class QueueReport(NamedTuple):
     """The results of a delivery queue."""
 
     queue: DeliveryQueue
-    results: list[tuple[EventDelivery, DeliveryResult]]
+    results: list[tuple[Any, DeliveryResult]]
 
 
 class _Moved(IntEnum):
@@ -87,6 +89,8 @@ class Outbox:
         self._subscribers: list[StoredSubscriber] = []
         self._listeners: list[MemorySubscriber] = []
         self._callbacks: dict[str, Callback] = {}
+        self._channels: dict[str, ThreadChannel] = {}
+        """Chat services that post answers into threads, by the names of their subscriptions."""
         self._under_way: set[tuple[object, int]] = set()
         """Subscriber and schedule of every queue that is being sent."""
         self._done: list[QueueReport] = []
@@ -110,6 +114,19 @@ class Outbox:
         self._callbacks[name] = callback
         self._read_again()
         return lambda: self._unsubscribe(name, callback)
+
+    def post_answers(self, service: str, channel: ThreadChannel) -> Callable[[], None]:
+        """Let a chat service post the answers of runs whose threads are there. Returns what ends it."""
+        name = f"{ANSWERS_PREFIX}{THREAD}:{service}"
+        self._channels[name] = channel
+        self._read_again()
+
+        def end() -> None:
+            if self._channels.get(name) is channel:
+                del self._channels[name]
+                self._read_again()
+
+        return end
 
     def _remove(self, subscriber: MemorySubscriber) -> None:
         with suppress(ValueError):  # the caller may unsubscribe twice
@@ -191,14 +208,24 @@ class Outbox:
             return
         self._rev = turn.policies.rev  # first: a subscription meanwhile causes another read
         subscribers: list[StoredSubscriber] = []
-        for found in turn.transaction.subscriptions():
-            if found.state != "active" or (found.kind == "function" and found.name not in self._callbacks):
+        subscriptions = {found.name: found for found in turn.transaction.subscriptions()}
+        for name in self._channels.keys() - subscriptions.keys():
+            made = Subscription(name, "answer", {}, (), 0, "active", None, turn.now, "matins")
+            turn.transaction.insert_subscription(made)
+            subscriptions[name] = made
+        for name, found in subscriptions.items():
+            in_chat = name.startswith(f"{ANSWERS_PREFIX}{THREAD}:")
+            missing = found.kind == "function" and name not in self._callbacks
+            if found.state != "active" or missing or (in_chat and name not in self._channels):
                 continue
             if found.kind == "incident":
                 subscribers.append(IncidentSubscriber(found, self._owner))
+            elif found.kind == "answer":
+                subscribers.append(AnswerSubscriber(found, self._owner, self._channels.get(name)))
             else:
-                subscribers.append(StoredSubscriber(found, self._owner, self._callbacks.get(found.name)))
+                subscribers.append(StoredSubscriber(found, self._owner, self._callbacks.get(name)))
         self._subscribers = subscribers
+        _discard_orphans(turn)
 
     def _sweep(self, turn: Turn) -> None:
         boot = self._clock.boot_ms()
@@ -278,7 +305,16 @@ class Outbox:
 
 
 def _hurries(subscriber: Subscriber) -> bool:
-    return not isinstance(subscriber, IncidentSubscriber)
+    """Answers hurry with the messages of their destinations, which have a subscriber of their own."""
+    return not isinstance(subscriber, (IncidentSubscriber, AnswerSubscriber))
+
+
+def _discard_orphans(turn: Turn) -> None:
+    """Discard answers to destinations and chats that were deleted while their runs ended."""
+    chats = {f"{THREAD}:{service}" for service in turn.policies.records.get("chat", {})}
+    for name in turn.transaction.waiting_destinations():
+        if name not in turn.policies.destinations and name not in chats:
+            turn.transaction.discard_answers(name, DELETED)
 
 
 def _key(queue: DeliveryQueue) -> tuple[object, int]:
@@ -302,7 +338,7 @@ def deliver(queue: DeliveryQueue, senders: Senders, stopped: Callable[[], bool] 
     """Send the events one after the other. After one that does not arrive, skip those of the same schedule."""
     report, stuck = QueueReport(queue, []), set[int | None]()
     for delivery in queue.deliveries:
-        if delivery.event.schedule_id in stuck:
+        if delivery.schedule_id in stuck:
             continue
         if stopped():
             break
@@ -311,17 +347,15 @@ def deliver(queue: DeliveryQueue, senders: Senders, stopped: Callable[[], bool] 
         if sent.verdict == "gone":
             break
         if sent.verdict == "again":
-            stuck.add(delivery.event.schedule_id)
+            stuck.add(delivery.schedule_id)
     return report
 
 
-def _send(send: Send, queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
+def _send(send: Send, queue: DeliveryQueue, delivery: Any) -> DeliveryResult:
     try:
         return send(queue, delivery)
     except Exception as error:  # a subscriber must not harm the outbox
-        log.warning(
-            "Event %s could not be delivered: %s", delivery.event.id, storable_text(f"{type(error).__name__}: {error}")
-        )
+        log.warning("%s could not be delivered: %s", delivery.label, storable_text(f"{type(error).__name__}: {error}"))
         return DeliveryResult("again", f"{type(error).__name__}: {error}")
 
 

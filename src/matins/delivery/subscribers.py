@@ -46,6 +46,14 @@ class EventDelivery(NamedTuple):
     unused_items: tuple[UnusedItem, ...] = ()
     """For hooks: the work items that the run claimed for a request, and did not start with."""
 
+    @property
+    def schedule_id(self) -> int | None:
+        return self.event.schedule_id
+
+    @property
+    def label(self) -> str:
+        return f"Event {self.event.id}"
+
 
 class DeliveryQueue(NamedTuple):
     """The next events for a subscriber, of one schedule or of all. Events of a schedule are sent one by one."""
@@ -54,7 +62,8 @@ class DeliveryQueue(NamedTuple):
     kind: SubscriptionKind
     schedule_id: int
     target: Any
-    deliveries: tuple[EventDelivery, ...]
+    deliveries: tuple[Any, ...]
+    """Each an EventDelivery, or of answers an AnswerDelivery."""
     policies: Policies
 
 
@@ -78,7 +87,8 @@ class DeliveryResult(NamedTuple):
     """How long the subscriber wants to be left alone before the next attempt."""
 
 
-QueueResults = Sequence[tuple[EventDelivery, DeliveryResult]]
+QueueResults = Sequence[tuple[Any, DeliveryResult]]
+"""Deliveries of a queue, and what became of them."""
 
 
 class Turn(NamedTuple):
@@ -144,11 +154,12 @@ class Subscriber(Protocol):
 class StoredSubscriber:
     """A subscription in the store. The process with its lease delivers the events."""
 
-    def __init__(self, subscription: Subscription, owner: str | None, callback: Callback | None = None) -> None:
+    def __init__(self, subscription: Subscription, owner: str | None, target: Any = None) -> None:
+        """`target`: what this process calls; None for what the subscription itself names."""
         self.subscription = subscription
         self._owner = owner
         """The id under which this process takes the lease; None if the store is not shared."""
-        self._target = callback or subscription.target
+        self._target = target or subscription.target
         self._seen = subscription.cursor
         self._unsaved = 0
         self._ours_until = 0

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import orjson
 
+from matins.delivery.answers import Answers
 from matins.delivery.notices import Notices, Pings, Tail, no_output, no_url
 from matins.delivery.outbox import Senders
 from matins.delivery.pipelines import Pipelines
@@ -51,6 +52,7 @@ def senders(
         "function": call,
         "pipeline": Pipelines(store, clock),
         "notice": Notices(store, clock, tail, base_url),
+        "answer": Answers(store, clock, base_url),
         "ping": Pings(store, tail),
     }
 

@@ -16,7 +16,7 @@ from matins.engine.quiet_hours import quiet_until
 from matins.engine.reasons import local_time
 from matins.engine.when.durations import HOUR_MS
 from matins.model.answer import PENDING, AnswerRow, AnswerState
-from matins.model.destination import ANSWER, NOBODY, THREAD, Destination
+from matins.model.destination import ANSWER, NOBODY, THREAD, DeliverIf, Destination
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
 from matins.model.words import Sentence
@@ -130,12 +130,12 @@ def decide(
     """Who gets the answer of a run that ended so. `last`: the run and the digest of the last answer that went to a
     destination."""
     names = destinations_of(definition, agent, policies)
-    failed = state in FAILED
-    if NOBODY in names or not (failed or state is RunState.SUCCEEDED):
+    failed, condition = state in FAILED, definition.deliver_if or policies.deliver.condition
+    if NOBODY in names or (outcome is None and not failed and condition != "always"):  # a job that returned nothing
         return []
     found: list[NewAnswer] = []
     if place is not None:  # who asked in chat hears of a failure too
-        found.append(_answer(f"{THREAD}:{place.service}", failed, outcome, definition, policies, last))
+        found.append(_answer(f"{THREAD}:{place.service}", failed, outcome, condition, last))
     if ("failed" if failed else "succeeded") not in (definition.deliver_on or policies.deliver.on):
         return found
     told = recipients("failed", policies, [definition]) if failed else ()
@@ -145,7 +145,7 @@ def decide(
         elif name in told:
             found.append(NewAnswer(name, "withheld", TOLD))
         else:
-            found.append(_answer(name, failed, outcome, definition, policies, last))
+            found.append(_answer(name, failed, outcome, condition, last))
     return found
 
 
@@ -153,11 +153,9 @@ def _answer(
     name: str,
     failed: bool,
     outcome: Any,
-    definition: ScheduleDefinition,
-    policies: Policies,
+    condition: DeliverIf,
     last: Callable[[str], tuple[int, str] | None],
 ) -> NewAnswer:
-    condition = definition.deliver_if or policies.deliver.condition
     if failed or condition == "always":  # a failure is never silent
         return NewAnswer(name, "queued")
     text = answer_text(outcome)

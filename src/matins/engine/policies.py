@@ -79,6 +79,9 @@ class Policies:
     unreadable: tuple[str, ...] = ()
     """Records that cannot be parsed. They count as missing, and `doctor` reports them."""
 
+    delivers: bool = False
+    """Whether runs deliver their answers although their schedule does not say so: an agent or the file does."""
+
     def rules_for(self, agent: str) -> AgentRules:
         return self.agent_rules.get(agent) or self.agent_rules.get(ALL_AGENTS) or DEFAULT_RULES
 
@@ -115,6 +118,8 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
             found.setdefault(kind, {})[name] = _load(kind, name, orjson.loads(definition))
         except Exception as error:  # one bad row must not affect the others
             unreadable.append(f"{kind} {name}: {type(error).__name__}: {error}")
+    deliver: Deliver = found.get("deliver", {}).get("deliver", NO_POLICIES.deliver)
+    agents: dict[str, Agent] = found.get("agent", {})
     rates = {name: data["usd"] for name, data in found.get("rate", {}).items()}
     return Policies(
         rev=rev,
@@ -125,14 +130,15 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
         rates={**NO_POLICIES.rates, **rates},
         hooks=found.get("hook", {}),
         hook_files=found.get(HOOK_FILES, {}),
-        agents=found.get("agent", {}),
+        agents=agents,
         agent_rules=found.get("agent_rules", {}),
         work_sources=found.get("work_source", {}),
         inbound=found.get("inbound", {}),
         people=found.get("person", {}),
         destinations=found.get("destination", {}),
         notify=found.get("notify", {}).get("notify", NO_POLICIES.notify),
-        deliver=found.get("deliver", {}).get("deliver", NO_POLICIES.deliver),
+        deliver=deliver,
+        delivers=bool(deliver.to or any(agent.deliver for agent in agents.values())),
         smtp=found.get("smtp", {}).get("smtp", NO_POLICIES.smtp),
         allowed_hosts=tuple(found.get("allowed_hosts", {}).get("allowed_hosts", {}).get("hosts", ())),
         heartbeat_url=found.get("heartbeat", {}).get("heartbeat", {}).get("url"),

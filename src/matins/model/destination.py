@@ -6,7 +6,7 @@ What people are told of. This module loads quickly: every command reads it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from matins.model.settings import Choice, Int, Name, Names, Secret, Setting, Text, Url
 
@@ -24,6 +24,16 @@ ANSWER = "answer"
 """What `urgent` calls the answers of runs."""
 DeliverIf = Literal["always", "text", "changed", "news"]
 DELIVER_ON = ("succeeded", "failed")
+
+
+CHAT_CHANNELS = "matins.chat_channels"
+
+
+class ChatChannels(NamedTuple):
+    """How a chat service writes the ids of its channels: answers of runs in such a channel belong there."""
+
+    service: str
+    pattern: str
 
 
 Tls = Literal["starttls", "tls", "none"]

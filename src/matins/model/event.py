@@ -117,19 +117,21 @@ PINGS_SUBSCRIPTION = "pings"
 RESERVED = (HOOKS_SUBSCRIPTION, PIPELINES_SUBSCRIPTION, INCIDENTS_SUBSCRIPTION, PINGS_SUBSCRIPTION)
 NOTICES_PREFIX = "notify:"
 """A subscription with this prefix brings messages to the destination that follows it."""
-SubscriptionKind = Literal["webhook", "hook", "function", "pipeline", "incident", "notice", "ping"]
+ANSWERS_PREFIX = "deliver:"
+"""A subscription with this prefix brings the answers of runs to the destination that follows it."""
+SubscriptionKind = Literal["webhook", "hook", "function", "pipeline", "incident", "notice", "answer", "ping"]
 SubscriptionState = Literal["active", "paused"]
 DeliveryState = Literal["retrying", "discarded"]
 
 
 def is_reserved(name: str) -> bool:
     """Whether Matins uses the name of a subscription itself."""
-    return name in RESERVED or name.startswith(NOTICES_PREFIX)
+    return name in RESERVED or name.startswith((NOTICES_PREFIX, ANSWERS_PREFIX))
 
 
 def destination_of(subscription: str) -> str | None:
-    """The destination to which a subscription brings messages; None for other subscriptions."""
-    name = subscription.removeprefix(NOTICES_PREFIX)
+    """The destination to which a subscription brings messages or answers; None for other subscriptions."""
+    name = subscription.removeprefix(NOTICES_PREFIX).removeprefix(ANSWERS_PREFIX)
     return None if name == subscription else name
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import orjson
 
 from matins.engine.validation import check_name, check_names_known, nearest
 from matins.errors import Conflict, InvalidInput
-from matins.model.event import NOTICES_PREFIX, Subscription
+from matins.model.event import ANSWERS_PREFIX, NOTICES_PREFIX, Subscription, SubscriptionKind
 from matins.model.policies import Throttle
 from matins.model.rows import NewEvent
 from matins.model.settings import Table, settings_of
@@ -286,22 +286,30 @@ class PolicyStorage:
 
 
 class DestinationStorage(PolicyStorage):
-    """Stores a destination with the subscription that brings messages to it."""
+    """Stores a destination with the subscriptions that bring messages and answers to it."""
+
+    _KINDS: ClassVar[Mapping[str, SubscriptionKind]] = {NOTICES_PREFIX: "notice", ANSWERS_PREFIX: "answer"}
 
     def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
         """Store the destination. If it was paused because it was gone, it is tried again."""
-        name, transaction = f"{NOTICES_PREFIX}{key}", change.transaction
-        if find_subscription(transaction, name) is None:
-            horizon, by = transaction.event_horizon(), change.principal.who
-            transaction.insert_subscription(
-                Subscription(name, "notice", {}, (), horizon, "active", None, change.now, by)
-            )
-        else:
-            transaction.set_subscription(name, "active", None)
+        transaction, by = change.transaction, change.principal.who
+        for prefix, subscribed in self._KINDS.items():
+            name = f"{prefix}{key}"
+            if find_subscription(transaction, name) is None:
+                horizon = transaction.event_horizon()
+                transaction.insert_subscription(
+                    Subscription(name, subscribed, {}, (), horizon, "active", None, change.now, by)
+                )
+            else:
+                transaction.set_subscription(name, "active", None)
         return super().put(kind, key, value, change)
 
     def delete(self, kind: RecordKind[Any], key: str, change: RecordChange) -> bool:
-        change.transaction.delete_subscription(f"{NOTICES_PREFIX}{key}")
+        from matins.engine.answers import DELETED
+
+        for prefix in self._KINDS:
+            change.transaction.delete_subscription(f"{prefix}{key}")
+        change.transaction.discard_answers(key, DELETED)
         return super().delete(kind, key, change)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from matins.errors import Conflict, Example, InvalidInput
 from matins.model.access import Person
 from matins.model.destination import NOBODY, THREAD, Destination
+from matins.model.event import ANSWERS_PREFIX, NOTICES_PREFIX
 from matins.records.kind import POLICIES, Column, DestinationStorage, Document, RecordChange, RecordContext, RecordKind
 
 if TYPE_CHECKING:
@@ -171,7 +172,8 @@ def _state(transaction: Transaction, now: int) -> Callable[[Destination], Docume
     found = {subscription.name: subscription for subscription in transaction.subscriptions()}
 
     def state(destination: Destination) -> Document:
-        held = found.get(f"notify:{destination.name}")
+        own = (found.get(f"{prefix}{destination.name}") for prefix in (NOTICES_PREFIX, ANSWERS_PREFIX))
+        held = next((each for each in own if each is not None and each.state == "paused"), None)
         return {"state": "active" if held is None else held.state, "note": None if held is None else held.note}
 
     return state

@@ -59,10 +59,14 @@ class Special(IntFlag):
     """The files of its `after_run` are checked before the start."""
     CREATOR = auto()
     """An agent created it."""
+    ANSWER = auto()
+    """Its answers are delivered. It starts as others do."""
 
 
-AT_END = int(Special.STEPS | Special.AGENT)
+AT_END = int(Special.STEPS | Special.AGENT | Special.ANSWER)
 """What keeps a success from the short road. The rest is over when a run has started."""
+AT_START = ~int(Special.ANSWER)
+"""What keeps a slot from the short road."""
 
 
 class SharedSettings:
@@ -96,6 +100,7 @@ class SharedSettings:
             Special.TIMES: not self.timetable.plain_times,
             Special.GATES: self.gates,
             Special.COMMAND: definition.after_run is not None,
+            Special.ANSWER: definition.deliver or definition.deliver_if == "always",
         }
         self.special = sum(int(flag) for flag, holds in special.items() if holds)
 

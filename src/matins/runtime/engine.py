@@ -287,7 +287,10 @@ class Engine:
             attempts = [ended.attempt for ended in self._ended] + self._overdue + self._released + self._uncertain
             items = [attempt.compiled for attempt in attempts] + [checked.check.compiled for checked in self._checked]
             transaction.lock_due({item.schedule_id for item in items})
-        stale = recorder.record(transaction, self._ended, now, limited=limited)
+        stale = 0
+        if self._ended:
+            policies = self._catalog.policies(transaction)
+            stale = recorder.record(transaction, self._ended, now, policies, limited=limited)
         if self._checked:
             record_checks(transaction, self._checked, now)
         if self._overdue:

@@ -33,7 +33,7 @@ def emit(transaction: Transaction, attempts: Sequence[Attempt], policies: Polici
             ended.append(AttemptEnd(attempt, _emitted(transaction, attempt, now)))
         else:
             left.append(attempt)
-    recorder.record(transaction, ended, now)
+    recorder.record(transaction, ended, now, policies)
     return left
 
 

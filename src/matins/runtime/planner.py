@@ -29,7 +29,7 @@ from matins.model.trigger import Once
 from matins.runtime import spending
 from matins.runtime.attempt import Attempt
 from matins.runtime.capacity import Capacity, Placement
-from matins.runtime.catalog import Catalog, CompiledSchedule, Special
+from matins.runtime.catalog import AT_START, Catalog, CompiledSchedule, Special
 from matins.runtime.clearance import Clearance
 from matins.runtime.new_runs import covered, end_data, new_run, next_uncovered_slot, planned_event, recorded_due
 from matins.runtime.run_changes import continue_schedule, end_runs
@@ -174,7 +174,7 @@ class Planner:
         schedule_id, slot, rev, used, executions, failures, _ = row
         facts, gates, taken = seen.at_rest, 0, None
         clear = seen.open_to_all and not failures and schedule_id not in seen.live and slot > self.recorded_until
-        plain = clear and not item.special
+        plain = clear and not item.special & AT_START
         if not plain:
             facts, gates = _facts(transaction, seen, row, item, capacity, at)
             taken = recorded_due(transaction, item, slot, at) if slot <= self.recorded_until else None

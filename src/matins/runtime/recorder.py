@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from matins.engine.jobs import retries_unknown
+from matins.engine.policies import Policies
 from matins.engine.transitions import (
     CANCEL,
     FAIL,
@@ -50,33 +51,41 @@ _MAX_LIMIT_MS = 7 * DAY_MS
 
 
 def record(
-    transaction: Transaction, ended: Sequence[AttemptEnd], now: int, *, limited: frozenset[str] | None = None
+    transaction: Transaction,
+    ended: Sequence[AttemptEnd],
+    now: int,
+    policies: Policies,
+    *,
+    limited: frozenset[str] | None = None,
 ) -> int:
     """Record the outcomes of attempts. Returns how many were refused because another worker had taken over the run.
     `limited` are the scopes that have permits, where they are known."""
     if not ended:
         return 0
-    plain, others = _sorted(transaction, ended)
+    plain, others = _sorted(transaction, ended, policies)
     changes: list[RunChange] = []
     for attempt, outcome in others:
         # How often the provider has refused this run before: such attempts do not count.
         deferrals = max(0, len(transaction.attempts(attempt.run_id)) - attempt.number) if outcome.limit else 0
         changes.append(_change_of(attempt, outcome, now, deferrals))
     taken = succeed_plainly(transaction, plain, now, limited=limited) + apply(
-        transaction, changes, now, limited=limited
+        transaction, changes, now, limited=limited, policies=policies
     )
     return len(ended) - taken
 
 
-def _sorted(transaction: Transaction, ended: Sequence[AttemptEnd]) -> tuple[Sequence[AttemptEnd], Sequence[AttemptEnd]]:
+def _sorted(
+    transaction: Transaction, ended: Sequence[AttemptEnd], policies: Policies
+) -> tuple[Sequence[AttemptEnd], Sequence[AttemptEnd]]:
     """The ends of which nothing but success and result are recorded, which is a short road, and the others. The ends of
     one schedule stay in their order."""
-    if transaction.any_reservation():
+    delivers = policies.delivers
+    if transaction.any_reservation() or (delivers and policies.deliver.condition == "always"):
         return (), ended
     special = {
         attempt.compiled.schedule_id
         for attempt, outcome in ended
-        if attempt.compiled.special & AT_END or (outcome is not DONE and not outcome.is_plain)
+        if attempt.compiled.special & AT_END or (outcome is not DONE and (delivers or not outcome.is_plain))
     }
     if not special:
         return ended, ()

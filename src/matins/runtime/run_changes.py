@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
+from matins.engine.answers import FAILED, ChatPlace, answer_text, decide, digest_of, joined_answers
 from matins.engine.audit import end_facts
+from matins.engine.calls import mapping_of
 from matins.engine.gates.state import BY_FAILURES
 from matins.engine.planning import Timetable
+from matins.engine.policies import Policies
 from matins.engine.reasons import last_error, sentence, summary_data
 from matins.engine.schedules import trigger_source
 from matins.engine.steps import WAITING_FOR_STEP, StepState, advance, numbers_after, repeated
@@ -45,6 +49,8 @@ from matins.engine.transitions import (
 )
 from matins.engine.when.triggers import compile_trigger
 from matins.model.access import signed
+from matins.model.answer import FINAL, AnswerRow
+from matins.model.destination import CHAT_CHANNELS
 from matins.model.policies import Throttle
 from matins.model.rows import (
     NewEvent,
@@ -58,10 +64,11 @@ from matins.model.rows import (
     from_tuple,
 )
 from matins.model.run import DONE, AgentTurn, Outcome, ProviderLimit, RunState, ThreadAssignment, Usage
-from matins.model.schedule import Step
+from matins.model.schedule import ScheduleDefinition, Step
+from matins.plugins import installed
 from matins.runtime import approval_requests, spending
 from matins.runtime.attempt import Attempt, AttemptEnd
-from matins.runtime.catalog import Catalog, CompiledSchedule, schedule_record
+from matins.runtime.catalog import Catalog, CompiledSchedule, call_context, schedule_record
 from matins.runtime.new_runs import next_uncovered_slot
 from matins.runtime.pausing import is_held, pause
 from matins.store.transaction import Transaction
@@ -246,10 +253,14 @@ def _joined(
 
 
 def _answer(whole: CompiledSchedule, steps: Mapping[int, RunRow]) -> dict[str, Any] | None:
-    """The result of the last step, when there is one that all others lead to."""
+    """The result of the last step, when there is one that all others lead to; else the texts of those that no other
+    waits for."""
     awaited = {other for after in numbers_after(whole.steps) for other in after}
-    last = [number for number in steps if number not in awaited]
-    return _outcome_of(steps[last[0]]) or None if len(last) == 1 else None
+    last = [number for number in sorted(steps) if number not in awaited]
+    if len(last) == 1:
+        return _outcome_of(steps[last[0]]) or None
+    text = joined_answers([(whole.steps[one - 1].title, answer_text(_outcome_of(steps[one]))) for one in last])
+    return {"result": {"text": text}} if text else None
 
 
 def _outcome_of(row: RunRow) -> dict[str, Any]:
@@ -271,10 +282,15 @@ _NEVER_RAN = (SKIP, BLOCK, MISS, DENY, EXPIRE, REFUSE_FOR_BUDGET)
 
 
 def apply(
-    transaction: Transaction, changes: Sequence[RunChange], now: int, *, limited: frozenset[str] | None = None
+    transaction: Transaction,
+    changes: Sequence[RunChange],
+    now: int,
+    *,
+    limited: frozenset[str] | None = None,
+    policies: Policies | None = None,
 ) -> int:
     """Apply changes and their consequences, except those with a stale epoch. Returns the number of applied ones.
-    `limited` are the scopes that have permits, where they are known."""
+    `limited` are the scopes that have permits, and `policies` the policies, where they are known."""
     if not changes:
         return 0
     rows = [_state_change(change) for change in changes]
@@ -283,7 +299,8 @@ def apply(
     for change, row in zip(changes, rows, strict=True):
         if (change.run_id, change.epoch) in settled:
             taken.append(change)
-            transaction.events.append(_event(change, row.outcome))
+            told = _plan_answers(transaction, change, policies) if change.transition.target in _ANSWERED else ()
+            transaction.events.append(_event(change, row.outcome, told))
     over = [change for change in taken if change.transition.is_terminal]
     steps = [change for change in over if change.compiled.step]
     whole = [change for change in over if not change.compiled.step] if steps else over
@@ -304,8 +321,80 @@ def apply(
             _record_turn(transaction, change, now)
     _continue(transaction, [change for change in taken if change.transition in (RETRY, THROTTLE)], settled, now)
     if steps:
-        _follow(transaction, [change.run_id for change in steps], now)
+        _follow(transaction, [change.run_id for change in steps], now, policies)
     return len(taken)
+
+
+_ANSWERED = FAILED | {RunState.SUCCEEDED}
+
+
+def _plan_answers(transaction: Transaction, change: RunChange, policies: Policies | None) -> tuple[str, ...]:
+    """Decide who gets the answer of a run that ends, in the transaction of its end. Returns the destinations."""
+    item = change.compiled
+    if item.step:
+        return ()  # the answers of steps are parts of their run's
+    if policies is None:
+        policies = Catalog(cache=False).policies(transaction)
+    in_chat = item.wakes_agent and "chat" in policies.records
+    if not (item.definition.deliver or policies.delivers or in_chat):
+        return ()
+    found = decide(
+        change.transition.target,
+        change.outcome,
+        item.definition,
+        item.agent,
+        policies,
+        chat_place(transaction, policies, change.run_id, item.definition).place if in_chat else None,
+        lambda name: transaction.last_answer(item.schedule_id, name, change.run_id),
+    )
+    digest = digest_of(answer_text(change.outcome)) if found else ""
+    for new in found:
+        due = change.at if new.state == "queued" else None
+        row = AnswerRow(
+            change.run_id, FINAL, new.destination, item.schedule_id, new.state, new.reason, digest, change.at, due
+        )
+        transaction.insert_answer(row)
+    return tuple(new.destination for new in found if new.state == "queued")
+
+
+class ThreadInChat(NamedTuple):
+    """Where the answer of a run belongs in chat."""
+
+    thread_id: int | None = None
+    location: str | None = None
+    """The id of the place: `slack:TEAM/CHANNEL/THREAD`; None before the thread has one."""
+    place: ChatPlace | None = None
+    """None when no chat that is set up has it."""
+
+
+def chat_place(
+    transaction: Transaction, policies: Policies, run_id: int, definition: ScheduleDefinition
+) -> ThreadInChat:
+    """The place of the run's thread, or of the message that started it, or its channel."""
+    services: Mapping[str, Any] = policies.records.get("chat", {})
+    if not services:
+        return ThreadInChat()
+    assignment = transaction.thread_assignment(run_id)
+    thread = None if assignment is None else assignment.thread
+    location = None if thread is None else transaction.thread_place(thread.id)
+    location = location or _calling_place(transaction, run_id)
+    target = None if definition.target is None else definition.target.channel
+    channel = target if thread is None else thread.channel
+    found = None
+    if location is not None:
+        service, _, rest = location.partition(":")
+        found = ChatPlace(service, rest.partition("/")[2].rpartition("/")[0])
+    elif channel is not None:
+        owner = (own.service for own in installed(CHAT_CHANNELS).values() if re.fullmatch(own.pattern, channel))
+        found = next((ChatPlace(service, channel) for service in owner), None)
+    known = found is not None and found.service in services
+    return ThreadInChat(None if thread is None else thread.id, location, found if known else None)
+
+
+def _calling_place(transaction: Transaction, run_id: int) -> str | None:
+    context = call_context(transaction, run_id)
+    place = mapping_of(context.body).get("place") if context is not None and context.source == "chat" else None
+    return place if isinstance(place, str) else None
 
 
 def _undo_preparations(transaction: Transaction, never_started: list[RunChange], now: int) -> None:
@@ -414,11 +503,11 @@ def end_runs(
     apply(transaction, changes, now)
 
 
-def _follow(transaction: Transaction, ended: Sequence[int], now: int) -> None:
+def _follow(transaction: Transaction, ended: Sequence[int], now: int, policies: Policies | None = None) -> None:
     """Apply what follows from the ends of steps. When the settings of their run cannot be read, no other step of it
     starts."""
     changes, unreadable = next_changes(transaction, ended, now)
-    apply(transaction, changes, now)
+    apply(transaction, changes, now, policies=policies)
     for run in unreadable:
         live = transaction.live_runs(transaction.live_steps([run.id]))
         waiting = [row for row in live if row.state <= RunState.READY]
@@ -475,7 +564,7 @@ def _state_change(change: RunChange) -> StateChange:
     )  # fmt: skip
 
 
-def _event(change: RunChange, outcome: str | None) -> NewEvent:
+def _event(change: RunChange, outcome: str | None, deliver: Sequence[str] = ()) -> NewEvent:
     data: dict[str, Any] | None = None
     if change.reason is not None:
         # With the error and the sentence of `why`, so that whoever hears of the event need not ask.
@@ -488,6 +577,8 @@ def _event(change: RunChange, outcome: str | None) -> NewEvent:
             data["error"] = error
     if change.transition.is_terminal:
         data = {**(data or {}), **_bound(change.compiled.rev, outcome, change.epoch + change.renewed)}
+    if deliver and data is not None:
+        data["deliver"] = list(deliver)
     kind = event_type(change.compiled, change.transition.event)
     return NewEvent(change.at, kind, change.compiled.schedule_id, change.run_id, data)
 

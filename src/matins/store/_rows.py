@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from matins.model.access import IdempotentRequest
+from matins.model.answer import AnswerRow
 from matins.model.call import CalledRun, CallOutcome, CallRow
 from matins.model.event import (
     BoundRevision,
@@ -114,6 +115,114 @@ class AccessRows(Statements):
     def delete_requests(self, before: int) -> None:
         """Delete old requests."""
         self._all("delete_requests", before=before)
+
+
+class AnswerRows(Statements):
+    """Answers of runs for destinations."""
+
+    def insert_answer(self, answer: AnswerRow) -> bool:
+        """Add an answer; False when the run has it already."""
+        return bool(
+            self._all(
+                "insert_answer",
+                run_id=answer.run_id,
+                number=answer.number,
+                destination=answer.destination,
+                schedule_id=answer.schedule_id,
+                state=answer.state,
+                reason=answer.reason,
+                digest=answer.digest,
+                created_at=answer.created_at,
+                next_at=answer.next_at,
+                title=answer.title,
+                text=answer.text,
+                files=answer.files,
+                attempts=answer.attempts,
+                parts=answer.parts,
+                parts_sent=answer.parts_sent,
+                sending=answer.sending,
+                again=answer.again,
+                lost=answer.lost,
+                copy=answer.copy,
+                digest_at=answer.digest_at,
+                receipt=answer.receipt,
+                error=answer.error,
+                sent_at=answer.sent_at,
+            )
+        )
+
+    def answers_of(self, run_id: int) -> list[AnswerRow]:
+        """The answers of a run."""
+        return self._rows(AnswerRow, "answers_of", run_id=run_id)
+
+    def last_answer(self, schedule_id: int, destination: str, run_id: int) -> tuple[int, str] | None:
+        """The run and the digest of the last answer of another run that went to a destination."""
+        return next(
+            iter(self._all("last_answer", schedule_id=schedule_id, destination=destination, run_id=run_id)), None
+        )
+
+    def due_answers(self, destination: str, now: int, limit: int) -> list[AnswerRow]:
+        """The next answer of each schedule that may be sent now, the longest waiting first."""
+        return self._rows(AnswerRow, "due_answers", destination=destination, now=now, limit=limit)
+
+    def digest_answers(self, destination: str, now: int, limit: int) -> list[AnswerRow]:
+        """The answers of a digest that is due."""
+        return self._rows(AnswerRow, "digest_answers", destination=destination, now=now, limit=limit)
+
+    def next_answer(self, destination: str, now: int) -> int | None:
+        """When an answer is due for a destination."""
+        return self._value("next_answer", destination=destination, now=now)
+
+    def answers_sent_since(self, destination: str, since: int) -> int:
+        """The number of answers that a destination got since an instant."""
+        return self._value("answers_sent_since", destination=destination, since=since)
+
+    def waiting_destinations(self) -> list[str]:
+        """The destinations for which answers wait."""
+        return self._column("waiting_destinations")
+
+    def set_answer(self, answer: AnswerRow) -> bool:
+        """What became of an answer that waits; False when it no longer does."""
+        return bool(
+            self._all(
+                "set_answer",
+                run_id=answer.run_id,
+                number=answer.number,
+                destination=answer.destination,
+                state=answer.state,
+                reason=answer.reason,
+                next_at=answer.next_at,
+                attempts=answer.attempts,
+                parts=answer.parts,
+                parts_sent=answer.parts_sent,
+                sending=answer.sending,
+                again=answer.again,
+                lost=answer.lost,
+                copy=answer.copy,
+                digest_at=answer.digest_at,
+                receipt=answer.receipt,
+                error=answer.error,
+                sent_at=answer.sent_at,
+            )
+        )
+
+    def renew_answer(self, answer: AnswerRow) -> None:
+        """Send an answer again."""
+        self._all(
+            "renew_answer",
+            run_id=answer.run_id,
+            number=answer.number,
+            destination=answer.destination,
+            next_at=answer.next_at,
+        )
+
+    def discard_answers(self, destination: str, reason: str) -> list[int]:
+        """Discard what waits for a destination, and return the runs."""
+        return self._column("discard_answers", destination=destination, reason=reason)
+
+    def thread_place(self, thread_id: int) -> str | None:
+        """Where a thread is in chat."""
+        return self._value("thread_place", thread_id=thread_id)
 
 
 class ApprovalRows(Statements):

@@ -70,6 +70,7 @@ class Transaction(
     made.AuditRows,
     made.SubscriptionRows,
     made.DeliveryRows,
+    made.AnswerRows,
     made.ThreadRows,
     made.CallRows,
     made.IncidentRows,
@@ -266,6 +267,7 @@ class Transaction(
             "delete_spend",
             "delete_run_usage",
             "delete_approvals",
+            "delete_answers",
             "delete_runs",
         ):
             self._all(notes, ids=ids)

@@ -140,9 +140,9 @@ def destination_kinds() -> dict[str, DestinationKind]:
     return {kind.name: kind for kind in installed(DESTINATIONS).values()}
 
 
-def part_key(store_id: str, run_id: int, number: int, part: int) -> str:
-    """The key of a part: the same at each attempt."""
-    return f"{store_id}-{run_id}-{number}-{part}"
+def part_key(store_id: str, run_id: int, number: int, part: int, copy: int = 0) -> str:
+    """The key of a part: the same at each attempt, and another one when a person has it sent again."""
+    return f"{store_id}-{run_id}-{number}-{part}" + (f"-{copy}" if copy else "")
 
 
 def parts_of(address: Address, answer: Answer) -> list[Part]:

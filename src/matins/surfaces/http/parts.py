@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from matins.api.events import Subscriptions
 from matins.api.use_case import Caller
+from matins.delivery.answers import ThreadChannel
 from matins.model.clock import Clock
 from matins.plugins import installed
 from matins.store import Store
@@ -32,6 +33,7 @@ class Scheduler(Caller, Protocol):
     def subscribe(
         self, callback: Callable[[dict[str, Any]], Any], types: tuple[str, ...] = (), name: str | None = None
     ) -> Callable[[], None]: ...
+    def post_answers(self, service: str, channel: ThreadChannel) -> Callable[[], None]: ...
 
 
 class DaemonPart:

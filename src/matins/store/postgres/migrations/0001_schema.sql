@@ -356,7 +356,7 @@ CREATE INDEX landings_thread ON landings (thread_id, run_id);
 
 CREATE TABLE subscriptions (
   name text PRIMARY KEY,
-  kind text NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline', 'incident', 'notice', 'ping')),
+  kind text NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline', 'incident', 'notice', 'answer', 'ping')),
   target text NOT NULL,
   types text NOT NULL,
   cursor bigint NOT NULL, -- events up to this one are delivered, not wanted, or among the deliveries
@@ -399,6 +399,37 @@ WHEN (NEW.kind = 'hook' AND NEW.name = 'after:run') EXECUTE FUNCTION open_hooks(
 -- It also releases work items that were claimed for a request.
 CREATE TRIGGER item_in_request AFTER INSERT ON approvals FOR EACH ROW
 WHEN (NEW.request LIKE '%"work_item":%') EXECUTE FUNCTION open_hooks();
+
+-- Answers of runs for destinations: what waits is sent by the outbox. The text of a run's end is in its outcome.
+CREATE TABLE answers (
+  run_id bigint NOT NULL,
+  number bigint NOT NULL, -- 0 for the end of the run; messages during it count from 1
+  destination text NOT NULL,
+  schedule_id bigint NOT NULL,
+  state text NOT NULL CHECK (state IN ('queued', 'retrying', 'delivered', 'withheld', 'unconfirmed', 'discarded')),
+  reason text,
+  digest text NOT NULL, -- of the text
+  created_at bigint NOT NULL,
+  next_at bigint,
+  title text, -- title, text and files of a message during the run
+  text text,
+  files text,
+  attempts bigint NOT NULL,
+  parts bigint,
+  parts_sent bigint NOT NULL,
+  sending bigint, -- the part that was about to leave
+  again bigint NOT NULL, -- whether that part was repeated
+  lost bigint NOT NULL, -- parts that were not confirmed
+  copy bigint NOT NULL, -- how often a person had it sent again
+  digest_at bigint, -- the hour whose digest tells it instead
+  receipt text,
+  error text,
+  sent_at bigint,
+  PRIMARY KEY (run_id, number, destination)
+);
+CREATE INDEX answers_waiting ON answers (destination, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX answers_order ON answers (schedule_id, destination, run_id, number);
+CREATE INDEX answers_sent ON answers (destination, sent_at) WHERE sent_at IS NOT NULL;
 
 -- Chat: dialogues that ask for what is missing, messages that Matins posted, and where threads are.
 

@@ -115,5 +115,8 @@ UPDATE schedules SET purged_slot = p.slot FROM (
   SELECT schedule_id, max(slot) AS slot FROM runs WHERE id = ANY(%(ids)b) GROUP BY schedule_id) p
 WHERE schedules.id = p.schedule_id AND p.slot > coalesce(purged_slot, p.slot - 1);
 
+-- delete_answers: delete the answers of runs
+DELETE FROM answers WHERE run_id = ANY(%(ids)b);
+
 -- delete_runs: delete ended runs
 DELETE FROM runs WHERE id = ANY(%(ids)b) AND state {ended};

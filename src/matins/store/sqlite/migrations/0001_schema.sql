@@ -338,7 +338,7 @@ CREATE INDEX landings_thread ON landings (thread_id, run_id);
 
 CREATE TABLE subscriptions (
   name TEXT PRIMARY KEY,
-  kind TEXT NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline', 'incident', 'notice', 'ping')),
+  kind TEXT NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline', 'incident', 'notice', 'answer', 'ping')),
   target TEXT NOT NULL,
   types TEXT NOT NULL,
   cursor INTEGER NOT NULL, -- events up to this one are delivered, not wanted, or among the deliveries
@@ -387,6 +387,37 @@ BEGIN
   SELECT 'hooks', 'hook', '{}', '[]', id, 'active', 0, 'matins' FROM event_horizon;
   UPDATE policy_rev SET rev = rev + 1;
 END;
+
+-- Answers of runs for destinations: what waits is sent by the outbox. The text of a run's end is in its outcome.
+CREATE TABLE answers (
+  run_id INTEGER NOT NULL,
+  number INTEGER NOT NULL, -- 0 for the end of the run; messages during it count from 1
+  destination TEXT NOT NULL,
+  schedule_id INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('queued', 'retrying', 'delivered', 'withheld', 'unconfirmed', 'discarded')),
+  reason TEXT,
+  digest TEXT NOT NULL, -- of the text
+  created_at INTEGER NOT NULL,
+  next_at INTEGER,
+  title TEXT, -- title, text and files of a message during the run
+  text TEXT,
+  files TEXT,
+  attempts INTEGER NOT NULL,
+  parts INTEGER,
+  parts_sent INTEGER NOT NULL,
+  sending INTEGER, -- the part that was about to leave
+  again INTEGER NOT NULL, -- whether that part was repeated
+  lost INTEGER NOT NULL, -- parts that were not confirmed
+  copy INTEGER NOT NULL, -- how often a person had it sent again
+  digest_at INTEGER, -- the hour whose digest tells it instead
+  receipt TEXT,
+  error TEXT,
+  sent_at INTEGER,
+  PRIMARY KEY (run_id, number, destination)
+) STRICT;
+CREATE INDEX answers_waiting ON answers (destination, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX answers_order ON answers (schedule_id, destination, run_id, number);
+CREATE INDEX answers_sent ON answers (destination, sent_at) WHERE sent_at IS NOT NULL;
 
 -- Chat: dialogues that ask for what is missing, messages that Matins posted, and where threads are.
 

@@ -109,5 +109,8 @@ UPDATE schedules SET purged_slot = p.slot FROM (
   SELECT schedule_id, max(slot) AS slot FROM runs WHERE id IN (SELECT value FROM json_each(:ids)) GROUP BY schedule_id) p
 WHERE schedules.id = p.schedule_id AND p.slot > coalesce(purged_slot, p.slot - 1);
 
+-- delete_answers: delete the answers of runs
+DELETE FROM answers WHERE run_id IN (SELECT value FROM json_each(:ids));
+
 -- delete_runs: delete ended runs
 DELETE FROM runs WHERE id IN (SELECT value FROM json_each(:ids)) AND state {ended};
