@@ -15,6 +15,7 @@ from matins.engine.policies import Policies
 from matins.engine.quiet_hours import quiet_until
 from matins.engine.reasons import local_time
 from matins.engine.when.durations import HOUR_MS
+from matins.errors import Conflict, NotAllowed
 from matins.model.answer import PENDING, AnswerRow, AnswerState
 from matins.model.destination import ANSWER, NOBODY, THREAD, DeliverIf, Destination
 from matins.model.run import RunState
@@ -183,6 +184,22 @@ def _distinct(names: Iterable[str], destinations: Mapping[str, Destination], pla
         if address not in seen:
             seen.add(address)
             yield name
+
+
+def message_recipients(
+    definition: ScheduleDefinition, agent: str, policies: Policies, to: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Who gets a message that an agent sends during its run: only destinations of its schedule."""
+    names = destinations_of(definition, agent, policies)
+    known = () if NOBODY in names else tuple(name for name in names if name in policies.destinations)
+    if not known:
+        hint = "Ask the owner to set deliver, or answer: the run keeps it."
+        raise Conflict("The answers of this schedule go to nobody.", field="to", hint=hint)
+    for name in to or ():
+        if name not in known:
+            message = f'This schedule does not deliver to "{name}".'
+            raise NotAllowed(message, value=name, field="to", hint=f"Its destinations: {', '.join(known)}.")
+    return tuple(dict.fromkeys(to)) if to else known
 
 
 # -- when

@@ -18,7 +18,6 @@ from matins.engine.reasons import AND_ENDED, LAST_PROBLEM, TIMEOUTS
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, MatinsError, RateLimited
 from matins.executors.agent_checks import NoAgent, needs_of
-from matins.executors.attachments import attach, copies_folder
 from matins.executors.endpoint_requests import without_secrets
 from matins.executors.preparation import Prepared
 from matins.executors.processes.launch import ProcessOutcome
@@ -298,6 +297,8 @@ def _with_files(started: Prepared, outcome: Outcome, files: RunFiles) -> Outcome
     patterns, attempt, call = started.attempt.compiled.definition.attach, started.attempt, started.call
     if not patterns:
         return outcome
+    from matins.executors.attachments import attach, copies_folder
+
     copies = copies_folder(files.folder, *attempt.mark)
     found = attach(patterns, call.workdir, call.owner, attempt.started_at, call.secrets, copies)
     return replace(outcome, result={**outcome.result, **found._asdict()})
