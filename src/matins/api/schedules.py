@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from matins.api._types import ScheduleEdit, ScheduleSettings
-    from matins.api.arguments import Count, Id, Instant, Limit, When
+    from matins.api.arguments import Count, Id, Instant, Json, Limit, When
     from matins.api.results import (
         Calendar,
         CatchUp,
@@ -227,9 +227,18 @@ class Api(Noun, RecordNouns, noun="schedules"):
         """Resume what a pause of several schedules has paused, and nothing that somebody else paused or resumed."""
 
     @use_case("run", f"POST {_SCHEDULE}/run", status=201, query=_AGENT, location="/v1/runs/{id}")
-    def run(self, name: str, *, key: str | None = None, agent: str | None = None) -> Run:
+    def run(
+        self,
+        name: str,
+        *,
+        input: Json | None = None,  # noqa: A002 - the word of every surface
+        key: str | None = None,
+        agent: str | None = None,
+    ) -> Run:
         """Start a run now, once per key: the same key gives the run that exists.
 
+        `input` goes over the schedule's `payload`, key by key: {"days": 30} is `{{input.days}}` in prompts,
+        `INPUT_DAYS` in processes, and a part of a job's payload. It is stored and shown: it is no place for secrets.
         Quiet hours and the schedule's end do not apply to a run that a person starts; every other gate does.
         """
 

@@ -32,6 +32,7 @@ from matins.chat.use_cases import ChatPerson, ChatRecords
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, MatinsError
 from matins.model.words import joined
+from matins.surfaces.text_values import inputs_from, words_of
 from matins.surfaces.transports.in_process import InProcess
 
 CREATE, CHANGE, DROP = "draft_create", "draft_change", "draft_cancel"
@@ -281,7 +282,9 @@ class Dialogue:
         return text(joined(found.summary, found.quote), *(["If it were due now:", *refused] if refused else []))
 
     def _run(self, incoming: Incoming, command: Command) -> ChatMessage:
-        run = self._api(incoming.person).run(command.name, key=f"{incoming.place.service}:{incoming.key}")
+        given = inputs_from(words_of(command.text), _no_file)
+        key = f"{incoming.place.service}:{incoming.key}"
+        run = self._api(incoming.person).run(command.name, input=given, key=key)
         return text(f"Run {run.id} of {run.schedule}: {run.status}.")
 
     def _pause(self, incoming: Incoming, command: Command) -> ChatMessage:
@@ -350,6 +353,10 @@ def error_message(error: MatinsError, asked: drafts.Question | None = None) -> C
     """The error with its hint; during a dialogue, and the question again."""
     lines = [error.message, *([error.hint] if error.hint else []), *([asked.text] if asked else [])]
     return text(*lines)
+
+
+def _no_file(given: str) -> str:
+    raise InvalidInput("A file cannot be given in chat.", value=given, field="input", hint="Write name=text.")
 
 
 def _no_draft() -> InvalidInput:

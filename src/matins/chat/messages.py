@@ -24,7 +24,7 @@ HELP = (
     ("show NAME", "Show a schedule."),
     ("why NAME [at TIME]", "Explain why it ran, or did not run."),
     ("next [N]", "List the next runs."),
-    ("run NAME", "Start a run now."),
+    ("run NAME [with K=V …]", "Start a run now, with an input."),
     ("pause NAME [until TIME] [because TEXT]", "Pause a schedule."),
     ("resume NAME", "Resume a schedule."),
     ("remove NAME", "Remove a schedule. Its history is kept."),
@@ -32,10 +32,11 @@ HELP = (
     ("deny N [because TEXT]", "Deny a request."),
     ("help", "Show this list."),
 )
-_NAMED = ("show", "run", "resume", "remove")
+_NAMED = ("show", "resume", "remove")
 _SYNONYMS = {"delete": "remove", "rm": "remove", "ls": "list", "create": "add", "status": "list"}
 _VERBS = tuple(dict.fromkeys(usage.split()[0] for usage, _ in HELP))
 _AT, _UNTIL, _BECAUSE = re.compile(r"\sat\s"), re.compile(r"\suntil\s"), re.compile(r"\sbecause\s")
+_WITH = re.compile(r"\swith\s")
 _DIGEST = re.compile(f"(?:sha256:)?([0-9a-f]{{{MIN_DIGEST},64}})")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”"}
 
@@ -73,6 +74,9 @@ def parse_command(given: str) -> Command:
         return Command(verb, text=rest)
     if verb in _NAMED:
         return Command(verb, _name(verb, rest))
+    if verb == "run":
+        name, text = _cut(rest, _WITH)
+        return Command(verb, _name(verb, name), text)
     if verb == "next":
         return Command(verb, most=_count(rest))
     if verb == "help":

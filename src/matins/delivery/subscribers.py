@@ -127,7 +127,7 @@ class Turn(NamedTuple):
         if row is None:
             return None, None
         run = run_record(row)
-        compiled = self.catalog.find(self.transaction, (run.schedule_id, run.rev, run.step))
+        compiled = self.catalog.of_run(self.transaction, run)
         return run, compiled if isinstance(compiled, CompiledSchedule) else None
 
 

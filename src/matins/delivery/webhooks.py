@@ -14,6 +14,7 @@ from matins.delivery.notices import Notices, Pings, Tail, no_output, no_url
 from matins.delivery.outbox import Senders
 from matins.delivery.pipelines import Pipelines
 from matins.delivery.subscribers import DeliveryQueue, DeliveryResult, EventDelivery, HookResult
+from matins.engine.inputs import variables_of
 from matins.engine.policies import AFTER_RUN, Policies
 from matins.engine.reasons import changed_text
 from matins.errors import InvalidInput, MatinsError
@@ -174,6 +175,7 @@ def _context(delivery: EventDelivery, run: RunRecord) -> dict[str, Any]:
         "attempt": run.attempt,
         "job": compiled.definition.job if compiled else None,
         "payload": compiled.definition.payload if compiled else None,
+        "input": compiled.input if compiled else None,
         "state": run.state.label,
         "reason": run.reason,
         "outcome": run.outcome,
@@ -184,7 +186,7 @@ def _context(delivery: EventDelivery, run: RunRecord) -> dict[str, Any]:
 
 
 def _variables(delivery: EventDelivery, run: RunRecord) -> dict[str, str]:
-    return {
+    return variables_of(delivery.compiled.input if delivery.compiled else None) | {
         "MATINS_EVENT": AFTER_RUN,
         "MATINS_SCHEDULE": run.schedule,
         "MATINS_AGENT": delivery.compiled.agent if delivery.compiled else "",

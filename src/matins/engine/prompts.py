@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from matins.engine.calls import check_path, mapping_of, values_at
+from matins.engine.inputs import text_of
 from matins.engine.validation import invalid
 from matins.engine.when.durations import format_duration
 from matins.errors import Example, InvalidInput
@@ -60,6 +61,9 @@ class PromptContext(NamedTuple):
     call: CallContext | None = None
     steps: Mapping[str, str] = {}
     """The answers of earlier steps of the run, by the name of their placeholder."""
+    input: Any = None
+    fenced: tuple[str, ...] = ()
+    """The names of inputs that are texts of somebody who may not change the schedule."""
 
 
 FIELDS = (
@@ -68,6 +72,7 @@ FIELDS = (
 )  # fmt: skip
 CALL_FIELDS = ("call.id", "call.source", "call.type", "call.text", "call.run", "call.outcome", "call.body")
 CALL_BODY = "call.body."
+INPUT = "input"
 NOT_GIVEN = "(not given)"
 MAX_CALL_BYTES = 16_384
 """The size of all values of a call in one prompt."""
@@ -95,6 +100,8 @@ def check_fields(text: str, *, has_work: bool, field: str, has_call: bool = Fals
     for name in names:
         if name.startswith(CALL_BODY):
             check_path(name.removeprefix(CALL_BODY), field)
+        elif _is_input(name):
+            check_path(name, field)
         elif name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"Did you mean {{{{{close[0]}}}}}?" if close else f"Known: {', '.join(known)}."
@@ -137,6 +144,8 @@ def render(text: str, context: PromptContext, *, fences: bool = True) -> str:
             return found[0][1:]
         if name.startswith("call."):
             return calls.text(name)
+        if _is_input(name):
+            return _input_text(name, context, fence)
         value = str(values[name])
         untrusted = name in _UNTRUSTED or name.startswith("steps.")
         return fence(name, value) if untrusted and value else value
@@ -151,6 +160,35 @@ def placeholders(text: str) -> list[str]:
 
 def _plain(what: str, text: str) -> str:
     return text
+
+
+def inputs_in(text: str) -> list[str]:
+    """The inputs that a text uses, as paths: `input.days`."""
+    return [name for name in placeholders(text) if _is_input(name)]
+
+
+def has_input(path: str, given: Any) -> bool:
+    """Whether the input of a run has what a placeholder names. A list may be empty."""
+    return bool(values_at({INPUT: given}, path.partition("[]")[0])) and (path != INPUT or given is not None)
+
+
+def first_name(path: str) -> str:
+    """The input that a path begins with: `repo` of `input.repo.name`; empty for all of them."""
+    return path.split(".")[1].removesuffix("[]") if "." in path else ""
+
+
+def _is_input(name: str) -> bool:
+    return name == INPUT or name.startswith(f"{INPUT}.")
+
+
+def _input_text(path: str, context: PromptContext, fence: Callable[[str, str], str]) -> str:
+    if not has_input(path, context.input):
+        message = f"The placeholder {{{{{path}}}}} has no value: the run has no such input."
+        raise InvalidInput(message, value=path, field=path, hint=Example({INPUT: {first_name(path): "…"}}))
+    found = values_at({INPUT: context.input}, path)
+    text = text_of(found if "[]" in path else found[0]).replace("\0", "\ufffd")
+    is_fenced = first_name(path) in context.fenced if path != INPUT else bool(context.fenced)
+    return fence(path, text) if is_fenced and text else text
 
 
 def _values(context: PromptContext) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ import orjson
 from matins.engine.calls import describe_on, follows_schedule
 from matins.engine.commands import check_no_placeholder
 from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, decided_by, full_prompt
-from matins.engine.prompts import check_fields
+from matins.engine.prompts import check_fields, first_name, has_input, inputs_in
 from matins.engine.settings import (
     DOLLARS,
     ParseContext,
@@ -188,6 +188,26 @@ def check_texts(definition: ScheduleDefinition) -> None:
     if definition.job == MESSAGE_JOB:
         for text in _strings_in(definition.payload):
             check_fields(text, has_work=False, has_call=has_call, field="payload")
+    if not isinstance(definition.trigger.when, Never) or definition.on:
+        _check_defaults(definition)
+
+
+def _check_defaults(definition: ScheduleDefinition) -> None:
+    """Raise if a prompt has an input without a default: nobody gives one to a run that starts by itself."""
+    numbers = range(1, len(definition.steps) + 1)
+    for part in [of_step(definition, number) for number in numbers] or [definition]:
+        for path in (path for text in texts_of(part) for path in inputs_in(text)):
+            if not has_input(path, definition.payload):
+                name = first_name(path)
+                message = f'"{path}" has no default, and the schedule fires by itself.'
+                raise InvalidInput(message, value=path, field="payload", hint=Example({"payload": {name: "…"}}))
+
+
+def texts_of(definition: ScheduleDefinition) -> Iterable[str]:
+    """The texts of a schedule without steps, or of a step, that may have placeholders."""
+    yield from (text for text in (full_prompt(definition), definition.stdin) if text is not None)
+    if definition.job == MESSAGE_JOB:
+        yield from _strings_in(definition.payload)
 
 
 def _check_command(part: ScheduleDefinition | Step, place: str) -> None:

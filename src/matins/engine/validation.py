@@ -37,7 +37,10 @@ def check_json(field: str, value: Any) -> bytes:
         text, problem = b"", error
     if problem is None:
         return text
-    found = next(_not_json(value, field), None)
+    try:
+        found = next(_not_json(value, field), None)
+    except RecursionError:
+        found = None
     if found is None:
         raise invalid(field, value, f"a JSON value ({problem})")
     what, other = found

@@ -12,6 +12,7 @@ from copy import deepcopy
 from queue import SimpleQueue
 from typing import Any
 
+from matins.engine.inputs import variables_of
 from matins.engine.reasons import changed_text
 from matins.errors import MatinsError
 from matins.executors.commands import AgentCommands, CommandResult, CommandsOfRun, hook_reply, storable_reason
@@ -186,7 +187,7 @@ def printed(result: CommandResult) -> str:
 
 
 def _variables(command: CheckCommand, check: Check) -> dict[str, str]:
-    return {
+    return variables_of(check.compiled.input) | {
         "PRECHECK_LAST_RUN": "" if check.last_run is None else str(check.last_run),
         "MATINS_EVENT": "pre_check" if command.kind == "pre_check" else str(check.context["event"]),
         "MATINS_SCHEDULE": check.compiled.name,

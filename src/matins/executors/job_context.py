@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,11 @@ class JobContext:
         if self._payload is _NOT_COPIED:
             self._payload = self._attempt.compiled.payload
         return self._payload
+
+    @property
+    def input(self) -> Any:
+        """The input of the run. For a step with a payload of its own, that of the whole run."""
+        return deepcopy(self._attempt.compiled.input)
 
     @property
     def call(self) -> CallContext | None:

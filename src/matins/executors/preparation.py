@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matins.engine.answers import SILENCE, asks_for_silence
+from matins.engine.inputs import variables_of
 from matins.engine.jobs import full_prompt, parse_inputs, retries_unknown
 from matins.engine.prompts import build_prompt, fenced, render
 from matins.engine.settings import ParseContext
@@ -298,6 +299,8 @@ class Preparation:
         is_owners = self._is_owners(attempt, agent)
         address = None if self._url is None or is_owners else Address(self._url, self._loader.run_token(attempt))
         values.update(account_variables(agent))
+        if call.run_info.input is not None:
+            values.update(variables_of(call.run_info.input))
         values.update(run_variables(call.run_info, agent.name, address))
         if is_owners:
             del values[IN_RUN]
@@ -403,6 +406,7 @@ class Preparation:
                 fire.slot,
                 attempt.number,
                 attempt.key,
+                fire.input,
             ),
             owner=_owner(agent),
             earlier=self._earlier(attempt, context) if isinstance(runner, EndpointRunner) else (),

@@ -18,7 +18,7 @@ from matins.api.schedules import Api
 from matins.api.use_case import USE_CASES, Caller
 from matins.engine.prompts import fenced
 from matins.model.access import Principal
-from matins.surfaces.display import as_data
+from matins.surfaces.display import as_data, input_line
 from matins.surfaces.transports.in_process import InProcess
 
 MAX_TEXT = 2_000
@@ -134,6 +134,7 @@ def run_brief(run: Document, zone: str = "UTC") -> Document:
         "started_at": local(run["started_at"], zone),
         "ended_at": local(run["ended_at"], zone),
         "reason": run["reason"],
+        "input": quoted("the input", None if run["input"] is None else input_line(run["input"]), 300),
     }
     found["error"] = quoted("the error", outcome_of(run).get("error"), 300)
     return {name: value for name, value in found.items() if value is not None}

@@ -357,6 +357,7 @@ RUN = _number("Number of the run.")
 LIMIT = {"type": "integer", "minimum": 1, "maximum": 50, "description": "At most so many."}
 CURSOR = _text("next_cursor of the last answer.")
 DRY_RUN = _flag("Only show what would happen.")
+INPUT = {"description": 'Over the payload of the schedule, such as {"days": 30}. No secrets: it is shown.'}
 SETTINGS = {"type": "object", "description": "Further settings, such as retries or catch_up."}
 
 
@@ -381,7 +382,8 @@ def run_schedule(calls: PrincipalCalls, given: Document) -> Document:
     if given.get("dry_run"):
         found = calls.call("schedules.why", name=given["name"])
         return {"summary": "Dry run: nothing was started.", "gates": _gates(found["now"])}
-    return shown_run(calls.call("schedules.run", name=given["name"], key=given.get("key")))
+    found = {name: given[name] for name in ("name", "key", "input") if name in given}
+    return shown_run(calls.call("schedules.run", **found))
 
 
 def shown_run(run: Document) -> Document:
@@ -532,7 +534,7 @@ _TOOLS = (
     Tool("delete_schedule", "Delete a schedule. Its history is kept.", {"name": NAME, "dry_run": DRY_RUN},
          delete_schedule, "change", ("name",), destroys=True, idempotent=True, in_run=True),
     Tool("run_schedule", "Start a run now, once per key. Ask why before you run something again.",
-         {"name": NAME, "key": _text("The same key gives the same run."),
+         {"name": NAME, "key": _text("The same key gives the same run."), "input": INPUT,
           "wait_seconds": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S, "description": "Wait for its end."},
           "dry_run": DRY_RUN},
          run_schedule, "run", ("name",)),

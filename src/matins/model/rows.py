@@ -112,6 +112,7 @@ class ReadyRun(NamedTuple):
     cleared: int
     step: int
     not_before: int
+    given: str | None
 
     @property
     def key(self) -> CompiledKey:
@@ -358,6 +359,7 @@ class RunRow(NamedTuple):
     step: int
     round: int | None
     retry_of: int | None
+    given: str | None
 
 
 class NewStep(NamedTuple):
@@ -379,6 +381,7 @@ class NewStep(NamedTuple):
     step: int
     round: int
     place: int
+    given: str | None
 
 
 class CheckRow(NamedTuple):

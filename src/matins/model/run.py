@@ -5,6 +5,7 @@ Threads: the conversations that runs belong to, and their messages.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Any, Literal, NamedTuple
@@ -62,6 +63,16 @@ class StepId(NamedTuple):
         return f"{self.run}/{self.step}"
 
 
+class Given(NamedTuple):
+    """What a run was started with, beside the settings of its schedule."""
+
+    input: Any = None
+    fenced: tuple[str, ...] = ()
+    """The names of inputs that are texts of somebody who may not change the schedule."""
+    prompts: Mapping[str, str] = {}
+    """What the types of jobs tell agents with this input, by the number of the step; "0" for a run without steps."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run in the store. Instants are UTC milliseconds."""
@@ -97,6 +108,8 @@ class RunRecord:
     """Which attempt of its parent made the step."""
     retry_of: int | None = None
     """The run whose successful steps this one carried over."""
+    given: Given | None = None
+    """What it was started with, if there was anything."""
 
     @property
     def status(self) -> str:

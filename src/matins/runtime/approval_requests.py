@@ -54,6 +54,8 @@ def request_run_approval(
     request = approval_request(compiled.agent, compiled.name, definition, slot, compiled.timetable.trigger.describe())
     request["involved"] = makers
     request["unusual"] = notable_settings(definition)
+    if compiled.given is not None:
+        request["input"] = compiled.given.input
     request |= about_agent(compiled, policies, itemless=item is None)
     shown = None if item is None else shown_item(item)
     if shown is not None:
@@ -224,11 +226,13 @@ def settings_digest(compiled: CompiledSchedule) -> str:
 
 def content_digest(compiled: CompiledSchedule, policies: Policies, item: Mapping[str, Any] | None = None) -> str:
     """The digest of what runs. It includes all settings of the agent, also hidden ones, the files that commands name,
-    and the work item."""
+    the work item, and what the run was started with."""
     agent = _agent_of(compiled, policies)
     more = [] if agent is None else [{"name": agent.name, **dump_settings(agent)}]
     files = _files_of(compiled, policies)
     more += [part for part in (files, item) if part]
+    if compiled.given is not None:
+        more.append(compiled.given._asdict())
     return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more)
 
 
@@ -389,7 +393,7 @@ def unused_items(transaction: Transaction, catalog: Catalog, run: RunRow) -> lis
     for row in (run, *transaction.steps_of(run.id)):
         asked = [approval for approval in transaction.approvals_of_run(row.id) if approval.kind == "run"]
         item = asked[0].request.get("work_item") if asked and asked[0].state != "used" else None  # the newest
-        compiled = catalog.find(transaction, (row.schedule_id, row.rev, row.step)) if item else None
+        compiled = catalog.of_run(transaction, row) if item else None
         if item and isinstance(compiled, CompiledSchedule):
             key = stored_run_key(transaction, compiled, row.id)
             found.append(UnusedItem(key, item["source"], item["id"], compiled))

@@ -16,7 +16,8 @@ from typing import Any
 import orjson
 
 from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
-from matins.engine.jobs import MESSAGE_JOB, job_needs, wakes_agent
+from matins.engine.inputs import decode_given, merged
+from matins.engine.jobs import BUILT_IN, MESSAGE_JOB, job_needs, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.prompts import CallContext
@@ -25,7 +26,7 @@ from matins.engine.steps import of_step
 from matins.engine.when.triggers import compile_trigger
 from matins.model.call import CallRow
 from matins.model.rows import CompiledKey, RunRow, ScheduleRow
-from matins.model.run import RunRecord, RunState
+from matins.model.run import Given, RunRecord, RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord, Step
 from matins.model.trigger import Never, Once
 from matins.store.transaction import Transaction
@@ -74,12 +75,13 @@ class SharedSettings:
     but the payload and, if they are one-shots, the instant: here, these are those of the first."""
 
     __slots__ = (
-        "agent", "definition", "emits_message", "exclusive", "gates", "levels", "needs", "run_limits", "special",
-        "steps", "timetable", "wakes_agent",
+        "agent", "definition", "emits_message", "exclusive", "gates", "input", "levels", "needs", "run_limits",
+        "special", "steps", "timetable", "wakes_agent",
     )  # fmt: skip
 
     def __init__(self, definition: ScheduleDefinition, step: int) -> None:
         self.levels, self.agent, self.run_limits = ALL, "", NO_LIMITS
+        self.input = definition.payload
         if step:
             self.agent, self.levels = definition.steps[step - 1].agent, level_mask("step")
             self.run_limits = definition.max_cost, definition.max_tokens
@@ -133,9 +135,9 @@ class CompiledSchedule:
     """A schedule at one revision, or one of its steps."""
 
     __slots__ = (
-        "_definition", "_text", "_timetable", "agent", "creator", "emits_message", "exclusive", "gates", "levels",
-        "name", "needs", "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes", "shared", "special",
-        "step", "steps", "uid", "wakes_agent",
+        "_definition", "_input", "_text", "_timetable", "agent", "creator", "emits_message", "exclusive", "gates",
+        "given", "levels", "name", "needs", "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes",
+        "shared", "special", "step", "steps", "uid", "wakes_agent",
     )  # fmt: skip
 
     uid: str
@@ -164,6 +166,8 @@ class CompiledSchedule:
     """Its settings but for the payload and a one-shot's instant, which are decoded when `definition` is asked for."""
     special: int
     """What is `Special` about it. Mostly it is 0, and its runs take the short roads."""
+    given: Given | None
+    """What one run was started with; None for all others."""
 
     def __init__(
         self,
@@ -186,6 +190,7 @@ class CompiledSchedule:
         self.shared = shared
         self._definition = None if own else shared.definition
         self._timetable = None if own and shared.timetable.once else shared.timetable
+        self.given = self._input = None  # of all runs but few
         self.levels = shared.levels
         self.gates = shared.gates
         self.run_limits = shared.run_limits
@@ -218,7 +223,15 @@ class CompiledSchedule:
     @property
     def payload(self) -> Any:
         """A copy of its own for each who asks."""
-        return decode_payload(self._text) if self._text and not self.steps else deepcopy(self.definition.payload)
+        stored = self._text and not self.steps and self.given is None
+        return decode_payload(self._text) if stored else deepcopy(self.definition.payload)
+
+    @property
+    def input(self) -> Any:
+        """The input of its runs: of the whole run, also for a step that has a payload of its own."""
+        if self.given is not None:
+            return self._input
+        return self.shared.input if self.step else self.definition.payload
 
     @property
     def full_name(self) -> str:
@@ -227,9 +240,26 @@ class CompiledSchedule:
 
     def step_of(self, number: int) -> CompiledSchedule:
         """One of its steps."""
-        return CompiledSchedule(
+        step = CompiledSchedule(
             self.schedule_id, self.rev, self.name, self.agent, self._text, self.uid, self.creator, number
         )
+        return step if self.given is None else step.with_given(self.given)
+
+    def with_given(self, given: Given) -> CompiledSchedule:
+        """The same for one run, with what that run was started with. Only this costs something: the settings are not
+        compiled again."""
+        made = object.__new__(CompiledSchedule)
+        for name in CompiledSchedule.__slots__:
+            setattr(made, name, getattr(self, name))
+        made.given, made._input = given, merged(self.input, given.input)
+        changes: dict[str, Any] = {}
+        if given.input is not None and self.definition.job not in BUILT_IN and self.definition.payload is self.input:
+            changes["payload"] = made.input  # a step with a payload of its own keeps it
+        if (prompt := given.prompts.get(str(self.step))) is not None:
+            changes["job_prompt"] = prompt
+        if changes:
+            made._definition = replace(self.definition, **changes)
+        return made
 
 
 class Catalog:
@@ -268,6 +298,12 @@ class Catalog:
     def find(self, transaction: Transaction, key: CompiledKey) -> CompiledSchedule | Exception | None:
         """One compiled schedule or step; None when there is no such revision."""
         return self.compiled(transaction, [key]).get(key)
+
+    def of_run(self, transaction: Transaction, run: RunRow | RunRecord) -> CompiledSchedule | Exception | None:
+        """What a run runs: its schedule or step at its revision, with what the run was started with."""
+        found = self.find(transaction, (run.schedule_id, run.rev, run.step))
+        given = decode_given(run.given) if isinstance(run.given, str) else run.given
+        return found if given is None or not isinstance(found, CompiledSchedule) else found.with_given(given)
 
     def compiled(
         self, transaction: Transaction, keys: Iterable[CompiledKey]
@@ -344,6 +380,7 @@ def run_record(row: RunRow) -> RunRecord:
     values["state"] = RunState(row.state)
     values["evidence"] = orjson.loads(row.evidence) if row.evidence else None
     values["outcome"] = orjson.loads(row.outcome) if row.outcome else None
+    values["given"] = decode_given(row.given) if row.given else None
     return RunRecord(**values)
 
 

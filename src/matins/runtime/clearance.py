@@ -486,4 +486,5 @@ def _context(row: ReadyRun, item: CompiledSchedule, now: int, last_run: int | No
         "attempt": row.attempt + 1,
         "job": item.definition.job,
         "payload": item.definition.payload,
+        "input": item.input,
     }

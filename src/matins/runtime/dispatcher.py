@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from matins.engine.inputs import decode_given
 from matins.engine.transitions import CANCEL_WAITING, CLAIM, RELEASE
 from matins.model.rows import AttemptRow, Claim, CompiledKey, NewEvent, ReadyRun, Release
 from matins.runtime import spending
@@ -58,7 +59,11 @@ class Dispatcher:
         """The readable runs, without those whose schedule another worker judges at this moment."""
         compiled = self._catalog.compiled(transaction, {row.key for row in rows})
         self._set_aside(transaction, compiled, now)
-        found = [(row, item) for row in rows if isinstance(item := compiled.get(row.key), CompiledSchedule)]
+        found = [
+            (row, item if row.given is None else item.with_given(decode_given(row.given)))
+            for row in rows
+            if isinstance(item := compiled.get(row.key), CompiledSchedule)
+        ]
         judged = {
             row.schedule_id
             for row, item in found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from matins.engine.inputs import merged
 from matins.engine.jobs import MESSAGE_JOB, full_prompt
 from matins.engine.policies import Policies
 from matins.engine.prompts import PromptContext, build_prompt, render
@@ -53,6 +54,7 @@ def prompt_context(attempt: Attempt, previous: RunState | None, steps: Mapping[s
     return PromptContext(
         compiled.name, compiled.agent, attempt.run_id, attempt.number, local, late, attempt.slots, before,
         steps={answer_field(title): answer_text(result) for title, result in steps.items()},
+        input=compiled.input, fenced=() if compiled.given is None else compiled.given.fenced,
     )  # fmt: skip
 
 
@@ -74,6 +76,8 @@ def _rendered(compiled: CompiledSchedule, context: PromptContext) -> dict[str, A
     """The template with its fields filled in. Matins sets the source."""
     definition = compiled.definition
     payload = _filled(definition.payload, context)
+    if compiled.given is not None:  # what is given to a run has no placeholders
+        payload = merged(payload, compiled.given.input)
     given: dict[str, Any] = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
     if payload is not None and not isinstance(payload, dict):
         given = {"text": payload}

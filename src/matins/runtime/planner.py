@@ -19,6 +19,7 @@ from matins.engine.audit import SHORTENED, WITHDRAWN
 from matins.engine.gates import BITS, Facts, Mask, Surroundings, Verdict, active_gates, touched_gates
 from matins.engine.gates.limits import BUDGET
 from matins.engine.gates.state import MIN_FAILURES, Failures
+from matins.engine.inputs import given_digest
 from matins.engine.planning import Plan, PlannedRun
 from matins.engine.transitions import INITIAL_STATES
 from matins.engine.when.triggers import Trigger
@@ -340,9 +341,10 @@ def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> 
 
 def insert_requested_run(
     transaction: Transaction, catalog: Catalog, compiled: CompiledSchedule, verdict: Verdict | None, key: str,
-    by: dict[str, Any], now: int,
+    by: dict[str, Any], now: int, given: str | None = None,
 ) -> int:  # fmt: skip
-    """Insert a run in the state that the gates decided, with its event. `by` says who requested it."""
+    """Insert a run in the state that the gates decided, with its event. `by` says who requested it; `given` is what it
+    was started with, of which the event has the digest."""
     planned = PlannedRun(None, None, 1, RunState.READY, None, {"by": by})
     if verdict is not None:
         evidence = {**(verdict.evidence or {}), "by": by}
@@ -350,11 +352,15 @@ def insert_requested_run(
     (run_id,) = transaction.run_ids(1)
     place = Placement().place(transaction, compiled, catalog.policies(transaction))
     transaction.insert_runs([new_run(run_id, compiled, planned, now, key, place)])
+    if given is not None:
+        transaction.set_given(run_id, given)
     if verdict is not None and verdict.cancel:
         end_runs(transaction, catalog, verdict.cancel, now, "cancelled_by_newer")
     data: dict[str, Any] = {"by": by["name"], "reason": planned.reason, "slot": None}
     if "who" in by:
         data["who"] = by["who"]
+    if given is not None:
+        data["input"] = given_digest(given)
     if not planned.state.live:
         data |= end_data(compiled, planned, now)
     transaction.events.append(NewEvent(now, INITIAL_STATES[planned.state], compiled.schedule_id, run_id, data))

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from matins.engine.inputs import decode_given
 from matins.engine.jobs import retries_unknown
 from matins.engine.policies import Policies
 from matins.engine.transitions import (
@@ -342,6 +343,8 @@ class Reaper:
         )
         if run is None or not isinstance(item, CompiledSchedule) or self._executor is None:
             return False
+        if run.given is not None:
+            item = item.with_given(decode_given(run.given))
         started_at = run.started_at or run.planned_at
         slot = transaction.nominal_slot(row.id) if item.step else row.slot
         key = key_at_claim(transaction, item, row.id, row.slot)

@@ -160,7 +160,7 @@ def _new_step(
     agent = step.agent or item.agent
     made = NewStep(
         run_id, row.schedule_id, row.rev, RunState.READY, f"agent:{agent}" if agent else None, now, now, None, None,
-        None, None, None, row.id, number, round_number, 0,
+        None, None, None, row.id, number, round_number, 0, row.given,
     )  # fmt: skip
     if done is not None:
         evidence = orjson.dumps({"run": str(done.id)}).decode()

@@ -329,7 +329,9 @@ class Approvals:
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, rev, paused=True)
             _move_waiting_runs(transaction, schedule.id, asked.rev, rev)
             listen(self.core, transaction, [schedule.id])
-        compiled = self.core.catalog.find(transaction, (schedule.id, rev, 0))
+        run = None if asked.run_id is None else transaction.run(asked.run_id)
+        key = (schedule.id, rev, 0)
+        compiled = self.core.catalog.of_run(transaction, run) if run else self.core.catalog.find(transaction, key)
         assert isinstance(compiled, CompiledSchedule)
         note_zones(transaction, [compiled.timetable.trigger])
         return compiled

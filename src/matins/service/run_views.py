@@ -57,6 +57,7 @@ def run_result(run: RunRecord, steps: list[RunStep] | None = None) -> Run:
         parent=None if run.parent is None else str(run.parent),
         step=run.step or None,
         retry_of=None if run.retry_of is None else str(run.retry_of),
+        input=None if run.given is None else run.given.input,
         steps=steps or [],
     )
 

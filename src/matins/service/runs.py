@@ -10,7 +10,7 @@ import builtins
 import re
 import uuid
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -20,27 +20,31 @@ from matins.api.runs import ReportedOutcome, RunOutcome
 from matins.engine.answers import digest_of, message_recipients
 from matins.engine.audit import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
-from matins.engine.jobs import AGENT_JOB, full_prompt
+from matins.engine.inputs import check_input, encode_given
+from matins.engine.jobs import AGENT_JOB, decided_by, full_prompt
 from matins.engine.money import format_money
 from matins.engine.policies import Policies
-from matins.engine.prompts import check_prompt_text
+from matins.engine.prompts import check_prompt_text, first_name, has_input, inputs_in
 from matins.engine.reasons import CAUSES, rfc3339
-from matins.engine.schedules import decode, encode, schedule_settings
+from matins.engine.schedules import decode, encode, schedule_settings, texts_of
+from matins.engine.settings import ParseContext
 from matins.engine.steps import of_step
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.validation import nearest
 from matins.engine.when.triggers import to_datetime
-from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from matins.errors import Conflict, Example, InvalidInput, NotAllowed, NotFound
 from matins.executors.endpoint_requests import redacted_text
 from matins.executors.isolation import account_of
+from matins.executors.registry import JobRegistry
 from matins.executors.secrets import known_secrets
 from matins.executors.work_items import open_source
 from matins.model import run as model
 from matins.model.access import Principal
 from matins.model.agent import Agent, Target
 from matins.model.answer import AnswerRow
+from matins.model.job import JobType
 from matins.model.rows import NewEvent
-from matins.model.run import RunRecord, RunState, StepId, Thread
+from matins.model.run import Given, RunRecord, RunState, StepId, Thread
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.runtime import spending
 from matins.runtime.agent_folders import folder_of
@@ -54,7 +58,7 @@ from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.drafts import check_note
 from matins.service.file.plan import applied_text
 from matins.service.output import state_folder
-from matins.service.permissions import check_own
+from matins.service.permissions import check_own, rights_of
 from matins.service.run_views import check_results, whole_result
 from matins.store.transaction import Transaction
 
@@ -111,10 +115,15 @@ _MAX_KEY_LENGTH = 200
 class Runs:
     core: Core
 
-    def run(self, principal: Principal, name: str, *, key: str | None = None, agent: str | None = None) -> Run:
+    def run(
+        self, principal: Principal, name: str, *, input: Any = None,  # noqa: A002 - the word of every surface
+        key: str | None = None, agent: str | None = None,
+    ) -> Run:  # fmt: skip
         """Start a run now. An agent cannot run a completed or expired schedule."""
         now, core = self.core.clock.now_ms(), self.core
         key = _checked_key(key)
+        if input is not None:
+            check_input(input)
         with core.store.transaction(now) as transaction:
             schedule = core.schedule_for(transaction, principal, name, agent)  # overlap and key: under its lock
             _check_startable(principal, schedule)
@@ -123,7 +132,9 @@ class Runs:
             compiled = core.compiled(transaction, schedule)
             if not principal.is_human:
                 _check_floor(transaction, compiled, core.catalog.policies(transaction), now)
-            result = self._result(transaction, self._start(transaction, principal, schedule, compiled, key, now))
+            given = _given(principal, compiled, core.jobs.registry, input, now)
+            made = self._start(transaction, principal, schedule, compiled, key, now, encode_given(given))
+            result = self._result(transaction, made)
         core.notify()
         return result
 
@@ -149,7 +160,8 @@ class Runs:
                 return self._result(transaction, existing)
             compiled = core.compiled_at(transaction, schedule, run.rev)
             start = _check_retry(transaction, run, compiled, from_step)
-            made = self._start(transaction, principal, schedule, compiled, key, now)
+            given = None if run.given is None else encode_given(run.given)
+            made = self._start(transaction, principal, schedule, compiled, key, now, given)
             transaction.set_retry(made, run.id, start)
             for call in transaction.calls_of_run(run.id, 1):
                 transaction.link_call(call.id, made, None)
@@ -191,12 +203,14 @@ class Runs:
         compiled: CompiledSchedule,
         key: str,
         now: int,
+        given: str | None = None,
     ) -> int:
         verdict = self._verdict(transaction, principal, compiled, now)
         held = schedule.state in ("paused", "broken")
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
-        return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, principal.as_requester, now)
+        by = principal.as_requester
+        return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, by, now, given)
 
     def _verdict(
         self, transaction: Transaction, principal: Principal, compiled: CompiledSchedule, now: int
@@ -295,10 +309,13 @@ class Runs:
         with self.core.store.reading() as transaction:
             run = self.core.run(transaction, run_id)
             (row,) = transaction.definitions([(run.schedule_id, run.rev)])
+            compiled = self.core.catalog.of_run(transaction, run)
         then = decode(row.definition)
         agent = row.agent
         if run.step:
             agent, then = then.steps[run.step - 1].agent or agent, of_step(then, run.step)
+        if isinstance(compiled, CompiledSchedule):
+            then = compiled.definition
         return Snapshot(
             run_id=str(run.id),
             schedule_id=str(run.schedule_id),
@@ -308,8 +325,48 @@ class Runs:
             job=then.job,
             prompt=full_prompt(then),
             payload=then.payload,
+            input=compiled.input if isinstance(compiled, CompiledSchedule) else None,
             settings=schedule_settings(then),
         )
+
+
+def _given(
+    principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, value: Any, now: int
+) -> Given:  # fmt: skip
+    """What a run is started with, checked by the types of its jobs and by what its prompts need."""
+    if value is not None and not _may_change(principal):
+        hint = "Ask its owner to declare what may be given."
+        message = f'"{compiled.name}" declares no inputs, and you may not change its payload.'
+        raise NotAllowed(message, value=principal.role, field="input", hint=hint)
+    run, prompts = compiled if value is None else compiled.with_given(Given(value)), dict[str, str]()
+    for number in range(1, len(run.steps) + 1) if run.steps else (0,):
+        part = run.step_of(number) if number else run
+        job = jobs.get(part.definition.job)
+        if value is not None and job is not None and part.definition.payload is part.input:
+            prompt = _prompt_with(job, part.input, now)
+            if prompt is not None:
+                prompts[str(number)] = prompt
+        for text in texts_of(part.definition):
+            for path in inputs_in(text):
+                if not has_input(path, part.input):
+                    name = path.removeprefix("input.")
+                    message = f'"{compiled.name}" needs the input "{name}".'
+                    hint = Example({"input": {first_name(path): "…"}})
+                    raise InvalidInput(message, value=path, field=path, hint=hint)
+    return Given(value, prompts=prompts)
+
+
+def _may_change(principal: Principal) -> bool:
+    """Whether the principal decides about the settings of schedules. What an agent changes, a person approves."""
+    return principal.is_human and "change" in rights_of(principal)
+
+
+def _prompt_with(job: JobType, value: Any, now: int) -> str | None:
+    try:
+        return decided_by(job, value, ParseContext(now))[0]
+    except InvalidInput as error:
+        error.field = (error.field or "payload").replace("payload", "input", 1)
+        raise
 
 
 def _check_floor(transaction: Transaction, compiled: CompiledSchedule, policies: Policies, now: int) -> None:

@@ -876,6 +876,10 @@ class RunRows(Statements):
         """Give a run that has not started another revision. The run must pass its gates again."""
         self._all("set_run_revision", run_id=run_id, rev=rev)
 
+    def set_given(self, run_id: int, given: str) -> None:
+        """Set what a new run was started with."""
+        self._all("set_given", run_id=run_id, given=given)
+
     def adopt(self, run_id: int, epoch: int, owner: int) -> bool:
         """Give a started run another owner, at the same epoch."""
         return bool(self._all("adopt", run_id=run_id, epoch=epoch, owner=owner))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from matins.model.words import write_out
 
@@ -94,3 +94,27 @@ def amounts(seconds: float, units: tuple[str, str, str, str]) -> list[str]:
         if amount:
             found.append(f"{amount}{unit}")
     return found
+
+
+_MAX_INPUT_LENGTH = 200
+
+
+def input_line(value: Any) -> str:
+    """The input of a run in a line: `days=30, repo=api`."""
+    import json  # most runs have no input
+
+    def text(item: Any) -> str:
+        return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+
+    pairs = cast("dict[str, Any]", value).items() if isinstance(value, dict) else ()
+    line = ", ".join(f"{name}={text(item)}" for name, item in pairs) or text(value)
+    return one_line(line if len(line) <= _MAX_INPUT_LENGTH else f"{line[: _MAX_INPUT_LENGTH - 1]}…")
+
+
+def given_sentence(run: Mapping[str, Any]) -> str | None:
+    """`By ada, with days=30.`; None for a run that was given nothing."""
+    if run["input"] is None:
+        return None
+    evidence: Mapping[str, Any] = run["evidence"] or {}
+    by: Mapping[str, Any] = evidence.get("by") or {}
+    return f"By {by.get('name', 'somebody')}, with {input_line(run['input'])}."

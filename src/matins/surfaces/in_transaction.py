@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from matins.api._types import ScheduleSettings
-    from matins.api.arguments import When
+    from matins.api.arguments import Json, When
     from matins.api.results import Run, Schedule
 
 
@@ -53,6 +53,7 @@ class TransactionApi(Api):
         self,
         name: str,
         *,
+        input: Json | None = None,  # noqa: A002 - the word of every surface
         key: str | None = None,
         agent: str | None = None,
         connection: psycopg.Connection[Any] | None = None,
@@ -60,4 +61,4 @@ class TransactionApi(Api):
         """On PostgreSQL, `connection` is a connection of psycopg 3 with a transaction of yours: the run starts when you
         commit it. Until then no other run of the schedule can start or end."""
         with self._within(connection):
-            return super().run(name, key=key, agent=agent)
+            return super().run(name, input=input, key=key, agent=agent)

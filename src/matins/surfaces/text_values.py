@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from matins.errors import InvalidInput
 from matins.model import settings as kinds
@@ -60,12 +60,47 @@ def _command(text: str) -> Any:
 
 def _arguments(text: str) -> Any:
     """A program and its arguments, quoted if they contain spaces. No shell reads them."""
-    if text.lstrip().startswith("["):
-        return json_or_text(text)
+    return json_or_text(text) if text.lstrip().startswith("[") else words_of(text)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, quoted if they contain spaces."""
     try:
         return shlex.split(text)
     except ValueError as error:
         raise InvalidInput(f"{error}: {text}", value=text, hint="Close the quotes.") from None
+
+
+def inputs_from(words: Sequence[str], read: Callable[[str], str]) -> Any:
+    """The input of a run: `days=30` is text, `days:=30` JSON, `@file.json` a file, which `read` reads."""
+    found: dict[str, Any] = {}
+    for word in words:
+        if word.startswith("@"):
+            whole = _parsed("input", read(word))
+            if not isinstance(whole, dict):
+                if len(words) > 1:
+                    message = f"{word[1:]} has no names, so nothing can be added to it."
+                    raise InvalidInput(message, value=word, field="input", hint="Give it alone, or write an object.")
+                return whole
+            found |= cast("dict[str, Any]", whole)
+            continue
+        name, equals, text = word.partition("=")
+        is_json = name.endswith(":")
+        name = name.removesuffix(":").strip()
+        if not equals or not name:
+            message = f'"{word[:60]}" is not an input.'
+            raise InvalidInput(message, value=word, field="input", hint="Write name=text, name:=JSON or @file.json.")
+        found[name] = _parsed(f"input.{name}", text) if is_json else text
+    return found or None
+
+
+def _parsed(field: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        message = f'"{field}" is no JSON: {error}.'
+        hint = "Write name=text for a text."
+        raise InvalidInput(message, value=text[:60], field=field, hint=hint) from None
 
 
 FROM_TEXT: Mapping[type[Kind], Callable[[str], Any]] = {

@@ -239,3 +239,48 @@ def test_what_is_there_now(user: User, pieces: Callable[..., Pieces]) -> None:
 def test_nothing_printed(user: User, pieces: Callable[..., Pieces]) -> None:
     pieces(("", 0, True), ("", 0, True))  # on stdout, and on stderr
     assert "Run 1 has no output. Show the run: matins runs show 1\n" in user.types("logs", "1").stderr
+
+
+def test_b22_run_has_inputs(user: User, turning: list[Callable[[], None]], bench: Sandbox, tmp_path: Path) -> None:
+    """B22: text, JSON and a file; `why` and `runs show` say with what"""
+    seen: list[Any] = []
+    bench.job("report")(lambda run: seen.append(run.payload))
+    added(user, "report", "--payload", '{"days": 7, "repo": "api"}')
+    (tmp_path / "in.json").write_text('{"depth": 3, "days": 1}')
+    words = ["-i", f"@{tmp_path}/in.json", "-i", "days:=30", "--input", "n=3", "--input", "text=a=b; rm -rf ~"]
+    user.types("run", "s", "--wait", *words)
+    assert seen == [{"days": 30, "repo": "api", "depth": 3, "n": "3", "text": "a=b; rm -rf ~"}]
+    assert "By owner, with depth=3, days=30, n=3, text=a=b; rm -rf ~." in user.types("why", "s").stdout
+    assert "input     depth=3, days=30" in user.types("runs", "show", "1").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--input", "x; rm -rf ~"], ['"x; rm -rf ~" is not an input.', "name=text, name:=JSON or @file.json"]),
+        (["--input", "=3"], ['"=3" is not an input.']),
+        (["--input", "n:=three"], ['"input.n" is no JSON: Expecting value', "Write name=text for a text."]),
+        (["--input", f"n:={'[' * 100_000}"], ['"input.n" is no JSON']),
+        (["--input", "@absent.json"], ["absent.json cannot be read: No such file or directory."]),
+        (["--set", "days=30"], ["--set changes settings. To give something to this run: --input days=30"]),
+        (["--input", "a-b=1", "--input", "a_b=1"], ["are both $INPUT_A_B"]),
+        (["--input", f"x={'y' * 65_529}"], ["must be at most 65,536 bytes as JSON, not 65,537"]),
+    ],
+)
+def test_b22_inputs_that_are_none_are_explained(user: User, words: list[str], says: list[str]) -> None:
+    added(user, "work")
+    result = user.types("run", "s", *words, code=2)
+    shown = " ".join(result.stderr.split())
+    assert all(one in shown for one in says), result.stderr
+    assert "Traceback" not in result.stderr
+    assert user.types("runs").stdout.startswith("No runs")
+
+
+def test_b22_what_hides_in_an_input_is_written_out(user: User) -> None:
+    """B22: a bidi mark in a name or a text changes no line"""
+    added(user, "work")
+    user.types("run", "s", "--input", "a\u202eb=c\u2066d\u200b")
+    for words in (["why", "s"], ["runs", "show", "1"]):
+        shown = user.types(*words).stdout
+        assert "\\u202e" in shown
+        assert not {"\u202e", "\u2066", "\u200b"} & set(shown)

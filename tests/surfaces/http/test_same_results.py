@@ -152,6 +152,7 @@ def runs(call: Calls) -> None:
     first = call("schedules.run", "morning", key="once")
     call("schedules.run", "morning", key="once")
     call("schedules.run", "many", key="other")
+    call("schedules.run", "many", key="given", input={"days": 30, "who": ["ä", None, {"x": 1.5}]})
     for verb in ("facts", "get", "snapshot", "checks", "thread"):
         call(f"runs.{verb}", first.id)
     call("runs.live")
@@ -172,6 +173,7 @@ def runs(call: Calls) -> None:
     call("system.status")
     call("system.context")
     call("runs.report_outcome", "failed", reason="not in a run")
+    call("runs.send", "not in a run")
 
 
 def records(call: Calls) -> None:

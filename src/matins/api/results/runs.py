@@ -74,6 +74,8 @@ class Run(Struct, frozen=True):
     """The number of the step, from 1."""
     retry_of: str | None
     """The run that this one repeats."""
+    input: Content[Any]
+    """What the run was given over the payload of its schedule; None if nothing was."""
     steps: list[RunStep]
     """The steps of the run, where one run is asked for; mostly there are none."""
 
@@ -175,6 +177,8 @@ class Snapshot(Struct, frozen=True):
     job: str
     prompt: Content[str | None]
     payload: Content[Any]
+    input: Content[Any]
+    """The payload of the schedule, with what was given to the run."""
     settings: Content[dict[str, Any]]
 
 

@@ -52,7 +52,7 @@ class Http:
 
 
 def _request(call: RunnerRequest) -> dict[str, Any]:
-    run_id, schedule_id, schedule, slot, attempt, key = call.run_info
+    run_id, schedule_id, schedule, slot, attempt, key, given = call.run_info
     return {
         "run_id": str(run_id),
         "schedule_id": str(schedule_id),
@@ -61,6 +61,7 @@ def _request(call: RunnerRequest) -> dict[str, Any]:
         "attempt": attempt,
         "idempotency_key": key,
         "prompt": call.prompt,
+        "input": given,
         "model": call.model,
         "session": call.session,
         "earlier": [{"role": role, "text": text} for role, text in call.earlier],

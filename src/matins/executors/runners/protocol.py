@@ -96,6 +96,8 @@ class RunInfo(NamedTuple):
     attempt: int = 1
     key: str = ""
     """The same for every attempt of the run, and different for every other run."""
+    input: Any = None
+    """The payload of the schedule with what was given to the run."""
 
 
 @dataclass(frozen=True, slots=True)

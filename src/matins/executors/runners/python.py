@@ -47,7 +47,7 @@ class Python:
             _check_module(call.extra_args[0].partition(":")[0], [call.workdir, *filter(None, given)])
 
     def command(self, call: RunnerRequest) -> Command:
-        run_id, _, schedule, slot, attempt, key = call.run_info
+        run_id, _, schedule, slot, attempt, key, _ = call.run_info
         variables = {
             "MATINS_RUN_ID": str(run_id),
             "MATINS_SCHEDULE": schedule,

@@ -23,7 +23,7 @@ SELECT id FROM runs WHERE schedule_id = :schedule_id AND request_key = :key;
 -- run(run_id: int) -> RunRow | None: one run
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of
+  r.step, r.round, r.retry_of, r.given
 FROM runs r JOIN schedules s ON s.id = r.schedule_id WHERE r.id = :run_id;
 
 -- covered(schedule_id: int, since: int) -> list[tuple[int, int]]: the first and last slot of each run that covers slots at
@@ -46,7 +46,7 @@ UPDATE runs SET slot = :slot, first_slot = :first, slots = :slots WHERE id = :ru
 -- runs_in_hand(limit: int) -> list[RunRow]: runs that a worker has, or that need a person, without steps; the oldest first
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of
+  r.step, r.round, r.retry_of, r.given
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.state BETWEEN {starting} AND {held} AND r.step = 0 ORDER BY r.id LIMIT :limit;
 
@@ -54,7 +54,7 @@ WHERE r.state BETWEEN {starting} AND {held} AND r.step = 0 ORDER BY r.id LIMIT :
 --   newest first
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of
+  r.step, r.round, r.retry_of, r.given
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.id < :before AND r.step = 0 AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text)) ORDER BY r.id DESC LIMIT :limit;
 
@@ -89,6 +89,9 @@ JOIN runs r ON r.schedule_id = s.id AND r.step = 0 AND r.started_at BETWEEN :sin
 -- set_run_revision(run_id: int, rev: int) -> None: give a run that has not started another revision. The run must pass its
 --   gates again
 UPDATE runs SET rev = :rev, cleared = 0, epoch = epoch + 1, owner = NULL WHERE id = :run_id AND state BETWEEN {waiting} AND {ready};
+
+-- set_given(run_id: int, given: str) -> None: set what a new run was started with
+UPDATE runs SET given = :given WHERE id = :run_id;
 
 -- adopt(run_id: int, epoch: int, owner: int) -> bool: give a started run another owner, at the same epoch
 UPDATE runs SET owner = :owner WHERE id = :run_id AND epoch = :epoch AND state BETWEEN {starting} AND {running} RETURNING id;

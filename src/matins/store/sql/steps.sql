@@ -7,14 +7,14 @@ WHERE id = :run_id AND epoch = :epoch AND state = {ready} RETURNING attempt;
 
 -- insert_step: add a step of a run
 INSERT INTO runs (id, schedule_id, rev, state, exclusive, scope, epoch, attempt, not_before, planned_at, started_at,
-  ended_at, slots, reason, evidence, outcome, parent, step, round, place)
+  ended_at, slots, reason, evidence, outcome, parent, step, round, place, given)
 VALUES (:id, :schedule_id, :rev, :state, 0, :scope, 0, 0, :not_before, :planned_at, :started_at, :ended_at, 1, :reason, :evidence,
-  :outcome, :parent, :step, :round, :place);
+  :outcome, :parent, :step, :round, :place, :given);
 
 -- steps_of(run_id: int) -> list[RunRow]: the steps of a run in its last round, by number
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of
+  r.step, r.round, r.retry_of, r.given
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.parent = :run_id AND r.round = (SELECT max(round) FROM runs WHERE parent = :run_id) ORDER BY r.step;
 

@@ -28,6 +28,7 @@ from matins.surfaces.cli.options import SCHEDULE, given_settings, setting_option
 from matins.surfaces.cli.steps import step_tree
 from matins.surfaces.cli.tables import Cell, Column, gate_verdict, moment, run_state, state_text
 from matins.surfaces.cli.times import duration_text, instant, relative_time, two_units
+from matins.surfaces.display import given_sentence
 
 _DST_TEXTS = {
     "moved": "moved: the clocks skip this time",
@@ -220,7 +221,8 @@ def why(context: CliContext, name: str, agent: str | None, at: str | None) -> No
 
 
 def _explained(context: CliContext, found: Document) -> list[str]:
-    lines = context.sentences([joined(found["summary"], found["quote"])])
+    given = None if found["run"] is None else given_sentence(found["run"]["run"])
+    lines = context.sentences([joined(found["summary"], found["quote"]), *([given] if given else [])])
     if found["run"] is not None:
         lines += ["", *_detail(context, found["run"])]
     if found["slot"] is not None:

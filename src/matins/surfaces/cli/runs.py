@@ -29,7 +29,7 @@ from matins.surfaces.cli.framework import (
 from matins.surfaces.cli.steps import cost_text, costs_of, step_tree
 from matins.surfaces.cli.tables import Cell, Column, moment, plain, run_state, state_text, waits_for_approval
 from matins.surfaces.cli.times import duration_text, relative_time
-from matins.surfaces.display import TranscriptText, block, one_line, without_codes
+from matins.surfaces.display import TranscriptText, block, input_line, one_line, without_codes
 
 _CHUNK_BYTES = 65_536
 _POLL_S = 0.3
@@ -179,25 +179,48 @@ _key_option = click.option("--key", metavar="TEXT", help="Key of the request: th
 @root_command("run")
 @name_argument
 @agent_option()
+@click.option(
+    "--input",
+    "-i",
+    "inputs",
+    multiple=True,
+    metavar="K=V",
+    help="Input of the run: days=30 is text, days:=30 JSON, @file.json a file. May be repeated.",
+)
+@click.option("--set", "settings", multiple=True, hidden=True)
 @_key_option
 @click.option("--wait", "-w", is_flag=True, help="Wait until the run ends; the exit code is its outcome.")
 @click.option("--timeout", type=SECONDS, metavar="DURATION", help="Longest time to wait with --wait: 90s, 5m.")
 @click.pass_context
-def run(ctx: click.Context, name: str, agent: str | None, key: str | None, wait: bool, timeout: float | None) -> None:
+def run(
+    ctx: click.Context, name: str, agent: str | None, inputs: tuple[str, ...], settings: tuple[str, ...],
+    key: str | None, wait: bool, timeout: float | None,
+) -> None:  # fmt: skip
     """With --wait, the exit code is 0 when the run succeeded, 5 when it failed, 3 when it was cancelled or timed out,
     4 when it was denied or blocked, 6 when it was over budget, 8 when it needs approval, and 1 when it did not run.
     """
     if timeout is not None and not wait:
         message = f"--timeout needs --wait. The timeout of runs: matins edit {name} --timeout 5m"
         raise click.UsageError(message, ctx)
+    if settings:
+        message = f"--set changes settings. To give something to this run: --input {shlex.quote(settings[0])}"
+        raise click.UsageError(message, ctx)
     context = ctx.ensure_object(CliContext)
-    started = context.call("schedules.run", name=name, agent=agent, key=key)
+    given = _read_inputs(inputs) if inputs else None
+    started = context.call("schedules.run", name=name, agent=agent, key=key, input=given)
     running = not started["live"] or context.call("system.stats")["running"]
     if not running:
         context.note("No engine is running. The run starts when one does: matins up")
     waited = wait_for(context, started, timeout) if wait and running else Waited(started)
     context.show(waited.run, lambda: [run_line(context, waited.run), *_answer(waited.run)])
     ctx.exit(_exit_code(context, waited, wait=wait))
+
+
+def _read_inputs(words: Sequence[str]) -> Any:
+    from matins.surfaces.cli.schedule_settings import file_text  # most runs have no input
+    from matins.surfaces.text_values import inputs_from
+
+    return inputs_from(words, lambda path: file_text(path, "input", "Check the path."))
 
 
 def run_once(context: CliContext, schedule: Document) -> None:
@@ -319,6 +342,7 @@ def _shown(context: CliContext, found: Document) -> list[str]:
         ("reason", found["reason"] and state_text(found["reason"])),
         ("slot", context.when(found["slot"]) if found["slot"] else "manual"),
         ("slots", found["slots"] if found["slots"] > 1 else None),
+        ("input", None if found["input"] is None else input_line(found["input"])),
         ("attempt", found["attempt"] or None),
         ("started", found["started_at"] and context.when(found["started_at"])),
         ("ended", found["ended_at"] and context.when(found["ended_at"])),

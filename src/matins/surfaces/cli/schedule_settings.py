@@ -187,18 +187,22 @@ def _tries(context: CliContext, schedule: Document, try_now: bool) -> bool:
 
 def read_prompt(given: str | None) -> str | None:
     """The prompt: as it is, of a file (`@prompt.md`), or from stdin (`-`)."""
-    text = given
     if given == "-":
-        text = sys.stdin.read()
-    elif given is not None and given.startswith("@") and len(given) > 1:
-        path = Path(given[1:]).expanduser()
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            hint = "Check the path. A prompt that begins with @ is a file; begin it with a space to send it as it is."
-            raise InvalidInput(f"{path} cannot be read: {reason}.", value=given, field="prompt", hint=hint) from None
-    return text
+        return sys.stdin.read()
+    if given is None or not given.startswith("@") or len(given) == 1:
+        return given
+    hint = "Check the path. A prompt that begins with @ is a file; begin it with a space to send it as it is."
+    return file_text(given, "prompt", hint)
+
+
+def file_text(given: str, field: str, hint: str) -> str:
+    """The content of the file that `@path` names."""
+    path = Path(given[1:]).expanduser()
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidInput(f"{path} cannot be read: {reason}.", value=given, field=field, hint=hint) from None
 
 
 def _previewed(context: CliContext, found: Document) -> list[str]:

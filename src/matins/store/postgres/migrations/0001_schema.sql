@@ -106,7 +106,8 @@ CREATE TABLE runs (
   round bigint,       -- which attempt of the parent made it
   retry_of bigint,    -- the run whose steps that succeeded are carried over
   retry_from bigint, -- the step from which everything runs again
-  place integer NOT NULL DEFAULT 0 -- the set of needs, see places; 0 where any engine can do it
+  place integer NOT NULL DEFAULT 0, -- the set of needs, see places; 0 where any engine can do it
+  given text          -- what it was started with beside the settings of its schedule, as JSON; mostly nothing
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE slot IS NOT NULL;
 CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;

@@ -8,9 +8,9 @@ SELECT schedule_id, id, state FROM runs WHERE schedule_id = ANY(%(schedule_ids)b
 
 -- ready: runs of these places that may start
 SELECT r.id, r.schedule_id, r.rev, r.slot, r.epoch, r.attempt, r.slots, r.first_slot, r.planned_at,
-  r.cancelling, r.cleared, r.step, r.not_before
+  r.cancelling, r.cleared, r.step, r.not_before, r.given
 FROM unnest(%(places)b) p (place) CROSS JOIN LATERAL (
-  SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before
+  SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before, given
   FROM runs
   WHERE state = {ready} AND place = p.place AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
   ORDER BY not_before LIMIT %(limit)b FOR UPDATE SKIP LOCKED) r
@@ -60,7 +60,7 @@ WHERE id = ANY(%(ids)b) AND state {live} ORDER BY id FOR UPDATE;
 -- runs_of(schedule_id: int, before: int, limit: int) -> list[RunRow]: a schedule's runs, the newest first
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of
+  r.step, r.round, r.retry_of, r.given
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.schedule_id = %(schedule_id)b AND r.step = 0 AND r.id < %(before)b ORDER BY r.id DESC LIMIT %(limit)b;
 
@@ -78,7 +78,7 @@ COPY runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epo
 --   finds it, and manual runs have no slot
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of
+  r.step, r.round, r.retry_of, r.given
 FROM unnest(%(schedule_ids)b) AS j(id) JOIN schedules s ON s.id = j.id
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
@@ -89,7 +89,7 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
 --   have been skipped
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of
+  r.step, r.round, r.retry_of, r.given
 FROM unnest(%(schedule_ids)b) AS j(id) JOIN schedules s ON s.id = j.id
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL AND started_at IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot

@@ -101,7 +101,8 @@ CREATE TABLE runs (
   round INTEGER,      -- which attempt of the parent made it
   retry_of INTEGER,   -- the run whose steps that succeeded are carried over
   retry_from INTEGER, -- the step from which everything runs again
-  place INTEGER NOT NULL DEFAULT 0 -- the set of needs, see places; 0 where any engine can do it
+  place INTEGER NOT NULL DEFAULT 0, -- the set of needs, see places; 0 where any engine can do it
+  given TEXT          -- what it was started with beside the settings of its schedule, as JSON; mostly nothing
 ) STRICT;
 CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE step = 0; -- manual runs have no slot
 CREATE UNIQUE INDEX runs_step ON runs (parent, round, step) WHERE parent IS NOT NULL;

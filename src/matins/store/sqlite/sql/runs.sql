@@ -12,7 +12,7 @@ INSERT INTO runs (id, schedule_id, rev, slot, request_key, state, exclusive, sco
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- ready: runs of a place that may start
-SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before
+SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before, given
 FROM runs
 WHERE state = {ready} AND place = :place AND not_before <= :now AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)))
 ORDER BY not_before LIMIT :limit;
@@ -56,7 +56,7 @@ FROM json_each(:ids) j JOIN runs r ON r.id = j.value WHERE r.state {live};
 -- The index alone finds the page, before rows are read.
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of
+  r.step, r.round, r.retry_of, r.given
 FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = :schedule_id AND step = 0 AND id < :before ORDER BY id DESC LIMIT :limit) page
   CROSS JOIN runs r ON r.id = page.id CROSS JOIN schedules s ON s.id = r.schedule_id ORDER BY r.id DESC;
 
@@ -70,7 +70,7 @@ UPDATE meta SET value = value + :size WHERE key = 'next_run_id' RETURNING value 
 --   finds it, and manual runs have no slot
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of
+  r.step, r.round, r.retry_of, r.given
 FROM json_each(:schedule_ids) j JOIN schedules s ON s.id = j.value
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
@@ -81,7 +81,7 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
 --   have been skipped
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of
+  r.step, r.round, r.retry_of, r.given
 FROM json_each(:schedule_ids) j JOIN schedules s ON s.id = j.value
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL AND started_at IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot

@@ -1,0 +1,204 @@
+"""Inputs of runs: over the payload, in prompts and jobs, stored with the run, and bound by approvals."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import every_store
+import pytest
+
+import postgres_fixtures
+from matins.errors import InvalidInput, NotAllowed
+from matins.executors.job_context import JobContext
+from matins.model.access import Principal
+from matins.testing import Sandbox
+
+url = postgres_fixtures.url
+bench, in_memory = every_store.bench, every_store.in_memory
+RUNNER = Principal("operator", "bot", rights=frozenset(["read", "run"]))
+
+
+@pytest.fixture
+def seen(bench: Sandbox) -> list[Any]:
+    found: list[Any] = []
+
+    @bench.job("report")
+    def report(run: JobContext) -> None:
+        found.append((run.payload, run.input))
+
+    return found
+
+
+def test_b22_the_input_of_a_run_goes_over_the_payload(bench: Sandbox, seen: list[Any]) -> None:
+    """B22: key by key; the next run has the payload alone, and no revision was made"""
+    bench.add("s", when="0 9 * * *", job="report", payload={"days": 7, "repo": "api"})
+    run = bench.run("s", input={"days": 30})
+    assert run.input == {"days": 30}
+    bench.settle()
+    bench.run("s")
+    bench.settle()
+    assert seen == [({"days": 30, "repo": "api"},) * 2, ({"days": 7, "repo": "api"},) * 2]
+    assert (bench.runs.get(run.id).rev, bench.get("s").rev) == (1, 1)
+    assert bench.runs.snapshot(run.id).input == {"days": 30, "repo": "api"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "given", "becomes"),
+    [
+        (None, {"n": 1}, {"n": 1}),
+        ({"n": 1}, {}, {"n": 1}),
+        ([1], {"n": 1}, {"n": 1}),
+        ({"n": 1}, [2], [2]),
+        ({"n": {"a": 1}}, {"n": {"b": 2}}, {"n": {"b": 2}}),
+        ({"n": 1}, {"n": None}, {"n": None}),
+    ],
+)
+def test_b22_how_a_payload_and_an_input_meet(
+    bench: Sandbox, seen: list[Any], payload: Any, given: Any, becomes: Any
+) -> None:
+    """B22: keys if both have some, else the input alone"""
+    bench.add("s", when="0 9 * * *", job="report", payload=payload)
+    bench.run("s", input=given)
+    bench.settle()
+    assert seen == [(becomes, becomes)]
+
+
+def test_b22_a_retry_has_the_same_input(bench: Sandbox) -> None:
+    """B22: of a run without steps, and of one with them"""
+    tried: list[Any] = []
+
+    @bench.job("flaky")
+    def flaky(run: JobContext) -> None:
+        tried.append(run.input)
+        if len(tried) == 1:
+            raise ValueError("not yet")
+
+    bench.add("s", when="0 9 * * *", job="flaky")
+    first = bench.run("s", input={"n": 1})
+    bench.settle()
+    again = bench.runs.retry(first.id)
+    bench.settle()
+    assert (again.input, tried) == ({"n": 1}, [{"n": 1}, {"n": 1}])
+
+
+def test_b22_steps_have_the_input_of_their_run(bench: Sandbox, seen: list[Any]) -> None:
+    """B22: a step with a payload of its own keeps it, and sees the input all the same"""
+    steps = [{"title": "Own", "job": "report", "payload": {"x": 1}}, {"title": "Shared", "job": "report"}]
+    bench.add("s", when="0 9 * * *", steps=steps, payload={"days": 7})
+    bench.run("s", input={"days": 30})
+    bench.settle()
+    assert seen == [({"x": 1}, {"days": 30}), ({"days": 30}, {"days": 30})]
+
+
+def test_b22_events_have_the_digest_of_an_input_and_not_the_input(bench: Sandbox) -> None:
+    """B22: `why` and the run have it whole"""
+    bench.add("s", when="0 9 * * *", job="work")
+    plain = bench.run("s", key="a")
+    bench.settle()
+    run = bench.run("s", key="b", input={"who": "a private name"})
+    events = bench.events.list(run_id=run.id)
+    assert "a private name" not in str(events)
+    made = events[0]
+    assert len(made.data["input"]) == 64
+    assert "input" not in str(bench.events.list(run_id=plain.id))
+    why = bench.why("s")
+    assert why.run is not None
+    assert why.run.run.input == {"who": "a private name"}
+
+
+def test_b22_a_key_that_was_used_gives_the_run_that_exists(bench: Sandbox) -> None:
+    """B22: with the input that it has"""
+    bench.add("s", when="0 9 * * *", job="work")
+    assert bench.run("s", key="k", input={"n": 1}).id == (again := bench.run("s", key="k", input={"n": 2})).id
+    assert again.input == {"n": 1}
+
+
+def test_b22_a_message_is_emitted_with_the_input(bench: Sandbox) -> None:
+    """B22: what is given has no placeholders; those of the payload are filled from it"""
+    bench.add("s", when="0 9 * * *", job="message", payload={"text": "Hello {{input.who}}", "who": "all"})
+    bench.run("s", input={"who": "{{schedule}}"})
+    bench.settle()
+    (event,) = bench.events.list(types="message.emitted")
+    assert (event.data["text"], event.data["who"]) == ("Hello {{schedule}}", "{{schedule}}")
+
+
+def test_b22_an_approval_is_for_the_input_that_was_shown(bench: Sandbox) -> None:
+    """B22: the request shows it; another input is another digest"""
+    bench.add("s", when="0 9 * * *", job="work", approval="owner_approve", overlap="allow", payload={"days": 7})
+    for days in (30, 30, 31):
+        bench.run("s", input={"days": days})
+    bench.settle()
+    asked = bench.approvals.list()
+    assert sorted(one.request["input"]["days"] for one in asked) == [30, 30, 31]
+    by_days = {one.request["input"]["days"]: set[str]() for one in asked}
+    for one in asked:
+        by_days[one.request["input"]["days"]].add(one.digest)
+    assert len(by_days[30]) == 1
+    assert by_days[30].isdisjoint(by_days[31])
+    for one in asked:
+        bench.approvals.approve(one.id, digest=one.digest)
+    bench.settle()
+    assert {run.state for run in bench.runs.list(schedule="s")} == {"succeeded"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"at": datetime(2026, 1, 1, tzinfo=UTC)}, '"input" contains a value of type datetime at input.at'),
+        ({"id": UUID(int=1)}, '"input" contains a value of type UUID at input.id'),
+        ({"pair": (1, 2)}, '"input" contains a value of type tuple at input.pair'),
+        ({"all": {1}}, '"input" contains a value of type set at input.all'),
+        ({1: "x"}, '"input" contains the key 1 in input'),
+        ({"x": float("nan")}, '"input" contains nan at input.x'),
+        ({"x": "y" * 65_529}, '"input" must be at most 65,536 bytes as JSON, not 65,537.'),
+        ({"x": "a\0b"}, '"input.x" contains a NUL.'),
+        ({"x": "\ud800"}, '"input" must be a JSON value'),
+        ({"a-b": 1, "A_B": 2}, 'The inputs "a-b" and "A_B" are both $INPUT_A_B.'),
+    ],
+)
+def test_b22_an_input_that_cannot_be_kept_is_refused(in_memory: Sandbox, given: Any, message: str) -> None:
+    """B22: with what is wrong, and where"""
+    in_memory.add("s", when="0 9 * * *", job="work")
+    with pytest.raises(InvalidInput) as raised:
+        in_memory.run("s", input=given)
+    assert message in str(raised.value)
+    assert raised.value.hint
+    assert in_memory.runs.list() == []
+
+
+def test_b22_an_input_may_have_64_kb_and_no_more_depth_than_json_has(in_memory: Sandbox) -> None:
+    """B22: at the limit it is accepted"""
+    in_memory.add("s", when="0 9 * * *", job="work")
+    largest = {"x": "y" * 65_528}
+    assert in_memory.run("s", input=largest, key="a").input == largest
+    deep: Any = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(InvalidInput, match='"input" must be a JSON value'):
+        in_memory.run("s", input=deep, key="b")
+
+
+def test_b22_prompts_name_the_inputs_that_they_need(in_memory: Sandbox) -> None:
+    """B22: a schedule that fires by itself needs defaults; a run that lacks one is refused"""
+    in_memory.agents.set("scout", runner="demo")
+    with pytest.raises(InvalidInput, match=r'"input\.days" has no default, and the schedule fires by itself\.'):
+        in_memory.add("s", when="0 9 * * *", agent="scout", prompt="Of {{input.days}} days")
+    in_memory.add("s", when="0 9 * * *", agent="scout", prompt="Of {{input.days}} days", payload={"days": 7})
+    steps = [{"title": "Look", "prompt": "At {{input.repo.name}}"}]
+    in_memory.missions.make("m", agent="scout", steps=steps)
+    with pytest.raises(InvalidInput) as raised:
+        in_memory.run("m")
+    assert raised.value.message == '"m" needs the input "repo.name".'
+    assert in_memory.run("m", input={"repo": {"name": "api"}}).live
+
+
+def test_b22_who_may_not_change_a_schedule_gives_no_free_input(in_memory: Sandbox) -> None:
+    """B22: it would replace the payload, which a person set or approved"""
+    in_memory.add("s", when="0 9 * * *", job="work", payload={"url": "https://good.example"})
+    for principal in (RUNNER,):
+        api = in_memory.acting_as(principal)
+        with pytest.raises(NotAllowed, match="declares no inputs"):
+            api.run("s", input={"url": "https://evil.example"})
+        assert api.run("s").live
