@@ -38,8 +38,8 @@ def test_the_list_stays_small_and_fits_who_asks() -> None:
     assert tokens(listed(RUNNING, "")) < 1_400
     assert all(tool.reads for tool in listed(VIEWER, ""))
     assert [tool.name for tool in listed(RUNNING, "")] == [
-        "context", "report_outcome", "send", "list_schedules", "create_schedule", "update_schedule", "delete_schedule", "why",
-        "get_run",
+        "context", "report_outcome", "send", "list_schedules", "create_schedule", "update_schedule", "delete_schedule",
+        "why", "get_run",
     ]  # fmt: skip
     assert len(INSTRUCTIONS) < 1_500
 
