@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from matins import Conflict, InvalidInput, Matins, NotAllowed
+from matins import Matins
+from matins.errors import Conflict, InvalidInput, NotAllowed
 from matins.model.access import Principal
 
 HIGH = "0 9 * * *"
