@@ -12,7 +12,7 @@ from matins import Matins
 from matins.errors import Conflict, InvalidInput, NotAllowed
 from matins.model.access import Principal
 
-HIGH = "0 9 * * *"
+WHEN = "0 9 * * *"
 
 
 class Talk:
@@ -33,7 +33,7 @@ class Talk:
 
     def begin(self, **settings: Any) -> Matins:
         """The library as the agent in its run sees it."""
-        self.matins.add("morning", when=HIGH, agent="scout", prompt="Look", **settings)
+        self.matins.add("morning", when=WHEN, agent="scout", prompt="Look", **settings)
         run = self.matins.run("morning")
         self.run_id = run.id
         while self.matins.runs.get(run.id).state != "running":
@@ -91,7 +91,7 @@ def test_only_destinations_of_the_schedule_get_messages(talk: Talk) -> None:
 
 def test_a_schedule_that_delivers_to_nobody_sends_nothing(talk: Talk) -> None:
     agent = talk.begin()
-    with pytest.raises(Conflict, match="go to nobody"):
+    with pytest.raises(Conflict, match="delivers its answers nowhere"):
         agent.runs.send("x")
 
 

@@ -40,7 +40,6 @@ from matins.engine.answers import DIGEST, FAILED, answer_text, waits_until
 from matins.engine.calls import mapping_of
 from matins.engine.money import format_money
 from matins.engine.reasons import run_summary
-from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import HOUR_MS
 from matins.model.answer import FINAL, AnswerRow
 from matins.model.clock import Clock
@@ -133,6 +132,8 @@ class AnswerSubscriber(StoredSubscriber):
         if waits is None:
             return False
         reason, until = waits
+        if reason == DIGEST:
+            until = turn.transaction.next_digest_of(self._name) or until
         digest_at = until if reason == DIGEST else None
         turn.transaction.set_answer(row._replace(reason=reason, next_at=until, digest_at=digest_at))
         return True
