@@ -40,6 +40,7 @@ from matins.engine.answers import DIGEST, FAILED, answer_text, waits_until
 from matins.engine.calls import mapping_of
 from matins.engine.money import format_money
 from matins.engine.reasons import run_summary
+from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import HOUR_MS
 from matins.model.answer import FINAL, AnswerRow
 from matins.model.clock import Clock
