@@ -150,6 +150,7 @@ CALLS: dict[str, Arguments] = {
     "threads.messages": call(thread_id="1"),
     "threads.reply": call(thread_id="1", text="Go on"),
     "sessions.create": call(),
+    "people.link": call(name="ada", service="telegram"),
     "sessions.list": call(),
     "sessions.revoke": call(session_id="abcdefgh"),
     "tokens.create": call(name="laptop"),

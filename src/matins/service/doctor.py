@@ -39,7 +39,7 @@ from matins.executors.isolation import NOT_ISOLATED, Isolation, fix_of, isolated
 from matins.executors.processes.walls import SIGNAL_VERSION
 from matins.executors.registry import runners
 from matins.executors.secrets import check_program
-from matins.model.access import Principal
+from matins.model.access import ChatBot, Principal
 from matins.model.rows import WorkerRow
 from matins.model.run import RunState
 from matins.model.schedule import CommandLine, ScheduleRecord
@@ -130,6 +130,7 @@ class Doctor:
         with self.core.store.reading() as transaction:
             policies = self.core.catalog.policies(transaction)
             clock, webhooks = list(_clock(transaction, now)), list(_webhooks(transaction))
+            bots = [_bot(found) for found in transaction.chat_bots()]
             restored = list(_restored(transaction, now))
             moved = list(_moved(transaction, now))
             stuck = list(_stuck(transaction))
@@ -156,6 +157,7 @@ class Doctor:
             *_engine(self.core.store, len(engines), now),
             *_machines(engines),
             *webhooks,
+            *bots,
         ]
         found += [
             *_store(self.core.store),
@@ -534,6 +536,13 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
     for path in isolation.open_files():
         fix = f"Move it to a directory of its own, or to the home: {path}"
         yield Finding("isolation", None, f"Agents see {path}, because it is among other files", fix)
+
+
+def _bot(bot: ChatBot) -> Finding:
+    what = f"chat {bot.service}"
+    if bot.problem is not None:
+        return Finding(what, False, bot.problem.removesuffix("."), f"See the log, and: matins chat show {bot.service}")
+    return Finding(what, True, f"It reads the messages to {bot.name}" if bot.name else "It is connected")
 
 
 def _webhooks(transaction: Transaction) -> Iterator[Finding]:
