@@ -28,6 +28,7 @@ from matins.delivery.destinations import (
 )
 from matins.delivery.notices import address_of, no_url
 from matins.delivery.subscribers import (
+    LATEST_MS,
     DeliveryQueue,
     DeliveryResult,
     QueueResults,
@@ -108,7 +109,9 @@ class AnswerSubscriber(StoredSubscriber):
         return destination_of(self.subscription.name) or ""
 
     def match_events(self, turn: Turn) -> bool:
-        self._lease(turn)
+        if self._lease(turn) and not self.checked:
+            turn.transaction.advance_answers(self._name, turn.now, turn.now + LATEST_MS)
+            self.checked = True
         return False
 
     def queues(self, turn: Turn, under_way: set[int]) -> list[DeliveryQueue]:
