@@ -7,7 +7,6 @@ A service adds payloads, rendering and its connection: a subclass of `ChatServic
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -459,7 +458,7 @@ class ChatService:
             skipped = self.records.skipped(int(event["runid"]))
             if skipped is not None:
                 # In its channel, or in the admin channel.
-                ours = skipped.channel is not None and re.fullmatch(self.channels.pattern, skipped.channel)
+                ours = skipped.channel is not None and self.channels.pattern.fullmatch(skipped.channel)
                 self._note(f"run:{event['runid']}", skipped.reason, channel=skipped.channel if ours else None)
 
     def _note(self, subject: str, note: str, *, channel: str | None = None, emoji: str = "") -> None:
