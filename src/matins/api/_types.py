@@ -72,6 +72,7 @@ class ScheduleSettings(TypedDict, total=False):
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
     payload: Any | None
+    inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
@@ -142,6 +143,7 @@ class ScheduleEdit(TypedDict, total=False):
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
     payload: Any | None
+    inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None

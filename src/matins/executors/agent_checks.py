@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from matins.engine.inputs import with_defaults
 from matins.engine.jobs import parse_inputs, runs_only_commands, wakes_agent
 from matins.engine.money import Price, price_of
 from matins.engine.policies import Policies
@@ -364,12 +365,12 @@ def _job_checks(part: ScheduleDefinition, name: str, here: Surroundings) -> Iter
     job = here.jobs.get(part.job)
     if job is not None and job.check is not None:
         check, folder = job.check, here.folder(here.policies.agents.get(name))
-        yield lambda: check(parse_inputs(job, part.payload, ParseContext(here.now)), folder)
+        yield lambda: check(parse_inputs(job, with_defaults(part.inputs, part.payload), ParseContext(here.now)), folder)
 
 
 def _check_errand(part: ScheduleDefinition, job: JobType, agent: Agent, here: Surroundings) -> None:
     if job.errand is not None:
-        inputs = parse_inputs(job, part.payload, ParseContext(here.now))
+        inputs = parse_inputs(job, with_defaults(part.inputs, part.payload), ParseContext(here.now))
         own = str(Path(here.workdir, own_folder(agent.name)))
         errand = job.errand(inputs, ErrandPlace(_KEY, agent.name, here.folder(agent), own, here.now))
         check_errand(errand, agent, here.runners[agent.runner])

@@ -19,7 +19,7 @@ from matins.api.results import Thread as ThreadResult
 from matins.api.runs import ReportedOutcome, RunOutcome
 from matins.engine.audit import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
-from matins.engine.inputs import check_input, encode_given
+from matins.engine.inputs import check_input, encode_given, free_texts, read_given
 from matins.engine.jobs import AGENT_JOB, decided_by, full_prompt
 from matins.engine.money import format_money
 from matins.engine.policies import Policies
@@ -323,30 +323,37 @@ class Runs:
         )
 
 
-def _given(
-    principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, value: Any, now: int
-) -> Given:  # fmt: skip
-    """What a run is started with, checked by the types of its jobs and by what its prompts need."""
-    if value is not None and not _may_change(principal):
-        hint = "Ask its owner to declare what may be given."
+def _given(principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, value: Any, now: int) -> Given:
+    """What a run is started with, checked by its declared inputs, the types of its jobs, and what its prompts need."""
+    trusted, inputs = _may_change(principal), compiled.definition.inputs
+    if value is not None and not (inputs or trusted):
+        hint = 'Ask its owner to declare it: {"inputs": …}.'
         message = f'"{compiled.name}" declares no inputs, and you may not change its payload.'
         raise NotAllowed(message, value=principal.role, field="input", hint=hint)
+    if inputs:
+        value = read_given(compiled.name, inputs, compiled.definition.payload, value) or None
+    fenced = () if trusted else free_texts(inputs, value)
     run, prompts = compiled if value is None else compiled.with_given(Given(value)), dict[str, str]()
     for number in range(1, len(run.steps) + 1) if run.steps else (0,):
         part = run.step_of(number) if number else run
         job = jobs.get(part.definition.job)
-        if value is not None and job is not None and part.definition.payload is part.input:
-            prompt = _prompt_with(job, part.input, now)
+        if value is not None and job is not None and not part.shared.own_payload:
+            prompt = _prompt_with(job, part.definition.payload, now)
+            if prompt is not None and fenced:
+                message = f'The job "{job.name}" writes "{fenced[0]}" into its prompt, and you may not change that.'
+                raise NotAllowed(message, value=fenced[0], field=f"input.{fenced[0]}", hint="Ask the owner.")
             if prompt is not None:
                 prompts[str(number)] = prompt
-        for text in texts_of(part.definition):
-            for path in inputs_in(text):
-                if not has_input(path, part.input):
-                    name = path.removeprefix("input.")
-                    message = f'"{compiled.name}" needs the input "{name}".'
-                    hint = Example({"input": {first_name(path): "…"}})
-                    raise InvalidInput(message, value=path, field=path, hint=hint)
-    return Given(value, prompts=prompts)
+        _check_complete(compiled.name, part)
+    return Given(value, fenced, prompts)
+
+
+def _check_complete(name: str, part: CompiledSchedule) -> None:
+    """Raise if a prompt needs an input that the run does not have."""
+    for path in (path for text in texts_of(part.definition) for path in inputs_in(text)):
+        if not has_input(path, part.input):
+            message, hint = f'"{name}" needs the input "{path.removeprefix("input.")}".', {first_name(path): "…"}
+            raise InvalidInput(message, value=path, field=path, hint=Example({"input": hint}))
 
 
 def _may_change(principal: Principal) -> bool:
