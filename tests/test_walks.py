@@ -61,13 +61,13 @@ class Walk(NamedTuple):
 
 
 CEILINGS = {
-    "a plain fire": Walk(40, 527),
-    "a default interval": Walk(39, 529),
-    "an agent": Walk(78, 1445),  # its threads may meet at the store, where one waits
-    "an idle turn": Walk(30, 145),
+    "a plain fire": Walk(36, 429),
+    "a default interval": Walk(35, 431),
+    "an agent": Walk(77, 1350),  # its threads may meet at the store, where one waits
+    "an idle turn": Walk(16, 63),
     "GET of a schedule": Walk(28, 173),
     "a call of an MCP tool": Walk(38, 314),
-    "matins add": Walk(16, 130),
+    "matins add": Walk(16, 126),
 }
 
 

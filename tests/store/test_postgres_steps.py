@@ -56,16 +56,17 @@ def add(bench: Sandbox, siblings: int, *last: str, **settings: Any) -> None:
     bench.add("m", overlap="allow", steps=steps, **settings)
 
 
-def dispatcher(transaction: Transaction) -> Dispatcher:
-    """One of an engine that has the job."""
+def claimed(transaction: Transaction, most: int) -> list[Attempt]:
+    """What an engine that has the job claims."""
     placement = Placement()
-    placement.renew(transaction, frozenset(["job:work"]))
-    return Dispatcher(Catalog(), Clearance(), placement)
+    placement.renew(transaction, transaction.turn_facts().places, frozenset(["job:work"]))
+    free, places = Capacity(most), placement.batch(transaction)
+    return Dispatcher(Catalog(), Clearance(), placement).claim(transaction, NOW, 1, free, places)
 
 
 def claim(store: PostgresStore) -> list[Attempt]:
     with store.transaction(NOW) as transaction:
-        return dispatcher(transaction).claim(transaction, NOW, 1, Capacity(1_000))
+        return claimed(transaction, 1_000)
 
 
 def record(store: PostgresStore, *ended: Attempt) -> None:
@@ -145,7 +146,7 @@ def test_a_run_cancelled_while_it_unfolds_ends_with_its_steps(
     run = bench.run("m")
     with ThreadPoolExecutor(1) as threads:
         with stores[0].transaction(NOW) as transaction:
-            dispatcher(transaction).claim(transaction, NOW, 1, Capacity(10))
+            claimed(transaction, 10)
             cancelled = threads.submit(bench.runs.cancel, run.id)
             wait_for_lock(postgres_url, cancelled)
         cancelled.result()
@@ -163,12 +164,12 @@ def test_a_run_cancelled_while_a_step_is_claimed_ends_with_that_step(
     claim(stores[0])
     with ThreadPoolExecutor(1) as threads:
         with stores[0].transaction(NOW) as transaction:
-            claimed = dispatcher(transaction).claim(transaction, NOW, 1, Capacity(10))
+            attempts = claimed(transaction, 10)
             cancelled = threads.submit(bench.runs.cancel, run.id)
             wait_for_lock(postgres_url, cancelled)
         cancelled.result()
-    assert len(claimed) == 2
+    assert len(attempts) == 2
     types = Counter(event.type for event in page_of_events(stores[0]))
     assert (types["step.cancelling"], types["run.cancelling"], types["step.cancelled"]) == (2, 1, 1)
-    record(stores[1], *claimed)
+    record(stores[1], *attempts)
     assert (bench.runs.get(run.id).state, claim(stores[0])) == ("cancelled", [])

@@ -62,13 +62,13 @@ class ExecutorRouter:
         return self._agents.offers() | self._jobs.offers()
 
     def running(self) -> int:
-        return sum(part.running() for part in self._parts)
+        return self._agents.running() + self._jobs.running()
 
     def marks(self) -> set[Mark]:
         return {mark for part in self._parts for mark in part.marks()}
 
     def busy(self) -> bool:
-        return any(part.busy() for part in self._parts)
+        return self._agents.busy() or self._jobs.busy()
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         return [attempt for part in self._parts for attempt in part.withdraw(everything=everything)]

@@ -202,6 +202,27 @@ class LiveRun(NamedTuple):
     state: int
 
 
+class TurnFacts(NamedTuple):
+    """What a turn of the engine asks first."""
+
+    policy_rev: int
+    places: int
+    """The number of sets of needs."""
+    limited: int
+    """Whether there are limits."""
+    reserved: int
+    """Whether a run has a reservation in a budget."""
+    failing: int
+    """Whether a schedule has failures that a success resets, as far as the store must be asked."""
+
+
+class NextInstants(NamedTuple):
+    due_at: int | None
+    """Of the next due schedule."""
+    timer_at: int | None
+    """At which a waiting record must be checked."""
+
+
 class PlainEnd(NamedTuple):
     """A started run that succeeded, and of which nothing but the outcome is recorded."""
 

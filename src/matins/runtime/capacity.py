@@ -136,9 +136,9 @@ class Placement:
         """Forget the places after a rollback."""
         self._needs, self._numbers = {}, {}
 
-    def renew(self, transaction: Transaction, offers: Needs) -> None:
+    def renew(self, transaction: Transaction, count: int, offers: Needs) -> None:
         """Read the places if there are new ones. Those that this engine can do are no longer reported as missing."""
-        if transaction.count_places() == len(self._needs) and offers == self._offers:
+        if count == len(self._needs) and offers == self._offers:
             return
         self._needs = {row.id: frozenset(json.loads(row.needs)) for row in transaction.places()}
         self._numbers = {needs: number for number, needs in self._needs.items()}
@@ -164,9 +164,14 @@ class Placement:
                 self.mine |= {found}
         return found
 
+    @property
+    def reads_all(self) -> bool:
+        """Whether a batch has all places of this engine."""
+        return len(self.mine) <= MAX_PLACES
+
     def batch(self, transaction: Transaction) -> list[int]:
         """The places to read now: all of this engine's, or some of those in which a run is ready, in turn."""
-        if len(self.mine) <= MAX_PLACES:
+        if self.reads_all:
             return sorted(self.mine)
         waiting = [row.place for row in transaction.ready_places() if row.place in self.mine]
         self._turn += MAX_PLACES

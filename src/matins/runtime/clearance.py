@@ -211,10 +211,12 @@ class Clearance:
         """Checks to start when this turn is committed."""
 
     def begin(self, policies: Policies, *, guarded: bool, capacity: int) -> None:
-        self.policies, self.guarded, self.capacity = policies, guarded, capacity
-        self.gates = active_gates(Surroundings(policies, guarded))
-        if AFTER_RUN in policies.hooks:  # its files are checked before every start
-            self.gates |= _RUNS_FILES
+        self.capacity = capacity
+        if policies is not self.policies or guarded != self.guarded:
+            self.policies, self.guarded = policies, guarded
+            self.gates = active_gates(Surroundings(policies, guarded))
+            if AFTER_RUN in policies.hooks:  # its files are checked before every start
+                self.gates |= _RUNS_FILES
         self._floors.begin()
         self._entered.clear()
         self._leaves.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from matins.engine.inputs import decode_given
 from matins.engine.transitions import CANCEL_WAITING, CLAIM, RELEASE
@@ -10,7 +10,7 @@ from matins.model.rows import AttemptRow, Claim, CompiledKey, NewEvent, ReadyRun
 from matins.runtime import spending
 from matins.runtime.attempt import Attempt, key_at_claim
 from matins.runtime.capacity import Capacity, Placement
-from matins.runtime.catalog import GLOBAL, Catalog, CompiledSchedule
+from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.clearance import Clearance
 from matins.runtime.planner import mark_broken
 from matins.runtime.run_changes import RunChange, apply, event_type, hold_with_schedule, unfold
@@ -27,17 +27,15 @@ class Dispatcher:
         self._clearance = clearance
 
     def claim(
-        self, transaction: Transaction, now: int, worker: int, capacity: Capacity, until: int | None = None
-    ) -> list[Attempt]:
-        """Claim ready runs, and return them. Runs without a permit stay ready. Jobs that are ready `until` then are
-        claimed ahead."""
-        exhausted = capacity.exhausted()
-        if capacity.maximum <= 0 or GLOBAL in exhausted:
-            return []
+        self, transaction: Transaction, now: int, worker: int, capacity: Capacity, places: Sequence[int],
+        until: int | None = None,
+    ) -> list[Attempt]:  # fmt: skip
+        """Claim ready runs of these places, and return them. Runs without a permit stay ready. Jobs that are ready
+        `until` then are claimed ahead."""
         if self._clearance.policies.budgets:
             transaction.lock_policies()  # before any run: from here on nothing waits for a lock
         limit = _MAX_READ if capacity.only_one_kind else capacity.maximum
-        rows = transaction.ready(until or now, limit, exhausted, self._placement.batch(transaction))
+        rows = transaction.ready(until or now, limit, capacity.exhausted(), places)
         if not rows:
             return []
         chosen: list[tuple[ReadyRun, CompiledSchedule, int]] = []

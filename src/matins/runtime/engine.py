@@ -10,13 +10,13 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import orjson
 
 from matins.errors import StoreError
 from matins.model.clock import Clock
-from matins.model.rows import NewEvent, ScopeRow
+from matins.model.rows import NewEvent, ScopeRow, TurnFacts
 from matins.model.run import RunState
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor
@@ -71,6 +71,27 @@ class EngineSettings(TypedDict, total=False):
     heartbeat_url: str | None
     heartbeat_every_ms: int
     state_folder: str | None
+
+
+class _Situation(NamedTuple):
+    """What a turn goes by, apart from the store and the time."""
+
+    offers: frozenset[str]
+    jobs: int
+    agents: int
+    checks: int
+    """How many jobs, agents and checks can start."""
+    guarded: bool
+    accepting: bool
+    fenced: bool
+    lead_ms: int
+
+
+class _LastTurn(NamedTuple):
+    situation: _Situation | None = None
+    mark: object = None
+    """The state of the store that it left; None if it wrote something, or nobody knows."""
+    next_at: int | None = None
 
 
 class Engine:
@@ -128,6 +149,7 @@ class Engine:
         self._released: list[Attempt] = []
         self._uncertain: list[Attempt] = []
         """Runs that are claimed but not yet started. If the commit gives no answer, no other worker finds them."""
+        self._last_turn = _LastTurn()
         self._clock_watch = ClockWatch(clock.now_ms(), clock.boot_ms())
 
     def open(
@@ -244,32 +266,51 @@ class Engine:
         """Do the turn in one transaction, which is durable before any run starts."""
         self._planning = False
         self.clearance.take_checks()  # the checks of a turn that was rolled back
-        self._overdue += self.executor.overdue()
-        self._released += self.executor.withdraw()
+        executor, checks = self.executor, self.checks
+        self._overdue += executor.overdue()
+        self._released += executor.withdraw()
+        situation = _Situation(
+            executor.offers(), executor.capacity(), executor.capacity(for_agents=True), checks.capacity(),
+            checks.guarded, self.accepting, self.fenced, self.lead_ms,
+        )  # fmt: skip
+        if self._rests(situation, now):
+            return [], self._last_turn.next_at
         start: list[Attempt] = []
         next_at: int | None = None
         with self.store.transaction(now) as transaction:
-            limits = transaction.limits()
+            facts = transaction.turn_facts()
+            limits = transaction.limits() if facts.limited else []
             stale = self._record(transaction, now, limited=frozenset(row.scope for row in limits))
             if self.store.shared and transaction.heartbeat(self.worker) is None:
                 self.fenced = True  # considered dead: no worker would find runs that it claimed now
-            offers = self.executor.offers()
-            if offers != self._offers:  # a job was registered, or a program installed
-                transaction.set_offers(self.worker, _offers_text(offers))
-                self._report_trouble(transaction, trouble_of(self._offers), trouble_of(offers), now)
+            if situation.offers != self._offers:  # a job was registered, or a program installed
+                transaction.set_offers(self.worker, _offers_text(situation.offers))
+                self._report_trouble(transaction, trouble_of(self._offers), trouble_of(situation.offers), now)
             if self.accepting and not self.fenced:
                 if limits and (self._ended or self._released):
                     limits = transaction.limits()  # ended runs released permits
-                start, next_at = self._start(transaction, limits, now)
+                start, next_at = self._start(transaction, situation, facts, limits, now)
             self._uncertain = start
             self.maintenance.dirty = self.maintenance.dirty or bool(transaction.events)
+            mark = None if transaction.events else self.store.mark()
+        self._last_turn = _LastTurn(situation, mark, next_at)
         self.stale += stale
-        self._offers = offers
+        self._offers = situation.offers
         self._ended, self._checked, self._overdue, self._released = [], [], [], []
         self._batch = BATCH
         if transaction.events:
             self.wrote_events(self.clearance.policies.rev)
         return start, next_at
+
+    def _rests(self, situation: _Situation, now: int) -> bool:
+        """Whether the last turn left nothing to do, no instant has come since, and all that it went by is the same.
+        Then this one would find nothing either, and asks nothing."""
+        last = self._last_turn
+        if self._ended or self._checked or self._overdue or self._released or self._uncertain:
+            return False
+        if last.mark is None or situation != last.situation or not self.placement.reads_all:
+            return False
+        return (last.next_at is None or last.next_at > now) and self.store.mark() == last.mark
 
     def _report_trouble(self, transaction: Transaction, before: str | None, reason: str | None, now: int) -> None:
         """Report that this machine cannot start agents any more, or can again."""
@@ -299,32 +340,57 @@ class Engine:
             release(transaction, self._released + self._still_ours(transaction, self._uncertain), now)
         return stale
 
-    def _start(self, transaction: Transaction, limits: list[ScopeRow], now: int) -> tuple[list[Attempt], int | None]:
+    def _start(
+        self, transaction: Transaction, situation: _Situation, facts: TurnFacts, limits: list[ScopeRow], now: int
+    ) -> tuple[list[Attempt], int | None]:
         """Wake, plan and claim runs. Returns the runs to start, and the time of the next event."""
-        capacity = Capacity(self.executor.capacity(), limits, self.executor.capacity(for_agents=True))
+        capacity = Capacity(situation.jobs, limits, situation.agents)
         # Without capacity it still plans, or slots would be late; but in small batches, since capacity may return.
         limit = min(self._batch, max(capacity.jobs, _SMALL_BATCH))
         policies = self._catalog.policies(transaction)
         if policies.rev != self._policy_rev:  # it rises too when the clock was set back
             self._policy_rev, self.planner.recorded_until = policies.rev, transaction.recorded_until()
-        self.clearance.begin(policies, guarded=self.checks.guarded, capacity=self.checks.capacity())
-        self.placement.renew(transaction, self.executor.offers())
+        self.clearance.begin(policies, guarded=situation.guarded, capacity=situation.checks)
+        self.placement.renew(transaction, facts.places, situation.offers)
         self.timers.turn(transaction, now)
         self._planning = True
         planned = self.planner.plan(transaction, now, self.worker, capacity, limit)
         self._planning = False
-        claimed = planned.start + self.dispatcher.claim(transaction, now, self.worker, capacity)
-        start = emit(transaction, claimed, policies, now)
+        claimed, ready_at = self._claim(transaction, now, capacity)
+        start = emit(transaction, planned.start + claimed, policies, now)
         if planned.taken == limit:
             return start, now
-        due_at, until = transaction.next_due(), now + self.lead_ms
+        (due_at, timer_at), until = transaction.next_instants(), now + self.lead_ms
         if self.lead_ms and due_at is not None and now < due_at <= until:  # slots that come within the lead
             start += self.planner.plan_ahead(transaction, now, until, self.worker, capacity, limit)
-            start += self.dispatcher.claim(transaction, now, self.worker, capacity, until)
+            claimed, ready_at = self._claim(transaction, now, capacity, until)
+            start += claimed
             due_at = transaction.next_due()
+        self.timers.next_at = timer_at
         # What was not planned ahead is left for its instant.
         plan_at = due_at if due_at is None or due_at <= until else due_at - self.lead_ms
-        return start, self._next_at(transaction, capacity, now, plan_at)
+        if ready_at is not None and capacity.only_one_kind:
+            ready_at = max(ready_at, now + _ONE_SIDED_MS)  # its kind may have no capacity: the end of a run wakes us
+        return start, min((at for at in (plan_at, ready_at, timer_at) if at is not None), default=None)
+
+    def _claim(
+        self, transaction: Transaction, now: int, capacity: Capacity, until: int | None = None
+    ) -> tuple[list[Attempt], int | None]:
+        """Claim runs that are ready now, or `until` then. Returns them, and when the next one is ready."""
+        claimed: list[Attempt] = []
+        places, ready_at = self._ready_at(transaction, capacity)
+        if ready_at is not None and ready_at <= (until or now):
+            claimed = self.dispatcher.claim(transaction, now, self.worker, capacity, places, until)
+            _, ready_at = self._ready_at(transaction, capacity)
+        return claimed, ready_at
+
+    def _ready_at(self, transaction: Transaction, capacity: Capacity) -> tuple[list[int], int | None]:
+        """The places to look at, and when the next run of them is ready; None without capacity for it."""
+        exhausted = capacity.exhausted()
+        if capacity.maximum <= 0 or GLOBAL in exhausted:
+            return [], None
+        places = self.placement.batch(transaction)
+        return places, transaction.next_ready(exhausted, places)
 
     def _hand_over(self, start: list[Attempt], since: int) -> None:
         """Start the claimed runs, unless the commit took so long that other workers may have taken them over."""
@@ -357,23 +423,11 @@ class Engine:
             for row in self.planner.last_due[:1]:
                 mark_broken(transaction, row, error, now)
 
-    def _next_at(self, transaction: Transaction, capacity: Capacity, now: int, due_at: int | None) -> int | None:
-        """The time of the next event: a schedule is to be planned, a run may start, or a wait ends."""
-        exhausted = capacity.exhausted()
-        ready = (
-            None
-            if capacity.maximum <= 0 or GLOBAL in exhausted
-            else transaction.next_ready(exhausted, self.placement.batch(transaction))
-        )
-        if ready is not None and capacity.only_one_kind:
-            ready = max(ready, now + _ONE_SIDED_MS)  # its kind may have no capacity: the end of a run wakes the engine
-        moments = (due_at, ready, self.timers.next_due(transaction))
-        return min((at for at in moments if at is not None), default=None)
-
     def _back_off(self) -> int:
         """The delay after a failure. Ended runs stay in memory; nothing is planned or started."""
         self._catalog.clear()
         self.placement.clear()
+        self._last_turn = _LastTurn()
         delay = _BACK_OFF_MS[min(self._failures, len(_BACK_OFF_MS) - 1)]
         self._failures += 1
         return delay

@@ -21,6 +21,7 @@ from matins.engine.gates.limits import BUDGET
 from matins.engine.gates.state import MIN_FAILURES, Failures
 from matins.engine.inputs import given_digest
 from matins.engine.planning import Plan, PlannedRun
+from matins.engine.policies import NO_POLICIES
 from matins.engine.transitions import INITIAL_STATES
 from matins.engine.when.triggers import Trigger
 from matins.model.rows import AttemptRow, CompiledKey, Cursor, Due, NewEvent, NewRun, RunAhead, from_tuple
@@ -94,6 +95,8 @@ class Planner:
         self._placement = placement or Placement()
         self._clearance = clearance
         """None when runs are not claimed while they are planned."""
+        self._at_rest, self._active = Facts(), active_gates(Surroundings(NO_POLICIES))
+        """The facts of a schedule at rest, and the gates that may stop any, by the policies as they were last."""
         self._newest_first = False
         self.recorded_until = 0
         """The last slot that has a record although it was still to come when the clock went back."""
@@ -145,8 +148,10 @@ class Planner:
         compiled = self._catalog.compiled(transaction, [(row.schedule_id, row.rev, 0) for row in due])
         live = live_runs(transaction, [row.schedule_id for row in due])
         policies = self._catalog.policies(transaction)
-        active = active_gates(Surroundings(policies))
-        return _Seen(compiled, live, Facts(policies=policies), active, self._is_open(active, capacity))
+        if policies is not self._at_rest.policies:
+            self._at_rest, self._active = Facts(policies=policies), active_gates(Surroundings(policies))
+        active = self._active
+        return _Seen(compiled, live, self._at_rest, active, self._is_open(active, capacity))
 
     def _plans(self, transaction: Transaction, due: list[Due], now: int, capacity: Capacity) -> list[_Planned]:
         """Plans for as many schedules as fit in one transaction; the rest stays due."""
@@ -201,7 +206,7 @@ class Planner:
         self, transaction: Transaction, plans: list[_Planned], now: int, worker: int, capacity: Capacity
     ) -> list[Attempt]:
         """Create the runs of the schedules whose cursor moved. Runs that can start immediately are claimed too."""
-        placement, policies = self._placement, self._catalog.policies(transaction)
+        placement, policies = self._placement, self._at_rest.policies
         new = _New(transaction, worker, sum([1 if plan is None else len(plan.runs) for _, _, plan, _, _ in plans]))
         for row, item, plan, at, _ in plans:
             place = placement.place(transaction, item, policies)

@@ -39,10 +39,6 @@ class Timers:
         for row in transaction.waiting_due(now, _BATCH):
             self.wake(transaction, row, now)
 
-    def next_due(self, transaction: Transaction) -> int | None:
-        self.next_at = transaction.next_timer()
-        return self.next_at
-
     def wake(self, transaction: Transaction, row: WaitingRun, now: int) -> None:
         """Wake a waiting run: it passes all gates again. It stays one run, whatever came due meanwhile."""
         if not transaction.try_lock_due([row.schedule_id]):

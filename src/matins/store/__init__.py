@@ -58,6 +58,10 @@ class Store(Protocol):
         """The revision of the policies as this thread sees them, without a transaction of its own."""
         ...
 
+    def mark(self) -> object:
+        """A value that changes with whatever any process writes; None where nobody knows."""
+        ...
+
     def acquire(self, *, wait: bool = False) -> bool:
         """Become the owner of the store. False when another process owns a store that can have only one owner.
         `wait`: wait for processes that own it briefly."""

@@ -44,6 +44,7 @@ from matins.model.rows import (
     Figures,
     FileEntry,
     LiveRun,
+    NextInstants,
     PlaceRow,
     PolicyRow,
     ReadyPlace,
@@ -392,6 +393,10 @@ class CallRows(Statements):
 
 class CursorRows(Statements):
     """The cursors of schedules, from which planning continues."""
+
+    def next_instants(self) -> NextInstants:
+        """When the next schedule is due, and the next waiting record."""
+        return self._rows(NextInstants, "next_instants")[0]
 
     def next_due(self) -> int | None:
         """The instant of the next due schedule."""
@@ -750,10 +755,6 @@ class PermitRows(Statements):
 class PlaceRows(Statements):
     """Sets of needs of runs, by number."""
 
-    def count_places(self) -> int:
-        """The number of sets of needs, which engines compare."""
-        return self._value("count_places")
-
     def places(self) -> list[PlaceRow]:
         """All sets of needs."""
         return self._rows(PlaceRow, "places")
@@ -778,10 +779,6 @@ class PlaceRows(Statements):
 
 class PolicyRows(Statements):
     """Policies and throttles."""
-
-    def policy_rev(self) -> int:
-        """The revision of the policies, which engines compare."""
-        return self._value("policy_rev")
 
     def lock_policies(self) -> None:
         """Lock policies, throttles and budget usage, before any of them is changed."""
@@ -989,10 +986,6 @@ class SpendingRows(Statements):
     def budget_usages(self, since: str) -> list[BudgetUsage]:
         """All usage from a period on."""
         return self._rows(BudgetUsage, "budget_usages", since=since)
-
-    def any_reservation(self) -> bool:
-        """Whether any reservation exists."""
-        return bool(self._all("any_reservation"))
 
     def reserve(self, run_id: int, schedule_id: int, agent: str, now: int, usage: Usage) -> None:
         """Set what a run may spend."""

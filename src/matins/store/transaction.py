@@ -43,6 +43,7 @@ from matins.model.rows import (
     ScheduleRow,
     StartedRun,
     StateChange,
+    TurnFacts,
 )
 from matins.model.run import Thread, ThreadAssignment, Usage
 from matins.store import _rows as made
@@ -84,6 +85,10 @@ class Transaction(
     """Whether other processes are notified when it is committed."""
     has_parts = False
     """Whether a part of it may be rolled back alone."""
+    _policy_rev: int | None = None
+    _reserved: bool | None = None
+    _failing: bool | None = None
+    """What was asked already; None if it was not, or has changed since."""
 
     @abstractmethod
     def execute(self, statement: str, values: Mapping[str, Any] | None = None) -> list[Any]:
@@ -99,6 +104,7 @@ class Transaction(
             self.send()
         except BaseException:
             del self.events[before:]
+            self._policy_rev = self._reserved = self._failing = None
             self.discard_unsent()
             self.execute("ROLLBACK TO SAVEPOINT part")
             self.execute("RELEASE SAVEPOINT part")
@@ -110,6 +116,13 @@ class Transaction(
 
     def discard_unsent(self) -> None:
         """Forget statements that still wait."""
+
+    def turn_facts(self) -> TurnFacts:
+        """What a turn of the engine asks first. The transaction does not ask it again."""
+        facts = self._row(TurnFacts, "turn_facts")
+        assert facts is not None
+        self._policy_rev, self._reserved, self._failing = facts.policy_rev, bool(facts.reserved), bool(facts.failing)
+        return facts
 
     # -- cursors
 
@@ -319,11 +332,27 @@ class Transaction(
     def _raised(self, changed: list[Any]) -> list[Any]:
         """The same rows. If there are any, the revision of the policies is raised first."""
         if changed:
-            self._all("increment_policy_rev")
+            self._raise_policy_rev()
         return changed
 
-    def upsert_policy(self, kind: str, name: str, definition: str, now: int, by: str) -> None:
+    def _raise_policy_rev(self) -> None:
         self._all("increment_policy_rev")
+        self._policy_rev = None
+
+    def lock_policies(self) -> None:
+        """Lock policies, throttles and budget usage, before any of them is changed. Another may have changed them
+        meanwhile."""
+        self._policy_rev = None
+        super().lock_policies()
+
+    def policy_rev(self) -> int:
+        """The revision of the policies, which engines compare."""
+        if self._policy_rev is None:
+            self._policy_rev = self._value("policy_rev")
+        return self._policy_rev or 0
+
+    def upsert_policy(self, kind: str, name: str, definition: str, now: int, by: str) -> None:
+        self._raise_policy_rev()
         self._all("upsert_policy", kind=kind, name=name, definition=definition, now=now, by=by)
 
     def delete_policy(self, kind: str, name: str) -> bool:
@@ -336,7 +365,7 @@ class Transaction(
 
     def upsert_throttle(self, throttle: Throttle) -> Throttle:
         """Store a throttle and return the result. If two overlap, the later end applies to the agents of both."""
-        self._all("increment_policy_rev")
+        self._raise_policy_rev()
         for other in self.throttles():
             if other.provider == throttle.provider and other.resets_at > throttle.activated_at:
                 everybody = not (other.affects and throttle.affects)
@@ -439,7 +468,14 @@ class Transaction(
         self._all("delete_budget_usage", budget=budget)
         self._all("delete_reservations", budget=budget)
 
+    def any_reservation(self) -> bool:
+        """Whether any reservation exists, or did when this was first asked."""
+        if self._reserved is None:
+            self._reserved = bool(self._all("any_reservation"))
+        return self._reserved
+
     def insert_reservation(self, run_id: int, budget_usage: BudgetUsage, usage: Usage) -> None:
+        self._reserved = True
         self._all("insert_reservation", run_id=run_id, **(budget_usage._asdict() | usage._asdict()))
 
     def reservations(self, run_id: int) -> list[BudgetUsage]:
@@ -534,7 +570,7 @@ class Transaction(
 
     def set_types(self, name: str, types: Sequence[str]) -> None:
         self._all("set_types", name=name, types=orjson.dumps(types).decode())
-        self._all("increment_policy_rev")
+        self._raise_policy_rev()
 
     def set_subscription(self, name: str, state: SubscriptionState, note: str | None) -> bool:
         """False when the subscription already has this state."""

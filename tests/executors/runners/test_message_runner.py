@@ -94,10 +94,12 @@ def test_s2_the_event_the_run_and_the_cursor_commit_together(bench: Sandbox, wor
             policies = bench._catalog.policies(transaction)
             engine.clearance.begin(policies, guarded=False, capacity=10)
             engine.placement.clear()
-            engine.placement.renew(transaction, bench.executor.offers())
+            engine.placement.renew(transaction, transaction.turn_facts().places, bench.executor.offers())
             free = Capacity(10)
             planned = engine.planner.plan(transaction, now, engine.worker, free, 10).start
-            works = planned + engine.dispatcher.claim(transaction, now, engine.worker, free)
+            works = planned + engine.dispatcher.claim(
+                transaction, now, engine.worker, free, engine.placement.batch(transaction)
+            )
             assert len(works) == 1
             assert emit(transaction, works, policies, now) == []
             if die:

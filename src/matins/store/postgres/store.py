@@ -239,6 +239,9 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
             if joined.after:  # the server notifies all engines when the caller commits, also that of this process
                 session.cursor.execute(self._notify_all)
 
+    def mark(self) -> object:
+        return None
+
     def acquire(self, *, wait: bool = False) -> bool:
         return True
 

@@ -8,6 +8,9 @@ WHERE due_at <= :now ORDER BY due_at LIMIT :limit /* lock free */;
 SELECT schedule_id, next_slot AS slot, rev, window_used, executions, failures, failed_at FROM due
 WHERE due_at <= :now ORDER BY due_at DESC LIMIT :limit /* lock free */;
 
+-- next_instants() -> NextInstants: when the next schedule is due, and the next waiting record
+SELECT (SELECT min(due_at) FROM due WHERE due_at IS NOT NULL) AS due_at, ({{next_timer}}) AS timer_at;
+
 -- next_due() -> int | None: the instant of the next due schedule
 SELECT min(due_at) FROM due WHERE due_at IS NOT NULL;
 

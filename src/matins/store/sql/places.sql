@@ -1,8 +1,5 @@
 -- Sets of needs of runs, by number.
 
--- count_places() -> int: the number of sets of needs, which engines compare
-SELECT count(*) FROM places;
-
 -- places() -> list[PlaceRow]: all sets of needs
 SELECT id, needs FROM places;
 

@@ -1,6 +1,6 @@
 -- Policies and throttles.
 
--- policy_rev() -> int: the revision of the policies, which engines compare
+-- policy_rev: the revision of the policies, which engines compare
 SELECT rev FROM policy_rev;
 
 -- lock_policies() -> None: lock policies, throttles and budget usage, before any of them is changed

@@ -38,7 +38,7 @@ DELETE FROM purses WHERE budget = :budget;
 INSERT INTO reservations (run_id, budget, whose, period, money, tokens)
 VALUES (:run_id, :budget, :of, :period, :money, :tokens) ON CONFLICT DO NOTHING;
 
--- any_reservation() -> bool: whether any reservation exists
+-- any_reservation: whether any reservation exists
 SELECT run_id FROM reservations LIMIT 1;
 
 -- delete_reservations: delete the reservations in a budget

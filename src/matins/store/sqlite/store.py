@@ -304,6 +304,12 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         with self.reading() as transaction:
             return transaction.policy_rev()
 
+    def mark(self) -> object:
+        with self._lock, translated_errors(self.path):
+            self._check_file()
+            ((others,),) = self._connection.execute("PRAGMA data_version").fetchall()
+            return self._connection.total_changes(), others
+
     def _takes_turns(self) -> bool:
         """Whether this thread reads with the writer's connection: it reads what it has written, or it must."""
         within = self._writer == threading.get_ident()

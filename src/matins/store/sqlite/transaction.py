@@ -53,9 +53,7 @@ class SqliteTransaction(Transaction):
         return set(schedule_ids)  # there is only one writer
 
     def next_ready(self, without: Iterable[str] = (), places: Iterable[int] = (0,)) -> int | None:
-        texts = self._texts(without)
-        found = [self._value("next_ready", place=place, without=texts) for place in places]
-        return min((at for at in found if at is not None), default=None)
+        return self._value("next_ready", places=_json(places), without=_json(without))
 
     def ready(self, now: int, limit: int, without: Iterable[str] = (), places: Iterable[int] = (0,)) -> list[ReadyRun]:
         values = {"now": now, "limit": limit, "without": self._texts(without)}
@@ -101,8 +99,12 @@ class SqliteTransaction(Transaction):
         return self._all("promote", ids=_json(schedule_ids), now=now)
 
     def count_failures(self, rows: Sequence[tuple[int, int | None]]) -> None:
-        if any(failed_at is not None for _, failed_at in rows) or (rows and self._value("any_failing")):
+        failed = any(failed_at is not None for _, failed_at in rows)
+        if self._failing is None:
+            self._failing = bool(self._value("any_failing"))
+        if failed or self._failing:
             self._many("count_failure", rows)
+            self._failing = True
 
     # -- incidents
 
@@ -192,6 +194,9 @@ class SqliteTransaction(Transaction):
     def _all_change(self, name: str, rows: Sequence[Sequence[Any]]) -> bool:
         """Change all rows and return True, or none and return False. Checking each row would double the time."""
         before = self._connection.total_changes()
+        if len(rows) == 1:
+            self._connection.execute(SQL[name], rows[0])
+            return self._connection.total_changes() > before
         self._connection.execute("SAVEPOINT every")
         self._connection.executemany(SQL[name], rows)
         changed = self._connection.total_changes() - before == len(rows)

@@ -1,3 +1,8 @@
+-- turn_facts: what a turn of the engine asks first; failures are counted without a question
+SELECT (SELECT rev FROM policy_rev) AS policy_rev, (SELECT count(*) FROM places) AS places,
+  (EXISTS (SELECT 1 FROM permits))::int AS limited, (EXISTS (SELECT 1 FROM reservations))::int AS reserved,
+  0 AS failing;
+
 -- lock_due(schedule_ids: Iterable[int]) -> list[Due]: the cursors of these schedules, locked; `slot` may be None
 SELECT schedule_id, next_slot AS slot, rev, window_used, executions, failures, failed_at FROM due
 WHERE schedule_id = ANY(%(schedule_ids)b) ORDER BY schedule_id FOR UPDATE;

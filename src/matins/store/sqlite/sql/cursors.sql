@@ -1,3 +1,8 @@
+-- turn_facts: what a turn of the engine asks first
+SELECT (SELECT rev FROM policy_rev) AS policy_rev, (SELECT count(*) FROM places) AS places,
+  (EXISTS (SELECT 1 FROM permits)) AS limited, (EXISTS (SELECT 1 FROM reservations)) AS reserved,
+  EXISTS (SELECT 1 FROM due WHERE failures > 0) AS failing;
+
 -- lock_due(schedule_ids: Iterable[int]) -> list[Due]: the cursors of these schedules, locked; `slot` may be None
 SELECT d.schedule_id, d.next_slot AS slot, d.rev, d.window_used, d.executions, d.failures, d.failed_at
 FROM json_each(:schedule_ids) j JOIN due d ON d.schedule_id = j.value;

@@ -1,6 +1,7 @@
--- next_ready: the instant at which the next ready run of a place may start
-SELECT not_before FROM runs WHERE state = {ready} AND place = :place
-  AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without))) ORDER BY not_before LIMIT 1;
+-- next_ready: the instant at which the next ready run of these places may start
+SELECT min((SELECT not_before FROM runs WHERE state = {ready} AND place = p.value
+  AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without))) ORDER BY not_before LIMIT 1))
+FROM json_each(:places) p;
 
 -- live(schedule_ids: Iterable[int]) -> list[LiveRun]: the live runs of these schedules, without their steps, the oldest first
 SELECT r.schedule_id, r.id, r.state FROM json_each(:schedule_ids) j JOIN runs r ON r.schedule_id = j.value
