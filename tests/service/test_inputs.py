@@ -366,3 +366,41 @@ def test_b22_an_agent_gives_only_what_is_declared(in_memory: Sandbox) -> None:
     in_memory.approvals.approve(asked.id, digest=asked.digest)
     with pytest.raises(NotAllowed, match="declares no inputs"):
         scout.run("s", input={"repo": "web"})
+
+
+def test_b22_model_and_effort_are_chosen_for_a_run(in_memory: Sandbox) -> None:
+    """B22: by those who may change the schedule; an effort that the runner does not know is refused, with the list"""
+    for name, runner in (("ada", "claude"), ("gem", "gemini")):
+        in_memory.agents.set(name, runner=runner, isolation="none")
+        in_memory.add(f"of-{name}", when="0 9 * * *", agent=name, prompt="Look", model="sonnet")
+    run = in_memory.run("of-ada", model="opus", effort="high")
+    assert (run.model, run.effort) == ("opus", "high")
+    snapshot = in_memory.runs.snapshot(run.id)
+    assert (snapshot.settings["model"], snapshot.settings["effort"]) == ("opus", "high")
+    with pytest.raises(InvalidInput) as raised:
+        in_memory.run("of-ada", effort="ultra")
+    assert raised.value.message == 'claude has no effort "ultra".'
+    assert raised.value.hint == "Known: low, medium, high, xhigh, max."
+    with pytest.raises(InvalidInput, match="gemini has no setting for the effort"):
+        in_memory.run("of-gem", effort="high")
+    in_memory.add("job", when="0 9 * * *", job="work")
+    with pytest.raises(InvalidInput, match="has no agent, so it has no model"):
+        in_memory.run("job", model="opus")
+    with pytest.raises(NotAllowed, match="Only those who may change a schedule choose the model"):
+        in_memory.acting_as(RUNNER).run("of-ada", model="opus")
+
+
+def test_b22_agents_choose_neither_model_nor_effort(in_memory: Sandbox) -> None:
+    """B22: not of what they add, and not of its runs"""
+    in_memory.agents.set("scout", runner="claude", isolation="none")
+    scout = in_memory.acting_as(Principal("agent", "scout"))
+    for setting in ({"model": "opus"}, {"effort": "max"}):
+        with pytest.raises(NotAllowed, match="Agents do not choose"):
+            scout.add("s", when="every day at 9am", agent="scout", prompt="Look", **setting)
+    scout.add("s", when="every day at 9am", agent="scout", prompt="Look")
+    with pytest.raises(NotAllowed, match="Agents do not choose"):
+        scout.edit("s", model="opus")
+    (asked,) = in_memory.approvals.list()
+    in_memory.approvals.approve(asked.id, digest=asked.digest)
+    with pytest.raises(NotAllowed, match="Only those who may change"):
+        scout.run("s", model="opus")

@@ -68,6 +68,8 @@ class ScheduleSettings(TypedDict, total=False):
     stdin: str | None
     workdir: str | None
     environment: Mapping[str, str] | None
+    model: str | None
+    effort: str | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
@@ -139,6 +141,8 @@ class ScheduleEdit(TypedDict, total=False):
     stdin: str | None
     workdir: str | None
     environment: Mapping[str, str] | None
+    model: str | None
+    effort: str | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
@@ -263,6 +267,7 @@ class AgentRulesEdit(TypedDict, total=False):
 class AgentSettings(TypedDict, total=False):
     runner: Required[str]
     model: str | None
+    effort: str | None
     workdir: str | None
     worktree: Literal["exclusive", "shared", "per_run"] | None
     environment: Mapping[str, str] | None
@@ -295,6 +300,7 @@ class AgentSettings(TypedDict, total=False):
 class AgentEdit(TypedDict, total=False):
     runner: str | None
     model: str | None
+    effort: str | None
     workdir: str | None
     worktree: Literal["exclusive", "shared", "per_run"] | None
     environment: Mapping[str, str] | None

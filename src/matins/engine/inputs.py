@@ -267,7 +267,8 @@ def encode_given(given: Given) -> str | None:
 
 def decode_given(text: str) -> Given:
     held: dict[str, Any] = orjson.loads(text)
-    return Given(held.get("input"), tuple(held.get("fenced", ())), held.get("prompts", {}))
+    prompts, model, effort = held.get("prompts", {}), held.get("model"), held.get("effort")
+    return Given(held.get("input"), tuple(held.get("fenced", ())), prompts, model, effort)
 
 
 def given_digest(text: str) -> str:

@@ -193,7 +193,7 @@ def check_texts(definition: ScheduleDefinition) -> None:
 
 
 def _check_inputs(definition: ScheduleDefinition) -> None:
-    """Raise if the payload is not as declared, a prompt names no input, or nobody gives one: a schedule that fires by
+    """Raise if the payload is not as declared, a prompt names no input, or one has no default: a schedule that fires by
     itself needs defaults."""
     if definition.inputs:
         check_payload(definition.inputs, definition.payload)

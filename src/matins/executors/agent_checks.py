@@ -28,6 +28,7 @@ from matins.executors.commands import Commands
 from matins.executors.isolation import Isolation, account_of, account_variables, is_root, new_account
 from matins.executors.registry import JobRegistry, NoService, runners
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Needs, RunnerRequest
+from matins.executors.runners.request_checks import check_effort
 from matins.executors.secrets import check_program, environment_of, from_home, resolve
 from matins.executors.work_items import source_of
 from matins.model.agent import Agent
@@ -125,6 +126,7 @@ def agent_call(agent: Agent, prompt: str, folder: str, allowed_hosts: Collection
         prompt,
         folder,
         agent.model,
+        agent.effort,
         permission_mode=agent.permission_mode,
         allowed_tools=agent.tools,
         max_turns=agent.max_turns,
@@ -287,6 +289,8 @@ def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tup
     environment = environment_of(resolvable, {}, ())
     call = agent_call(agent, _PROMPT, folder, allowed_hosts)
     call = replace(call, environment=environment.values, secrets=environment.secrets)
+    if call.effort is not None:
+        check_effort(runner, call.effort)
     runner.check(call)
     if not isinstance(runner, EndpointRunner):
         command = runner.command(call)

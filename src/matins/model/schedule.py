@@ -155,6 +155,10 @@ class ScheduleDefinition:
     environment: Annotated[tuple[tuple[str, str], ...],
         Setting(Variables(), "Environment variables, over those of the agent.", {"API_KEY": "env:API_KEY"},
                 owner_only=True)] = ()
+    model: Annotated[str | None,
+        Setting(Name(), "Model of its runs; default: the agent's.", "claude-opus-5-5", notable=True)] = None
+    effort: Annotated[str | None,
+        Setting(Name(), "How much the model thinks in its runs; default: the agent's.", "high", notable=True)] = None
     prompt_prefix: Annotated[bool, Setting(Flag(), "Whether `[Scheduled Task]` precedes the prompt.", False)] = True
     target: Annotated[Target | None,
         Setting(TargetKind(), "Where runs happen: a new conversation, or a channel, session or thread.",

@@ -263,8 +263,10 @@ class CompiledSchedule:
         made.given = given
         if given.input is not None:
             made._take(merged(self.input, given.input))
-        if (prompt := given.prompts.get(str(self.step))) is not None:
-            made._definition = replace(made.definition, job_prompt=prompt)
+        chosen = {"job_prompt": given.prompts.get(str(self.step)), "model": given.model, "effort": given.effort}
+        if any(value is not None for value in chosen.values()):
+            found = {name: value for name, value in chosen.items() if value is not None}
+            made._definition = replace(made.definition, **found)
         return made
 
 

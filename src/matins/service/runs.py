@@ -29,10 +29,11 @@ from matins.engine.schedules import decode, encode, schedule_settings, texts_of
 from matins.engine.settings import ParseContext
 from matins.engine.steps import of_step
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
-from matins.engine.validation import nearest
+from matins.engine.validation import check_name, nearest
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, Example, InvalidInput, NotAllowed, NotFound
-from matins.executors.registry import JobRegistry
+from matins.executors.registry import JobRegistry, runners
+from matins.executors.runners.request_checks import check_effort
 from matins.executors.work_items import open_source
 from matins.model import run as model
 from matins.model.access import Principal
@@ -110,7 +111,7 @@ class Runs:
 
     def run(
         self, principal: Principal, name: str, *, input: Any = None,  # noqa: A002 - the word of every surface
-        key: str | None = None, agent: str | None = None,
+        model: str | None = None, effort: str | None = None, key: str | None = None, agent: str | None = None,
     ) -> Run:  # fmt: skip
         """Start a run now. An agent cannot run a completed or expired schedule."""
         now, core = self.core.clock.now_ms(), self.core
@@ -126,6 +127,9 @@ class Runs:
             if not principal.is_human:
                 _check_floor(transaction, compiled, core.catalog.policies(transaction), now)
             given = _given(principal, compiled, core.jobs.registry, input, now)
+            if model is not None or effort is not None:
+                policies = core.catalog.policies(transaction)
+                given = given._replace(**_chosen(principal, compiled, policies, model, effort))
             made = self._start(transaction, principal, schedule, compiled, key, now, encode_given(given))
             result = self._result(transaction, made)
         core.notify()
@@ -346,6 +350,24 @@ def _given(principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, 
                 prompts[str(number)] = prompt
         _check_complete(compiled.name, part)
     return Given(value, fenced, prompts)
+
+
+def _chosen(
+    principal: Principal, compiled: CompiledSchedule, policies: Policies, model: str | None, effort: str | None
+) -> dict[str, Any]:
+    """Model and effort of one run. Who may not change the schedule keeps those that it has."""
+    if not _may_change(principal):
+        message = "Only those who may change a schedule choose the model and the effort of its runs."
+        raise NotAllowed(message, value=principal.role, field="model" if model else "effort", hint="Omit it.")
+    parts = [compiled.step_of(number) for number in range(1, len(compiled.steps) + 1)] or [compiled]
+    agents = [policies.agents[part.agent] for part in parts if part.wakes_agent and part.agent in policies.agents]
+    if not any(part.wakes_agent for part in parts):
+        message = f'"{compiled.name}" has no agent, so it has no model and no effort.'
+        raise InvalidInput(message, value=model or effort, field="model" if model else "effort", hint="Omit it.")
+    for agent in agents:
+        if effort is not None and (runner := runners().get(agent.runner)) is not None:
+            check_effort(runner, effort)
+    return {"model": None if model is None else check_name("model", model), "effort": effort}
 
 
 def _check_complete(name: str, part: CompiledSchedule) -> None:
