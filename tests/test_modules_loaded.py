@@ -89,6 +89,19 @@ def test_a_command_loads_no_more_modules(line: str, environment: dict[str, str])
     assert len(modules) >= ceiling * 0.9, f"{line} loads {len(modules)} modules: lower its ceiling"
 
 
+@pytest.mark.parametrize("state", ["enable", "disable"])
+def test_loading_leaves_the_collector_as_it_was(state: str) -> None:
+    """It is off while modules are loaded, also when one of them cannot be."""
+    program = (
+        f"import gc, sys, matins; gc.{state}(); before = gc.isenabled()\n"
+        "sys.modules['matins.surfaces.client'] = None\n"
+        "try:\n    matins.Client\nexcept ImportError:\n    assert gc.isenabled() == before\n"
+        "else:\n    raise SystemExit('it was loaded')\n"
+        "matins.Matins; assert gc.isenabled() == before\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=90)
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary, daemon(Path(temporary)) as around:
         for named in CEILINGS:

@@ -199,6 +199,10 @@ class Matins(TransactionApi):
             self.subscriptions.open(name, types=wanted or None)
         return self.outbox.subscribe(callback, wanted, name)
 
+    def holds(self, name: str) -> bool:
+        """Whether this process calls the function that was subscribed under a name: of several processes, one does."""
+        return self.outbox.holds(name, self.clock.now_ms())
+
     def post_answers(self, service: str, channel: ThreadChannel) -> Callable[[], None]:
         """Let a chat service post the answers of runs into their threads, while this process runs. Returns a function
         that ends it."""

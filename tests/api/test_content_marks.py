@@ -44,7 +44,8 @@ PLAIN = IDS | NAMES | CODES | TIMES_AND_AMOUNTS | SENTENCES
 ONLY_THERE = {
     "Backup.path", "CallerContext.workdir", "FilePlace.path", "FilePlan.note", "FilePlan.path", "FilePlan.waits",
     "Finding.what", "Found.detail", "Found.title", "InboundEndpoint.path", "Job.help", "JobInput.example",
-    "JobInput.help", "BrowserSession.token", "NewSession.path", "NewToken.token", "NewWebhook.secret", "NewWebhook.url",
+    "JobInput.help", "BrowserSession.token",
+    "NewChatLink.bot", "NewChatLink.code", "NewSession.path", "NewToken.token", "NewWebhook.secret", "NewWebhook.url",
     "Preview.text", "Tool.credential", "Tool.install", "Tool.path", "Tool.risk", "Tool.version", "WorkSource.labels",
     "WorkSource.priorities",
 }  # fmt: skip

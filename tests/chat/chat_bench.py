@@ -58,7 +58,7 @@ class ChatBench:
         app = self.records.app()
         assert app is not None
         self.chat = SlackChat(app, self.records, lambda: "https://matins.example.com")
-        self.chat.start(self.m.subscribe)
+        self.chat.start(self.m)
 
     def reopen(self) -> None:
         self.chat.stop()

@@ -1,4 +1,4 @@
-"""A stand-in of Slack, and Matins beside it."""
+"""Stand-ins of Slack and Telegram, and Matins beside them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from pathlib import Path
 
 import pytest
 from chat_bench import ChatBench
+from telegram_bench import TelegramBench
 
 from standins.slack import Slack
+from standins.telegram import TOKEN, Telegram
 
 
 @pytest.fixture(autouse=True)
 def tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"T_BOT": "xoxb-secret-1", "T_SIGN": "signing-secret-1", "T_APP": "xapp-secret-1"}.items():
+    for name, value in {
+        "T_BOT": "xoxb-secret-1",
+        "T_SIGN": "signing-secret-1",
+        "T_APP": "xapp-secret-1",
+        "T_TELEGRAM": TOKEN,
+    }.items():
         monkeypatch.setenv(name, value)
 
 
@@ -34,5 +41,18 @@ def bench(slack: Slack) -> Iterator[ChatBench]:
 def on_file(slack: Slack, tmp_path: Path) -> Iterator[ChatBench]:
     """On a store that a restart opens again."""
     made = ChatBench(slack, f"sqlite:///{tmp_path}/matins.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def telegram() -> Iterator[Telegram]:
+    with Telegram() as made:
+        yield made
+
+
+@pytest.fixture
+def phone(telegram: Telegram) -> Iterator[TelegramBench]:
+    made = TelegramBench(telegram)
     yield made
     made.close()

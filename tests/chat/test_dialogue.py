@@ -15,12 +15,15 @@ from matins.chat.messages import (
     Fields,
     Heading,
     Text,
+    dump,
     is_command,
+    load,
     parse_command,
+    pieces,
     without_prefix,
 )
 from matins.chat.slack.payloads import heard, mentioned
-from matins.chat.slack.rendering import blocks, escape, pieces, plain_text, render
+from matins.chat.slack.rendering import blocks, escape, plain_text, render
 from matins.errors import MatinsError
 
 NOW = 1_774_598_400_000  # Friday 2026-03-27, 08:00 UTC
@@ -150,12 +153,20 @@ def test_rendering_keeps_within_slacks_limits_and_writes_out_what_hides() -> Non
     shown = render(ChatMessage(parts))
     assert len(shown["blocks"]) <= 50
     assert len(shown["blocks"][0]["text"]["text"]) == 150
-    assert "".join(pieces(long)) == long
-    assert max(map(len, pieces(long))) <= 2_900
+    assert "".join(pieces(long, 2_900)) == long
+    assert max(map(len, pieces(long, 2_900))) <= 2_900
     assert "\\u202eb\\x1b[31m" in str(blocks(parts)).replace("\\\\", "\\")
     assert escape("<!channel> & <@U1>") == "&lt;!channel&gt; &amp; &lt;@U1&gt;"
     assert plain_text("<!channel> <@U1> <https://x|y> &lt;b&gt; &amp;amp;") == "@channel @U1 https://x <b> &amp;"
     assert blocks((Buttons((Button("a", "<b>", "v"),)),))[0]["elements"][0]["text"]["type"] == "plain_text"
+
+
+def test_an_answer_is_kept_as_it_was_said() -> None:
+    """What a repeated message is answered with: all kinds of parts, and what the buttons are bound to."""
+    button = Button("approve", "Approve", "31", "9c41b7d2", "primary", "https://x")
+    parts = (Heading("h"), Text("t\n\u202e"), Code("c"), Fields((("k", "v"), ("k", "w"))), Buttons((button,)))
+    message = ChatMessage(parts, "approval:31", "9c41b7d2")
+    assert load(dump(message)) == message
 
 
 @pytest.mark.parametrize(

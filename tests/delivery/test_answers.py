@@ -10,7 +10,8 @@ from outbox_recorder import HOUR, deliver, let_pass
 
 import postgres_fixtures
 from matins.errors import InvalidInput
-from matins.testing import ManualClock, Sandbox
+from matins.model.words import with_command
+from matins.testing import ManualClock, Sandbox, iso
 
 START = "2026-03-27T08:00:00Z"
 postgres_server = postgres_fixtures.postgres_server
@@ -47,6 +48,7 @@ def open_store(url: str) -> Iterator[Open]:
             opened[-1].close()
         made = Sandbox(url, clock=clock)
         made.job("report")(lambda run: "all is well")
+        made.job("silent")(lambda run: "  ")
         made.job("long")(lambda run: "one\n---\ntwo\n---\nthree")
         opened.append(made)
         return made
@@ -222,3 +224,171 @@ def sent_or_killed(bench: Sandbox, open_store: Open) -> Sandbox:
     except Killed:
         return open_store()
     return bench
+
+
+# -- what is told of it
+
+
+def why(bench: Sandbox) -> list[str]:
+    found = bench.why("morning").run
+    assert found is not None
+    told = [with_command(one.sentence, one.quote, one.command) for one in found.run.answers]
+    return told or [found.unsent or ""]
+
+
+def fact(bench: Sandbox) -> bool | None:
+    return bench.runs.facts(bench.runs.list(schedule="morning")[0].id).delivered
+
+
+def test_b4_delivered_is_what_the_destination_confirmed(box: Letterbox, open_store: Open) -> None:
+    """B4: executed and succeeded are not enough; it is on its way, given up, and after all delivered."""
+    bench = with_schedule(open_store())
+    box.on_send = away
+    bench.run_until("2026-03-27T09:00:00Z")
+    assert fact(bench) is None, "nothing was sent yet"
+    assert why(bench) == ["On its way to post."]
+    let_pass(bench, 15 * 60_000)
+    assert fact(bench) is None, "it is tried again"
+    assert why(bench)[0].startswith("Not yet delivered to post; the next attempt:")
+    let_pass(bench, 22 * HOUR)
+    assert fact(bench) is False
+    (run,) = bench.runs.list(schedule="morning")
+    again = f"To send it again: matins runs deliver {run.id} --to post"
+    assert why(bench) == [f"Not delivered to post: no connection. {again}"]
+    facts = bench.runs.facts(run.id)
+    assert (facts.executed, facts.succeeded) == (True, True)
+    box.on_send = lambda attempt: None
+    bench.runs.deliver(run.id)
+    let_pass(bench, 1)
+    assert fact(bench) is True
+    assert why(bench) == [f"Delivered to post at {str(iso(bench.clock.now_ms()))[11:16]}."]
+
+
+def test_b4_a_run_whose_answer_nobody_gets_says_so(box: Letterbox, open_store: Open) -> None:
+    """B4"""
+    bench = open_store()
+    bench.add("morning", when="0 9 * * *", job="report")
+    bench.run_until("2026-03-27T09:00:00Z")
+    assert (fact(bench), why(bench)) == (None, ['The answer was not sent: "deliver" is not set.'])
+    bench.edit("morning", deliver=["none"])
+    bench.run("morning")
+    bench.settle()
+    assert why(bench) == ['The answer was not sent: "deliver" is none.']
+
+
+def test_an_old_answer_is_sent_to_whom_a_person_names(box: Letterbox, open_store: Open) -> None:
+    """B21: `runs.deliver`, under another key than before."""
+    bench = with_schedule(open_store())
+    bench.destinations.set("other", kind="letterbox", to=["you"])
+    bench.run_until("2026-03-27T09:00:00Z")
+    let_pass(bench, HOUR)
+    (run,) = bench.runs.list(schedule="morning")
+    made = bench.runs.deliver(run.id, to=["post", "other"])
+    assert [(one.destination, one.state) for one in made.answers] == [("other", "queued"), ("post", "queued")]
+    let_pass(bench, HOUR)
+    assert len(box.letters) == 3
+    assert len(set(box.keys)) == 2  # the other destination is another receiver
+    with pytest.raises(InvalidInput, match='There is no destination "nobody"'):
+        bench.runs.deliver(run.id, to=["nobody"])
+
+
+def test_the_same_answer_is_withheld(box: Letterbox, open_store: Open) -> None:
+    """B21: `deliver_if: changed` compares with the last answer that went there."""
+    bench = with_schedule(open_store(), deliver_if="changed")
+    bench.run_until("2026-03-29T09:00:00Z")
+    let_pass(bench, HOUR)
+    assert len(box.letters) == 1
+    first = bench.runs.list(schedule="morning")[-1].id
+    assert why(bench) == [f"Withheld from post: the answer is the same as that of run {first}."]
+    assert fact(bench) is None
+
+
+def test_empty_answers_are_withheld_unless_all_are_wanted(box: Letterbox, open_store: Open) -> None:
+    """B21"""
+    bench = with_schedule(open_store(), job="silent")
+    bench.run_until("2026-03-27T09:00:00Z")
+    let_pass(bench, HOUR)
+    assert (box.letters, why(bench)) == ([], ["Withheld from post: the answer is empty."])
+    bench.edit("morning", deliver_if="always")
+    bench.run("morning")
+    bench.settle()
+    let_pass(bench, HOUR)
+    assert box.texts == ["✓ morning|"]
+
+
+def test_a_failure_goes_to_those_who_do_not_hear_of_the_incident(box: Letterbox, open_store: Open) -> None:
+    """B21: one story per trouble."""
+    bench = open_store()
+    bench.job("breaks")(failing)
+    for name in ("told", "other"):
+        bench.destinations.set(name, kind="letterbox", to=[name])
+    bench.notify.set(to=["told"])
+    bench.add("morning", when="0 9 * * *", job="breaks", deliver=["told", "other"], deliver_on=["failed"])
+    bench.run_until("2026-03-27T09:00:00Z")
+    let_pass(bench, HOUR)
+    assert [text.partition("|")[0] for text in box.texts] == ["✗ morning"]
+    assert "no disk left" in box.texts[0]
+    assert why(bench)[1] == "Withheld from told: it hears of the incident."
+
+
+def failing(run: object) -> None:
+    raise ValueError("no disk left")
+
+
+def test_in_quiet_hours_it_waits_unless_answers_are_urgent(box: Letterbox, open_store: Open) -> None:
+    """B21: of the person whose destination it is."""
+    bench = open_store()
+    bench.quiet_hours.set("nights", windows="00:00-10:00")
+    bench.people.set("ada", role="operator", quiet_hours="nights", timezone="UTC")
+    bench.destinations.set("post", kind="letterbox", to=["me"], person="ada")
+    bench.destinations.set("pager", kind="letterbox", to=["you"], person="ada", urgent=["answer"])
+    bench.add("morning", when="0 9 * * *", job="report", deliver=["post", "pager"])
+    bench.run_until("2026-03-27T09:00:00Z")
+    deliver(bench)
+    assert len(box.letters) == 1
+    assert why(bench)[1].startswith("Waiting for the end of quiet hours to be sent to post: 2026-03-27 10:00")
+    let_pass(bench, 2 * HOUR)
+    assert len(box.letters) == 2
+
+
+def test_above_the_limit_of_an_hour_a_digest_tells_the_rest(box: Letterbox, open_store: Open) -> None:
+    """B21: one message with them all, on the hour."""
+    bench = open_store()
+    bench.destinations.set("post", kind="letterbox", to=["me"], max_per_hour=2)
+    bench.add("often", when="*/5 * * * *", job="report", deliver=["post"])
+    for minute in (5, 10, 15, 20, 25):
+        bench.run_until(f"2026-03-27T08:{minute:02}:00Z")
+        deliver(bench)
+    bench.pause("often")
+    assert len(box.letters) == 2
+    let_pass(bench, HOUR)
+    assert box.texts[2].startswith("3 answers|- ✓ often")
+    assert len(box.letters) == 3
+    assert {run.answers[0].state for run in map(bench.runs.get, [run.id for run in bench.runs.list()])} == {"delivered"}
+
+
+def test_the_answers_of_the_last_steps_have_titles(box: Letterbox, open_store: Open) -> None:
+    """B21: of steps, the answers of those that no other waits for."""
+    bench = open_store()
+    bench.destinations.set("post", kind="letterbox", to=["me"])
+    bench.job("echo")(lambda run: run.payload)
+    steps = [
+        {"title": "Build", "job": "echo", "payload": "built"},
+        {"title": "Test", "job": "echo", "payload": "green", "after": ["Build"]},
+        {"title": "Lint", "job": "echo", "payload": "clean", "after": ["Build"]},
+    ]
+    bench.add("morning", when="0 9 * * *", steps=steps, deliver=["post"])
+    bench.run_until("2026-03-27T09:00:00Z")
+    let_pass(bench, HOUR)
+    assert box.texts == ["✓ morning|## Test\n\ngreen\n\n## Lint\n\nclean"]
+
+
+def test_a_channel_that_is_named_twice_gets_one_post(box: Letterbox, open_store: Open) -> None:
+    """B21"""
+    bench = open_store()
+    for name in ("post", "same"):
+        bench.destinations.set(name, kind="letterbox", to=["me"])
+    bench.add("morning", when="0 9 * * *", job="report", deliver=["post", "same"])
+    bench.run_until("2026-03-27T09:00:00Z")
+    let_pass(bench, HOUR)
+    assert len(box.letters) == 1

@@ -25,8 +25,11 @@ EVERYWHERE = {
 }
 """What one test runs on all pages: by language, and whether it is a session of Python."""
 RUN: dict[tuple[str, str], tuple[int, str]] = {
-    ("README.md", "shell"): (8, "tests/daemon/test_tour.py"),
-    ("chat.md", "yaml"): (3, "tests/chat/test_slack.py"),
+    ("chat.md", "yaml"): (4, "tests/chat/test_slack.py"),
+    ("chat.md", "sh"): (1, "tests/daemon/test_telegram_daemon.py"),
+    ("README.md", "shell"): (9, "tests/daemon/test_tour.py"),
+    ("answers.md", "shell"): (1, "tests/docs/test_answers_page.py"),
+    ("answers.md", "yaml"): (1, "tests/docs/test_answers_page.py"),
     ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
     ("embedding.md", "python"): (9, "tests/docs/test_embedding_page.py"),
     ("file.md", "yaml"): (1, "tests/config/test_schema.py"),

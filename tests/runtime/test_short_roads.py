@@ -98,7 +98,7 @@ def _only_long_roads(monkeypatch: pytest.MonkeyPatch) -> None:
         self.plain_times = False
 
     monkeypatch.setattr(Timetable, "__init__", special)
-    monkeypatch.setattr(recorder, "_sorted", lambda transaction, ended: ((), ended))
+    monkeypatch.setattr(recorder, "_sorted", lambda transaction, ended, *_: ((), ended))
     monkeypatch.setattr(Planner, "_is_open", lambda self, active, capacity: False)
     monkeypatch.setattr(catalog, "shared_words", lambda text: None)
     monkeypatch.setattr(catalog, "_remembered", catalog._settings)

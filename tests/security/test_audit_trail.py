@@ -197,6 +197,7 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "calls.replay": lambda bench, thing: bench.calls.fire("chat", "C07", "m1"),
     "missions.abort": lambda bench, thing: bench.edit(f"mission-{thing.name}", when="0 9 * * *"),
     "missions.draft": lambda bench, thing: bench.edit(f"mission-{thing.name}", when="0 9 * * *"),
+    "runs.deliver": lambda bench, thing: plant_answer(bench, thing),
     "runs.retry": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 11 WHERE id = {thing.run_id}"),
     "runs.resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
     "subscriptions.delete": lambda bench, thing: bench.subscriptions.open("feed"),
@@ -207,6 +208,11 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "webhooks.resume": lambda bench, thing: bench.webhooks.pause("hook"),
 }
 """What must be there for a use case to have something to change."""
+
+
+def plant_answer(bench: Watched, thing: Thing) -> None:
+    bench.destinations.set("ops", kind="webhook", url="https://ops.example.com")
+    sql(bench, f'UPDATE runs SET state = 10, outcome = \'{{"result": "done"}}\' WHERE id = {thing.run_id}')
 
 
 def plant_thread(bench: Watched, thing: Thing) -> None:

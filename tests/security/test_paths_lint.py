@@ -56,6 +56,7 @@ REASONS = {
         "_make_user_site": "an empty folder of the same user, from which Python imports",
     },
     "executors/work_items.py": {"open_source": NO_FILE},
+    "chat/telegram/bot_api.py": {"BotApi.call": NO_FILE},
     "executors/processes/run_folder.py": {
         "open_run": RUNS,
         "RunFolder.__init__": RUNS, "RunFolder.listen": RUNS, "RunFolder.make": RUNS, "RunFolder.remove": RUNS,

@@ -179,66 +179,6 @@ def test_given_up_and_delivered_again_by_hand(hooked: Sandbox, site: Site) -> No
     assert hooked.subscriptions.deliveries("ops", state="discarded") == []
 
 
-def delivered(bench: Sandbox) -> bool | None:
-    return bench.runs.facts(bench.runs.list(schedule="s")[0].id).delivered
-
-
-def test_b4_delivered_is_what_a_server_has_taken(hooked: Sandbox, site: Site) -> None:
-    """B4: executed and succeeded are not enough; it is on its way, given up, and after all delivered"""
-    hooked.webhooks.add("ops", site.url("/in"), types=["run.succeeded"])
-    hooked.add("s", when="0 9 * * *", job="work")
-    answer(site, 500)
-    hooked.run_until("2026-03-27T09:00:00Z")
-    assert delivered(hooked) is None, "nothing was sent yet"
-    deliver(hooked)
-    assert (len(site.seen), delivered(hooked)) == (1, None), "it is tried again"
-    for _ in range(19):
-        deliver(hooked, 70 * MINUTE)
-    assert (len(site.seen), delivered(hooked)) == (20, False)
-    facts = hooked.runs.facts(hooked.runs.list(schedule="s")[0].id)
-    assert (facts.executed, facts.succeeded) == (True, True)
-    answer(site, 200)
-    (row,) = hooked.subscriptions.deliveries("ops", state="discarded")
-    hooked.subscriptions.redeliver("ops", row.event)
-    deliver(hooked)
-    assert delivered(hooked) is True
-
-
-def test_b4_a_receiver_that_is_gone_has_not_got_it(hooked: Sandbox, site: Site) -> None:
-    """B4: 410 pauses the webhook; what arrived before stays delivered"""
-    hooked.webhooks.add("ops", site.url("/in"), types=["run.succeeded"])
-    hooked.add("s", when="0 9 * * *", job="work")
-    hooked.run_until("2026-03-27T09:00:00Z")
-    deliver(hooked)
-    first = hooked.runs.list(schedule="s")[0].id
-    assert delivered(hooked) is True
-    answer(site, 410)
-    hooked.run_until("2026-03-28T09:00:00Z")
-    deliver(hooked)
-    assert hooked.webhooks.list()[0].state == "paused"
-    assert delivered(hooked) is False
-    assert hooked.runs.facts(first).delivered is True
-
-
-def test_b4_what_stays_on_this_machine_is_not_delivered(hooked: Sandbox, site: Site) -> None:
-    """B4: a function has heard of it: nothing has left; and one that fails does not undo what a server has taken"""
-    told: list[str] = []
-    hooked.subscribe(lambda event: told.append(event["type"]), name="here")
-
-    def fails(event: dict[str, Any]) -> None:
-        raise ValueError("not now")
-
-    hooked.subscribe(fails, name="breaks")
-    hooked.add("s", when="0 9 * * *", job="work")
-    hooked.run_until("2026-03-27T09:00:00Z")
-    deliver(hooked)
-    assert ("matins.run.succeeded" in told, delivered(hooked)) == (True, None)
-    hooked.webhooks.add("ops", site.url("/in"), types=["run.succeeded"])
-    hooked.run_until("2026-03-28T09:00:00Z")
-    deliver(hooked)
-    assert (types(site), delivered(hooked)) == (["run.succeeded"], True)
-
-
 def test_what_has_arrived_can_be_sent_again_too(hooked: Sandbox, site: Site) -> None:
     """P9"""
     hooked.webhooks.add("ops", site.url("/in"), types=["schedule.created"])

@@ -64,7 +64,10 @@ def test_what_a_file_defines(store: Store) -> None:
 
 def test_drafts_posts_and_places_of_chat(store: Store) -> None:
     """C14: a draft, a card and the place of a thread outlive the process that wrote them."""
-    draft, post = DraftRow("slack:T/C/1", "ada", "{}", NOW + 9), ChatPost("approval:1", "C", "1.5", "d1", None, NOW)
+    draft, post = (
+        DraftRow("slack:T/C/1", "ada", "{}", NOW + 9),
+        ChatPost("slack", "approval:1", "C", "1.5", "d1", None, NOW),
+    )
     with store.transaction(NOW) as transaction:
         chat = ChatRows(transaction)
         chat.upsert_draft(draft._replace(draft="1"))
@@ -84,11 +87,11 @@ def test_drafts_posts_and_places_of_chat(store: Store) -> None:
         chat = ChatRows(transaction)
         assert chat.draft("slack:T/C/1", "ada") == draft
         assert chat.draft("slack:T/C/1", "ben") is None
-        assert chat.posts("approval:1") == [post]
+        assert chat.posts("slack", "approval:1") == [post]
         chat.set_post(post._replace(digest="d2", via="ada"))
         chat.delete_posts(NOW)
-        assert chat.posts("run:1") == []
-        assert chat.posts("approval:1") == [post._replace(digest="d2", via="ada")]
+        assert chat.posts("slack", "run:1") == []
+        assert chat.posts("slack", "approval:1") == [post._replace(digest="d2", via="ada")]
         assert chat.place_of(threads[1]) == "slack:T/C/1"
         assert (chat.thread_at("slack:T/C/1"), chat.thread_at("slack:T/C/0")) == (threads[1], None)
         assert (transaction.last_run_in(threads[0]), transaction.last_run_in(threads[1])) == (8, None)

@@ -104,6 +104,7 @@ from matins.api.results import (
     LiveRun,
     Message,
     Mission,
+    NewChatLink,
     NewForecast,
     NewSession,
     NewToken,
@@ -131,7 +132,7 @@ from matins.api.results import (
     Whoami,
 )
 from matins.api.runs import ReportedOutcome, RunOutcome
-from matins.model.access import Role
+from matins.model.access import LinkedService, Role
 from matins.model.call import CallSource
 from matins.model.event import DeliveryState
 from matins.model.overview import ScheduleSort, ScheduleTab
@@ -236,6 +237,77 @@ class AwaitableCalls(AwaitableNoun):
         """Get a call with its runs, and its body for principals with the "operate" right."""
     async def replay(self, call_id: Id) -> Call:
         """Fire a call again, as a new one: its body is judged by the present settings."""
+
+class AwaitableSystem(AwaitableNoun):
+    async def stats(self) -> Stats:
+        """Show counts of runs, queues and spending. Today is in the machine's own time zone."""
+    async def status(self) -> Status:
+        """Show what needs a person, what runs, and what comes next."""
+    async def attention(self) -> builtins.list[AttentionItem]:
+        """List what needs a person: approvals, held and stuck runs, stopped schedules, a missing engine."""
+    async def context(self) -> CallerContext:
+        """Show where the caller is: schedule, slot, attempt, conversation and limits of the run that it speaks from."""
+    async def spend(self, *, since: Instant | None = None, until: Instant | None = None) -> Spend:
+        """Show what was spent by day, agent and schedule: in the last 30 days, or between two instants."""
+    async def absences(self) -> builtins.list[Absence]:
+        """List the last times in which no engine was running, and what became of their slots."""
+    async def doctor(self) -> builtins.list[Finding]:
+        """Check the installation and suggest fixes."""
+    async def tools(self, *, versions: bool = True) -> builtins.list[Tool]:
+        """List the tools of agents on the machine of the daemon: where, which version, and how they log in.
+
+        Without `versions`, no tool is started to tell its own; only the owner can have them started."""
+    async def backup(self, path: FilePath) -> Backup:
+        """Back up the database to a new file on its machine, also while engines run, without the output of runs."""
+    async def jobs(self) -> builtins.list[Job]:
+        """List the jobs that schedules may name, with their inputs."""
+    async def whoami(self) -> Whoami:
+        """Show who the caller is, and which rights it has."""
+
+class AwaitableTokens(AwaitableNoun):
+    async def list(self) -> builtins.list[Token]:
+        """List tokens; the secrets themselves are not kept."""
+    async def create(
+        self,
+        name: str,
+        *,
+        role: Role = "owner",
+        rights: builtins.list[str] | None = None,
+        expires_at: Instant | None = None,
+    ) -> NewToken:
+        """Create a token with the rights of a role, or with some of them. The token is shown here and never again.
+
+        For an agent, `name` is the agent's."""
+    async def revoke(self, token_id: str) -> bool:
+        """Revoke a token at once. False when there is none."""
+
+class AwaitableSessions(AwaitableNoun):
+    async def list(self) -> builtins.list[BrowserSession]:
+        """List browsers that are logged in, and links that were not opened yet."""
+    async def create(self, *, token_id: str | None = None, person: str | None = None) -> NewSession:
+        """Create a link that logs a browser in, once and within ten minutes.
+
+        It has the caller's rights, or those of a token or a person. The session ends after 12 hours without use, after
+        7 days, with the token that it came from, and when its person is deleted or gets another role."""
+    async def revoke(self, session_id: str) -> bool:
+        """End a browser session, or void its link, at once. False when there is none."""
+
+class AwaitableThreads(AwaitableNoun):
+    async def list(self, *, before: Id | None = None, limit: Limit = 100) -> builtins.list[Thread]:
+        """List conversations with agents, the newest first."""
+    async def messages(self, thread_id: Id, *, after: Id | None = None, limit: Limit = 100) -> builtins.list[Message]:
+        """List the messages of a conversation, the oldest first."""
+    async def reply(self, thread_id: Id, text: str, *, key: str | None = None) -> Run:
+        """Speak to the agent of a conversation, once per key: the text is the prompt of a run in it.
+
+        The run belongs to the schedule whose run was the last in the conversation, with its limits and its approval. It
+        waits while another run of the schedule is active."""
+
+class AwaitableFile(AwaitableNoun):
+    async def plan(self) -> FilePlan:
+        """Preview what the file changes. Nothing is written."""
+    async def apply(self, *, digest: str | None = None) -> FilePlan:
+        """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed."""
 
 class AwaitableAllowedHostsNoun(AwaitableNoun):
     async def set(self, **settings: Unpack[AllowedHostsSettings]) -> AllowedHosts:
@@ -414,6 +486,9 @@ class AwaitableNotifyNoun(AwaitableNoun):
         """Delete a notification settings. False when there is none."""
 
 class AwaitablePeopleNoun(AwaitableNoun):
+    async def link(self, name: str, service: LinkedService) -> NewChatLink:
+        """Create a code that links a person to a user of a chat service: who sends it to the bot, once and within ten
+        minutes, is the person from then on. An earlier code of the person is void."""
     async def set(self, name: str, **settings: Unpack[PersonSettings]) -> Person:
         """Create a person, or replace it."""
     async def edit(self, name: str, **settings: Unpack[PersonEdit]) -> Person:
@@ -532,6 +607,9 @@ class AwaitableRuns(AwaitableRunsCalls):
         behind it run again too."""
     async def resolve(self, run_id: RunId, outcome: RunOutcome) -> Run:
         """Set the outcome of a held run, or retry it."""
+    async def deliver(self, run_id: RunId, *, to: builtins.list[str] | None = None) -> Run:
+        """Send the answer of an ended run, also when it was sent before: to these destinations, or to those of its
+        schedule. "thread" is its place in chat."""
     async def facts(self, run_id: RunId) -> RunFacts:
         """Show what happened to a run from due to its end: each wait, check, approval and attempt as a span."""
     async def report_outcome(self, outcome: ReportedOutcome, *, reason: str | None = None) -> bool:
@@ -554,77 +632,6 @@ class AwaitableRuns(AwaitableRunsCalls):
     ) -> Transcript:
         """Get what the last attempt wrote, as people read it: what the agent said, which tools it called with what, and
         shortened results. Lines of unknown tools are as they were; `output` has everything as it was written."""
-
-class AwaitableSystem(AwaitableNoun):
-    async def stats(self) -> Stats:
-        """Show counts of runs, queues and spending. Today is in the machine's own time zone."""
-    async def status(self) -> Status:
-        """Show what needs a person, what runs, and what comes next."""
-    async def attention(self) -> builtins.list[AttentionItem]:
-        """List what needs a person: approvals, held and stuck runs, stopped schedules, a missing engine."""
-    async def context(self) -> CallerContext:
-        """Show where the caller is: schedule, slot, attempt, conversation and limits of the run that it speaks from."""
-    async def spend(self, *, since: Instant | None = None, until: Instant | None = None) -> Spend:
-        """Show what was spent by day, agent and schedule: in the last 30 days, or between two instants."""
-    async def absences(self) -> builtins.list[Absence]:
-        """List the last times in which no engine was running, and what became of their slots."""
-    async def doctor(self) -> builtins.list[Finding]:
-        """Check the installation and suggest fixes."""
-    async def tools(self, *, versions: bool = True) -> builtins.list[Tool]:
-        """List the tools of agents on the machine of the daemon: where, which version, and how they log in.
-
-        Without `versions`, no tool is started to tell its own; only the owner can have them started."""
-    async def backup(self, path: FilePath) -> Backup:
-        """Back up the database to a new file on its machine, also while engines run, without the output of runs."""
-    async def jobs(self) -> builtins.list[Job]:
-        """List the jobs that schedules may name, with their inputs."""
-    async def whoami(self) -> Whoami:
-        """Show who the caller is, and which rights it has."""
-
-class AwaitableTokens(AwaitableNoun):
-    async def list(self) -> builtins.list[Token]:
-        """List tokens; the secrets themselves are not kept."""
-    async def create(
-        self,
-        name: str,
-        *,
-        role: Role = "owner",
-        rights: builtins.list[str] | None = None,
-        expires_at: Instant | None = None,
-    ) -> NewToken:
-        """Create a token with the rights of a role, or with some of them. The token is shown here and never again.
-
-        For an agent, `name` is the agent's."""
-    async def revoke(self, token_id: str) -> bool:
-        """Revoke a token at once. False when there is none."""
-
-class AwaitableSessions(AwaitableNoun):
-    async def list(self) -> builtins.list[BrowserSession]:
-        """List browsers that are logged in, and links that were not opened yet."""
-    async def create(self, *, token_id: str | None = None, person: str | None = None) -> NewSession:
-        """Create a link that logs a browser in, once and within ten minutes.
-
-        It has the caller's rights, or those of a token or a person. The session ends after 12 hours without use, after
-        7 days, with the token that it came from, and when its person is deleted or gets another role."""
-    async def revoke(self, session_id: str) -> bool:
-        """End a browser session, or void its link, at once. False when there is none."""
-
-class AwaitableThreads(AwaitableNoun):
-    async def list(self, *, before: Id | None = None, limit: Limit = 100) -> builtins.list[Thread]:
-        """List conversations with agents, the newest first."""
-    async def messages(self, thread_id: Id, *, after: Id | None = None, limit: Limit = 100) -> builtins.list[Message]:
-        """List the messages of a conversation, the oldest first."""
-    async def reply(self, thread_id: Id, text: str, *, key: str | None = None) -> Run:
-        """Speak to the agent of a conversation, once per key: the text is the prompt of a run in it.
-
-        The run belongs to the schedule whose run was the last in the conversation, with its limits and its approval. It
-        waits while another run of the schedule is active."""
-
-class AwaitableFile(AwaitableNoun):
-    async def plan(self) -> FilePlan:
-        """Preview what the file changes. Nothing is written."""
-    async def apply(self, *, digest: str | None = None) -> FilePlan:
-        """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed."""
 
 class AwaitableMissions(AwaitableNoun):
     async def make(
@@ -665,6 +672,11 @@ class AwaitableApi(AwaitableNoun):
     audit: AwaitableAuditLog
     incidents: AwaitableIncidents
     calls: AwaitableCalls
+    system: AwaitableSystem
+    tokens: AwaitableTokens
+    sessions: AwaitableSessions
+    threads: AwaitableThreads
+    file: AwaitableFile
     allowed_hosts: AwaitableAllowedHostsNoun
     destinations: AwaitableDestinationsNoun
     rates: AwaitableRatesNoun
@@ -688,11 +700,6 @@ class AwaitableApi(AwaitableNoun):
     webhooks: AwaitableWebhooksNoun
     work_sources: AwaitableWorkSourcesNoun
     runs: AwaitableRuns
-    system: AwaitableSystem
-    tokens: AwaitableTokens
-    sessions: AwaitableSessions
-    threads: AwaitableThreads
-    file: AwaitableFile
     missions: AwaitableMissions
     def __init__(self, transport: AsyncTransport) -> None: ...
     async def add(

@@ -163,15 +163,15 @@ class ChatApp(Struct, frozen=True):
     token: Content[str]
     """Where the bot's token is: env:NAME or file:/path."""
     app_token: Content[str | None]
-    """Where the app-level token for Socket Mode is."""
+    """Slack: where the app-level token for Socket Mode is."""
     signing_secret: Content[str | None]
-    """Where the signing secret for requests to /chat/slack is."""
+    """Slack: where the signing secret for requests to /chat/slack is."""
     admin: Content[str | None]
     """Id of the channel for requests for approval and for notes."""
     channels: Content[dict[str, str] | None]
     """Agents by the id of the channel in which they are spoken to."""
     url: Content[str | None]
-    """URL of the service's API; default: https://slack.com/api/."""
+    """URL of the service's API; default: its own."""
 
 
 class Deliver(Struct, frozen=True):
@@ -290,6 +290,8 @@ class Person(Struct, frozen=True):
     """What the person may do."""
     slack: Content[str | None]
     """Id of the person's Slack user."""
+    telegram: Content[str | None]
+    """Id of the person's Telegram user."""
     discord: Content[str | None]
     """Id of the person's Discord user."""
     email: Content[str | None]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, U
 
 from matins.api.approvals import RecordNoun, delete_record, edit_record, get_record, list_records, set_record
 from matins.api.events import DestinationsCalls, InboundCalls, WebhooksCalls
+from matins.api.system import PeopleCalls
 from matins.api.use_case import noun
 
 if TYPE_CHECKING:
@@ -489,6 +490,7 @@ class NotifyEdit(TypedDict, total=False):
 class PersonSettings(TypedDict, total=False):
     role: Required[Literal["owner", "operator", "viewer"]]
     slack: str | None
+    telegram: str | None
     discord: str | None
     email: str | None
     timezone: str | None
@@ -498,6 +500,7 @@ class PersonSettings(TypedDict, total=False):
 class PersonEdit(TypedDict, total=False):
     role: Literal["owner", "operator", "viewer"] | None
     slack: str | None
+    telegram: str | None
     discord: str | None
     email: str | None
     timezone: str | None
@@ -926,7 +929,7 @@ class NotifyNoun(RecordNoun, noun="notify"):
         """Delete a notification settings. False when there is none."""
 
 
-class PeopleNoun(RecordNoun, noun="people"):
+class PeopleNoun(PeopleCalls, RecordNoun, noun="people"):
     """Manage people: who may log in, approve and receive messages."""
 
     @set_record("people", "name")

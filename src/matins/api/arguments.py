@@ -277,6 +277,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "DeliveryState": get_args(event.DeliveryState),
         "CallSource": get_args(call.CallSource),
         "Role": get_args(access.Role),
+        "LinkedService": get_args(access.LinkedService),
         "DstGap": get_args(trigger.DstGap),
         "DstOverlap": get_args(trigger.DstOverlap),
     }

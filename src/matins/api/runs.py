@@ -70,6 +70,11 @@ class Runs(Noun, noun="runs"):
     def resolve(self, run_id: RunId, outcome: RunOutcome) -> Run:
         """Set the outcome of a held run, or retry it."""
 
+    @use_case("operate", "POST /v1/runs/{run_id:path}/deliver")
+    def deliver(self, run_id: RunId, *, to: builtins.list[str] | None = None) -> Run:
+        """Send the answer of an ended run, also when it was sent before: to these destinations, or to those of its
+        schedule. "thread" is its place in chat."""
+
     @use_case("read", "GET /v1/runs/{run_id:path}/facts")
     def facts(self, run_id: RunId) -> RunFacts:
         """Show what happened to a run from due to its end: each wait, check, approval and attempt as a span."""

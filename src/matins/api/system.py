@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Finding,
         Job,
         Message,
+        NewChatLink,
         NewSession,
         NewToken,
         Run,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
         Tool,
         Whoami,
     )
-    from matins.model.access import Role
+    from matins.model.access import LinkedService, Role
 
 
 class System(Noun, noun="system"):
@@ -123,6 +124,13 @@ class Sessions(Noun, noun="sessions"):
     @use_case("govern", "DELETE /v1/sessions/{session_id}", status=204)
     def revoke(self, session_id: str) -> bool:
         """End a browser session, or void its link, at once. False when there is none."""
+
+
+class PeopleCalls:
+    @use_case("govern", "POST /v1/people/{name}/link", status=201, secret="code")
+    def link(self, name: str, service: LinkedService) -> NewChatLink:
+        """Create a code that links a person to a user of a chat service: who sends it to the bot, once and within ten
+        minutes, is the person from then on. An earlier code of the person is void."""
 
 
 class Threads(Noun, noun="threads"):

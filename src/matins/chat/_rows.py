@@ -13,6 +13,10 @@ class ChatRows(SliceStatements):
         """The draft of a person at a place."""
         return self._row(DraftRow, "draft", place=place, person=person)
 
+    def draft_place(self, before: str, person: str, now: int) -> str | None:
+        """The place of a person's newest draft, of those that begin so."""
+        return self._value("draft_place", before=before, person=person, now=now)
+
     def upsert_draft(self, draft: DraftRow) -> None:
         """Set a draft."""
         self._all(
@@ -43,6 +47,10 @@ class ChatRows(SliceStatements):
     def posts(self, service: str, subject: str) -> list[ChatPost]:
         """The messages about a subject."""
         return self._rows(ChatPost, "posts", service=service, subject=subject)
+
+    def subject_at(self, service: str, channel: str, ts: str, pattern: str) -> str | None:
+        """What a posted message is about."""
+        return self._value("subject_at", service=service, channel=channel, ts=ts, pattern=pattern)
 
     def set_post(self, post: ChatPost) -> None:
         """Set the digest and the person of a post."""

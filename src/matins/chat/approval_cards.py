@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from matins.api.results import Approval
-from matins.chat.messages import Button, Buttons, ChatMessage, Code, Fields, Heading, Part, Text
+from matins.chat.messages import MIN_DIGEST, Button, Buttons, ChatMessage, Code, Fields, Heading, Manner, Part, Text
 from matins.engine.when.durations import format_duration
 from matins.engine.when.triggers import to_ms
+from matins.errors import InvalidInput
 
 APPROVE, DENY, READ, OPEN = "approve", "deny", "read", "open"
 _TITLES = {"run": "Run of {}", "schedule": "New schedule {}", "budget": "More budget for {}"}
@@ -21,17 +21,22 @@ _MAX_FIELD = 300
 _ENDS = {"approved": "Approved", "used": "Approved", "denied": "Denied", "expired": "Expired", "void": "Void"}
 
 
-def approval_card(
-    approval: Approval, now: int, zone: str, url: str | None, fits: Callable[[ChatMessage], bool]
-) -> ChatMessage:
+def approval_card(approval: Approval, now: int, zone: str, url: str | None, manner: Manner) -> ChatMessage:
     """The card of an open request, with buttons. Nobody approves what they could not read: one that does not fit is
     read elsewhere, and decided there."""
-    texts: list[Part] = [part for name, text in request_texts(approval) for part in (Text(f"{name}:"), Code(text))]
-    card = _card(approval, now, zone, url, texts, Button(APPROVE, "Approve"))
-    if fits(card):
+    head, open_page = _head(approval, now, zone), Button(OPEN, "Open", url=f"{url}/approvals/{approval.id}")
+    more = (open_page,) if url else ()
+    card = _with_buttons(approval, (*head, *request_parts(approval)), APPROVE, "Approve", manner, more)
+    if manner.fits(card):
         return card
-    texts = [Text("The request does not fit here. Read all of it, then decide.")]
-    return _card(approval, now, zone, url, texts, Button(READ, "Read and decide…"))
+    parts = (*head, Text("The request does not fit here. Read all of it, then decide."))
+    return _with_buttons(approval, parts, READ, "Read and decide…", manner, more)
+
+
+def decision_card(approval: Approval, manner: Manner) -> ChatMessage:
+    """The end of a request of which all was shown."""
+    parts = (Text(f"This was all of {title(approval)} (approval {approval.id})."),)
+    return _with_buttons(approval, parts, APPROVE, "Approve", manner, ())
 
 
 def ended_card(approval: Approval, now: int, zone: str, where: str) -> ChatMessage:
@@ -45,12 +50,13 @@ def can_approve(card: ChatMessage) -> bool:
     return any(button.action == APPROVE for button in buttons)
 
 
-def _card(approval: Approval, now: int, zone: str, url: str | None, texts: list[Part], first: Button) -> ChatMessage:
+def _with_buttons(
+    approval: Approval, parts: tuple[Part, ...], action: str, label: str, manner: Manner, more: tuple[Button, ...]
+) -> ChatMessage:
     bound = {"of": approval.id, "digest": approval.digest}
-    more = (Button(OPEN, "Open", url=f"{url}/approvals/{approval.id}"),) if url else ()
-    buttons = (first._replace(style="primary", **bound), Button(DENY, "Deny…", style="danger", **bound), *more)
-    end = (Text(f"Bound to sha256:{approval.digest[:16]}…"), Buttons(buttons))
-    return ChatMessage((*_head(approval, now, zone), *texts, *end), *_about(approval))
+    first, deny = Button(action, label, style="primary", **bound), Button(DENY, manner.deny, style="danger", **bound)
+    end = (Text(f"Bound to sha256:{approval.digest[:16]}…"), Buttons((first, deny, *more)))
+    return ChatMessage((*parts, *end), *_about(approval))
 
 
 def _head(approval: Approval, now: int, zone: str) -> tuple[Part, ...]:
@@ -75,6 +81,24 @@ def request_texts(approval: Approval) -> list[tuple[str, str]]:
     request = approval.request
     found = [(name, _text(request[name])) for name in _BLOCKS if request.get(name) is not None]
     return found + [(name, value) for name, value in _rest(approval).items() if len(value) > _MAX_FIELD]
+
+
+def request_parts(approval: Approval) -> tuple[Part, ...]:
+    return tuple(part for name, text in request_texts(approval) for part in (Text(f"{name}:"), Code(text)))
+
+
+def check_shown(approval: Approval, digest: str) -> None:
+    """Raise unless the request is open, and the one with this digest, or with a digest that begins so."""
+    if approval.state != "pending" or len(digest) < MIN_DIGEST or not approval.digest.startswith(digest):
+        message = (
+            f"Approval {approval.id} has changed since." if approval.state == "pending" else f"It is {approval.state}."
+        )
+        raise InvalidInput(message, field="approval", hint="Use the newest card.")
+
+
+def too_long(approval: Approval, title: str) -> InvalidInput:
+    hint = f"Read and decide there: matins approvals show {approval.id}"
+    return InvalidInput(f"The request is too long for {title}.", field="approval", hint=hint)
 
 
 def end_text(approval: Approval, zone: str, where: str) -> str:

@@ -23,6 +23,7 @@ from matins.chat.messages import (
     Command,
     Fields,
     Heading,
+    Manner,
     Text,
     check_length,
     parse_command,
@@ -75,20 +76,6 @@ class Incoming(NamedTuple):
     """The agent of the channel."""
 
 
-class Manner(NamedTuple):
-    """How people speak to Matins in a service."""
-
-    title: str
-    prefix: str
-    """What a command begins with."""
-    help: str
-    """The line above the list of commands."""
-    stranger: str
-    """What a user who is not known is told, with a place for the user's id."""
-    fits: Callable[[ChatMessage], bool]
-    """Whether one message shows all of a card."""
-
-
 class Dialogue:
     """`url` is the address of the pages, for links."""
 
@@ -106,7 +93,8 @@ class Dialogue:
         """The answer to a command. An error is an answer too."""
         try:
             command = parse_command(incoming.text)
-            return self._verbs[command.verb](incoming, command)
+            verb = self._verbs[command.verb]
+            return self._records.once(incoming.person.principal, incoming.key, lambda: verb(incoming, command))
         except MatinsError as error:
             return error_message(error)
 
@@ -118,7 +106,7 @@ class Dialogue:
             return None
         draft = drafts.load(known)
         if incoming.text.strip().lower() == CANCEL:
-            return self.drop(place, person)
+            return self.drop(place, person, incoming.key)
         if drafts.question(draft) is None:
             return text("Use the buttons above: Create, Change or Cancel.")
         try:
@@ -127,29 +115,32 @@ class Dialogue:
         except MatinsError as error:
             return error_message(error, drafts.question(draft))
 
-    def create(self, place: Place, person: ChatPerson, digest: str) -> ChatMessage:
-        """Make the schedule of a draft, as it was shown."""
-        draft = self._shown_draft(place, person, digest)
-        if not self._records.delete_draft(place.id, person.name):
-            raise _no_draft()
-        try:
-            made = self._api(person).add(draft.name, **self._settings(draft, place, person))
-        except MatinsError:  # the person may change the draft
-            self._save(place, person, draft)
-            raise
-        return ChatMessage((Text(f"Created {made.agent}/{made.name}."), *self._schedule(made, person).parts[1:]))
+    def create(self, place: Place, person: ChatPerson, digest: str, key: str) -> ChatMessage:
+        """Make the schedule of a draft, as it was shown. A draft that cannot be made stays, and can be changed."""
 
-    def change(self, place: Place, person: ChatPerson, digest: str) -> ChatMessage:
+        def make() -> ChatMessage:
+            draft = self._shown_draft(place, person, digest)
+            if not self._records.delete_draft(place.id, person.name):
+                raise _no_draft()
+            made = self._api(person).add(draft.name, **self._settings(draft, place, person))
+            return ChatMessage((Text(f"Created {made.agent}/{made.name}."), *self._schedule(made, person).parts[1:]))
+
+        return self._records.once(person.principal, key, make)
+
+    def change(self, place: Place, person: ChatPerson, digest: str, key: str) -> ChatMessage:
         draft = self._shown_draft(place, person, digest)._replace(changing=True)
         self._save(place, person, draft)
         asked = drafts.question(draft)
         assert asked is not None
         return text(asked.text)
 
-    def drop(self, place: Place, person: ChatPerson) -> ChatMessage:
-        if not self._records.delete_draft(place.id, person.name):
-            raise _no_draft()
-        return text("Cancelled. Nothing was made.")
+    def drop(self, place: Place, person: ChatPerson, key: str) -> ChatMessage:
+        def end() -> ChatMessage:
+            if not self._records.delete_draft(place.id, person.name):
+                raise _no_draft()
+            return text("Cancelled. Nothing was made.")
+
+        return self._records.once(person.principal, key, end)
 
     # -- drafts
 
@@ -330,7 +321,7 @@ class Dialogue:
         """The card of a request. `via`: the person who decided it in this service."""
         now, title = self._records.clock.now_ms(), self._manner.title
         if approval.state == "pending":
-            return approval_card(approval, now, zone, self._url(), self._manner.fits)
+            return approval_card(approval, now, zone, self._url(), self._manner)
         return ended_card(approval, now, zone, f"in {title}" if via else f"outside {title}")
 
     def _help(self, incoming: Incoming, command: Command) -> ChatMessage:

@@ -11,13 +11,14 @@ from typing import Any
 from matins.chat.service import ChatService, subscription_of
 from matins.chat.settings import Service
 from matins.chat.slack.chat import SlackChat, SlackEndpoint
+from matins.chat.telegram.chat import TelegramChat
 from matins.chat.use_cases import ChatRecords
 from matins.errors import MatinsError
 from matins.surfaces.http.parts import DaemonPart, Scheduler
 from matins.surfaces.http.router import Route
 
 log = logging.getLogger("matins")
-SERVICES: Mapping[Service, type[ChatService]] = {"slack": SlackChat}
+SERVICES: Mapping[Service, type[ChatService]] = {"slack": SlackChat, "telegram": TelegramChat}
 _CHANGES = ("policy.set", "policy.deleted")
 
 
@@ -66,15 +67,17 @@ class ChatHost(DaemonPart):
             if app is None:
                 # A later chat does not say what happened until then.
                 self._matins.subscriptions.delete(subscription_of(service))
+                records.delete_bot()
                 return
             kind = SERVICES[service]
             try:
                 chat = kind(app, records, lambda: self._url)
-                chat.start(self._matins.subscribe)
+                chat.start(self._matins)
                 self._chats[service] = chat
             except MatinsError as error:
                 why = f"{error.message} {error.hint or ''}".strip()
                 log.error("%s is not connected: %s", kind.manner.title, why)
+                records.set_bot(None, f"It is not connected: {why}")
 
     def _end(self, service: Service) -> None:
         chat = self._chats.pop(service, None)

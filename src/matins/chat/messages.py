@@ -8,7 +8,10 @@ Messages of the dialogue: plain text in parts. An adapter renders and escapes th
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import orjson
 
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
@@ -212,6 +215,62 @@ class ChatMessage(NamedTuple):
     def plain(self) -> str:
         """The whole message as text, for logs and tests."""
         return "\n".join(_plain(part) for part in self.parts)
+
+
+class Manner(NamedTuple):
+    """How people speak to Matins in a service."""
+
+    title: str
+    prefix: str
+    """What a command begins with."""
+    help: str
+    """The line above the list of commands."""
+    stranger: str
+    """What a user who is not known is told, with a place for the user's id."""
+    fits: Callable[[ChatMessage], bool]
+    """Whether one message shows all of a card."""
+    deny: str = "Deny"
+    """The label of the button; with an ellipsis where it asks for a reason."""
+
+
+_PARTS: dict[str, Callable[..., Part]] = {"heading": Heading, "text": Text, "code": Code}
+
+
+def dump(message: ChatMessage) -> str:
+    """The message as JSON."""
+    parts = [[type(part).__name__.lower(), _values(part)] for part in message.parts]
+    return orjson.dumps([parts, message.subject, message.digest]).decode()
+
+
+def load(stored: str) -> ChatMessage:
+    parts, subject, digest = orjson.loads(stored)
+    return ChatMessage(tuple(_part(kind, values) for kind, values in parts), subject, digest)
+
+
+def _values(part: Part) -> Any:
+    match part:
+        case Heading(found) | Text(found) | Code(found):
+            return found
+        case Fields(pairs):
+            return pairs
+        case Buttons(buttons):
+            return [list(button) for button in buttons]
+
+
+def _part(kind: str, values: Any) -> Part:
+    if kind == "fields":
+        return Fields(tuple((name, value) for name, value in values))
+    return Buttons(tuple(Button(*button) for button in values)) if kind == "buttons" else _PARTS[kind](values)
+
+
+def pieces(text: str, most: int) -> list[str]:
+    """The text in pieces of at most so many characters, cut at the end of a line where there is one."""
+    found: list[str] = []
+    while len(text) > most:
+        at = text.rfind("\n", most // 2, most) + 1 or most
+        found.append(text[:at])
+        text = text[at:]
+    return [*found, text] if text else found
 
 
 def text(*lines: str) -> ChatMessage:

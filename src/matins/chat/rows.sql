@@ -3,6 +3,10 @@
 -- draft(place: str, person: str) -> DraftRow | None: the draft of a person at a place
 SELECT place, person, draft, expires_at FROM chat_drafts WHERE place = :place AND person = :person;
 
+-- draft_place(before: str, person: str, now: int) -> str | None: the place of a person's newest draft, of those that begin so
+SELECT place FROM chat_drafts WHERE person = :person AND substr(place, 1, length(:before)) = :before AND expires_at > :now
+ORDER BY expires_at DESC LIMIT 1;
+
 -- upsert_draft(draft: DraftRow) -> None: set a draft
 INSERT INTO chat_drafts (place, person, draft, expires_at) VALUES (:place, :person, :draft, :expires_at)
 ON CONFLICT (place, person) DO UPDATE SET draft = excluded.draft, expires_at = excluded.expires_at;
@@ -20,6 +24,9 @@ VALUES (:service, :subject, :channel, :ts, :digest, :via, :at) ON CONFLICT (serv
 -- posts(service: str, subject: str) -> list[ChatPost]: the messages about a subject
 SELECT service, subject, channel, ts, digest, via, at FROM chat_posts WHERE service = :service AND subject = :subject
 ORDER BY channel, ts;
+
+-- subject_at(service: str, channel: str, ts: str, pattern: str) -> str | None: what a posted message is about
+SELECT subject FROM chat_posts WHERE service = :service AND channel = :channel AND ts = :ts AND subject LIKE :pattern LIMIT 1;
 
 -- set_post(post: ChatPost) -> None: set the digest and the person of a post
 UPDATE chat_posts SET digest = :digest, via = :via

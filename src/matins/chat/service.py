@@ -10,16 +10,26 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 from zlib import crc32
 
 from matins.api.results import Approval
 from matins.api.schedules import Api
 from matins.chat import drafts
-from matins.chat.approval_cards import APPROVE, DENY, READ, subject_of
-from matins.chat.dialogue import CHANGE, CREATE, DROP, Dialogue, Incoming, Manner, Place, error_message
-from matins.chat.messages import MIN_DIGEST, ChatMessage, Text, is_command, text, without_prefix
+from matins.chat.approval_cards import (
+    APPROVE,
+    DENY,
+    READ,
+    check_shown,
+    decision_card,
+    request_parts,
+    subject_of,
+    title,
+    too_long,
+)
+from matins.chat.dialogue import CHANGE, CREATE, DROP, Dialogue, Incoming, Place, error_message
+from matins.chat.messages import MIN_DIGEST, ChatMessage, Code, Heading, Manner, Text, is_command, text, without_prefix
 from matins.chat.rows import ChatPost
 from matins.chat.settings import ChatApp
 from matins.chat.use_cases import Answer, ChatPerson, ChatRecords
@@ -36,9 +46,19 @@ TYPES = (*sorted(PIPELINE_EVENTS), "run.skipped", "approval.requested", "approva
 MAX_ANSWER = 3_000
 """Longer answers are files."""
 _SHOWN = 500
+_MAX_SHOWN = 50_000
+"""The longest request that is shown in messages, before it is decided."""
 _WORKERS = 4
 _MAX_WAITING = 1_000
 Kind = Literal["message", "command", "click", "form"]
+
+
+class ServiceError(MatinsError):
+    """A service refused a call, or did not answer."""
+
+    code = "chat"
+    retryable = False
+    """Whether it surely did nothing, and may be called again."""
 
 
 class Heard(NamedTuple):
@@ -69,10 +89,15 @@ class Heard(NamedTuple):
     """What was written into a form."""
 
 
-class Subscribe(Protocol):
-    def __call__(
+class Events(Protocol):
+    """Where a service gets events."""
+
+    def subscribe(
         self, callback: Callable[[dict[str, Any]], Any], types: tuple[str, ...], name: str
     ) -> Callable[[], None]: ...
+    def holds(self, name: str) -> bool:
+        """Whether this process, and no other, gets the events of this name."""
+        ...
 
 
 class Voice(Protocol):
@@ -161,6 +186,8 @@ class ChatService:
     manner: ClassVar[Manner]
     channel_id: ClassVar[re.Pattern[str]]
     """The ids of channels of this service, and of no other."""
+    repeats: ClassVar[bool] = False
+    """Whether the service sends again what was not finished."""
     voice: Voice
 
     def __init__(self, app: ChatApp, records: ChatRecords, url: Callable[[], str | None]) -> None:
@@ -176,8 +203,8 @@ class ChatService:
 
     # -- what a service adds
 
-    def connect(self) -> None:
-        """Begin to hear."""
+    def connect(self, holds: Callable[[], bool]) -> None:
+        """Begin to hear; where only one process can, the one that `holds`."""
 
     def disconnect(self) -> None:
         """Hear nothing more."""
@@ -206,19 +233,25 @@ class ChatService:
         """What answers each kind of thing that is heard."""
         return {"message": self._message, "click": self._click}
 
-    def ask_reason(self, heard: Heard, asked: Approval, digest: str) -> None:
-        """Ask why a request is denied."""
-        raise NotImplementedError
+    def ask_reason(self, heard: Heard, person: ChatPerson, asked: Approval, digest: str) -> None:
+        """Deny a request; where the service has forms, ask why."""
+        self.decide(heard, person, asked.id, digest, approve=False)
 
     def show_all(self, heard: Heard, asked: Approval, digest: str) -> None:
         """Show all of a request that does not fit on a card, and let it be decided there."""
-        raise NotImplementedError
+        check_shown(asked, digest)
+        parts = request_parts(asked)
+        if sum(len(part.text) for part in parts if isinstance(part, (Text, Code))) > _MAX_SHOWN:
+            raise too_long(asked, self.manner.title)
+        self.voice.post(heard.channel, ChatMessage((Heading(title(asked)), *parts)), heard.ts)
+        self.say(heard._replace(thread=heard.ts), decision_card(asked, self.manner))
 
     # -- accepting
 
-    def start(self, subscribe: Subscribe) -> None:
-        self._unsubscribe = subscribe(self.announce, TYPES, subscription_of(self.records.service))
-        self.connect()
+    def start(self, events: Events) -> None:
+        name = subscription_of(self.records.service)
+        self._unsubscribe = events.subscribe(self.announce, TYPES, name)
+        self.connect(lambda: events.holds(name))
 
     def stop(self) -> None:
         """Stop listening, and finish what was accepted."""
@@ -227,26 +260,31 @@ class ChatService:
         for worker in self._workers:
             worker.shutdown()
 
-    def hear(self, heard: Heard) -> None:
-        """Take in what was heard, once. The work follows."""
+    def hear(self, heard: Heard) -> Future[ServiceError | None] | None:
+        """Take in what was heard, once; None for a repetition. The work follows: its result is why it is to be done
+        again."""
         if not self._free.acquire(blocking=False):
             raise InvalidInput("Too many messages wait.", field="chat", hint=f"{self.manner.title} sends it again.")
-        if self.records.accept(heard.key):
+        if self.records.accept(heard.key, again=self.repeats):
             # One worker for each channel, so that messages of a dialogue are answered in their order.
             worker = self._workers[crc32(heard.channel.encode(errors="replace")) % _WORKERS]
-            worker.submit(self._work, heard)
-        else:
-            self._free.release()
+            return worker.submit(self._work, heard)
+        self._free.release()
+        return None
 
-    def _work(self, heard: Heard) -> None:
+    def _work(self, heard: Heard) -> ServiceError | None:
         try:
             self._handle(heard)
         except MatinsError as error:
+            if self.repeats and isinstance(error, ServiceError) and error.retryable:
+                return error
             log.error("%s: a %s was not answered: %s", self.manner.title, heard.kind, error)
         except Exception:
             log.exception("%s: a %s was not answered.", self.manner.title, heard.kind)
         finally:
             self._free.release()
+        self.records.finish(heard.key)
+        return None
 
     def _handle(self, heard: Heard) -> None:
         """Answer. Every person acts with their own rights; whoever is not mapped gets nothing."""
@@ -255,6 +293,8 @@ class ChatService:
         if found is not None and person is not None:
             try:
                 self._kinds[found.kind](found, person)
+            except ServiceError:
+                raise
             except MatinsError as error:
                 self._whisper(found, error_message(error))
 
@@ -326,12 +366,17 @@ class ChatService:
         elif heard.action in (DENY, READ):
             self._card(heard, of)
             asked = Api(InProcess(self.records.caller, person.principal)).approvals.get(of)
-            (self.ask_reason if heard.action == DENY else self.show_all)(heard, asked, digest)
+            if heard.action == DENY:
+                self.ask_reason(heard, person, asked, digest)
+            else:
+                self.show_all(heard, asked, digest)
 
     def _draft_click(self, heard: Heard, person: ChatPerson, thread: str, digest: str) -> None:
         place = self.place(heard.channel, thread)
         made = {CREATE: self.dialogue.create, CHANGE: self.dialogue.change}.get(heard.action)
-        answer = self.dialogue.drop(place, person) if made is None else made(place, person, digest)
+        answer = (
+            self.dialogue.drop(place, person, heard.key) if made is None else made(place, person, digest, heard.key)
+        )
         private = thread.startswith("command:")
         self.say(heard._replace(thread="" if private else thread), answer, private=private)
 
@@ -343,8 +388,13 @@ class ChatService:
         if shown is not None and len(digest) >= MIN_DIGEST and shown.startswith(digest):
             digest = shown
         approvals = Api(InProcess(self.records.caller, person.principal)).approvals
+
+        def vote() -> ChatMessage:
+            made = (approvals.approve if approve else approvals.deny)(number, note=note, digest=digest)
+            return text(made.state)
+
         try:
-            (approvals.approve if approve else approvals.deny)(number, note=note, digest=digest)
+            self.records.once(person.principal, heard.key, vote)
         except Stale:
             self.cards.replace(number, heard.channel, heard.ts)
             raise

@@ -10,7 +10,7 @@ from matins.model.destination import ChatChannels
 from matins.model.settings import Labels, Secret, Setting, Text, Url
 from matins.records.kind import POLICIES, Column, Document, RecordContext, RecordKind
 
-Service = Literal["slack"]
+Service = Literal["slack", "telegram"]
 
 
 # fmt: off
@@ -20,9 +20,9 @@ class ChatApp:
     token: Annotated[str,
         Setting(Secret(), "Where the bot's token is: env:NAME or file:/path.", "env:SLACK_BOT_TOKEN", required=True)]
     app_token: Annotated[str | None,
-        Setting(Secret(), "Where the app-level token for Socket Mode is.", "env:SLACK_APP_TOKEN")] = None
+        Setting(Secret(), "Slack: where the app-level token for Socket Mode is.", "env:SLACK_APP_TOKEN")] = None
     signing_secret: Annotated[str | None,
-        Setting(Secret(), "Where the signing secret for requests to /chat/slack is.",
+        Setting(Secret(), "Slack: where the signing secret for requests to /chat/slack is.",
                 "env:SLACK_SIGNING_SECRET")] = None
     admin: Annotated[str | None,
         Setting(Text(100), "Id of the channel for requests for approval and for notes.", "C0OPS")] = None
@@ -30,7 +30,7 @@ class ChatApp:
         Setting(Labels(), "Agents by the id of the channel in which they are spoken to.",
                 {"C07ABCDEF": "scout"})] = None
     url: Annotated[str | None,
-        Setting(Url(), "URL of the service's API; default: https://slack.com/api/.",
+        Setting(Url(), "URL of the service's API; default: its own.",
                 "https://slack-gov.com/api/")] = None
 # fmt: on
 
@@ -39,16 +39,20 @@ class ChatApp:
 
 
 def _complete(app: ChatApp, context: RecordContext) -> ChatApp:
-    if app.app_token is None and app.signing_secret is None:
+    if app.service != "slack":
+        for name in ("app_token", "signing_secret"):
+            if getattr(app, name) is not None:
+                raise InvalidInput(f'"{name}" is for Slack.', field=name, hint="Omit it.")
+    elif app.app_token is None and app.signing_secret is None:
         hint = Example({"app_token": "env:SLACK_APP_TOKEN"})
-        message = 'A chat needs "app_token" (Socket Mode) or "signing_secret" (HTTP).'
+        message = 'Slack needs "app_token" (Socket Mode) or "signing_secret" (HTTP).'
         raise InvalidInput(message, field="app_token", hint=hint)
     return app
 
 
 def _how(document: Document) -> str:
     ways = {"app_token": "Socket Mode", "signing_secret": "HTTP"}
-    return ", ".join(way for name, way in ways.items() if document[name])
+    return ", ".join(way for name, way in ways.items() if document[name]) or "long polling"
 
 
 def _channels(document: Document) -> str:
@@ -64,7 +68,7 @@ CHAT = RecordKind(
     keys=get_args(Service),
     value=ChatApp,
     help="Manage the app through which people speak to Matins in chat.",
-    file_help="App through which people speak to Matins in chat, by service: slack.",
+    file_help="App through which people speak to Matins in chat, by service: slack, telegram.",
     storage=POLICIES,
     complete=_complete,
     columns=(
@@ -73,7 +77,7 @@ CHAT = RecordKind(
         Column("ADMIN", "admin"),
         Column("CHANNELS", _channels),
     ),
-    example="matins chat set slack --token env:BOT_TOKEN --app-token env:APP_TOKEN",
+    example="matins chat set telegram --token env:TELEGRAM_TOKEN",
 )
 SLACK_CHANNELS = ChatChannels("slack", r"[CDG][A-Z0-9]{5,}")
 """Channels, direct messages and private channels."""

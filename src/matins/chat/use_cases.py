@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import orjson
 
 from matins.api.use_case import Caller
 from matins.chat._rows import ChatRows
+from matins.chat.messages import ChatMessage, dump, load
 from matins.chat.rows import ChatPost, DraftRow
 from matins.chat.settings import CHAT, ChatApp, Service
 from matins.engine.calls import mapping_of
@@ -15,18 +17,18 @@ from matins.engine.reasons import run_summary
 from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidInput
 from matins.executors.secrets import resolve
-from matins.model.access import Principal
+from matins.model.access import ChatBot, Principal
 from matins.model.call import ANY_CHANNEL
 from matins.model.clock import Clock
 from matins.runtime.catalog import Catalog, run_record, schedule_record
-from matins.service.idempotency import RETENTION_MS
-from matins.service.tokens import person_in_chat, principal_of
+from matins.service.idempotency import RETENTION_MS, IdempotencyStore, StoredResponse
+from matins.service.tokens import hash_of, person_in_chat, principal_of
 from matins.store import Store
 from matins.store.transaction import Transaction
 
 _POSTS_KEPT_MS = 90 * DAY_MS
 _SWEEP_MS = 3_600_000
-_SEEN = "chat"
+_SEEN, _DONE = "chat", 200
 
 
 class ChatPerson(NamedTuple):
@@ -65,6 +67,7 @@ class ChatRecords:
         self.service: Service = service
         self._store = store
         self._catalog = Catalog(cache=False)
+        self._requests = IdempotencyStore(store, clock)
         self._next_sweep = 0
 
     # -- settings and people
@@ -91,6 +94,21 @@ class ChatRecords:
             found = person_in_chat(self._catalog.policies(transaction), self.service, user)
         return None if found is None else ChatPerson(principal_of(found), found.timezone or self.clock.local_zone())
 
+    def set_bot(self, name: str | None, problem: str | None) -> None:
+        """Remember what the connection knows of the bot, for doctor and for links."""
+        with self._store.transaction(self.clock.now_ms()) as transaction:
+            transaction.set_chat_bot(ChatBot(self.service, name, problem))
+
+    def delete_bot(self) -> None:
+        with self._store.transaction(self.clock.now_ms()) as transaction:
+            transaction.delete_chat_bot(self.service)
+
+    def linked(self, code: str) -> str | None:
+        """The person whose code it is, which is used now; None when it is unknown, used or expired."""
+        now = self.clock.now_ms()
+        with self._store.transaction(now) as transaction:
+            return transaction.take_chat_link(self.service, hash_of(code), now)
+
     @property
     def principal(self) -> Principal:
         """Who fires the calls of messages. Their senders are checked before."""
@@ -103,14 +121,30 @@ class ChatRecords:
 
     # -- what was heard and said
 
-    def accept(self, key: str) -> bool:
-        """Whether a message is new. A message that the service repeats is heard once."""
+    def accept(self, key: str, *, again: bool) -> bool:
+        """Whether a message is new, or, with `again`, was not finished. A message that is repeated is heard once."""
         now = self.clock.now_ms()
         with self._store.transaction(now) as transaction:
             if now >= self._next_sweep:
                 transaction.delete_requests(now - RETENTION_MS)
                 self._next_sweep = now + _SWEEP_MS
-            return transaction.begin_request(_SEEN, f"{self.service}:{key}", "", now)
+            if transaction.begin_request(_SEEN, f"{self.service}:{key}", "", now):
+                return True
+            known = transaction.idempotent_request(_SEEN, f"{self.service}:{key}") if again else None
+            return known is not None and known.status is None
+
+    def finish(self, key: str) -> None:
+        """Remember that a message was answered."""
+        with self._store.transaction(self.clock.now_ms()) as transaction:
+            transaction.store_response(_SEEN, f"{self.service}:{key}", _DONE, "")
+
+    def once(self, principal: Principal, key: str, answer: Callable[[], ChatMessage]) -> ChatMessage:
+        """What a message does and the answer to it, in one transaction: a repetition does nothing, and is answered the
+        same."""
+        made = self._requests.once(
+            principal, f"{self.service}:{key}", "", answer, lambda message: StoredResponse(_DONE, dump(message))
+        )
+        return load(made.body) if isinstance(made, StoredResponse) else made
 
     def draft(self, place: str, person: str) -> dict[str, Any] | None:
         now = self.clock.now_ms()
@@ -132,6 +166,18 @@ class ChatRecords:
             rows = ChatRows(transaction)
             row = rows.draft(place, person)
             return rows.delete_draft(place, person) and row is not None and row.expires_at > now
+
+    def draft_place(self, before: str, person: str) -> str | None:
+        """The place of the newest draft of a person, among those that begin so."""
+        now = self.clock.now_ms()
+        with self._store.reading() as transaction:
+            return ChatRows(transaction).draft_place(before, person, now)
+
+    def thread_of(self, channel: str, ts: str) -> str | None:
+        """The thread that a message of ours belongs to."""
+        with self._store.reading() as transaction:
+            found = ChatRows(transaction).subject_at(self.service, channel, ts, "thread:%")
+        return None if found is None else found.removeprefix("thread:")
 
     def posts(self, subject: str) -> list[ChatPost]:
         with self._store.reading() as transaction:

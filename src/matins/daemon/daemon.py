@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from matins._version import __version__
 from matins.daemon import log_format
-from matins.daemon.demonstration import QuietLog, agents_text, demo_file
+from matins.daemon.demonstration import REPORTS, QuietLog, agents_text, demo_file
 from matins.daemon.systemd import notify, watchdog_interval_s
 from matins.engine.reasons import rfc3339
 from matins.errors import InvalidInput, NotFound, SchedulerShutdownError, StoreError
@@ -92,6 +92,8 @@ class Banner(NamedTuple):
     """How agents run; None if they are isolated, as they should be."""
     next_step: str
     """A command to try."""
+    answers: str | None = None
+    """The folder into which the demonstration writes answers."""
 
 
 def banner_text(at: Banner) -> str:
@@ -105,8 +107,9 @@ def banner_text(at: Banner) -> str:
         ("in", f"{daemon.inbound}/in/NAME" if daemon.inbound else ""),
         ("link", f"{at.link}  (works once, for 10 minutes)" if at.link else "printed on a terminal only: matins login"),
         ("agents", at.agents or ""),
+        ("answers", at.answers or ""),
     ]
-    lines = "\n".join(f"  {name:6} {text}" for name, text in rows if text)
+    lines = "\n".join(f"  {name:7} {text}" for name, text in rows if text)
     return f"""\
 Matins {__version__} is running (process {daemon.pid}).
 
@@ -291,7 +294,8 @@ class Daemon:
         link = f"{url}{self._matins.sessions.create().path}" if sys.stdout.isatty() else None
         step = _DEMO_NEXT if self._demo or self._matins.list(limit=1) else _NEXT
         agents = agents_text(self._matins.agents.list())
-        banner = Banner(running, str(self._home.path), link, moved, self._command(), agents, step)
+        answers = f"{self._home.path}/{REPORTS}" if self._demo else None
+        banner = Banner(running, str(self._home.path), link, moved, self._command(), agents, step, answers)
         sys.stdout.write(banner_text(banner) + "\n")
         sys.stdout.flush()
         notify("READY=1")

@@ -25,6 +25,8 @@ from matins.executors.processes.walls import probe_here
 _NO_RIGHTS = 65_534
 """The account that owns no files, on every system."""
 _TIMEOUT_S = 20
+REPORTS = "reports"
+"""The folder in the home into which the demonstration writes answers."""
 _LEFT_OUT = ("schedule.created", "run.started", "token.created", "incident.opened")
 """Events that a terminal does not show: what the file says already, and incidents, because their failures are shown."""
 
@@ -60,6 +62,7 @@ def demo_file(home: Path) -> str:
     """The file of the demonstration. If Matins is root, its agents run as the account `nobody`, because they need no
     login. If that account cannot start them here, they run as root."""
     text = resources.files("matins").joinpath("demo/matins.yaml").read_text(encoding="utf-8")
+    text = text.replace(f"~/{REPORTS}", f'"{home}/{REPORTS}"')
     if os.geteuid() != 0:
         return text
     if nobody_can_run(home):

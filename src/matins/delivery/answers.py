@@ -39,7 +39,6 @@ from matins.engine.answers import DIGEST, FAILED, answer_text, waits_until
 from matins.engine.calls import mapping_of
 from matins.engine.money import format_money
 from matins.engine.reasons import run_summary
-from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import HOUR_MS
 from matins.model.answer import FINAL, AnswerRow
 from matins.model.clock import Clock
@@ -131,6 +130,8 @@ class AnswerSubscriber(StoredSubscriber):
         if waits is None:
             return False
         reason, until = waits
+        if reason == DIGEST:
+            until = turn.transaction.next_digest_of(self._name) or until
         digest_at = until if reason == DIGEST else None
         turn.transaction.set_answer(row._replace(reason=reason, next_at=until, digest_at=digest_at))
         return True
@@ -311,13 +312,14 @@ class Answers:
             files=_files(row, run),
             facts={
                 "run_id": str(run.id),
-                "number": row.number,
+                "number": row.number + 1,
                 "schedule": run.schedule,
                 "agent": agent,
                 "state": run.state.label,
                 "cost": cost,
-                "slot": None if run.slot is None else instant_text(run.slot),
-                "ended_at": None if run.ended_at is None else instant_text(run.ended_at),
+                "slot": run.slot,
+                "ended_at": run.ended_at,
+                "timezone": zone,
             },
         )
 

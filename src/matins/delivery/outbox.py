@@ -115,6 +115,10 @@ class Outbox:
         self._read_again()
         return lambda: self._unsubscribe(name, callback)
 
+    def holds(self, name: str, now: int) -> bool:
+        """Whether this process, and no other, calls the function of this name."""
+        return any(one.key == name and one.is_leased(now) for one in self._subscribers)
+
     def post_answers(self, service: str, channel: ThreadChannel) -> Callable[[], None]:
         """Let a chat service post the answers of runs whose threads are there. Returns what ends it."""
         name = f"{ANSWERS_PREFIX}{THREAD}:{service}"

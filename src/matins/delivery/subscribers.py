@@ -268,6 +268,10 @@ class StoredSubscriber:
         works = compiled is not None and bool(compiled.wakes_agent or compiled.steps)
         return hooked or (works and bool(turn.unused_items(event)))
 
+    def is_leased(self, now: int) -> bool:
+        """Whether this process has the lease for a while."""
+        return self._owner is None or self._ours_until > now
+
     @property
     def _ours(self) -> bool:
         return self._owner is None or self._ours_until > 0

@@ -11,11 +11,13 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from matins.engine.jobs import wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.quiet_hours import quiet_until
 from matins.engine.reasons import local_time
+from matins.engine.steps import parts_of
 from matins.engine.when.durations import HOUR_MS
-from matins.model.answer import PENDING, AnswerRow, AnswerState
+from matins.model.answer import FINAL, PENDING, AnswerRow, AnswerState
 from matins.model.destination import ANSWER, NOBODY, THREAD, DeliverIf, Destination
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
@@ -60,6 +62,21 @@ def recipients(
     if without in found:  # a destination that does not work: the others are told, whatever is usual
         found = dict.fromkeys(policies.destinations)
     return tuple(name for name in found if name in policies.destinations and name not in (NOBODY, without))
+
+
+def reaches_nobody(definition: ScheduleDefinition, agent: str, policies: Policies) -> bool:
+    """Whether nobody would get the answers of its runs, which have some: those of agents and of commands."""
+    asks = any(wakes_agent(part) for part, _ in parts_of(definition, agent))
+    in_chat = definition.target is not None and definition.target.channel is not None and "chat" in policies.records
+    return asks and not in_chat and not destinations_of(definition, agent, policies)
+
+
+def deliver_command(policies: Policies) -> str:
+    """What makes answers arrive: at the first destination, or in a folder."""
+    first = next(iter(policies.destinations), None)
+    if first is not None:
+        return f"matins deliver set --to {shlex.quote(first)}"
+    return "matins destinations set notes --kind file --to ~/reports && matins deliver set --to notes"
 
 
 # -- whether
@@ -206,6 +223,22 @@ def destination_label(name: str) -> str:
     return name if service == name else f"the thread in {service}"
 
 
+def unsent_reason(
+    state: RunState, outcome: Any, definition: ScheduleDefinition, agent: str, policies: Policies
+) -> str | None:
+    """Why nobody gets the answer of a run that has one."""
+    names, failed = destinations_of(definition, agent, policies), state in FAILED
+    if failed or state is not RunState.SUCCEEDED or (not names and not answer_text(outcome)):
+        return None
+    if not names:
+        return 'The answer was not sent: "deliver" is not set.'
+    if NOBODY in names:
+        return 'The answer was not sent: "deliver" is none.'
+    if "succeeded" not in (definition.deliver_on or policies.deliver.on):
+        return 'The answer was not sent: "deliver_on" is failed.'
+    return "There is no answer: the job returned nothing." if outcome is None else None
+
+
 def is_delivered(answers: Sequence[AnswerRow]) -> bool | None:
     """Whether all that were to arrive have arrived; None while one is under way, and where nobody was to be told."""
     sent = [answer for answer in answers if answer.state != "withheld"]
@@ -224,8 +257,16 @@ def answer_sentence(answer: AnswerRow, zone: str) -> Sentence:
             return Sentence(f"{what}Delivered to {name} at {_clock(answer.sent_at, zone)}.")
         case "withheld":
             return Sentence(f"{what}Withheld from {name}: {_withheld(answer.reason or '')}.")
-        case "unconfirmed" | "discarded":
-            return Sentence(f"{what}Not delivered to {name}: {_failure(answer)}. {_again(answer)}")
+        case "unconfirmed":
+            return Sentence(f"{what}Sent to {name}, and not confirmed.", error)
+        case "discarded":
+            fixed = {UNKNOWN: "there is no such destination", DELETED: "the destination was deleted"}
+            why = fixed.get(answer.reason or "")
+            return (
+                Sentence(f"{what}Not delivered to {name}.", error)
+                if why is None
+                else Sentence(f"{what}Not delivered to {name}: {why}.")
+            )
         case _:
             pass
     if answer.reason == QUIET:
@@ -249,21 +290,12 @@ def _withheld(reason: str) -> str:
     }[code]
 
 
-def _failure(answer: AnswerRow) -> str:
-    if answer.reason == UNKNOWN:
-        return f'there is no destination "{answer.destination}"'
-    if answer.reason == DELETED:
-        return "the destination was deleted"
-    if answer.state == "unconfirmed":
-        return f"it was sent and not confirmed: {answer.error}" if answer.error else "it was sent and not confirmed"
-    return answer.error or "it could not be sent"
-
-
-def _again(answer: AnswerRow) -> str:
-    if answer.number or answer.reason in (UNKNOWN, DELETED):
-        return f"See matins runs show {answer.run_id}"
+def command_of(answer: AnswerRow) -> str | None:
+    """The command that sends an answer again which did not arrive."""
+    if answer.number != FINAL or answer.state not in ("unconfirmed", "discarded"):
+        return None
     to = THREAD if answer.destination.startswith(f"{THREAD}:") else answer.destination
-    return f"To send it again: matins runs deliver {answer.run_id} --to {shlex.quote(to)}"
+    return f"matins runs deliver {answer.run_id} --to {shlex.quote(to)}"
 
 
 def _clock(at: int | None, zone: str) -> str:

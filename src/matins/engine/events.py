@@ -128,6 +128,10 @@ _KINDS = (
     EventKind("token.created", "A token was created. The data has its owner and rights, never the token."),
     EventKind("token.revoked", "A token was revoked."),
     EventKind(
+        "link.created",
+        "A code that links a person to a user of chat was created. The data has its person, never the code.",
+    ),
+    EventKind(
         "session.created", "A link that logs a browser in was created. The data has its principal, never the link."
     ),
     EventKind("session.opened", "A browser logged in. The data has its principal, and the token of its link."),

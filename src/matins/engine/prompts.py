@@ -23,6 +23,9 @@ _FIELD = re.compile(r"\\?\{\{([^{}]*)\}\}")
 """With a backslash before it, it is no placeholder: `\\{{name}}` is the text `{{name}}`."""
 
 
+_BRACES = re.compile(r"\{\{[^{}]*\}\}")
+
+
 class WorkItem(NamedTuple):
     """A work item from a source. Its texts are data, not instructions."""
 
@@ -156,6 +159,11 @@ def render(text: str, context: PromptContext, *, fences: bool = True) -> str:
 def placeholders(text: str) -> list[str]:
     """The names of its placeholders."""
     return [found[1].strip() for found in _FIELD.finditer(text) if not found[0].startswith("\\")]
+
+
+def escaped(text: str) -> str:
+    """The text as a prompt that has no placeholders."""
+    return _BRACES.sub(r"\\\g<0>", text)
 
 
 def _plain(what: str, text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -17,15 +18,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from matins.engine.commands import exit_code_note
 from matins.engine.inputs import with_defaults
-from matins.engine.jobs import parse_inputs, runs_only_commands, wakes_agent
+from matins.engine.jobs import SHELL_AGENT, as_scheduled, converses, parse_inputs, runs_only_commands, wakes_agent
 from matins.engine.money import Price, price_of
 from matins.engine.policies import Policies
 from matins.engine.settings import ParseContext
 from matins.engine.steps import parts_of
 from matins.errors import Example, InvalidInput, MatinsError
 from matins.executors.commands import Commands
-from matins.executors.isolation import Isolation, account_of, account_variables, is_root, new_account
+from matins.executors.isolation import NOT_ISOLATED, Isolation, account_of, account_variables, is_root, new_account
 from matins.executors.registry import JobRegistry, NoService, runners
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Needs, RunnerRequest
 from matins.executors.runners.request_checks import check_effort
@@ -332,6 +334,25 @@ class Surroundings(NamedTuple):
         return self.workdir if agent is None else folder_of(agent, self.workdir)
 
 
+def command_notes(
+    definition: ScheduleDefinition, agent: str, policies: Policies, isolation: Isolation | None, *, by_owner: bool
+) -> list[str]:
+    """Who runs the commands of a new schedule and where, and whose exit code decides. A sentence is said once."""
+    found: dict[str, None] = {}
+    for part, name in parts_of(definition, agent):
+        if part.command is None:
+            continue
+        woken = as_scheduled(policies.agents.get(name, SHELL_AGENT), part)
+        walls = woken.isolation != "none" if isolation is None else isolation.refusal(woken) is None
+        who = woken.user or ("you" if by_owner else pwd.getpwuid(os.getuid()).pw_name)
+        what = "Its commands run" if definition.steps else "It runs"
+        place = woken.workdir or own_folder(woken.name)
+        found[f"{what} as {who} in {place}, {'isolated' if walls else NOT_ISOLATED}."] = None
+        if (note := exit_code_note(part.command)) is not None:
+            found[note] = None
+    return list(found)
+
+
 def schedule_problems(definition: ScheduleDefinition, agent: str, here: Surroundings) -> list[MatinsError]:
     """All problems of the schedule and its steps, apart from those of its agents."""
     checks: list[Callable[[], object]] = [
@@ -352,6 +373,8 @@ def _checks(part: ScheduleDefinition, name: str, here: Surroundings) -> Iterator
     job, agent = here.jobs.get(part.job), here.policies.agents.get(name)
     if wakes_agent(part):
         yield lambda: known_agent(agent, name)
+    if converses(part) and agent is not None and runs_only_commands(agent):
+        yield lambda: _check_call(agent, here.runners[agent.runner], here.folder(agent), ())
     yield lambda: check_services(job, here.jobs)
     yield lambda: _check_source(part, name, here)
     yield from _job_checks(part, name, here)

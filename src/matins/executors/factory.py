@@ -9,9 +9,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from matins.executors.agents import AgentExecutor
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.commands import AgentCommands, Commands
 from matins.executors.isolation import Isolation, Places
@@ -21,6 +20,9 @@ from matins.executors.registry import JobRegistry, runners
 from matins.model.clock import Clock
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor, Mark
 from matins.runtime.run_context import ContextLoader
+
+if TYPE_CHECKING:
+    from matins.executors.agents import AgentExecutor
 
 
 class ExecutorRouter:
@@ -138,6 +140,8 @@ class ExecutorFactory:
         return ExecutorRouter(self._agents(wake, url), jobs, self.jobs.replaces)
 
     def _agents(self, wake: Callable[[], None], url: str | None) -> AgentExecutor:
+        from matins.executors.agents import AgentExecutor  # only engines have one
+
         return AgentExecutor(
             runners(),
             self.supervisor,

@@ -300,7 +300,7 @@ class Preparation:
         values, secrets = environment_of(agent.environment, command.env_add, command.env_remove)
         is_owners = self._is_owners(attempt, agent)
         address = None if self._url is None or is_owners else Address(self._url, self._loader.run_token(attempt))
-        values.update(account_variables(agent))
+        values.update(_account_variables(agent))
         if call.run_info.input is not None:
             values.update(variables_of(call.run_info.input))
         values.update(run_variables(call.run_info, agent.name, address))
@@ -459,7 +459,13 @@ def _with_known_environment(call: RunnerRequest, agent: Agent) -> RunnerRequest:
 
 
 def _with_account(environment: Environment, agent: Agent) -> Environment:
-    return environment._replace(values={**environment.values, **account_variables(agent)})
+    return environment._replace(values={**environment.values, **_account_variables(agent)})
+
+
+def _account_variables(agent: Agent) -> dict[str, str]:
+    """Those of the account that the owner did not set."""
+    own = dict(agent.environment)
+    return {name: value for name, value in account_variables(agent).items() if name not in own}
 
 
 def _owner(agent: Agent) -> int | None:

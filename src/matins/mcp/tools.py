@@ -27,6 +27,7 @@ from matins.mcp.principal_calls import (
     whole,
 )
 from matins.mcp.tool import DIGITS, MAX_OUTPUT_BYTES, Tool, WrongArguments, fit
+from matins.model.words import with_command
 from matins.surfaces.display import TranscriptText
 
 
@@ -397,11 +398,18 @@ def _why(calls: PrincipalCalls, given: Document) -> Document:
         "asked_for": None if at is None else at.isoformat(timespec="seconds"),
         "timezone": zone,
         "run": run_brief(detail["run"], zone) if detail else None,
+        "answers": _answers(detail) if detail else [],
         "gates": _gates(detail["gates"]) if detail else [],
         "gates_if_due_now": _gates(found["now"]),
         "nearest": [local(at, zone) for at in found["nearest"]],
     }
     return {name: value for name, value in answer.items() if value not in (None, [])}
+
+
+def _answers(detail: Document) -> list[str]:
+    """What became of the answer at each destination, or why nobody gets it."""
+    told = [with_command(one["sentence"], one["quote"], one["command"]) for one in detail["run"]["answers"]]
+    return told or [detail["unsent"]] if told or detail["unsent"] else []
 
 
 def _gates(reports: list[Document]) -> list[Document]:

@@ -135,6 +135,29 @@ class IdempotentRequest(NamedTuple):
     at: int
 
 
+LinkedService = Literal["telegram"]
+"""Chat services whose bots take codes."""
+
+
+class ChatBot(NamedTuple):
+    """The bot of a chat service, as its connection knows it."""
+
+    service: str
+    name: str | None
+    """`@matins_bot`; None until the service has told it."""
+    problem: str | None
+    """Why nothing is heard; None while all is well."""
+
+
+class ChatLink(NamedTuple):
+    """A code by which a user of a chat service proves to be a person."""
+
+    hash: str
+    service: str
+    person: str
+    expires_at: int
+
+
 PersonRole = Literal["owner", "operator", "viewer"]
 PERSON_ROLES: tuple[PersonRole, ...] = get_args(PersonRole)
 
@@ -147,6 +170,8 @@ class Person:
         Setting(Choice(PERSON_ROLES), "What the person may do.", "operator", required=True)]
     slack: Annotated[str | None,
         Setting(Text(100), "Id of the person's Slack user.", "U0ADA")] = None
+    telegram: Annotated[str | None,
+        Setting(Text(100), "Id of the person's Telegram user.", "81230")] = None
     discord: Annotated[str | None,
         Setting(Text(100), "Id of the person's Discord user.", "81230000000000000")] = None
     email: Annotated[str | None,

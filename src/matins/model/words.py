@@ -50,6 +50,12 @@ def joined(text: str, quote: str | None) -> str:
     return f"{text.removesuffix('.')}: {quote.rstrip('.')}{'.' if text.endswith('.') else ''}"
 
 
+def with_command(text: str, quote: str | None, command: str | None) -> str:
+    """What became of an answer, and how it is sent again."""
+    told = joined(text, quote)
+    return told if command is None else f"{told} To send it again: {command}"
+
+
 HIDDEN_CATEGORIES = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])
 """Controls, format characters (direction, joiners, tags), surrogates, and line ends that are not "\\n"."""
 DEFAULT_IGNORABLE = (

@@ -11,9 +11,10 @@ import io
 import re
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
@@ -520,6 +521,31 @@ class _FixedDeadline:
 
     def attach(self, sock: socket.socket) -> None:
         """Do nothing: the wait ends by itself."""
+
+
+class EndableDeadline(_FixedDeadline):
+    """A time limit that another thread can end before."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._ended = False
+
+    def attach(self, sock: socket.socket) -> None:
+        with self._lock:
+            self._socket = sock
+            self._shut()
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+            self._shut()
+
+    def _shut(self) -> None:
+        if self._ended and self._socket is not None:
+            with suppress(OSError):  # it may be closed already
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 def _send(sock: socket.socket, target: _Target, request: _Request, deadline: Deadline, max_bytes: int) -> HTTPResponse:

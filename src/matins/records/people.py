@@ -65,7 +65,7 @@ def _taken(name: str, what: str, other: str) -> Conflict:
 
 
 _RESERVED = ("owner", "matins")
-_UNIQUE = ("slack", "discord", "email")
+_UNIQUE = ("slack", "telegram", "discord", "email")
 
 
 def _complete_person(person: Person, context: RecordContext) -> Person:
@@ -107,7 +107,7 @@ def _end_sessions(person: Person, change: RecordChange) -> None:
 
 
 def _without_addresses(document: Document) -> Document:
-    return {**document, "slack": None, "discord": None, "email": None}
+    return {**document, **dict.fromkeys(_UNIQUE)}
 
 
 PEOPLE = RecordKind(
@@ -126,6 +126,7 @@ PEOPLE = RecordKind(
         Column("NAME", "name"),
         Column("ROLE", "role"),
         Column("SLACK", "slack"),
+        Column("TELEGRAM", "telegram"),
         Column("DISCORD", "discord"),
         Column("EMAIL", "email"),
         Column("TIMEZONE", "timezone"),

@@ -24,7 +24,7 @@ import tzdata
 from msgspec import structs
 
 from matins.api.results import Finding
-from matins.engine.answers import recipients
+from matins.engine.answers import deliver_command, reaches_nobody, recipients
 from matins.engine.jobs import runs_only_commands
 from matins.engine.notify_addresses import KIND as ALGORAND
 from matins.engine.notify_addresses import NO_ADDRESS, NOTIFY_ADDRESS, address_in, fix_for, is_address, nothing_sent
@@ -39,7 +39,7 @@ from matins.executors.isolation import NOT_ISOLATED, Isolation, fix_of, isolated
 from matins.executors.processes.walls import SIGNAL_VERSION
 from matins.executors.registry import runners
 from matins.executors.secrets import check_program
-from matins.model.access import Principal
+from matins.model.access import ChatBot, Principal
 from matins.model.rows import WorkerRow
 from matins.model.run import RunState
 from matins.model.schedule import CommandLine, ScheduleRecord
@@ -130,6 +130,7 @@ class Doctor:
         with self.core.store.reading() as transaction:
             policies = self.core.catalog.policies(transaction)
             clock, webhooks = list(_clock(transaction, now)), list(_webhooks(transaction))
+            bots = [_bot(found) for found in transaction.chat_bots()]
             restored = list(_restored(transaction, now))
             moved = list(_moved(transaction, now))
             stuck = list(_stuck(transaction))
@@ -156,6 +157,7 @@ class Doctor:
             *_engine(self.core.store, len(engines), now),
             *_machines(engines),
             *webhooks,
+            *bots,
         ]
         found += [
             *_store(self.core.store),
@@ -168,6 +170,7 @@ class Doctor:
             *_jobs(missing),
             *agents,
             *_notify_addresses(schedules, policies),
+            *_answers(schedules, policies),
             *frequent,
             *commands,
             *_hook_programs(policies, workdir),
@@ -417,6 +420,15 @@ def _notify_addresses(schedules: Iterable[ScheduleRecord], policies: Policies) -
             yield Finding(what, None, problem.removesuffix("."), fix)
 
 
+def _answers(schedules: Iterable[ScheduleRecord], policies: Policies) -> Iterator[Finding]:
+    """Report schedules whose answers nobody gets."""
+    live = (one for one in schedules if one.state in ("active", "paused"))
+    names = [one.name for one in live if reaches_nobody(one.definition, one.agent, policies)]
+    if names:
+        sentence = f"No destination gets the answers of {_listed(names)}"
+        yield Finding("answers", None, sentence, deliver_command(policies))
+
+
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"
@@ -524,6 +536,13 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
     for path in isolation.open_files():
         fix = f"Move it to a directory of its own, or to the home: {path}"
         yield Finding("isolation", None, f"Agents see {path}, because it is among other files", fix)
+
+
+def _bot(bot: ChatBot) -> Finding:
+    what = f"chat {bot.service}"
+    if bot.problem is not None:
+        return Finding(what, False, bot.problem.removesuffix("."), f"See the log, and: matins chat show {bot.service}")
+    return Finding(what, True, f"It reads the messages to {bot.name}" if bot.name else "It is connected")
 
 
 def _webhooks(transaction: Transaction) -> Iterator[Finding]:

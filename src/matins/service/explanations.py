@@ -29,7 +29,7 @@ from matins.service.core import LEASE_MS, Core
 from matins.service.forecasts import slot_at
 from matins.service.gate_reports import full_limits, gate_records, gate_reports, state_report
 from matins.service.jobs import fails_without, troubles_of
-from matins.service.run_views import check_results, whole_result
+from matins.service.run_views import check_results, unsent_sentence, whole_result
 from matins.store.transaction import Transaction
 
 LATE_MS = 5_000
@@ -173,7 +173,7 @@ class Explanations:
 
     def _detail(self, transaction: Transaction, run: RunRecord, zone: str) -> RunDetail:
         compiled = self.core.catalog.find(transaction, (run.schedule_id, run.rev, run.step))
-        sentence = run_summary(run, zone)
+        sentence, known = run_summary(run, zone), compiled if isinstance(compiled, CompiledSchedule) else None
         return RunDetail(
             run=whole_result(transaction, self.core.catalog, run),
             sentence=sentence.text,
@@ -185,7 +185,8 @@ class Explanations:
             checks=check_results(transaction, run.id),
             approvals=approval_results(self.core, transaction, transaction.approvals_of_run(run.id)),
             calls=call_results(transaction, transaction.calls_of_run(run.id, _MAX_CALLS)),
-            gates=gate_records(compiled, run, sentence) if isinstance(compiled, CompiledSchedule) else [],
+            gates=[] if known is None else gate_records(known, run, sentence),
+            unsent=unsent_sentence(transaction, self.core.catalog, run, known),
         )
 
     def _about(self, question: _Question, at: int) -> _Answer:

@@ -11,27 +11,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from matins.api.results import Check, Figures, LiveRun, MoneyFigures, Run, RunFacts, RunStep, Span, Usual
+from matins.api.results import Check, Figures, LiveRun, MoneyFigures, Run, RunAnswer, RunFacts, RunStep, Span, Usual
+from matins.engine.answers import answer_sentence, command_of, is_delivered, unsent_reason
 from matins.engine.money import format_money
 from matins.engine.planning import Timetable
 from matins.engine.reasons import run_summary
 from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
-from matins.model.event import Subscription
+from matins.model.answer import AnswerRow
 from matins.model.overview import RecentRecord, RunCost
 from matins.model.policies import Approval
 from matins.model.rows import AttemptRow, CheckRow
 from matins.model.run import RunRecord, RunState, StepId
 from matins.model.schedule import ScheduleRecord, Step
 from matins.runtime.catalog import Catalog, CompiledSchedule, run_record
-from matins.runtime.run_changes import step_event
 from matins.service.core import Core
 from matins.store.transaction import Transaction
 
 _NOT_STARTED = "waiting"
 
 
-def run_result(run: RunRecord, steps: list[RunStep] | None = None) -> Run:
+def run_result(run: RunRecord, steps: list[RunStep] | None = None, answers: list[RunAnswer] | None = None) -> Run:
     return Run(
         id=str(run.id),
         schedule_id=str(run.schedule_id),
@@ -61,17 +61,50 @@ def run_result(run: RunRecord, steps: list[RunStep] | None = None) -> Run:
         model=None if run.given is None else run.given.model,
         effort=None if run.given is None else run.given.effort,
         steps=steps or [],
+        answers=answers or [],
     )
 
 
 def whole_result(transaction: Transaction, catalog: Catalog, run: RunRecord) -> Run:
-    """The result of one run, with its steps."""
+    """The result of one run, with its steps and answers."""
     compiled = None if run.step else catalog.find(transaction, (run.schedule_id, run.rev, 0))
-    if not isinstance(compiled, CompiledSchedule) or not compiled.steps:
+    if not isinstance(compiled, CompiledSchedule):
         return run_result(run)
-    rows = {row.step: run_record(row) for row in transaction.steps_of(run.id)}
+    zone = compiled.definition.trigger.timezone
+    answers = [_answer(row, zone) for row in transaction.answers_of(run.id)]
+    rows = {row.step: run_record(row) for row in transaction.steps_of(run.id)} if compiled.steps else {}
     steps = [_step(number, step, compiled.agent, rows.get(number)) for number, step in enumerate(compiled.steps, 1)]
-    return run_result(run, steps)
+    return run_result(run, steps, answers)
+
+
+def _answer(row: AnswerRow, zone: str) -> RunAnswer:
+    told = answer_sentence(row, zone)
+    return RunAnswer(
+        destination=row.destination,
+        number=row.number,
+        state=row.state,
+        sentence=told.text,
+        quote=told.quote,
+        command=command_of(row),
+        reason=row.reason,
+        parts=row.parts,
+        parts_sent=row.parts_sent,
+        attempts=row.attempts,
+        next_at=to_datetime(row.next_at),
+        sent_at=to_datetime(row.sent_at),
+        receipt=row.receipt,
+        error=row.error,
+    )
+
+
+def unsent_sentence(
+    transaction: Transaction, catalog: Catalog, run: RunRecord, compiled: CompiledSchedule | None
+) -> str | None:
+    """Why nobody gets the answer of a run; None for a run whose answer goes somewhere, and for a step."""
+    if compiled is None or compiled.step or transaction.answers_of(run.id):
+        return None
+    policies = catalog.policies(transaction)
+    return unsent_reason(run.state, run.outcome, compiled.definition, compiled.agent, policies)
 
 
 def _step(number: int, step: Step, agent: str, run: RunRecord | None) -> RunStep:
@@ -293,7 +326,8 @@ class Facts:
                 due_at=to_datetime(history.due_at),
                 executed=bool(history.attempts) or any(step.started_at for _, step in history.steps),
                 succeeded=None if run.state.live else run.state is RunState.SUCCEEDED,
-                delivered=_delivered(transaction, run),
+                delivered=is_delivered(transaction.answers_of(run.id)),
+                unsent=unsent_sentence(transaction, core.catalog, run, compiled),
                 cost=format_money(spent[0].money) if spent else None,
                 tokens=spent[0].tokens if spent else None,
                 estimated=usage is not None and usage.estimated,
@@ -336,40 +370,6 @@ def _money_figures(costs: Sequence[RunCost]) -> MoneyFigures:
     if figures.p50 is None or figures.p95 is None:
         return MoneyFigures(None, None)
     return MoneyFigures(format_money(figures.p50), format_money(figures.p95))
-
-
-def _delivered(transaction: Transaction, run: RunRecord) -> bool | None:
-    """Whether the end of a run has left this machine, to every webhook that wants it. A function of a program that
-    embeds Matins is on this machine."""
-    ended_at = run.ended_at
-    if run.state.live or ended_at is None:
-        return None
-    found = [
-        _reached(transaction, subscription, run, event)
-        for subscription in transaction.subscriptions()
-        if subscription.kind == "webhook" and subscription.created_at <= ended_at
-        for event in _end_events(run)
-        if not subscription.types or event in subscription.types
-    ]
-    if not found or None in found:
-        return False if False in found else None
-    return all(found)
-
-
-def _end_events(run: RunRecord) -> tuple[str, ...]:
-    """The events that the end of a run may have. A missed slot is the schedule's, unless its run waited before."""
-    ended = f"run.{run.state.label}"
-    if run.step:
-        return (step_event(ended),)
-    return ("schedule.missed", ended) if run.state is RunState.MISSED else (ended,)
-
-
-def _reached(transaction: Transaction, subscription: Subscription, run: RunRecord, event: str) -> bool | None:
-    """Whether the event has arrived; None if it is on its way. What was given up, or waits for a person, has not."""
-    state = transaction.undelivered(subscription.name, run.schedule_id, run.id, event)
-    if state is None and not transaction.is_event_after(subscription.cursor, run.id, event):
-        return True
-    return False if state == "discarded" or subscription.state == "paused" else None
 
 
 def _span(span: RunSpan) -> Span:

@@ -17,6 +17,7 @@ import orjson
 from matins.api.results import CallerContext, Check, LimitLeft, Message, Run, Snapshot, ThreadAssignment
 from matins.api.results import Thread as ThreadResult
 from matins.api.runs import ReportedOutcome, RunOutcome
+from matins.engine.answers import FAILED, answer_text, destinations_of, digest_of
 from matins.engine.audit import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.inputs import check_input, encode_given, free_texts, read_given
@@ -25,7 +26,7 @@ from matins.engine.money import format_money
 from matins.engine.policies import Policies
 from matins.engine.prompts import check_prompt_text, first_name, has_input, inputs_in
 from matins.engine.reasons import CAUSES, rfc3339
-from matins.engine.schedules import decode, encode, schedule_settings, texts_of
+from matins.engine.schedules import UNREADABLE, decode, encode, schedule_settings, texts_of
 from matins.engine.settings import ParseContext
 from matins.engine.steps import of_step
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
@@ -38,6 +39,8 @@ from matins.executors.work_items import open_source
 from matins.model import run as model
 from matins.model.access import Principal
 from matins.model.agent import Target
+from matins.model.answer import FINAL, AnswerRow
+from matins.model.destination import NOBODY, THREAD
 from matins.model.job import JobType
 from matins.model.rows import NewEvent
 from matins.model.run import Given, RunRecord, RunState, StepId, Thread
@@ -47,12 +50,13 @@ from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.clearance import Floors
 from matins.runtime.planner import insert_requested_run, live_runs
-from matins.runtime.run_changes import RunChange, apply, end_runs, event_type
+from matins.runtime.run_changes import RunChange, apply, chat_place, end_runs, event_type
 from matins.runtime.spending import SpendingLimit, spending_limits
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.drafts import check_note
 from matins.service.file.plan import applied_text
 from matins.service.permissions import check_own, rights_of
+from matins.service.proposals import unknown_record
 from matins.service.run_views import check_results, whole_result
 from matins.store.transaction import Transaction
 
@@ -287,6 +291,36 @@ class Runs:
             report = source.done if outcome == "succeeded" else source.failed
             report(item, key, f"The outcome of run {run_id} was unknown; {by} set it: {outcome}.", now)
 
+    def deliver(self, principal: Principal, run_id: int | StepId, *, to: builtins.list[str] | None = None) -> Run:
+        now, core = self.core.clock.now_ms(), self.core
+        with core.store.transaction(now) as transaction:
+            run = core.run(transaction, run_id)
+            compiled = core.catalog.find(transaction, (run.schedule_id, run.rev, run.step))
+            policies = core.catalog.policies(transaction)
+            _check_answer(run)
+            definition = compiled.definition if isinstance(compiled, CompiledSchedule) else UNREADABLE
+            agent = compiled.agent if isinstance(compiled, CompiledSchedule) else ""
+            place = chat_place(transaction, policies, run.id, definition).place
+            usual = [name for name in destinations_of(definition, agent, policies) if name != NOBODY]
+            service = None if place is None else place.service
+            there = [_destination(name, policies, service) for name in (usual if to is None else to)]
+            if not there:
+                hint = f"Name one: matins runs deliver {run_id} --to {next(iter(policies.destinations), 'phone')}"
+                raise InvalidInput(f"The answers of {run.schedule} go nowhere.", field="to", hint=hint)
+            known = {row.destination: row for row in transaction.answers_of(run.id) if row.number == FINAL}
+            digest = digest_of(answer_text(run.outcome))
+            for name in dict.fromkeys(there):
+                new = AnswerRow(run.id, FINAL, name, run.schedule_id, "queued", None, digest, now, now)
+                if name in known:
+                    transaction.renew_answer(new)
+                else:
+                    transaction.insert_answer(new)
+            data = {"destinations": there, **principal.signed}
+            transaction.events.append(NewEvent(now, "answer.requested", run.schedule_id, run.id, data))
+            result = self._result(transaction, run_id)
+        core.notify()
+        return result
+
     def get(self, principal: Principal, run_id: int | StepId) -> Run:
         with self.core.store.reading() as transaction:
             return self._result(transaction, run_id)
@@ -325,6 +359,27 @@ class Runs:
             input=compiled.input if isinstance(compiled, CompiledSchedule) else None,
             settings=schedule_settings(then),
         )
+
+
+def _check_answer(run: RunRecord) -> None:
+    """Raise unless the run has an answer to send."""
+    if run.state.live or run.step:
+        message = f"Run {run.id} is a step." if run.step else f"Run {run.id} is not over: {run.status}."
+        raise Conflict(
+            message, value=str(run.id), field="run", hint="Name the run that it is part of, when it is over."
+        )
+    if run.state not in FAILED and not answer_text(run.outcome):
+        hint = f"Show it: matins runs show {run.id}"
+        raise Conflict(f"Run {run.id} has no answer: it has no text.", value=str(run.id), field="run", hint=hint)
+
+
+def _destination(name: str, policies: Policies, service: str | None) -> str:
+    if name == THREAD and service is not None:
+        return f"{THREAD}:{service}"
+    if name not in policies.destinations:
+        names = [*policies.destinations, *([THREAD] if service else [])]
+        raise unknown_record("destination", "destinations", "to", name, names)
+    return name
 
 
 def _given(principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, value: Any, now: int) -> Given:

@@ -58,7 +58,7 @@ from matins.service.schedule_changes import ScheduleChanges
 from matins.service.schedules import Additions, Pauses, Schedules
 from matins.service.system import System
 from matins.service.timeline import Calendars, History, Timelines
-from matins.service.tokens import Sessions, Tokens
+from matins.service.tokens import ChatLinks, Sessions, Tokens
 from matins.store import Store
 from matins.store.transaction import Transaction
 
@@ -259,6 +259,7 @@ _OF_CORE: Mapping[str, tuple[Callable[[Core], Any], ...]] = {
     "threads": (Threads,),
     "tokens": (Tokens,),
     "sessions": (Sessions,),
+    "people": (ChatLinks,),
     "system": (Attention, SpeakingRuns, History),
 }
 """Parts of the service that need nothing but the core, by noun."""

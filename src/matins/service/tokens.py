@@ -16,13 +16,13 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple, get_args
 
 from matins.api import results
-from matins.api.results import NewSession, NewToken
+from matins.api.results import NewChatLink, NewSession, NewToken
 from matins.engine.audit import token_digest
 from matins.engine.policies import Policies
 from matins.engine.validation import check_name, check_strings, nearest
 from matins.engine.when.triggers import to_datetime
-from matins.errors import InvalidInput, NotAllowed, NotFound, StoreError
-from matins.model.access import BrowserSession, Person, Principal, Role, Token, name_of
+from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound, StoreError
+from matins.model.access import BrowserSession, ChatLink, LinkedService, Person, Principal, Role, Token, name_of
 from matins.model.clock import Clock
 from matins.model.rows import NewEvent
 from matins.records.people import check_token_name
@@ -202,7 +202,7 @@ def find_person(policies: Policies, name: str) -> Principal:
     return principal_of(person)
 
 
-def person_in_chat(policies: Policies, chat: Literal["slack", "discord"], user: str) -> Person | None:
+def person_in_chat(policies: Policies, chat: Literal["slack", "telegram", "discord"], user: str) -> Person | None:
     """The person behind the id of a chat's user; None for strangers, who may do nothing."""
     return next((person for person in policies.people.values() if getattr(person, chat) == user), None)
 
@@ -266,6 +266,25 @@ class Sessions:
         now = self.core.clock.now_ms()
         with self.core.store.transaction(now) as transaction:
             return bool(end_sessions(transaction, now, principal.who, session_id=session_id))
+
+
+@dataclass(frozen=True)
+class ChatLinks:
+    core: Core
+
+    def link(self, principal: Principal, name: str, service: LinkedService) -> NewChatLink:
+        now, code = self.core.clock.now_ms(), new_id()
+        with self.core.store.transaction(now) as transaction:
+            find_person(self.core.catalog.policies(transaction), name)
+            bot = next((bot.name for bot in transaction.chat_bots() if bot.service == service), None)
+            if bot is None:
+                hint = f"Set it up, and start the daemon: matins chat set {service} --token env:NAME"
+                raise Conflict(f"No bot of {service} is connected.", value=service, field="service", hint=hint)
+            transaction.delete_chat_links(service, name, now)
+            transaction.insert_chat_link(ChatLink(hash_of(code), service, name, now + LINK_MS))
+            data = {"person": name, "service": service, **principal.signed}
+            transaction.events.append(NewEvent(now, "link.created", None, None, data))
+        return NewChatLink(name, service, bot, code, to_datetime(now + LINK_MS))
 
 
 class OpenedSession(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from matins.model.access import IdempotentRequest
+from matins.model.access import ChatBot, ChatLink, IdempotentRequest
 from matins.model.answer import AnswerRow
 from matins.model.call import CalledRun, CallOutcome, CallRow
 from matins.model.event import (
@@ -62,7 +62,8 @@ from matins.store.queries import Statements
 
 
 class AccessRows(Statements):
-    """Tokens, sessions of browsers, and responses to requests with an idempotency key."""
+    """Tokens, sessions of browsers, codes that link people to users of chat, and responses to requests with an
+    idempotency key."""
 
     def revoke_token(self, token_id: str, now: int) -> bool:
         """Revoke a token once."""
@@ -117,6 +118,32 @@ class AccessRows(Statements):
         """Delete old requests."""
         self._all("delete_requests", before=before)
 
+    def chat_bots(self) -> list[ChatBot]:
+        """The bots of chat services."""
+        return self._rows(ChatBot, "chat_bots")
+
+    def set_chat_bot(self, bot: ChatBot) -> None:
+        """Set what is known of a bot."""
+        self._all("set_chat_bot", service=bot.service, name=bot.name, problem=bot.problem)
+
+    def delete_chat_bot(self, service: str) -> None:
+        """Forget a bot."""
+        self._all("delete_chat_bot", service=service)
+
+    def insert_chat_link(self, link: ChatLink) -> None:
+        """Add a code that links a person to a user of chat."""
+        self._all(
+            "insert_chat_link", hash=link.hash, service=link.service, person=link.person, expires_at=link.expires_at
+        )
+
+    def take_chat_link(self, service: str, code_hash: str, now: int) -> str | None:
+        """Use a code, once; the name of its person."""
+        return self._value("take_chat_link", service=service, code_hash=code_hash, now=now)
+
+    def delete_chat_links(self, service: str, person: str, now: int) -> None:
+        """Delete the codes of a person, and those that expired."""
+        self._all("delete_chat_links", service=service, person=person, now=now)
+
 
 class AnswerRows(Statements):
     """Answers of runs for destinations."""
@@ -169,6 +196,10 @@ class AnswerRows(Statements):
     def digest_answers(self, destination: str, now: int, limit: int) -> list[AnswerRow]:
         """The answers of a digest that is due."""
         return self._rows(AnswerRow, "digest_answers", destination=destination, now=now, limit=limit)
+
+    def next_digest_of(self, destination: str) -> int | None:
+        """When the digest of a destination is due."""
+        return self._value("next_digest_of", destination=destination)
 
     def next_answer(self, destination: str, now: int) -> int | None:
         """When an answer is due for a destination."""
@@ -486,16 +517,6 @@ class DeliveryRows(Statements):
     def delete_lost_deliveries(self) -> None:
         """Delete deliveries of deleted events."""
         self._all("delete_lost_deliveries")
-
-    def undelivered(self, subscription: str, schedule_id: int, run_id: int, event: str) -> DeliveryState | None:
-        """Whether an event of the run is being retried or was discarded for a subscription; None if neither."""
-        return self._value(
-            "undelivered", subscription=subscription, schedule_id=schedule_id, run_id=run_id, event=event
-        )
-
-    def is_event_after(self, cursor: int, run_id: int, event: str) -> bool:
-        """Whether a subscription with this cursor has still to take up an event of the run."""
-        return bool(self._all("is_event_after", cursor=cursor, run_id=run_id, event=event))
 
 
 class EventRows(Statements):

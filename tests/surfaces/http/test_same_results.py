@@ -30,7 +30,7 @@ ELSEWHERE = {
     "file.plan", "file.apply", "system.backup", "system.doctor", "runs.output",  # results have paths of the machine
     "runs.transcript",
     "system.tools", "destinations.test",  # results differ by machine and by run
-    "sessions.create", "sessions.list", "sessions.revoke",  # secrets are random
+    "sessions.create", "sessions.list", "sessions.revoke", "people.link",  # secrets are random
     "tokens.create", "tokens.list", "tokens.revoke", "webhooks.add",
     "calls.replay", "inbound.test",  # keys are random
     "approvals.approve", "approvals.deny", "approvals.answer", "runs.resolve",  # need an engine
@@ -237,6 +237,7 @@ def errors(call: Calls) -> None:
     call("runs.list", state="sleeping")
     call("runs.cancel", "1")
     call("runs.retry", "999")
+    call("runs.deliver", "999", to=["nobody"])
     call("budgets.set", "day", max_cost="5 apples", period="day")
     call("budgets.edit", "nothing", period="month")
     call("budgets.get", "nothing")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from matins.api.results.runs import Approval, Call, Run, RunStateName
-from matins.model.access import Role
+from matins.model.access import LinkedService, Role
 from matins.model.schedule import ScheduleState
 from matins.model.words import Content
 
@@ -57,6 +57,8 @@ class RunDetail(Struct, frozen=True):
     """The calls that the run stands for, the newest first."""
     gates: list[GateReport]
     """Gate by gate, what the record says was decided; none where no gate was asked."""
+    unsent: str | None
+    """Why nobody gets its answer."""
 
 
 class Slot(Struct, frozen=True):
@@ -599,6 +601,18 @@ class NewSession(Struct, frozen=True):
     id: str
     path: str | None
     """Path of the link that opens the session, once. Shown here and never again."""
+    expires_at: datetime
+
+
+class NewChatLink(Struct, frozen=True):
+    """A code that links a person to a user of a chat service."""
+
+    person: str
+    service: LinkedService
+    bot: str
+    """The name of the bot, such as @matins_bot."""
+    code: str
+    """Shown here and never again."""
     expires_at: datetime
 
 

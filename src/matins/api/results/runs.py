@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from matins.model.answer import AnswerState
 from matins.model.call import CallOutcome, CallSource
 from matins.model.destination import IncidentKind
 from matins.model.event import DeliveryState, IncidentState, SubscriptionState
@@ -38,6 +39,33 @@ class RunStep(Struct, frozen=True):
     ended_at: datetime | None
     duration_ms: int | None
     outcome: Content[Any]
+
+
+class RunAnswer(Struct, frozen=True):
+    """The answer of a run, or a message during it, for one destination."""
+
+    destination: str
+    """A destination; `thread:slack` for the place of the run's thread in a chat."""
+    number: int
+    """0 for the answer of the run's end; messages during the run count from 1."""
+    state: AnswerState
+    sentence: str
+    quote: Content[str | None]
+    """What the destination answered."""
+    command: str | None
+    """What sends it again, if it did not arrive."""
+    reason: str | None
+    """Why it is withheld or discarded, or what it waits for."""
+    parts: int | None
+    """The number of messages that it consists of; None before the first attempt."""
+    parts_sent: int
+    attempts: int
+    next_at: datetime | None
+    sent_at: datetime | None
+    """When the destination confirmed it."""
+    receipt: Content[str | None]
+    """The destination's id of the first message."""
+    error: Content[str | None]
 
 
 class Run(Struct, frozen=True):
@@ -81,6 +109,8 @@ class Run(Struct, frozen=True):
     effort: str | None
     steps: list[RunStep]
     """The steps of the run, where one run is asked for; mostly there are none."""
+    answers: list[RunAnswer] = []
+    """What became of its answer at each destination, where one run is asked for."""
 
 
 class Figures(Struct, frozen=True):
@@ -157,7 +187,10 @@ class RunFacts(Struct, frozen=True):
     succeeded: bool | None
     """None while it is not over."""
     delivered: bool | None
-    """Whether its end reached every webhook; None before that is known, and where no webhook wants it."""
+    """Whether its answer arrived at all destinations that were to get it; None while it is under way, and where nobody
+    is to get it."""
+    unsent: str | None
+    """Why nobody gets its answer."""
     cost: str | None
     tokens: int | None
     estimated: bool

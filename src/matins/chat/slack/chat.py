@@ -15,8 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from matins.api.results import Approval
 from matins.chat import drafts
-from matins.chat.dialogue import Manner
-from matins.chat.messages import ChatMessage
+from matins.chat.messages import ChatMessage, Manner
 from matins.chat.service import ChatService, Heard, Kind
 from matins.chat.settings import ChatApp
 from matins.chat.slack.forms import (
@@ -51,6 +50,7 @@ class SlackChat(ChatService):
         stranger="You are not known to Matins. Ask its owner to add you: "
         "matins people set NAME --role operator --slack {}",
         fits=fits,
+        deny="Deny…",
     )
     channel_id = re.compile(r"[CDG][A-Z0-9]{5,}")
 
@@ -62,7 +62,8 @@ class SlackChat(ChatService):
         self._socket = None if app_token is None else SocketMode(app_token, self._api.client, self.accept)
         super().__init__(app, records, url)
 
-    def connect(self) -> None:
+    def connect(self, holds: Callable[[], bool]) -> None:
+        self.records.set_bot(None, None)
         if self._socket is not None:
             self._socket.start()
 
@@ -135,7 +136,7 @@ class SlackChat(ChatService):
         elif heard.action == READ_FORM:
             self.decide(heard, person, number, digest, approve=True)
 
-    def ask_reason(self, heard: Heard, asked: Approval, digest: str) -> None:
+    def ask_reason(self, heard: Heard, person: ChatPerson, asked: Approval, digest: str) -> None:
         self._api.open_modal(heard.trigger, deny_form(asked, digest, heard.channel, heard.ts))
 
     def show_all(self, heard: Heard, asked: Approval, digest: str) -> None:

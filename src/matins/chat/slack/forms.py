@@ -9,10 +9,10 @@ import orjson
 
 from matins.api.results import Approval
 from matins.chat import drafts
-from matins.chat.approval_cards import request_texts, title
+from matins.chat.approval_cards import check_shown, request_parts, title, too_long
 from matins.chat.dialogue import Place
 from matins.chat.drafts import Draft
-from matins.chat.messages import Code, Part, Text, check_length
+from matins.chat.messages import Text, check_length
 from matins.chat.slack.rendering import MAX_MODAL_BLOCKS, blocks, modal, text_input
 from matins.engine.calls import mapping_of
 from matins.errors import InvalidInput, MatinsError
@@ -66,15 +66,11 @@ def deny_form(asked: Approval, digest: str, channel: str, ts: str) -> dict[str, 
 
 def read_form(asked: Approval, digest: str, channel: str, ts: str) -> dict[str, Any]:
     """All of a request. Raises InvalidInput when it does not fit, or is no longer the one that the card showed."""
-    if asked.digest != digest or asked.state != "pending":
-        message = f"Approval {asked.id} has changed since." if asked.state == "pending" else f"It is {asked.state}."
-        raise InvalidInput(message, field="approval", hint="Use the newest card.")
-    parts: list[Part] = [Text(f"{title(asked)} (approval {asked.id}), bound to sha256:{digest[:16]}…")]
-    parts += [part for name, value in request_texts(asked) for part in (Text(f"{name}:"), Code(value))]
-    body = blocks(tuple(parts))
+    check_shown(asked, digest)
+    head = Text(f"{title(asked)} (approval {asked.id}), bound to sha256:{digest[:16]}…")
+    body = blocks((head, *request_parts(asked)))
     if len(body) > MAX_MODAL_BLOCKS:
-        hint = f"Read and decide there: matins approvals show {asked.id}"
-        raise InvalidInput("The request is too long for Slack.", field="approval", hint=hint)
+        raise too_long(asked, "Slack")
     return modal(READ_FORM, "Read and decide", "Approve", body, _metadata(a=asked.id, d=digest, c=channel, m=ts))
 
 

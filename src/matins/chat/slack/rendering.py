@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from matins.chat.messages import Button, Buttons, ChatMessage, Code, Fields, Heading, Part, Text
+from matins.chat.messages import Button, Buttons, ChatMessage, Code, Fields, Heading, Part, Text, pieces
 from matins.surfaces.display import block, one_line
 
 MAX_BLOCKS, MAX_MODAL_BLOCKS = 50, 100
@@ -53,9 +53,9 @@ def _blocks(part: Part) -> list[dict[str, Any]]:
         case Heading(text):
             return [{"type": "header", "text": label(text, _MAX_HEADING)}]
         case Text(text):
-            return [_section([_element(piece)]) for piece in pieces(block(text))]
+            return [_section([_element(piece)]) for piece in pieces(block(text), MAX_TEXT)]
         case Code(text):
-            return [_rich("rich_text_preformatted", [_element(piece)]) for piece in pieces(block(text))]
+            return [_rich("rich_text_preformatted", [_element(piece)]) for piece in pieces(block(text), MAX_TEXT)]
         case Fields(pairs):
             return [
                 _section([_element(f"{one_line(name)}: ", bold=True), _element(block(value)[:MAX_TEXT])])
@@ -69,16 +69,6 @@ def label(text: str, most: int = _MAX_LABEL) -> dict[str, Any]:
     """Text that Slack shows as it is, without markup and emoji."""
     line = one_line(text) or "–"
     return {"type": "plain_text", "text": line if len(line) <= most else line[: most - 1] + "…", "emoji": False}
-
-
-def pieces(text: str) -> list[str]:
-    """The text in pieces that fit into a block, cut at the end of a line where there is one."""
-    found: list[str] = []
-    while len(text) > MAX_TEXT:
-        at = text.rfind("\n", MAX_TEXT // 2, MAX_TEXT) + 1 or MAX_TEXT
-        found.append(text[:at])
-        text = text[at:]
-    return [*found, text] if text else found
 
 
 def _element(text: str, *, bold: bool = False) -> dict[str, Any]:

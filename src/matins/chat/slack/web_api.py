@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
 from matins.chat.messages import ChatMessage
+from matins.chat.service import ServiceError
 from matins.chat.slack.rendering import escape, render
 from matins.errors import InvalidInput, MatinsError
 
@@ -19,7 +20,7 @@ TIMEOUT_S = 10
 _USERS_KEPT_MS = 300_000
 
 
-class SlackError(MatinsError):
+class SlackError(ServiceError):
     """Slack refused a call, or did not answer."""
 
     code = "slack"

@@ -1,4 +1,4 @@
--- Tokens, sessions of browsers, and responses to requests with an idempotency key.
+-- Tokens, sessions of browsers, codes that link people to users of chat, and responses to requests with an idempotency key.
 
 -- insert_token: add a token
 INSERT INTO tokens (id, hash, name, role, rights, created_at, created_by, expires_at)
@@ -62,3 +62,22 @@ DELETE FROM requests WHERE principal = :principal AND key = :key;
 
 -- delete_requests(before: int) -> None: delete old requests
 DELETE FROM requests WHERE at < :before;
+
+-- chat_bots() -> list[ChatBot]: the bots of chat services
+SELECT service, name, problem FROM chat_bots ORDER BY service;
+
+-- set_chat_bot(bot: ChatBot) -> None: set what is known of a bot
+INSERT INTO chat_bots (service, name, problem) VALUES (:service, :name, :problem)
+ON CONFLICT (service) DO UPDATE SET name = excluded.name, problem = excluded.problem;
+
+-- delete_chat_bot(service: str) -> None: forget a bot
+DELETE FROM chat_bots WHERE service = :service;
+
+-- insert_chat_link(link: ChatLink) -> None: add a code that links a person to a user of chat
+INSERT INTO chat_links (hash, service, person, expires_at) VALUES (:hash, :service, :person, :expires_at);
+
+-- take_chat_link(service: str, code_hash: str, now: int) -> str | None: use a code, once; the name of its person
+DELETE FROM chat_links WHERE service = :service AND hash = :code_hash AND expires_at > :now RETURNING person;
+
+-- delete_chat_links(service: str, person: str, now: int) -> None: delete the codes of a person, and those that expired
+DELETE FROM chat_links WHERE (service = :service AND person = :person) OR expires_at <= :now;

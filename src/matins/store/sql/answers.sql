@@ -23,13 +23,16 @@ SELECT run_id, digest FROM answers WHERE schedule_id = :schedule_id AND destinat
 SELECT {{answer_columns}} FROM answers a
 WHERE destination = :destination AND next_at <= :now AND digest_at IS NULL AND NOT EXISTS (
   SELECT 1 FROM answers b WHERE b.schedule_id = a.schedule_id AND b.destination = a.destination AND b.next_at IS NOT NULL
-    AND (b.run_id < a.run_id OR (b.run_id = a.run_id AND b.number < a.number)))
+    AND b.digest_at IS NULL AND (b.run_id < a.run_id OR (b.run_id = a.run_id AND b.number < a.number)))
 ORDER BY next_at, run_id, number LIMIT :limit;
 
 -- digest_answers(destination: str, now: int, limit: int) -> list[AnswerRow]: the answers of a digest that is due
 SELECT {{answer_columns}} FROM answers WHERE destination = :destination AND next_at <= :now AND digest_at = (
   SELECT min(digest_at) FROM answers WHERE destination = :destination AND next_at IS NOT NULL)
 ORDER BY run_id, number LIMIT :limit;
+
+-- next_digest_of(destination: str) -> int | None: when the digest of a destination is due
+SELECT min(digest_at) FROM answers WHERE destination = :destination AND next_at IS NOT NULL;
 
 -- next_answer(destination: str, now: int) -> int | None: when an answer is due for a destination
 SELECT min(next_at) FROM answers WHERE destination = :destination AND next_at > :now;

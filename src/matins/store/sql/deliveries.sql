@@ -63,13 +63,3 @@ ON CONFLICT (subscription, event_id) DO UPDATE SET state = 'retrying', attempts 
 
 -- delete_lost_deliveries() -> None: delete deliveries of deleted events
 DELETE FROM deliveries WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.id = deliveries.event_id);
-
--- undelivered(subscription: str, schedule_id: int, run_id: int, event: str) -> DeliveryState | None: whether an event of the
---   run is being retried or was discarded for a subscription; None if neither
-SELECT d.state FROM deliveries d JOIN events e ON e.id = d.event_id
-WHERE d.subscription = :subscription AND d.schedule_id = :schedule_id AND e.run_id = :run_id AND e.type = :event
-ORDER BY d.state LIMIT 1;
-
--- is_event_after(cursor: int, run_id: int, event: str) -> bool: whether a subscription with this cursor has still to take up
---   an event of the run
-SELECT 1 FROM events WHERE id > :cursor AND run_id = :run_id AND type = :event LIMIT 1;

@@ -1,4 +1,4 @@
-"""`matins tokens` and `matins sessions`.
+"""`matins tokens`, `matins sessions` and `matins people link`.
 
 `matins login` and `matins sessions`: browsers that are logged in.
 """
@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import get_args
 
 import click
 
 from matins.errors import NotFound, StoreUnavailable
+from matins.model.access import LinkedService
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import FUTURE, CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, complete_keys, pass_context, root_command
+from matins.surfaces.cli.records import record_group
 from matins.surfaces.cli.tables import Column
 from matins.surfaces.cli.times import relative_time
 from matins.surfaces.display import one_line
@@ -112,6 +115,21 @@ def login(context: CliContext, person: str | None, token_id: str | None) -> None
     item = context.call("sessions.create", token_id=token_id, person=person)
     context.show(item, lambda: f"{url}{item['path']}")
     context.note(f"To void the link or to end its session: matins sessions revoke {item['id']}")
+
+
+people = record_group("people")
+
+
+@people.command("link")
+@click.argument("name", shell_complete=complete_keys("people"))
+@click.argument("service", type=click.Choice(get_args(LinkedService)))
+@pass_context
+def link_person(context: CliContext, name: str, service: str) -> None:
+    """Print a code by which a user of a chat service becomes a person.
+
+    Who sends it to the bot, once and within ten minutes, has the rights of the person in that service."""
+    item = context.call("people.link", name=name, service=service)
+    context.show(item, lambda: one_line(f"Send this to {item['bot']} within 10 minutes: /start {item['code']}"))
 
 
 @sessions.command("list")

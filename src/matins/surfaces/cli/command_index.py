@@ -147,6 +147,7 @@ _OWN_MODULES = {
     "agents": "agents:agents",
     "inbound": "calls:inbound",
     "notify": "incidents:notify",
+    "people": "access:people",
     "webhooks": "calls:webhooks",
 }
 """Kinds of records with more commands than every kind has."""

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from matins.errors import InvalidInput
-from matins.model.words import joined, runs_per_period
+from matins.model.words import joined, runs_per_period, with_command
 from matins.surfaces.cli.context import ANY, CliContext, Document
 from matins.surfaces.cli.framework import (
     F,
@@ -224,6 +224,10 @@ def _explained(context: CliContext, found: Document) -> list[str]:
     given = None if found["run"] is None else given_sentence(found["run"]["run"])
     lines = context.sentences([joined(found["summary"], found["quote"]), *([given] if given else [])])
     if found["run"] is not None:
+        answers = [
+            with_command(one["sentence"], one["quote"], one["command"]) for one in found["run"]["run"]["answers"]
+        ]
+        lines += context.sentences([*answers, *filter(None, [found["run"]["unsent"]])])
         lines += ["", *_detail(context, found["run"])]
     if found["slot"] is not None:
         lines += ["", *context.table(_GATES, found["slot"]["gates"])]

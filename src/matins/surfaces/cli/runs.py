@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 import click
 
 from matins.errors import NotFound
+from matins.model.words import with_command
 from matins.surfaces.cli import context as errors
 from matins.surfaces.cli import times
 from matins.surfaces.cli.command_index import help_of
@@ -357,6 +358,9 @@ def _shown(context: CliContext, found: Document) -> list[str]:
     )
     if found["steps"]:
         lines += ["", *step_tree(context, found["steps"])]
+    lines += context.sentences(
+        [with_command(one["sentence"], one["quote"], one["command"]) for one in found["answers"]]
+    )
     return [*lines, *_outcome(context, found["outcome"] or {}, costs_of(found["steps"]))]
 
 
@@ -445,5 +449,23 @@ def resolve(context: CliContext, run_id: str, outcome: str) -> None:
     context.show(found, lambda: run_line(context, found))
 
 
+@click.command("deliver", cls=Command)
+@_run_argument
+@click.option("--to", metavar="NAME", multiple=True, shell_complete=complete_keys("destinations"),
+              help="Destination, or thread: the run's place in chat. Default: those of its schedule.")  # fmt: skip
+@pass_context
+def deliver(context: CliContext, run_id: str, to: tuple[str, ...]) -> None:
+    """Send the answer of a run, also when it was sent before."""
+    names = [name for one in to for name in one.split(",")]
+    found = context.call("runs.deliver", run_id=run_id, to=names or None)
+    sent = [
+        with_command(one["sentence"], one["quote"], one["command"])
+        for one in found["answers"]
+        if one["state"] == "queued"
+    ]
+    context.show(found, lambda: context.sentences(sent))
+    context.note_if_not_running()
+
+
 runs = NounGroup("runs", help_of("runs"))
-runs.takes(list=list_runs, show=show_run, logs=logs, cancel=cancel, retry=retry, resolve=resolve)
+runs.takes(list=list_runs, show=show_run, logs=logs, cancel=cancel, retry=retry, resolve=resolve, deliver=deliver)

@@ -35,6 +35,10 @@ class Scheduler(Caller, Protocol):
     ) -> Callable[[], None]: ...
     def post_answers(self, service: str, channel: ThreadChannel) -> Callable[[], None]: ...
 
+    def holds(self, name: str) -> bool:
+        """Whether this process calls the function of a named subscription: of several processes, one does."""
+        ...
+
 
 class DaemonPart:
     """A subclass overrides what it has."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from matins.api.results import Run, RunFacts
+from matins.api.results import Run, RunAnswer, RunFacts
 from matins.errors import MatinsError
-from matins.model.words import joined
+from matins.model.words import joined, with_command
 from matins.web.drawings import waterfall
 from matins.web.templates import RUNS, because, beside, usage
 from matins.web.visit import Page, Visit
@@ -50,6 +50,7 @@ def show(visit: Visit) -> Page:
         "usage": usage(run),
         "sentence": beside(run.state, joined(facts.sentence, facts.quote)),
         "checks": api.runs.checks(run.id),
+        "answers": [_answer(answer) for answer in run.answers],
         "waterfall": waterfall(facts, visit.now, visit.zone),
         "reported": _reported(run),
         "worker": _worker(facts.worker),
@@ -69,6 +70,20 @@ def show(visit: Visit) -> Page:
         case _:
             pass
     return Page("run.html", f"Run {run.id}", values, (f"run-{run.id}",))
+
+
+_LOOKS = {"delivered": "succeeded", "withheld": "skipped", "queued": "planned", "retrying": "deferred"}
+
+
+def _answer(answer: RunAnswer) -> dict[str, Any]:
+    """What became of an answer, and the call that sends it again."""
+    to = answer.destination.partition(":")[0]
+    return {
+        "look": _LOOKS.get(answer.state, "failed"),
+        "state": answer.state,
+        "text": with_command(answer.sentence, answer.quote, answer.command),
+        "again": json.dumps({"to": [to]}) if answer.number == 0 else None,
+    }
 
 
 def _worker(text: str | None) -> str | None:

@@ -452,11 +452,23 @@ CREATE TABLE chat_posts (
   PRIMARY KEY (service, subject, channel, ts)
 );
 CREATE INDEX chat_posts_at ON chat_posts (at);
+CREATE INDEX chat_posts_ts ON chat_posts (channel, ts);
 CREATE TABLE chat_threads (
   thread_id bigint PRIMARY KEY,
   place text NOT NULL
 );
 CREATE INDEX chat_threads_place ON chat_threads (place, thread_id);
+CREATE TABLE chat_bots (
+  service text PRIMARY KEY,
+  name text,    -- @matins_bot
+  problem text  -- why nothing is heard
+);
+CREATE TABLE chat_links (
+  hash text PRIMARY KEY, -- SHA-256 of the code that a person sends to the bot
+  service text NOT NULL,
+  person text NOT NULL,
+  expires_at bigint NOT NULL
+);
 
 -- Pings have their own subscription, which starts when the first schedule has a URL.
 CREATE FUNCTION open_pings() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -440,11 +440,23 @@ CREATE TABLE chat_posts (
   PRIMARY KEY (service, subject, channel, ts)
 ) STRICT;
 CREATE INDEX chat_posts_at ON chat_posts (at);
+CREATE INDEX chat_posts_ts ON chat_posts (channel, ts);
 CREATE TABLE chat_threads (
   thread_id INTEGER PRIMARY KEY,
   place TEXT NOT NULL
 ) STRICT;
 CREATE INDEX chat_threads_place ON chat_threads (place, thread_id);
+CREATE TABLE chat_bots (
+  service TEXT PRIMARY KEY,
+  name TEXT,    -- @matins_bot
+  problem TEXT  -- why nothing is heard
+) STRICT;
+CREATE TABLE chat_links (
+  hash TEXT PRIMARY KEY, -- SHA-256 of the code that a person sends to the bot
+  service TEXT NOT NULL,
+  person TEXT NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT;
 
 -- Pings have their own subscription, which starts when the first schedule has a URL.
 CREATE TRIGGER first_ping AFTER INSERT ON revisions

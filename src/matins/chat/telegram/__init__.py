@@ -1,0 +1,1 @@
+"""Telegram: a bot, by long polling."""
