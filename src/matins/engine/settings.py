@@ -219,7 +219,7 @@ def _tokens(declared: Declared, value: Any, context: ParseContext) -> int:
 
 
 def _command(declared: Declared, value: Any, context: ParseContext) -> str | tuple[str, ...]:
-    if isinstance(value, str) and value.strip() and "\0" not in value:
+    if isinstance(value, str) and value.strip() and not UNSTORABLE.search(value):
         return value
     return check_strings(declared.name, value, "a command, or a list of a program and its arguments")
 
