@@ -117,6 +117,7 @@ from matins.api.results import (
     RunStateName,
     Schedule,
     ScheduleCounts,
+    SentMessage,
     Snapshot,
     Spend,
     Stats,
@@ -617,6 +618,17 @@ class AwaitableRuns(AwaitableRunsCalls):
 
         "failed" makes the run a failure, "nothing" means that there is nothing to tell. No report makes a success of a
         failure, and what the agent declares in its last message counts instead."""
+    async def send(
+        self,
+        text: str,
+        *,
+        to: builtins.list[str] | None = None,
+        title: str | None = None,
+        files: builtins.list[str] | None = None,
+    ) -> SentMessage:
+        """Send a message from the run that the caller speaks from: to the destinations of its schedule, or some.
+
+        `files` are below the directory of the run. The answer of the run is delivered all the same."""
     async def checks(self, run_id: RunId) -> builtins.list[Check]:
         """List what guards, pre-checks and hooks decided about a run, with their output."""
     async def thread(self, run_id: RunId) -> ThreadAssignment | None:

@@ -69,6 +69,8 @@ class AgentRules(Struct, frozen=True):
     """Jobs that one-shots may start without approval."""
     sees: Literal["own", "all"]
     """Whose prompts, output and messages the agent can read."""
+    max_messages: int
+    """Number of messages that the agent may send during a run; 0 forbids it."""
 
 
 class Agent(Struct, frozen=True):

@@ -246,6 +246,7 @@ class AgentRulesSettings(TypedDict, total=False):
     auto_approve_one_shots: bool | None
     auto_approve_jobs: Sequence[str] | None
     sees: Literal["own", "all"] | None
+    max_messages: int | None
 
 
 class AgentRulesEdit(TypedDict, total=False):
@@ -257,6 +258,7 @@ class AgentRulesEdit(TypedDict, total=False):
     auto_approve_one_shots: bool | None
     auto_approve_jobs: Sequence[str] | None
     sees: Literal["own", "all"] | None
+    max_messages: int | None
 
 
 class AgentSettings(TypedDict, total=False):

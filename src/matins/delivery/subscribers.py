@@ -28,7 +28,7 @@ _MAX_QUEUES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8, "pipeline":
 """Number of schedules that are delivered to one subscriber at once. One thread at a time calls a function."""
 _ALL = 0
 """The queue of a function: events of all schedules, in commit order."""
-_LATEST_MS = MAX_DELAY_MS * 11 // 10
+LATEST_MS = MAX_DELAY_MS * 11 // 10
 _MAX_ERROR_LENGTH = 500
 
 
@@ -176,7 +176,7 @@ class StoredSubscriber:
             return False
         transaction, name = turn.transaction, self.subscription.name
         if not self.checked:
-            transaction.unblock_queues(name, turn.now, turn.now + _LATEST_MS)
+            transaction.unblock_queues(name, turn.now, turn.now + LATEST_MS)
             self.checked = True
         events = transaction.events_after(self._seen, _PAGE)
         if not events:

@@ -172,7 +172,7 @@ def _plain(what: str, text: str) -> str:
 
 def inputs_in(text: str) -> list[str]:
     """The inputs that a text uses, as paths: `input.days`."""
-    return [name for name in placeholders(text) if _is_input(name)]
+    return [name for name in placeholders(text) if _is_input(name)] if INPUT in text else []
 
 
 def has_input(path: str, given: Any) -> bool:

@@ -92,6 +92,10 @@ def parse_schedule(
     check_texts(definition)
     if definition.ping is not None and not re.match("https?://[^/]", definition.ping):
         raise InvalidInput('"ping" must be an http or https URL.', field="ping")  # it may contain a key
+    for pattern in definition.attach:
+        if pattern.startswith(("/", "~")) or ".." in pattern.split("/") or not pattern.isprintable():
+            message = f'"attach" must name files below the directory of the run, not {pattern!r}.'
+            raise InvalidInput(message, value=pattern, field="attach", hint=Example({"attach": ["reports/*.pdf"]}))
     return definition, trigger
 
 

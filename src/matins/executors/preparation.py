@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from matins.engine.answers import SILENCE, asks_for_silence
 from matins.engine.inputs import variables_of
 from matins.engine.jobs import full_prompt, parse_inputs, retries_unknown
 from matins.engine.prompts import build_prompt, fenced, render
@@ -385,6 +386,8 @@ class Preparation:
         else:
             prefix = definition.prompt_prefix
             prompt = build_prompt(full_prompt(definition), fire, prefix=prefix, fences=fences(runner))
+            if fences(runner) and asks_for_silence(definition, compiled.agent, context.policies):
+                prompt = f"{prompt}\n\n{SILENCE}"
         if context.assignment is not None:
             prompt = _in_conversation(prompt, context.assignment.thread, attempt)
         folder, hosts = folder_of(agent, self._workdir), context.policies.allowed_hosts

@@ -10,14 +10,14 @@ import builtins
 import re
 import uuid
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from matins.api.results import CallerContext, Check, LimitLeft, Message, Run, Snapshot, ThreadAssignment
+from matins.api.results import CallerContext, Check, LimitLeft, Message, Run, SentMessage, Snapshot, ThreadAssignment
 from matins.api.results import Thread as ThreadResult
 from matins.api.runs import ReportedOutcome, RunOutcome
-from matins.engine.answers import FAILED, answer_text, destinations_of, digest_of
+from matins.engine.answers import FAILED, answer_text, destinations_of, digest_of, message_recipients
 from matins.engine.audit import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.inputs import check_input, encode_given
@@ -33,18 +33,22 @@ from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.validation import nearest
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, Example, InvalidInput, NotAllowed, NotFound
+from matins.executors.endpoint_requests import redacted_text
+from matins.executors.isolation import account_of
 from matins.executors.registry import JobRegistry
+from matins.executors.secrets import known_secrets
 from matins.executors.work_items import open_source
 from matins.model import run as model
 from matins.model.access import Principal
-from matins.model.agent import Target
+from matins.model.agent import Agent, Target
 from matins.model.answer import FINAL, AnswerRow
 from matins.model.destination import NOBODY, THREAD
 from matins.model.job import JobType
 from matins.model.rows import NewEvent
 from matins.model.run import Given, RunRecord, RunState, StepId, Thread
-from matins.model.schedule import ScheduleRecord
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.runtime import spending
+from matins.runtime.agent_folders import folder_of
 from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.clearance import Floors
@@ -54,6 +58,7 @@ from matins.runtime.spending import SpendingLimit, spending_limits
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.drafts import check_note
 from matins.service.file.plan import applied_text
+from matins.service.output import state_folder
 from matins.service.permissions import check_own, rights_of
 from matins.service.proposals import unknown_record
 from matins.service.run_views import check_results, whole_result
@@ -597,6 +602,89 @@ class SpeakingRuns:
             data = {**said, **principal.signed}
             transaction.events.append(NewEvent(now, kind, run.schedule_id, run.id, data))
         return True
+
+    def send(
+        self,
+        principal: Principal,
+        text: str,
+        *,
+        to: builtins.list[str] | None = None,
+        title: str | None = None,
+        files: builtins.list[str] | None = None,
+    ) -> SentMessage:
+        if principal.run_id is None:
+            hint = "Call it with the token of the run."
+            raise Conflict("Only an agent in a run sends messages.", field="run", hint=hint)
+        for field, value, most in (("text", text, _MAX_MESSAGE), ("title", title, _MAX_TITLE)):
+            if value is not None and not 0 < len(value.strip()) <= most:
+                allowed = f"text of 1 to {most:,} characters"
+                raise InvalidInput(f'"{field}" must be {allowed}.', value=value[:60], field=field, allowed=allowed)
+        now = self.core.clock.now_ms()
+        with self.core.store.reading() as transaction:
+            speaker = self._speaker(transaction, principal.run_id)
+            names = message_recipients(speaker.definition, speaker.agent.name, speaker.policies, to)
+        secrets = known_secrets(speaker.agent)
+        attached = self._attached(speaker, files or [], secrets)
+        with self.core.store.transaction(now) as transaction:
+            run = self._speaker(transaction, principal.run_id).run
+            whole = run.id if run.parent is None else run.parent
+            sent = max((row.number for row in transaction.answers_of(whole)), default=0)
+            most = speaker.policies.rules_for(speaker.agent.name).max_messages
+            if sent >= most:
+                message = f"This run has sent {sent} of at most {most} messages." if most else "Agents may not send."
+                hint = "Put the rest into your answer. The owner can allow more: agent_rules, max_messages."
+                raise NotAllowed(message, field="max_messages", hint=hint)
+            message, number = redacted_text(text.strip(), secrets), sent + 1
+            for name in names:
+                row = AnswerRow(
+                    whole, number, name, run.schedule_id, "queued", None, digest_of(message), now, now,
+                    None if title is None else redacted_text(title.strip(), secrets), message, attached,
+                )  # fmt: skip
+                transaction.insert_answer(row)
+            data = {"number": number, "to": list(names), "digest": digest_of(message), **principal.signed}
+            transaction.events.append(NewEvent(now, "run.message", run.schedule_id, whole, data))
+        self.core.wake_here()
+        return SentMessage(str(whole), number, list(names), most - number)
+
+    def _speaker(self, transaction: Transaction, run_id: int) -> _Speaker:
+        """The run that speaks, with its settings. Raises when it is over."""
+        run = self.core.run(transaction, run_id)
+        if run.state not in (RunState.STARTING, RunState.RUNNING):
+            raise Conflict(f"Run {run.id} is over: {run.state.label}.", value=run.id, field="run")
+        key, policies = (run.schedule_id, run.rev, run.step), self.core.catalog.policies(transaction)
+        compiled = self.core.catalog.compiled(transaction, [key])[key]
+        agent = None if isinstance(compiled, Exception) else policies.agents.get(compiled.agent)
+        if isinstance(compiled, Exception) or agent is None:
+            raise Conflict(f"The agent of run {run.id} was deleted.", value=run.id, field="run")
+        return _Speaker(run, compiled.definition, agent, policies)
+
+    def _attached(self, speaker: _Speaker, files: builtins.list[str], secrets: tuple[str, ...]) -> str | None:
+        """The files of a message as its row has them. One that cannot be sent is refused: the agent can do something
+        about it."""
+        if not files:
+            return None
+        from matins.executors.attachments import attach, copies_folder
+
+        agent, run, account = speaker.agent, speaker.run, account_of(speaker.agent)
+        folder = copies_folder(str(state_folder(self.core.store, self.core.local.state_folder)), run.id, run.epoch)
+        copies = folder.with_name(f"{folder.name}-{uuid.uuid4().hex[:12]}")
+        workdir = folder_of(agent, self.core.workdir or ".")
+        found = attach(files, workdir, None if account is None else account.uid, 0, secrets, copies)
+        if found.left_out or len(found.files) < len(files):
+            why = found.left_out[0] if found.left_out else f"not all of them are files below {workdir}"
+            hint = "Name files below your directory."
+            raise InvalidInput(f"The files cannot be sent: {why}.", value=files, field="files", hint=hint)
+        return orjson.dumps(found.files).decode()
+
+
+_MAX_MESSAGE, _MAX_TITLE = 32_000, 200
+
+
+class _Speaker(NamedTuple):
+    run: RunRecord
+    definition: ScheduleDefinition
+    agent: Agent
+    policies: Policies
 
 
 def _left(limit: SpendingLimit) -> LimitLeft:
