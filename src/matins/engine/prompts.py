@@ -66,7 +66,7 @@ class PromptContext(NamedTuple):
     """The answers of earlier steps of the run, by the name of their placeholder."""
     input: Any = None
     fenced: tuple[str, ...] = ()
-    """The names of inputs that are texts of somebody who may not change the schedule."""
+    """The names of inputs that are texts of a principal who may not change the schedule."""
 
 
 FIELDS = (
@@ -172,7 +172,7 @@ def _plain(what: str, text: str) -> str:
 
 def inputs_in(text: str) -> list[str]:
     """The inputs that a text uses, as paths: `input.days`."""
-    return [name for name in placeholders(text) if _is_input(name)]
+    return [name for name in placeholders(text) if _is_input(name)] if INPUT in text else []
 
 
 def has_input(path: str, given: Any) -> bool:

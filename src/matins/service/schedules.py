@@ -99,7 +99,7 @@ class Additions:
         isolation, owner = core.local.isolation, principal.role == principal.name == "owner"
         notes += command_notes(draft.definition, draft.agent, policies, isolation, by_owner=owner)
         if reaches_nobody(draft.definition, draft.agent, policies):
-            notes.append(f"Nobody gets its answers. To have them sent: {deliver_command(policies)}")
+            notes.append(f"No destination gets its answers. To send them: {deliver_command(policies)}")
         return notes + [f"{error.message} {error.hint or ''}".strip() for error in found]
 
     def create_agents(
