@@ -81,6 +81,8 @@ class Agent(Struct, frozen=True):
     """Tool that runs the agent: claude, codex, gemini, goose, opencode, qwen, openai, http, shell, demo."""
     model: str | None
     """Model, by the runner's name for it."""
+    effort: str | None
+    """How much the model thinks, by the runner's name for it."""
     workdir: Content[str | None]
     """Directory in which the agent works."""
     worktree: Literal["exclusive", "shared", "per_run"] | None

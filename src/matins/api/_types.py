@@ -69,10 +69,13 @@ class ScheduleSettings(TypedDict, total=False):
     stdin: str | None
     workdir: str | None
     environment: Mapping[str, str] | None
+    model: str | None
+    effort: str | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
     payload: Any | None
+    inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
@@ -139,10 +142,13 @@ class ScheduleEdit(TypedDict, total=False):
     stdin: str | None
     workdir: str | None
     environment: Mapping[str, str] | None
+    model: str | None
+    effort: str | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
     payload: Any | None
+    inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
@@ -264,6 +270,7 @@ class AgentRulesEdit(TypedDict, total=False):
 class AgentSettings(TypedDict, total=False):
     runner: Required[str]
     model: str | None
+    effort: str | None
     workdir: str | None
     worktree: Literal["exclusive", "shared", "per_run"] | None
     environment: Mapping[str, str] | None
@@ -296,6 +303,7 @@ class AgentSettings(TypedDict, total=False):
 class AgentEdit(TypedDict, total=False):
     runner: str | None
     model: str | None
+    effort: str | None
     workdir: str | None
     worktree: Literal["exclusive", "shared", "per_run"] | None
     environment: Mapping[str, str] | None

@@ -66,7 +66,7 @@ class PromptContext(NamedTuple):
     """The answers of earlier steps of the run, by the name of their placeholder."""
     input: Any = None
     fenced: tuple[str, ...] = ()
-    """The names of inputs that are texts of somebody who may not change the schedule."""
+    """The names of inputs that are texts of a principal who may not change the schedule."""
 
 
 FIELDS = (

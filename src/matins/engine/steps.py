@@ -224,6 +224,8 @@ def of_step(definition: ScheduleDefinition, number: int) -> ScheduleDefinition:
     for name in ("payload", "target", "timeout_ms", "approval"):
         if (value := getattr(step, name)) is not None:
             own[name] = value
+    if step.payload is not None:  # the inputs of the run are in its prompt, and not in this payload
+        own["inputs"] = ()
     return replace(definition, **own)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from matins.engine.commands import exit_code_note
+from matins.engine.inputs import with_defaults
 from matins.engine.jobs import SHELL_AGENT, as_scheduled, converses, parse_inputs, runs_only_commands, wakes_agent
 from matins.engine.money import Price, price_of
 from matins.engine.policies import Policies
@@ -29,6 +30,7 @@ from matins.executors.commands import Commands
 from matins.executors.isolation import NOT_ISOLATED, Isolation, account_of, account_variables, is_root, new_account
 from matins.executors.registry import JobRegistry, NoService, runners
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Needs, RunnerRequest
+from matins.executors.runners.request_checks import check_effort
 from matins.executors.secrets import check_program, environment_of, from_home, resolve
 from matins.executors.work_items import source_of
 from matins.model.agent import Agent
@@ -126,6 +128,7 @@ def agent_call(agent: Agent, prompt: str, folder: str, allowed_hosts: Collection
         prompt,
         folder,
         agent.model,
+        agent.effort,
         permission_mode=agent.permission_mode,
         allowed_tools=agent.tools,
         max_turns=agent.max_turns,
@@ -288,6 +291,8 @@ def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tup
     environment = environment_of(resolvable, {}, ())
     call = agent_call(agent, _PROMPT, folder, allowed_hosts)
     call = replace(call, environment=environment.values, secrets=environment.secrets)
+    if call.effort is not None:
+        check_effort(runner, call.effort)
     runner.check(call)
     if not isinstance(runner, EndpointRunner):
         command = runner.command(call)
@@ -387,12 +392,12 @@ def _job_checks(part: ScheduleDefinition, name: str, here: Surroundings) -> Iter
     job = here.jobs.get(part.job)
     if job is not None and job.check is not None:
         check, folder = job.check, here.folder(here.policies.agents.get(name))
-        yield lambda: check(parse_inputs(job, part.payload, ParseContext(here.now)), folder)
+        yield lambda: check(parse_inputs(job, with_defaults(part.inputs, part.payload), ParseContext(here.now)), folder)
 
 
 def _check_errand(part: ScheduleDefinition, job: JobType, agent: Agent, here: Surroundings) -> None:
     if job.errand is not None:
-        inputs = parse_inputs(job, part.payload, ParseContext(here.now))
+        inputs = parse_inputs(job, with_defaults(part.inputs, part.payload), ParseContext(here.now))
         own = str(Path(here.workdir, own_folder(agent.name)))
         errand = job.errand(inputs, ErrandPlace(_KEY, agent.name, here.folder(agent), own, here.now))
         check_errand(errand, agent, here.runners[agent.runner])

@@ -54,6 +54,7 @@ from matins.executors.runners.protocol import (
     ToolSettings,
     fences,
 )
+from matins.executors.runners.request_checks import check_effort
 from matins.executors.runners.session_files import check_session
 from matins.executors.secrets import Environment, environment_of
 from matins.executors.work_items import HeldWorkItem, ItemChanged, NoWork, WorkSource, claim_item, find_held, source_of
@@ -235,6 +236,8 @@ class Preparation:
         server = self._server(agent)
         ask = partial(self._ask, agent, folder, resolved.values)
         call = replace(call, environment=resolved.values, secrets=resolved.secrets, server=server, ask=ask)
+        if call.effort is not None:
+            check_effort(runner, call.effort)
         runner.check(call)
         if isinstance(runner, EndpointRunner):
             if runner.chooses_session:
@@ -396,6 +399,8 @@ class Preparation:
             new_session = str(uuid.uuid5(_SESSIONS, f"{attempt.run_id}-{attempt.epoch}"))
         return replace(
             agent_call(agent, prompt, folder, hosts),
+            model=definition.model or agent.model,
+            effort=definition.effort or agent.effort,
             session=session,
             new_session=new_session,
             max_cost_usd=None if cap is None else cap / 1_000_000,

@@ -20,7 +20,7 @@ from matins.api.runs import ReportedOutcome, RunOutcome
 from matins.engine.answers import FAILED, answer_text, destinations_of, digest_of, message_recipients
 from matins.engine.audit import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
-from matins.engine.inputs import check_input, encode_given
+from matins.engine.inputs import check_input, encode_given, free_texts, read_given
 from matins.engine.jobs import AGENT_JOB, decided_by, full_prompt
 from matins.engine.money import format_money
 from matins.engine.policies import Policies
@@ -30,12 +30,13 @@ from matins.engine.schedules import UNREADABLE, decode, encode, schedule_setting
 from matins.engine.settings import ParseContext
 from matins.engine.steps import of_step
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
-from matins.engine.validation import nearest
+from matins.engine.validation import check_name, nearest
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, Example, InvalidInput, NotAllowed, NotFound
 from matins.executors.endpoint_requests import redacted_text
 from matins.executors.isolation import account_of
-from matins.executors.registry import JobRegistry
+from matins.executors.registry import JobRegistry, runners
+from matins.executors.runners.request_checks import check_effort
 from matins.executors.secrets import known_secrets
 from matins.executors.work_items import open_source
 from matins.model import run as model
@@ -119,7 +120,7 @@ class Runs:
 
     def run(
         self, principal: Principal, name: str, *, input: Any = None,  # noqa: A002 - the word of every surface
-        key: str | None = None, agent: str | None = None,
+        model: str | None = None, effort: str | None = None, key: str | None = None, agent: str | None = None,
     ) -> Run:  # fmt: skip
         """Start a run now. An agent cannot run a completed or expired schedule."""
         now, core = self.core.clock.now_ms(), self.core
@@ -135,6 +136,9 @@ class Runs:
             if not principal.is_human:
                 _check_floor(transaction, compiled, core.catalog.policies(transaction), now)
             given = _given(principal, compiled, core.jobs.registry, input, now)
+            if model is not None or effort is not None:
+                policies = core.catalog.policies(transaction)
+                given = given._replace(**_chosen(principal, compiled, policies, model, effort))
             made = self._start(transaction, principal, schedule, compiled, key, now, encode_given(given))
             result = self._result(transaction, made)
         core.notify()
@@ -383,30 +387,55 @@ def _destination(name: str, policies: Policies, service: str | None) -> str:
     return name
 
 
-def _given(
-    principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, value: Any, now: int
-) -> Given:  # fmt: skip
-    """What a run is started with, checked by the types of its jobs and by what its prompts need."""
-    if value is not None and not _may_change(principal):
-        hint = "Ask its owner to declare what may be given."
+def _given(principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, value: Any, now: int) -> Given:
+    """What a run is started with, checked by its declared inputs, the types of its jobs, and what its prompts need."""
+    trusted, inputs = _may_change(principal), compiled.definition.inputs
+    if value is not None and not (inputs or trusted):
+        hint = 'Ask its owner to declare it: {"inputs": …}.'
         message = f'"{compiled.name}" declares no inputs, and you may not change its payload.'
         raise NotAllowed(message, value=principal.role, field="input", hint=hint)
+    if inputs:
+        value = read_given(compiled.name, inputs, compiled.definition.payload, value) or None
+    fenced = () if trusted else free_texts(inputs, value)
     run, prompts = compiled if value is None else compiled.with_given(Given(value)), dict[str, str]()
     for number in range(1, len(run.steps) + 1) if run.steps else (0,):
         part = run.step_of(number) if number else run
         job = jobs.get(part.definition.job)
-        if value is not None and job is not None and part.definition.payload is part.input:
-            prompt = _prompt_with(job, part.input, now)
+        if value is not None and job is not None and not part.shared.own_payload:
+            prompt = _prompt_with(job, part.definition.payload, now)
+            if prompt is not None and fenced:
+                message = f'The job "{job.name}" writes "{fenced[0]}" into its prompt, and you may not change that.'
+                raise NotAllowed(message, value=fenced[0], field=f"input.{fenced[0]}", hint="Ask the owner.")
             if prompt is not None:
                 prompts[str(number)] = prompt
-        for text in texts_of(part.definition):
-            for path in inputs_in(text):
-                if not has_input(path, part.input):
-                    name = path.removeprefix("input.")
-                    message = f'"{compiled.name}" needs the input "{name}".'
-                    hint = Example({"input": {first_name(path): "…"}})
-                    raise InvalidInput(message, value=path, field=path, hint=hint)
-    return Given(value, prompts=prompts)
+        _check_complete(compiled.name, part)
+    return Given(value, fenced, prompts)
+
+
+def _chosen(
+    principal: Principal, compiled: CompiledSchedule, policies: Policies, model: str | None, effort: str | None
+) -> dict[str, Any]:
+    """Model and effort of one run. Who may not change the schedule keeps those that it has."""
+    if not _may_change(principal):
+        message = "Only those who may change a schedule choose the model and the effort of its runs."
+        raise NotAllowed(message, value=principal.role, field="model" if model else "effort", hint="Omit it.")
+    parts = [compiled.step_of(number) for number in range(1, len(compiled.steps) + 1)] or [compiled]
+    agents = [policies.agents[part.agent] for part in parts if part.wakes_agent and part.agent in policies.agents]
+    if not any(part.wakes_agent for part in parts):
+        message = f'"{compiled.name}" has no agent, so it has no model and no effort.'
+        raise InvalidInput(message, value=model or effort, field="model" if model else "effort", hint="Omit it.")
+    for agent in agents:
+        if effort is not None and (runner := runners().get(agent.runner)) is not None:
+            check_effort(runner, effort)
+    return {"model": None if model is None else check_name("model", model), "effort": effort}
+
+
+def _check_complete(name: str, part: CompiledSchedule) -> None:
+    """Raise if a prompt needs an input that the run does not have."""
+    for path in (path for text in texts_of(part.definition) for path in inputs_in(text)):
+        if not has_input(path, part.input):
+            message, hint = f'"{name}" needs the input "{path.removeprefix("input.")}".', {first_name(path): "…"}
+            raise InvalidInput(message, value=path, field=path, hint=Example({"input": hint}))
 
 
 def _may_change(principal: Principal) -> bool:
