@@ -55,7 +55,7 @@ Three wait for **you** [#12](https://x.org/12?a=1&b=2)
 """
 ANSWER = Answer(
     "✓ morning", TEXT, "run 841 · 2 min 12 s · $0.14", "https://matins.example.com/runs/841",
-    facts={"run_id": "841", "schedule": "morning", "state": "succeeded", "slot": 1_795_000_500_000,
+    facts={"run_id": "841", "schedule": "morning", "state": "succeeded", "slot": "2026-11-18T11:15:00Z",
            "timezone": "Europe/Berlin"},
 )  # fmt: skip
 LONG = ANSWER._replace(text="word <b> " * 20_000)
@@ -534,7 +534,7 @@ def test_the_oldest_files_go_and_others_stay(tmp_path):
     address = place("file", to=(str(tmp_path),), keep=2)
     file = kept(tmp_path, "report.pdf", b"%PDF-1", "application/pdf")
     for run in (1, 2, 3):
-        slot = 1_795_000_500_000 + run * 86_400_000
+        slot = f"2026-11-{18 + run}T11:15:00Z"
         deliver(address, ANSWER._replace(files=(file,), facts={**ANSWER.facts, "run_id": str(run), "slot": slot}))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "2026-11-20-1215-morning-2", "2026-11-20-1215-morning-2.md",

@@ -80,6 +80,7 @@ def test_the_answer_arrives_once(open_store: Open, box: Letterbox) -> None:
     assert box.texts == ["✓ morning|all is well"]
     assert states(bench) == ["delivered"]
     assert "answer.delivered" in [event.type for event in bench.events.list()]
+    assert bench.audit.verify().problems == []
     bench = open_store()
     let_pass(bench, HOUR)
     assert len(box.letters) == 1

@@ -46,8 +46,8 @@ def test_b11_the_commands_of_the_page(tmp_path: Path) -> None:
         assert done.returncode == 0, (command, done.stderr)
         summaries.append(done.stdout.splitlines()[-1])
     assert summaries == [
-        "To import from crontab: +4 ~0 =0",
-        "Imported from crontab: +4 ~0 =0",
+        "To import from crontab: +2 ~0 =0",
+        "Imported from crontab: +2 ~0 =0",
         "To import from polpo: +2 ~0 =0",
         "To import from cortex: +2 ~0 =0",
         "To import from herdctl: +2 ~0 =0",

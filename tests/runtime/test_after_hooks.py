@@ -58,6 +58,7 @@ def test_p7_a_schedules_own_hook_learns_how_a_run_ended(bench: Sandbox, tell: st
         "attempt": 1,
         "job": "answer",
         "payload": [1],
+        "input": [1],
         "state": "succeeded",
         "reason": None,
         "outcome": {"result": {"answer": 42}},

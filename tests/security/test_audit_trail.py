@@ -188,9 +188,9 @@ def test_what_goes_on_after_a_cut_shows_it(bench: Watched) -> None:
 
 
 ELSEWHERE = {"file.apply", "system.backup", "sessions.list", "tokens.list", "destinations.test", "schedules.resume_all",
-             "runs.report_outcome", "incidents.acknowledge"}  # fmt: skip
+             "runs.report_outcome", "runs.send", "incidents.acknowledge"}  # fmt: skip
 """They need a file, an incident, a run that speaks or a pause of many, or are looks for the owner's eyes:
-tests/service/test_files.py, test_backup.py, test_tokens.py, test_attention.py, test_past_days.py, and
+tests/service/test_files.py, test_backup.py, test_tokens.py, test_attention.py, test_messages.py, test_past_days.py, and
 tests/delivery/test_incidents.py."""
 CHANGES = sorted(name for name, one in USE_CASES.items() if one.right != "read" and name not in ELSEWHERE)
 FIRST: dict[str, Callable[[Watched, Thing], Any]] = {

@@ -27,7 +27,7 @@ from matins.errors import InvalidInput
 from matins.model.access import Principal
 
 STRINGS = 10_000
-COMMANDS = ("pre_check", "before_run", "after_run")
+COMMANDS = ("pre_check", "before_run", "after_run", "command")
 FIELDS = ("name", "agent", "when", *(word for word in SETTINGS if word not in COMMANDS))
 """Commands are read by a shell, which takes its time: they get fewer."""
 GOOD = {"when": "5 * * * *", "job": "work"}
@@ -37,6 +37,8 @@ WAYS = ((OWNER, "add"), (SCOUT, "add"), (ADA, "add"), (OWNER, "edit"), (ADA, "ed
 def attempt(bench: Watched, principal: Principal, use_case: str, field: str, value: Any) -> bool:
     """Whether it was taken. Every other error than a refusal is ours, and ends the test."""
     words = {"name": "t", **GOOD, field: value} if use_case == "add" else {"name": "s", field: value}
+    if field in ("command", "stdin") and use_case == "add":
+        words = {"command": "sort", **{name: word for name, word in words.items() if name != "job"}}
     try:
         made = bench.invoke(principal, USE_CASES[f"schedules.{use_case}"], words)
     except InvalidInput as error:

@@ -181,15 +181,12 @@ def test_b16_add_asks_root_once_and_writes_the_answer(tmp_path: Path, account: O
 def test_b16_an_import_says_how(tmp_path: Path) -> None:
     """B16"""
     table = tmp_path / "table"
-    table.write_text("0 3 * * * /usr/bin/true\n")
+    table.write_text("0 3 * * * claude -p 'Tidy up'\n")
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    assert (
-        f"refused: {ROOT} Import with --user ACCOUNT, or with --isolation none."
-        in typed(home, "import", "crontab", str(table), "--apply")[1]
-    )
+    assert "stays a command: Matins is root" in typed(home, "import", "crontab", str(table), "--apply")[1]
     code, said = typed(home, "import", "crontab", str(table), "--apply", "--isolation", "none")
-    assert (code, "refused" in said) == (0, False), said
+    assert (code, "refused" in said, "becomes an agent" in said) == (0, False, True), said
 
 
 @pytest.mark.parametrize("reached", [True, False])

@@ -106,7 +106,7 @@ REASONS = {
     },
     "surfaces/cli/calls.py": {"_json": KEYBOARD},
     "mcp/commands.py": {"_token": KEYBOARD},
-    "surfaces/cli/schedule_settings.py": {"read_prompt": KEYBOARD},
+    "surfaces/cli/schedule_settings.py": {"file_text": KEYBOARD},
     "surfaces/home.py": {
         "TokenFile.read": HOME, "TokenFile.write": HOME, "Home.running": HOME, "Home.make": HOME, "Home.lock": HOME,
         "Home.unlock": HOME,

@@ -31,7 +31,7 @@ MAY: dict[str, set[str]] = {
     "govern": {"owner"},
 }
 """Said again here, so that a right that is given away by mistake is seen."""
-MAKING = {"schedules.add", "schedules.add_many", "missions.make", "runs.report_outcome"}
+MAKING = {"schedules.add", "schedules.add_many", "missions.make", "runs.report_outcome", "runs.send"}
 """Agents make schedules only for themselves, and report only the run that they speak from; there is no object."""
 
 
@@ -94,6 +94,7 @@ CALLS: dict[str, Arguments] = {
     "runs.output": about("run_id"),
     "runs.report_outcome": call(outcome="failed"),
     "runs.resolve": about("run_id", outcome="failed"),
+    "runs.send": call(text="Half done."),
     "runs.snapshot": about("run_id"),
     "runs.thread": about("run_id"),
     "runs.transcript": about("run_id"),

@@ -25,7 +25,7 @@ from matins.surfaces.cli.main import cli
 from matins.testing import ManualClock, Sandbox
 
 START = "2026-03-27T08:00:00Z"
-_COMMAND = re.compile(r"(?:^|: |&& |; |Run |, then )(matins (?:'[^']*'|[^;'#])+)")
+_COMMAND = re.compile(r"(?:^|: |&& |; |Run |, then )(matins (?:'[^']*'|[^;'#&])+)")
 _PLACEHOLDER = re.compile(r"\b(?:NAME|ACCOUNT|OUTCOME|DIR|KIND|EVENT|AGENT|RUN)\b|…")
 
 

@@ -30,7 +30,7 @@ def test_the_name_of_a_runner_makes_that_agent(m: Sandbox) -> None:
 
 def test_an_agent_that_exists_stays_as_it_is(m: Sandbox) -> None:
     m.agents.set("demo", runner="shell", command=["true"])
-    assert m.add("x", when="1d", agent="demo", prompt="Say hello", create_agent=True).notes == []
+    assert m.add("x", when="1d", agent="demo", prompt="Say hello", deliver=["none"], create_agent=True).notes == []
     assert m.agents.get("demo").runner == "shell"
 
 

@@ -20,7 +20,7 @@ from matins.surfaces.transports.in_process import InProcess
 from matins.testing import Sandbox
 
 PARSERS: tuple[tuple[Any, str], ...] = (
-    (prompts, "_names"),
+    (prompts, "placeholders"),
     (parse, "_readable"),
     (prompts, "check_path"),
 )
@@ -116,7 +116,7 @@ def test_proposed_by_an_agent(bench: Sandbox, watch: Watch) -> None:
     (asked,) = bench.approvals.list()
     watch.parsed.clear()
     approved = bench.approvals.approve(asked.id, edits={"prompt": "Look at {{slot}} and {{agent}}."})
-    assert {"_names", "PARSE"} <= watch.parsed
+    assert {"placeholders", "PARSE"} <= watch.parsed
     assert approved.state == "used"
     assert bench.get("mine").prompt == "Look at {{slot}} and {{agent}}."
 
@@ -127,7 +127,7 @@ def test_edited_by_an_approver(bench: Sandbox, watch: Watch) -> None:
     (asked,) = bench.approvals.list()
     watch.parsed.clear()
     bench.approvals.approve(asked.id, edits={"prompt": "Look at {{slot}} and {{agent}}."})
-    assert {"_names", "PARSE"} <= watch.parsed
+    assert {"placeholders", "PARSE"} <= watch.parsed
 
 
 def test_over_mcp(bench: Sandbox, watch: Watch) -> None:
@@ -136,7 +136,7 @@ def test_over_mcp(bench: Sandbox, watch: Watch) -> None:
     TOOLS["create_schedule"].call(mcp, given)
     TOOLS["update_schedule"].call(mcp, {"name": "mine", "prompt": "Look again at {{slot}}.", "when": "every 2h"})
     assert bench.get("mine").prompt == "Look again at {{slot}}."
-    assert {"_names", "_readable", "PARSE"} <= watch.parsed
+    assert {"placeholders", "_readable", "PARSE"} <= watch.parsed
 
 
 def test_of_a_file(bench: Sandbox, watch: Watch, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ schedules:
     path.write_text(text, encoding="utf-8")
     bench.watch_file(path)
     bench.file.apply()
-    assert {"_names", "_readable", "PARSE"} <= watch.parsed
+    assert {"placeholders", "_readable", "PARSE"} <= watch.parsed
     path.write_text(text.replace("9am", "10am").replace("Look", "Look again"), encoding="utf-8")
     bench.file.apply()
     bench.edit("mine", prompt="Written {{slot}}.")

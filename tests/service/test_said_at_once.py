@@ -54,7 +54,7 @@ def test_an_unknown_cost_is_said_to_be_unknown(bench: Sandbox) -> None:
 @pytest.mark.parametrize(("when", "agent"), [(SIX, "sh"), ("* * * * *", "ann"), ("0 */5 * * * *", "ann")])
 def test_what_costs_nothing_or_is_seldom_is_not_said(bench: Sandbox, when: str, agent: str) -> None:
     """Nothing is said."""
-    assert bench.add("s", when=when, agent=agent, prompt="Go.").notes == []
+    assert bench.add("s", when=when, agent=agent, prompt="Go.", deliver=["none"]).notes == []
     assert sentences(bench, "s") == []
 
 

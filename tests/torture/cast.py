@@ -11,6 +11,10 @@ LIMIT = 2
 PAUSED = ("paused-0", "paused-1")
 EDITED = ("edited-0", "edited-1")
 MANUAL = "by-hand"
+KEYED, UNKEYED = LETTERBOXES = ("keyed", "unkeyed")
+"""Destinations: one that tells copies by their keys, and one that cannot."""
+TOLD = "told"
+"""The schedule whose answers are delivered."""
 STEPS, BROKEN, STEPS_HOLD = "steps", "steps-fail", "steps-hold"
 """Two steps side by side and one that waits for both; a step that fails once, one that always fails, one behind it;
 steps of a schedule that holds what is unknown, of which one has another word."""
@@ -70,6 +74,7 @@ def _cast() -> list[dict[str, Any]]:
         *({"name": f"narrow-{n}", "when": EVERY, "agent": "narrow", "payload": {"ms": 150}} for n in range(3)),
         *({"name": name, "when": EVERY, "overlap": "queue", "queue_limit": 5} for name in PAUSED),
         *({"name": name, "when": EVERY, "payload": {"ms": 50}} for name in EDITED),
+        {"name": TOLD, "when": EVERY, "overlap": "allow", "payload": {"says": True}, "deliver": list(LETTERBOXES)},
         {"name": MANUAL, "when": "0 0 1 1 *", "overlap": "allow"},
         {"name": STEPS, "when": EVERY, "overlap": "allow", "steps": _JOINED},
         {

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 from arithmetic import Beat, beat_of
-from cast import ONCE, RETRIED
+from cast import KEYED, LETTERBOXES, ONCE, RETRIED, TOLD, UNKEYED
 from diary import Line
 from step_ledger import CARRIED_OVER, check_steps
 
@@ -30,6 +30,7 @@ _SOON_MS = 240_000
 _RUNS = """SELECT id, schedule_id, slot, request_key, state, epoch, planned_at, slots, first_slot, outcome, reason,
   rev, attempt, owner, parent, step, round
 FROM runs ORDER BY schedule_id, slot, id"""
+_ANSWERS = "SELECT run_id, destination, state FROM answers"
 SCHEDULES = """SELECT s.id, s.name, s.state, v.definition, d.next_slot, d.due_at, d.waiting
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id"""
 
@@ -58,7 +59,8 @@ class Rows:
         live = f"""SELECT count(*) FROM runs r WHERE state < 10 AND state NOT IN ({waits}) AND planned_at < {before}
 AND NOT EXISTS (SELECT 1 FROM runs s WHERE s.parent = r.id AND s.state = {RunState.HELD:d})"""
         due = f"SELECT count(*) FROM due WHERE due_at < {before}"
-        return self.all(live)[0][0] + self.all(due)[0][0]
+        unsent = f"SELECT count(*) FROM answers WHERE next_at IS NOT NULL AND created_at < {before}"
+        return sum(self.all(each)[0][0] for each in (live, due, unsent))
 
     def damage(self) -> list[str]:
         """What the database itself finds wrong."""
@@ -149,6 +151,7 @@ def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int |
     check_steps(tally, definitions, records, attempts, lines)
     _check_promises(tally, {row[0] for row in schedules}, records, lines, pruned)
     _check_permits(tally, records, rows.all("SELECT scope, run_id FROM permits WHERE run_id IS NOT NULL"))
+    _check_answers(tally, parts, records, rows.all(_ANSWERS), lines, settled_at)
     for damage in rows.damage():
         tally.wrong(f"damaged: {damage}")
     rows.close()
@@ -157,6 +160,37 @@ def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int |
         tally.wrong(f"audit: {fault}")
     matins.close()
     return tally
+
+
+def _check_answers(
+    tally: Tally,
+    parts: Mapping[int, tuple[str, str]],
+    records: Iterable[Record],
+    answers: Iterable[Sequence[Any]],
+    lines: Iterable[Line],
+    settled: int,
+) -> None:
+    """Each success has an answer for each destination, which arrived: once by its key, or once and one marked copy.
+    Where copies cannot be told, two that were cut off are unconfirmed, and said to be."""
+    states = {(run, to): state for run, to, state in answers}
+    letters: dict[tuple[int, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        if line["kind"] == "letter":
+            letters[line["run"], line["to"]].append(line)
+    for record in records:
+        if parts[record.id][0] != TOLD or record.state is not RunState.SUCCEEDED or record.planned_at >= settled:
+            continue
+        for to in LETTERBOXES:
+            state, got = states.get((record.id, to)), letters[record.id, to]
+            said = f"the answer of run {record.id} to {to}: {state}, {[(one['part'], one['again']) for one in got]}"
+            sound = state == "delivered" or (to == UNKEYED and state == "unconfirmed")
+            tally.add("lost", not sound or (state == "delivered" and {one["part"] for one in got} != {0, 1}), said)
+            for number in range(2):
+                copies = [one for one in got if one["part"] == number]
+                if to == KEYED:
+                    tally.add("duplicated", len({one["key"] for one in copies}) > 1, said)
+                else:
+                    tally.add("duplicated", sum(not one["again"] for one in copies) > 1 or len(copies) > 2, said)
 
 
 def _part(record: Record, schedules: Iterable[Any], definitions: Mapping[tuple[int, int], _Words]) -> tuple[str, str]:

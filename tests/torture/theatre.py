@@ -22,7 +22,7 @@ _STACKS_S = 1.0
 Path = tuple[str, str]
 """A stage, and a life there or a scene."""
 _FEW = 60
-_RECKONED = ("begin", "end", "promised_run", "promised_schedule", "retired")
+_RECKONED = ("begin", "end", "letter", "promised_run", "promised_schedule", "retired")
 """What the reckoning asks for; of the rest only the number is kept."""
 
 

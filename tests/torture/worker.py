@@ -20,7 +20,7 @@ from typing import Any
 
 import client
 import planted
-from cast import AGENTS, CAST, FEW, LIMIT, LIMITED
+from cast import AGENTS, CAST, FEW, KEYED, LETTERBOXES, LIMIT, LIMITED
 from diary import Diary
 from ledger import SCHEDULES, Rows
 from points import Points
@@ -28,6 +28,7 @@ from stage import Orders, Stage
 from stepped_clock import SteppedClock
 
 from matins import Matins
+from matins.delivery.destinations import Address, Answer, DestinationKind, Part, Receipt, destination_kinds
 from matins.errors import Conflict, NotFound, StoreBusy, StoreUnavailable
 from matins.executors.job_context import JobContext
 from matins.executors.processes import proc
@@ -70,6 +71,7 @@ def _live(stage: Stage, orders: Orders, diary: Diary) -> int:
     traced = _traced(stage)
     traced.trace(points)
     _trace_jobs(points)
+    _take_letters(diary, points)
     _count_refusals(diary)
     if orders.planted:
         planted.FAULTS[orders.planted](traced)
@@ -95,6 +97,9 @@ def _live(stage: Stage, orders: Orders, diary: Diary) -> int:
 def set_stage(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points: Points) -> None:
     """Comes again when it was killed before."""
     matins.limits.set(LIMITED, size=LIMIT)
+    for name in LETTERBOXES:
+        matins.destinations.set(name, kind=f"torture-{name}", to=["here"], max_per_hour=1_000)
+    matins.notify.set(to=["none"])
     if stage.name == "agents":
         matins.agents.set("hand", runner="shell", command=["sh", "-c", _AGENT.format(stage.effects)], isolation="none")
     with contextlib.suppress(Conflict):
@@ -220,7 +225,30 @@ def _ended(run: JobContext, fact: dict[str, int], diary: Diary, points: Points) 
         raise RuntimeError(f"attempt {run.attempt} fails, as it should")
     if run.cancelled:
         raise RuntimeError("ended because it was cancelled")
-    return {"epoch": fact["epoch"]}
+    text = {"text": f"answer of {run.id}"} if (run.payload or {}).get("says") else {}
+    return {"epoch": fact["epoch"], **text}
+
+
+def _take_letters(diary: Diary, points: Points) -> None:
+    """Destinations that write down what arrives: one whose receiver knows keys, and one that cannot tell copies."""
+
+    def parts(address: Address, answer: Answer) -> list[Part]:
+        return [Part((answer.facts["run_id"], number, answer.again)) for number in range(2)]
+
+    def take(address: Address, part: Part, key: str) -> Receipt:
+        run, number, again = part.body
+        name = address.destination.name
+        points.passed(f"answer to {name}: leaves")
+        diary.tell("letter", to=name, run=int(run), part=number, key=key, again=again)
+        points.passed(f"answer to {name}: arrived")
+        return Receipt(key)
+
+    for name in LETTERBOXES:
+        kind = f"torture-{name}"
+        destination_kinds()[kind] = DestinationKind(
+            kind, "For torture.", lambda address, message: None, parts=parts, answer=take, keyed=name == KEYED,
+            limited=False,
+        )  # fmt: skip
 
 
 def _trace_jobs(points: Points) -> None:

@@ -13,6 +13,7 @@ import click
 import pytest
 from page_server import PageServer
 
+from matins.model.access import Principal
 from matins.surfaces.cli.main import cli
 from matins.surfaces.http.authentication import COOKIE
 from matins.web.views import VIEWS
@@ -59,3 +60,16 @@ def test_every_command_that_the_page_shows_is_one(commands: set[str]) -> None:
 def test_a_command_that_is_none_is_noticed() -> None:
     with pytest.raises(click.UsageError):
         check(["inbound", "set", "github", "--scheme", "github"])
+
+
+def test_b22_a_proposed_command_is_shown_whole(tmp_path: Path) -> None:
+    """B22: whoever approves it reads every line of it"""
+    server = PageServer(f"sqlite:///{tmp_path}/m.db", start=False)
+    command = "cd /srv &&\n  pg_dump app | gzip > '/backups/<app>.gz'"
+    server.matins.acting_as(Principal("operator", "ben")).add("dump", when="1d", command=command)
+    request = urllib.request.Request(f"{server.url}/approvals", headers={"Cookie": f"{COOKIE}={server.session()}"})
+    with urllib.request.urlopen(request, timeout=90) as answer:
+        text = html.unescape(answer.read().decode())
+    server.close()
+    assert command in text
+    assert "What would run" in text

@@ -117,6 +117,7 @@ from matins.api.results import (
     RunStateName,
     Schedule,
     ScheduleCounts,
+    SentMessage,
     Snapshot,
     Spend,
     Stats,
@@ -617,6 +618,17 @@ class AwaitableRuns(AwaitableRunsCalls):
 
         "failed" makes the run a failure, "nothing" means that there is nothing to tell. No report makes a success of a
         failure, and what the agent declares in its last message counts instead."""
+    async def send(
+        self,
+        text: str,
+        *,
+        to: builtins.list[str] | None = None,
+        title: str | None = None,
+        files: builtins.list[str] | None = None,
+    ) -> SentMessage:
+        """Send a message from the run that the caller speaks from: to the destinations of its schedule, or some.
+
+        `files` are below the directory of the run. The answer of the run is delivered all the same."""
     async def checks(self, run_id: RunId) -> builtins.list[Check]:
         """List what guards, pre-checks and hooks decided about a run, with their output."""
     async def thread(self, run_id: RunId) -> ThreadAssignment | None:
@@ -784,12 +796,20 @@ class AwaitableApi(AwaitableNoun):
     async def resume_all(self, pause_id: str) -> Pause:
         """Resume what a pause of several schedules has paused, and nothing that somebody else paused or resumed."""
     async def run(
-        self, name: str, *, input: Json | None = None, key: str | None = None, agent: str | None = None
+        self,
+        name: str,
+        *,
+        input: Json | None = None,
+        model: str | None = None,
+        effort: str | None = None,
+        key: str | None = None,
+        agent: str | None = None,
     ) -> Run:
         """Start a run now, once per key: the same key gives the run that exists.
 
         `input` goes over the schedule's `payload`, key by key: {"days": 30} is `{{input.days}}` in prompts,
         `INPUT_DAYS` in processes, and a part of a job's payload. It is stored and shown: it is no place for secrets.
+        `model` and `effort` are those of this run, over those of the schedule and of its agent.
         Quiet hours and the schedule's end do not apply to a run that a person starts; every other gate does."""
     async def upcoming(self, *, limit: Limit = 20) -> builtins.list[Schedule]:
         """List the schedules that fire next, the soonest first."""

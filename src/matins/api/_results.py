@@ -69,6 +69,8 @@ class AgentRules(Struct, frozen=True):
     """Jobs that one-shots may start without approval."""
     sees: Literal["own", "all"]
     """Whose prompts, output and messages the agent can read."""
+    max_messages: int
+    """Number of messages that the agent may send during a run; 0 forbids it."""
 
 
 class Agent(Struct, frozen=True):
@@ -79,6 +81,8 @@ class Agent(Struct, frozen=True):
     """Tool that runs the agent: claude, codex, gemini, goose, opencode, qwen, openai, http, shell, demo."""
     model: str | None
     """Model, by the runner's name for it."""
+    effort: str | None
+    """How much the model thinks, by the runner's name for it."""
     workdir: Content[str | None]
     """Directory in which the agent works."""
     worktree: Literal["exclusive", "shared", "per_run"] | None
@@ -365,6 +369,8 @@ class Webhook(Struct, frozen=True):
     """Types of events; default: all."""
     secret: Content[str]
     """Where the signing secret is: env:NAME or file:/path."""
+    text: bool
+    """Whether the event of a success has the answer of the run, which is not in the log."""
     state: SubscriptionState
     note: Content[str | None]
     created_at: datetime

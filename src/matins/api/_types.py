@@ -69,10 +69,13 @@ class ScheduleSettings(TypedDict, total=False):
     stdin: str | None
     workdir: str | None
     environment: Mapping[str, str] | None
+    model: str | None
+    effort: str | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
     payload: Any | None
+    inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
@@ -139,10 +142,13 @@ class ScheduleEdit(TypedDict, total=False):
     stdin: str | None
     workdir: str | None
     environment: Mapping[str, str] | None
+    model: str | None
+    effort: str | None
     prompt_prefix: bool | None
     target: str | Mapping[str, Any] | None
     on: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
     payload: Any | None
+    inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
@@ -246,6 +252,7 @@ class AgentRulesSettings(TypedDict, total=False):
     auto_approve_one_shots: bool | None
     auto_approve_jobs: Sequence[str] | None
     sees: Literal["own", "all"] | None
+    max_messages: int | None
 
 
 class AgentRulesEdit(TypedDict, total=False):
@@ -257,11 +264,13 @@ class AgentRulesEdit(TypedDict, total=False):
     auto_approve_one_shots: bool | None
     auto_approve_jobs: Sequence[str] | None
     sees: Literal["own", "all"] | None
+    max_messages: int | None
 
 
 class AgentSettings(TypedDict, total=False):
     runner: Required[str]
     model: str | None
+    effort: str | None
     workdir: str | None
     worktree: Literal["exclusive", "shared", "per_run"] | None
     environment: Mapping[str, str] | None
@@ -294,6 +303,7 @@ class AgentSettings(TypedDict, total=False):
 class AgentEdit(TypedDict, total=False):
     runner: str | None
     model: str | None
+    effort: str | None
     workdir: str | None
     worktree: Literal["exclusive", "shared", "per_run"] | None
     environment: Mapping[str, str] | None
@@ -557,12 +567,14 @@ class WebhookSettings(TypedDict, total=False):
     url: Required[str]
     types: Sequence[str] | None
     secret: Required[str]
+    text: bool | None
 
 
 class WebhookEdit(TypedDict, total=False):
     url: str | None
     types: Sequence[str] | None
     secret: str | None
+    text: bool | None
 
 
 class WorkSourceSettings(TypedDict, total=False):

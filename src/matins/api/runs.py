@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Run,
         RunFacts,
         RunStateName,
+        SentMessage,
         Snapshot,
         ThreadAssignment,
         Transcript,
@@ -85,6 +86,20 @@ class Runs(Noun, noun="runs"):
 
         "failed" makes the run a failure, "nothing" means that there is nothing to tell. No report makes a success of a
         failure, and what the agent declares in its last message counts instead.
+        """
+
+    @use_case("run", "POST /v1/messages")
+    def send(
+        self,
+        text: str,
+        *,
+        to: builtins.list[str] | None = None,
+        title: str | None = None,
+        files: builtins.list[str] | None = None,
+    ) -> SentMessage:
+        """Send a message from the run that the caller speaks from: to the destinations of its schedule, or some.
+
+        `files` are below the directory of the run. The answer of the run is delivered all the same.
         """
 
     @use_case("read", "GET /v1/runs/{run_id:path}/checks")

@@ -232,6 +232,8 @@ class Api(Noun, RecordNouns, noun="schedules"):
         name: str,
         *,
         input: Json | None = None,  # noqa: A002 - the word of every surface
+        model: str | None = None,
+        effort: str | None = None,
         key: str | None = None,
         agent: str | None = None,
     ) -> Run:
@@ -239,6 +241,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
 
         `input` goes over the schedule's `payload`, key by key: {"days": 30} is `{{input.days}}` in prompts,
         `INPUT_DAYS` in processes, and a part of a job's payload. It is stored and shown: it is no place for secrets.
+        `model` and `effort` are those of this run, over those of the schedule and of its agent.
         Quiet hours and the schedule's end do not apply to a run that a person starts; every other gate does.
         """
 

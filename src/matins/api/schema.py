@@ -83,6 +83,7 @@ _SHARED: Mapping[type[Kind], Callable[[Kind], Schema]] = {
     kinds.Labels: _always({"type": "object"}),
     kinds.Options: _always({"type": "object"}),
     kinds.Json: _always({}),
+    kinds.Inputs: _always({"type": "object"}),
     kinds.Calls: _always({"anyOf": [*_CALL["anyOf"], {"type": "array", "items": _CALL}]}),
     kinds.Pause: _always({"type": ["boolean", "string", "number"]}),
 }

@@ -15,7 +15,7 @@ from matins.errors import InvalidInput
 
 APPROVE, DENY, READ, OPEN = "approve", "deny", "read", "open"
 _TITLES = {"run": "Run of {}", "schedule": "New schedule {}", "budget": "More budget for {}"}
-_BLOCKS = ("prompt", "payload", "call", "steps")
+_BLOCKS = ("prompt", "command", "stdin", "payload", "call", "steps")
 _BESIDE = (*_BLOCKS, "involved", "schedule", "unusual", "outside", "instead_of", "edited_by")
 _MAX_FIELD = 300
 _ENDS = {"approved": "Approved", "used": "Approved", "denied": "Denied", "expired": "Expired", "void": "Void"}
@@ -77,7 +77,7 @@ def title(approval: Approval) -> str:
 
 
 def request_texts(approval: Approval) -> list[tuple[str, str]]:
-    """The long texts of a request by name: prompt, payload, call, steps, and what is too long for a field."""
+    """The long texts of a request by name: prompt, command, payload, call, steps, and what is too long for a field."""
     request = approval.request
     found = [(name, _text(request[name])) for name in _BLOCKS if request.get(name) is not None]
     return found + [(name, value) for name, value in _rest(approval).items() if len(value) > _MAX_FIELD]

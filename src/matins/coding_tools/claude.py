@@ -39,7 +39,7 @@ from matins.model.run import Entry
 MODES = ("default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 _OWN = ("-p", "--print", "--output-format", "--input-format", "--verbose", "--session-id", "--resume", "-r",
         "--continue", "-c", "--model", "--permission-mode", "--max-turns", "--max-budget-usd", "--allowedTools",
-        "--allowed-tools", "--bg", "--background")  # fmt: skip
+        "--allowed-tools", "--bg", "--background", "--effort")  # fmt: skip
 _NESTED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID")
 _STOPPED: dict[str, tuple[StoppedBy, str]] = {
     "error_max_turns": ("turns", "the limit of turns is reached"),
@@ -55,6 +55,7 @@ class Claude:
     program = "claude"
     provider = "anthropic"
     chooses_session = True
+    efforts = ("low", "medium", "high", "xhigh", "max")
     needs = Needs(
         "npm install -g @anthropic-ai/claude-code",
         ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"),
@@ -75,6 +76,7 @@ class Claude:
             tools = (*tools, f"mcp__{server.name}")  # otherwise -p refuses its tools
         options = given_options(
             model=call.model,
+            effort=call.effort,
             resume=call.session,
             session_id=call.new_session,
             permission_mode=call.permission_mode,

@@ -45,6 +45,7 @@ class Codex:
     program = "codex"
     provider = "openai"
     chooses_session = False
+    efforts = ("none", "minimal", "low", "medium", "high", "xhigh")
     needs = Needs(
         "npm install -g @openai/codex",
         ("OPENAI_API_KEY", "CODEX_API_KEY"),
@@ -65,6 +66,8 @@ class Codex:
         # Options precede `resume`: after it, codex does not accept them all.
         argv = [self.program, "exec", "--json", "--skip-git-repo-check"]
         argv += given_options(sandbox=call.permission_mode or "workspace-write", model=call.model)
+        if call.effort is not None:
+            argv += ["-c", f'model_reasoning_effort="{call.effort}"']
         if call.server is not None:
             argv += ["-c", _mcp_config(call.server)]
         argv.extend(call.extra_args)

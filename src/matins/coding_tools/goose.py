@@ -163,6 +163,7 @@ class Goose:
         ("GOOSE_PROVIDER", "GOOSE_MODEL"),
     )
     reports = ("tokens",)
+    efforts = ("off", "low", "medium", "high", "max")
 
     def check(self, call: RunnerRequest) -> None:
         hint = "A scheduled run cannot ask a person. Use auto or chat."
@@ -179,11 +180,11 @@ class Goose:
             argv.append("--resume")
         extension = call.server and shlex.join(call.server.program)  # goose sends no headers
         argv += given_options(model=call.model, max_turns=call.max_turns, with_extension=extension)
-        mode = {} if call.permission_mode is None else {"GOOSE_MODE": call.permission_mode}
+        chosen = {"GOOSE_MODE": call.permission_mode, "GOOSE_THINKING_EFFORT": call.effort}
         return Command(
             (*argv, *call.extra_args),
             call.prompt.encode(),
-            env_add=mode,
+            env_add={name: value for name, value in chosen.items() if value is not None},
             env_remove=_NESTED,
             finals=({"type": "complete"},),
             session_unknown=(b"No session found with name",),

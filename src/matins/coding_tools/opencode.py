@@ -54,9 +54,9 @@ def has_option(ask: Ask, program: str, words: tuple[str, ...], option: str, envi
 
 
 MODES = ("default", "auto")
-_OWN = ("--format", "-s", "--session", "-c", "--continue", "-m", "--model", "--dir", "--attach", "--server", "--fork",
-        "--standalone", "--command", "--auto", "--yolo", "--dangerously-skip-permissions", "--print-logs",
-        "--log-level")  # fmt: skip
+_OWN = ("--format", "-s", "--session", "-c", "--continue", "-m", "--model", "--variant", "--dir", "--attach",
+        "--server", "--fork", "--standalone", "--command", "--auto", "--yolo", "--dangerously-skip-permissions",
+        "--print-logs", "--log-level")  # fmt: skip
 _NESTED = ("OPENCODE", "OPENCODE_PID", "OPENCODE_SERVER", "AGENT")
 _GOES_ON = ("tool-calls", "unknown")
 _DENIED = re.compile(
@@ -73,6 +73,8 @@ class Opencode:
     program = "opencode"
     provider = "opencode"
     chooses_session = False
+    efforts = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+    """Variants of models. Each model has some of them; opencode leaves out what a model does not have."""
     needs = Needs(
         "npm install -g opencode-ai",
         ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
@@ -97,7 +99,7 @@ class Opencode:
         argv = [self.program, "run", "--format=json", "--print-logs", "--log-level=ERROR"]
         if self._has(call, "--standalone"):
             argv.append("--standalone")
-        argv += given_options(model=call.model, session=call.session)
+        argv += given_options(model=call.model, variant=call.effort, session=call.session)
         if call.permission_mode == "auto":
             older = "--dangerously-skip-permissions"
             argv.append(older if self._has(call, older) else "--auto")

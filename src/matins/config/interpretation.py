@@ -381,6 +381,10 @@ class _Interpreter:
         job = item.block.values.get("job") or defaults.get("job") or AGENT_JOB
         if not self._wakes_agent(job) or self._is_for_shell(item.block.values, _agent_of(item)):
             return
+        runner = self._runner_of(_agent_of(item)) if item.block.values.get("command") is not None else None
+        if runner not in (None, SHELL):
+            what = f'"command" needs an agent that runs shell; "{_agent_of(item)}" runs {runner}.'
+            self._add(item.block.locations["command"], what, _agent_of(item), None, "Remove agent.")
         if not _agent_of(item) and (job != AGENT_JOB or item.block.values.get("prompt") is not None):
             known = ", ".join(sorted(self._known("agents")))
             self._add(
@@ -396,6 +400,11 @@ class _Interpreter:
     def _is_for_shell(self, settings: Mapping[str, Any], agent: str) -> bool:
         """Whether it is a command for the agent that is made with the first one."""
         return settings.get("command") is not None and agent in ("", SHELL)
+
+    def _runner_of(self, agent: str) -> str | None:
+        """The runner of an agent of the file."""
+        own = (item for item in self.parsed.items if item.kind == "agent" and item.name == agent)
+        return next((item.block.values.get("runner") for item in own), None)
 
     def _wakes_agent(self, name: str) -> bool:
         if name == AGENT_JOB or self.context.jobs is None:

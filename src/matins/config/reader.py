@@ -232,6 +232,7 @@ READ: Mapping[type[Kind], Callable[[Node, Kind], Any]] = {
     kinds.Labels: _labels,
     kinds.Options: _options,
     kinds.Json: _json,
+    kinds.Inputs: _options,
     kinds.Calls: _json,
     kinds.Records: _records,
     kinds.Pause: _pause,

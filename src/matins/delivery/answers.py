@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import orjson
@@ -27,6 +28,7 @@ from matins.delivery.destinations import (
 )
 from matins.delivery.notices import address_of, no_url
 from matins.delivery.subscribers import (
+    LATEST_MS,
     DeliveryQueue,
     DeliveryResult,
     QueueResults,
@@ -39,6 +41,7 @@ from matins.engine.answers import DIGEST, FAILED, answer_text, waits_until
 from matins.engine.calls import mapping_of
 from matins.engine.money import format_money
 from matins.engine.reasons import run_summary
+from matins.engine.when.definitions import instant_text
 from matins.engine.when.durations import HOUR_MS
 from matins.model.answer import FINAL, AnswerRow
 from matins.model.clock import Clock
@@ -52,6 +55,7 @@ from matins.runtime.run_changes import ThreadInChat, chat_place
 from matins.store import Store
 from matins.store.transaction import Transaction
 
+_MAX_LEFT_OUT = 10
 _MAX_DIGEST = 50
 """Answers that one digest tells."""
 DELIVERED, UNDELIVERED = "answer.delivered", "answer.undelivered"
@@ -105,7 +109,9 @@ class AnswerSubscriber(StoredSubscriber):
         return destination_of(self.subscription.name) or ""
 
     def match_events(self, turn: Turn) -> bool:
-        self._lease(turn)
+        if self._lease(turn) and not self.checked:
+            turn.transaction.advance_answers(self._name, turn.now, turn.now + LATEST_MS)
+            self.checked = True
         return False
 
     def queues(self, turn: Turn, under_way: set[int]) -> list[DeliveryQueue]:
@@ -216,7 +222,7 @@ class Answers:
         if answer is None:
             return DeliveryResult("refused", "the run was deleted")
         try:
-            return self._send(channel, answer, rows)
+            return self._send(channel, _with_files(answer, rows[0].created_at, self._clock.now_ms()), rows)
         except NotDelivered as error:
             verdict = "gone" if error.gone else "again" if error.retry else "refused"
             return DeliveryResult(verdict, error.reason, after_ms=error.after_ms)
@@ -310,15 +316,16 @@ class Answers:
             foot=" · ".join(filter(None, [f"run {run.id}", took, cost])),
             link=None if base is None else f"{base.rstrip('/')}/runs/{run.id}",
             files=_files(row, run),
+            notes=_left_out(row, run),
             facts={
                 "run_id": str(run.id),
-                "number": row.number + 1,
+                "number": row.number,
                 "schedule": run.schedule,
                 "agent": agent,
                 "state": run.state.label,
                 "cost": cost,
-                "slot": run.slot,
-                "ended_at": run.ended_at,
+                "slot": None if run.slot is None else instant_text(run.slot),
+                "ended_at": None if run.ended_at is None else instant_text(run.ended_at),
                 "timezone": zone,
             },
         )
@@ -349,6 +356,25 @@ def _files(row: AnswerRow, run: RunRecord) -> tuple[AnswerFile, ...]:
     """The files of a message, or those that the run attached to its answer."""
     if row.files is not None:
         return tuple(AnswerFile(**file) for file in orjson.loads(row.files))
+    return tuple(AnswerFile(**file) for file in _attached(row, run, "files"))
+
+
+def _left_out(row: AnswerRow, run: RunRecord) -> tuple[str, ...]:
+    return tuple(f"Not attached: {reason}." for reason in _attached(row, run, "left_out")[:_MAX_LEFT_OUT])
+
+
+def _attached(row: AnswerRow, run: RunRecord, what: str) -> list[Any]:
     found: Any = run.outcome if row.number == FINAL else None
-    kept = mapping_of(mapping_of(found).get("result")).get("files")
-    return tuple(AnswerFile(**file) for file in kept or ())
+    return mapping_of(mapping_of(found).get("result")).get(what) or []
+
+
+def _with_files(answer: Answer, since: int, now: int) -> Answer:
+    """The answer with the files that are on this machine. For others it waits an hour, then goes without them."""
+    missing = [file.name for file in answer.files if not Path(file.path).exists()]
+    if not missing:
+        return answer
+    if now < since + HOUR_MS:
+        raise NotDelivered(f"files of the answer are not on this machine: {', '.join(missing)}")
+    notes = (*answer.notes, f"Not sent, because they are on another machine: {', '.join(missing)}.")
+    files = tuple(file for file in answer.files if file.name not in missing)
+    return answer._replace(files=files, notes=notes)

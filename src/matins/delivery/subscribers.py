@@ -28,7 +28,7 @@ _MAX_QUEUES: dict[SubscriptionKind, int] = {"webhook": 4, "hook": 8, "pipeline":
 """Number of schedules that are delivered to one subscriber at once. One thread at a time calls a function."""
 _ALL = 0
 """The queue of a function: events of all schedules, in commit order."""
-_LATEST_MS = MAX_DELAY_MS * 11 // 10
+LATEST_MS = MAX_DELAY_MS * 11 // 10
 _MAX_ERROR_LENGTH = 500
 
 
@@ -176,7 +176,7 @@ class StoredSubscriber:
             return False
         transaction, name = turn.transaction, self.subscription.name
         if not self.checked:
-            transaction.unblock_queues(name, turn.now, turn.now + _LATEST_MS)
+            transaction.unblock_queues(name, turn.now, turn.now + LATEST_MS)
             self.checked = True
         events = transaction.events_after(self._seen, _PAGE)
         if not events:
@@ -205,7 +205,9 @@ class StoredSubscriber:
 
     def _queue(self, turn: Turn, schedule_id: int, events: list[tuple[int, StoredEvent]]) -> list[DeliveryQueue]:
         kind = self.subscription.kind
-        deliveries = turn.deliveries(events, with_run=kind in ("hook", "pipeline", "ping"), with_files=kind == "hook")
+        has_text = kind == "webhook" and self._target.get("text", False)
+        with_run = has_text or kind in ("hook", "pipeline", "ping")
+        deliveries = turn.deliveries(events, with_run=with_run, with_files=kind == "hook")
         return [DeliveryQueue(self, kind, schedule_id, self._target, deliveries, turn.policies)] if deliveries else []
 
     def _merged(self, turn: Turn) -> list[tuple[int, StoredEvent]]:

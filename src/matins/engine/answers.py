@@ -17,6 +17,7 @@ from matins.engine.quiet_hours import quiet_until
 from matins.engine.reasons import local_time
 from matins.engine.steps import parts_of
 from matins.engine.when.durations import HOUR_MS
+from matins.errors import Conflict, NotAllowed
 from matins.model.answer import FINAL, PENDING, AnswerRow, AnswerState
 from matins.model.destination import ANSWER, NOBODY, THREAD, DeliverIf, Destination
 from matins.model.run import RunState
@@ -29,6 +30,8 @@ SAME, EMPTY, NOTHING, TOLD = "same", "empty", "nothing", "told"
 """Why an answer is withheld. `same` is followed by the run with the same answer: `same:830`."""
 QUIET, DIGEST = "quiet_hours", "digest"
 """What an answer waits for."""
+SILENCE = "If there is nothing to report, answer only NOTHING_TO_REPORT."
+"""What `deliver_if: news` adds to a prompt. `executors/runners/outcomes.py` recognises the answer."""
 UNKNOWN, DELETED = "unknown", "deleted"
 """Why an answer is discarded without an attempt."""
 
@@ -98,6 +101,13 @@ def is_silent(outcome: Any) -> bool:
             return True
         case _:
             return False
+
+
+def asks_for_silence(definition: ScheduleDefinition, agent: str, policies: Policies) -> bool:
+    """Whether an agent is asked to say so when there is nothing to report. Told to every agent, it would contradict
+    their own prompts."""
+    condition = definition.deliver_if or policies.deliver.condition
+    return condition == "news" and NOBODY not in destinations_of(definition, agent, policies)
 
 
 def joined_answers(answers: Sequence[tuple[str, str]]) -> str:
@@ -191,6 +201,22 @@ def _distinct(names: Iterable[str], destinations: Mapping[str, Destination], pla
         if address not in seen:
             seen.add(address)
             yield name
+
+
+def message_recipients(
+    definition: ScheduleDefinition, agent: str, policies: Policies, to: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Who gets a message that an agent sends during its run: only destinations of its schedule."""
+    names = destinations_of(definition, agent, policies)
+    known = () if NOBODY in names else tuple(name for name in names if name in policies.destinations)
+    if not known:
+        hint = "Ask the owner to set deliver, or answer: the run keeps it."
+        raise Conflict("This schedule delivers its answers nowhere.", field="to", hint=hint)
+    for name in to or ():
+        if name not in known:
+            message = f'This schedule does not deliver to "{name}".'
+            raise NotAllowed(message, value=name, field="to", hint=f"Its destinations: {', '.join(known)}.")
+    return tuple(dict.fromkeys(to)) if to else known
 
 
 # -- when

@@ -156,6 +156,9 @@ class AgentRules:
         Literal["own", "all"],
         Setting(Choice(("own", "all")), "Whose prompts, output and messages the agent can read.", "all"),
     ] = "own"
+    max_messages: Annotated[
+        int, Setting(Int(0, 1_000), "Number of messages that the agent may send during a run; 0 forbids it.", 3)
+    ] = 10
 
 
 DEFAULT_RULES = AgentRules(ALL_AGENTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePath
 from typing import NamedTuple
@@ -53,7 +54,13 @@ def check_no_placeholder(command: CommandLine, field: str) -> None:
 
 
 def name_of_command(command: CommandLine) -> str:
-    """The name of a schedule for its command: `pg-dump`. What only prepares or starts the program is left out."""
+    """The name of a schedule for its command: `pg-dump`."""
+    program = next(programs_of(command), "")
+    return re.sub(r"[^a-z0-9]+", "-", PurePath(program).stem.lower()).strip("-")
+
+
+def programs_of(command: CommandLine) -> Iterator[str]:
+    """The programs that a command is about, without those that only prepare or start them."""
     for words, _ in simple_commands(command):
         at = program_at(words)
         if at == len(words) or words[at] in _PREPARING:
@@ -61,9 +68,9 @@ def name_of_command(command: CommandLine) -> str:
         meant = (word for word in words[at:] if word[0] not in "-0123456789" and PurePath(word).name not in _STARTING)
         word = next(meant, words[at])
         if any(character.isspace() for character in word) and word != command:  # the text of another shell
-            return name_of_command(word)
-        return re.sub(r"[^a-z0-9]+", "-", PurePath(word).stem.lower()).strip("-")
-    return ""
+            yield from programs_of(word)
+        else:
+            yield word
 
 
 def exit_code_note(command: CommandLine | None) -> str | None:

@@ -63,6 +63,7 @@ _KINDS = (
     EventKind("run.retrying", "An attempt failed or was lost. The run will be retried."),
     EventKind("run.held", "A run needs a person: it cannot be ended, or its worker is gone."),
     EventKind("run.reported", "An agent reported the outcome of its run, which continues."),
+    EventKind("run.message", "An agent sent a message during its run: to whom, and a digest of the text."),
     EventKind("run.cancelling", "A started run was requested to end."),
     EventKind("run.succeeded", "A run succeeded.", is_terminal=True),
     EventKind("run.failed", "A run failed and will not be retried.", is_terminal=True),

@@ -23,6 +23,9 @@ _FIELD = re.compile(r"\\?\{\{([^{}]*)\}\}")
 """With a backslash before it, it is no placeholder: `\\{{name}}` is the text `{{name}}`."""
 
 
+_BRACES = re.compile(r"\{\{[^{}]*\}\}")
+
+
 class WorkItem(NamedTuple):
     """A work item from a source. Its texts are data, not instructions."""
 
@@ -63,7 +66,7 @@ class PromptContext(NamedTuple):
     """The answers of earlier steps of the run, by the name of their placeholder."""
     input: Any = None
     fenced: tuple[str, ...] = ()
-    """The names of inputs that are texts of somebody who may not change the schedule."""
+    """The names of inputs that are texts of a principal who may not change the schedule."""
 
 
 FIELDS = (
@@ -158,13 +161,18 @@ def placeholders(text: str) -> list[str]:
     return [found[1].strip() for found in _FIELD.finditer(text) if not found[0].startswith("\\")]
 
 
+def escaped(text: str) -> str:
+    """The text as a prompt that has no placeholders."""
+    return _BRACES.sub(r"\\\g<0>", text)
+
+
 def _plain(what: str, text: str) -> str:
     return text
 
 
 def inputs_in(text: str) -> list[str]:
     """The inputs that a text uses, as paths: `input.days`."""
-    return [name for name in placeholders(text) if _is_input(name)]
+    return [name for name in placeholders(text) if _is_input(name)] if INPUT in text else []
 
 
 def has_input(path: str, given: Any) -> bool:

@@ -15,6 +15,7 @@ import orjson
 
 from matins.engine.calls import describe_on, follows_schedule
 from matins.engine.commands import check_no_placeholder
+from matins.engine.inputs import check_payload, with_defaults
 from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, decided_by, full_prompt
 from matins.engine.prompts import check_fields, first_name, has_input, inputs_in
 from matins.engine.settings import (
@@ -31,7 +32,7 @@ from matins.engine.settings import (
 )
 from matins.engine.steps import STEPS_JOB, answer_field, before, check_steps, of_step
 from matins.engine.targets import ends_conversations
-from matins.engine.validation import check_names_known, invalid, referred_names
+from matins.engine.validation import check_names_known, invalid, nearest, referred_names
 from matins.engine.when import definitions
 from matins.engine.when.durations import format_duration
 from matins.engine.when.parse import parse_trigger
@@ -84,7 +85,9 @@ def parse_schedule(
     if values.get("on") and isinstance(trigger.definition.when, Never):  # each call matters
         values.setdefault("overlap", "queue")
     if jobs is not None and "steps" not in values:
-        decided = decided_by(jobs.find(values["job"]), values.get("payload"), context)
+        decided = decided_by(
+            jobs.find(values["job"]), with_defaults(values.get("inputs", ()), values.get("payload")), context
+        )
         values["job_prompt"], values["harmless"] = decided
     definition = ScheduleDefinition(trigger=trigger.definition, **values)
     if jobs is not None and definition.steps:
@@ -92,20 +95,26 @@ def parse_schedule(
     check_texts(definition)
     if definition.ping is not None and not re.match("https?://[^/]", definition.ping):
         raise InvalidInput('"ping" must be an http or https URL.', field="ping")  # it may contain a key
+    for pattern in definition.attach:
+        if pattern.startswith(("/", "~")) or ".." in pattern.split("/") or not pattern.isprintable():
+            message = f'"attach" must name files below the directory of the run, not {pattern!r}.'
+            raise InvalidInput(message, value=pattern, field="attach", hint=Example({"attach": ["reports/*.pdf"]}))
     return definition, trigger
 
 
 def apply_types(definition: ScheduleDefinition, jobs: JobTypes, context: ParseContext) -> ScheduleDefinition:
     """The definition with what the types of its jobs decide: of its own, or of its steps."""
     if not definition.steps:
-        prompt, harmless = decided_by(jobs.find(definition.job), definition.payload, context)
+        prompt, harmless = decided_by(
+            jobs.find(definition.job), with_defaults(definition.inputs, definition.payload), context
+        )
         return replace(definition, job_prompt=prompt, harmless=harmless, step_jobs=())
     found: list[tuple[str | None, bool]] = []
     definition = replace(definition, step_jobs=())  # an edit may have replaced the steps
     for number in range(1, len(definition.steps) + 1):
         step = of_step(definition, number)
         try:
-            decided = decided_by(jobs.find(step.job), step.payload, context)
+            decided = decided_by(jobs.find(step.job), with_defaults(step.inputs, step.payload), context)
         except InvalidInput as error:
             error.field = f"steps[{number}].{error.field}"
             raise
@@ -184,19 +193,36 @@ def check_texts(definition: ScheduleDefinition) -> None:
     if definition.job == MESSAGE_JOB:
         for text in _strings_in(definition.payload):
             check_fields(text, has_work=False, has_call=has_call, field="payload")
-    if not isinstance(definition.trigger.when, Never) or definition.on:
-        _check_defaults(definition)
+    _check_inputs(definition)
 
 
-def _check_defaults(definition: ScheduleDefinition) -> None:
-    """Raise if a prompt has an input without a default: nobody gives one to a run that starts by itself."""
+def _check_inputs(definition: ScheduleDefinition) -> None:
+    """Raise if the payload is not as declared, a prompt names no input, or one has no default: a schedule that fires by
+    itself needs defaults."""
+    if definition.inputs:
+        check_payload(definition.inputs, definition.payload)
+    fires = not isinstance(definition.trigger.when, Never) or bool(definition.on)
+    known = with_defaults(definition.inputs, definition.payload)
+    for one in definition.inputs:
+        if fires and one.required and not has_input(f"input.{one.name}", known):
+            message = f'"inputs.{one.name}" has no default, and the schedule fires by itself.'
+            hint = Example({"inputs": {one.name: {"type": one.type, "default": "…"}}})
+            raise InvalidInput(message, value=one.name, field=f"inputs.{one.name}", hint=hint)
+    declared = {one.name for one in definition.inputs}
+    for path in (path for text in _all_texts(definition) for path in inputs_in(text)):
+        name = first_name(path)
+        if declared and name and name not in declared and not has_input(path, known):
+            message, hint = f"The placeholder {{{{{path}}}}} names no input.", nearest(name, declared)
+            raise InvalidInput(message, value=path, field="inputs", hint=hint)
+        if fires and not has_input(path, known):
+            message = f'"{path}" has no default, and the schedule fires by itself.'
+            raise InvalidInput(message, value=path, field="payload", hint=Example({"payload": {name: "…"}}))
+
+
+def _all_texts(definition: ScheduleDefinition) -> Iterable[str]:
     numbers = range(1, len(definition.steps) + 1)
     for part in [of_step(definition, number) for number in numbers] or [definition]:
-        for path in (path for text in texts_of(part) for path in inputs_in(text)):
-            if not has_input(path, definition.payload):
-                name = first_name(path)
-                message = f'"{path}" has no default, and the schedule fires by itself.'
-                raise InvalidInput(message, value=path, field="payload", hint=Example({"payload": {name: "…"}}))
+        yield from texts_of(part)
 
 
 def texts_of(definition: ScheduleDefinition) -> Iterable[str]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from matins.engine.calls import format_on, parse_on
+from matins.engine.inputs import format_declared, parse_declared
 from matins.engine.money import format_money, parse_money, parse_tokens
 from matins.engine.prompts import check_prompt_text
 from matins.engine.quiet_hours import parse_windows, window_text
@@ -218,7 +219,7 @@ def _tokens(declared: Declared, value: Any, context: ParseContext) -> int:
 
 
 def _command(declared: Declared, value: Any, context: ParseContext) -> str | tuple[str, ...]:
-    if isinstance(value, str) and value.strip() and "\0" not in value:
+    if isinstance(value, str) and value.strip() and not UNSTORABLE.search(value):
         return value
     return check_strings(declared.name, value, "a command, or a list of a program and its arguments")
 
@@ -301,6 +302,10 @@ def _json(declared: Declared, value: Any, context: ParseContext) -> Any:
     return value
 
 
+def _inputs(declared: Declared, value: Any, context: ParseContext) -> Any:
+    return parse_declared(value, declared.name)
+
+
 def _calls(declared: Declared, value: Any, context: ParseContext) -> Any:
     return parse_on(value, declared.name)
 
@@ -336,6 +341,7 @@ VALUE_PARSERS: Mapping[type[Kind], Parse] = {
     kinds.Url: _url,
     kinds.Options: _options,
     kinds.Json: _json,
+    kinds.Inputs: _inputs,
     kinds.Calls: _calls,
     kinds.Pause: _pause,
 }
@@ -567,6 +573,7 @@ FORMAT: Mapping[type[Kind], Callable[[Any], Any]] = {
     kinds.Variables: _pairs,
     kinds.Target: _place,
     kinds.Windows: _window_texts,
+    kinds.Inputs: format_declared,
     kinds.Calls: format_on,
     kinds.Records: _record_settings,
 }
@@ -575,6 +582,7 @@ DUMP: Mapping[type[Kind], Callable[[Any], Any]] = {
     **dict.fromkeys(_AS_HELD, _same),
     kinds.Target: _list,
     kinds.Windows: _window_texts,
+    kinds.Inputs: format_declared,
     kinds.Calls: format_on,
     kinds.Records: _dumped_records,
 }
@@ -584,6 +592,7 @@ LOAD: Mapping[type[Kind], Callable[[Any], Any]] = {
     kinds.Variables: _tuple_of_pairs,
     kinds.Target: _target_of,
     kinds.Windows: parse_windows,
+    kinds.Inputs: parse_declared,
     kinds.Calls: parse_on,
     kinds.Records: _record_loader,
 }

@@ -219,9 +219,13 @@ def of_step(definition: ScheduleDefinition, number: int) -> ScheduleDefinition:
         "max_executions": None,
         "pause_after_failures": None,
     }
+    if any(number in after for after in numbers_after(definition.steps)):
+        own["deliver_if"] = "text"  # others wait for its answer: it is not the news
     for name in ("payload", "target", "timeout_ms", "approval"):
         if (value := getattr(step, name)) is not None:
             own[name] = value
+    if step.payload is not None:  # the inputs of the run are in its prompt, and not in this payload
+        own["inputs"] = ()
     return replace(definition, **own)
 
 

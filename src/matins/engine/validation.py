@@ -116,8 +116,10 @@ def check_name(field: str, name: object, example: str | None = None) -> str:
 def check_strings(
     field: str, value: object, allowed: str = "a list of strings", example: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """A list of at least one string, none blank and none with a NUL."""
-    strings = [item for item in items_of(value) if isinstance(item, str) and item.strip() and "\0" not in item]
+    """A list of at least one string, none blank and none that no store takes."""
+    strings = [
+        item for item in items_of(value) if isinstance(item, str) and item.strip() and not UNSTORABLE.search(item)
+    ]
     if not strings or len(strings) != len(items_of(value)):
         meant = [value] if isinstance(value, str) and is_name(value) else example
         raise invalid(field, value, allowed, hint=Example({field: list(meant)}) if meant else None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -17,16 +18,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from matins.engine.jobs import parse_inputs, runs_only_commands, wakes_agent
+from matins.engine.commands import exit_code_note
+from matins.engine.inputs import with_defaults
+from matins.engine.jobs import SHELL_AGENT, as_scheduled, converses, parse_inputs, runs_only_commands, wakes_agent
 from matins.engine.money import Price, price_of
 from matins.engine.policies import Policies
 from matins.engine.settings import ParseContext
 from matins.engine.steps import parts_of
 from matins.errors import Example, InvalidInput, MatinsError
 from matins.executors.commands import Commands
-from matins.executors.isolation import Isolation, account_of, account_variables, is_root, new_account
+from matins.executors.isolation import NOT_ISOLATED, Isolation, account_of, account_variables, is_root, new_account
 from matins.executors.registry import JobRegistry, NoService, runners
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Needs, RunnerRequest
+from matins.executors.runners.request_checks import check_effort
 from matins.executors.secrets import check_program, environment_of, from_home, resolve
 from matins.executors.work_items import source_of
 from matins.model.agent import Agent
@@ -124,6 +128,7 @@ def agent_call(agent: Agent, prompt: str, folder: str, allowed_hosts: Collection
         prompt,
         folder,
         agent.model,
+        agent.effort,
         permission_mode=agent.permission_mode,
         allowed_tools=agent.tools,
         max_turns=agent.max_turns,
@@ -286,6 +291,8 @@ def _check_call(agent: Agent, runner: AnyRunner, folder: str, allowed_hosts: tup
     environment = environment_of(resolvable, {}, ())
     call = agent_call(agent, _PROMPT, folder, allowed_hosts)
     call = replace(call, environment=environment.values, secrets=environment.secrets)
+    if call.effort is not None:
+        check_effort(runner, call.effort)
     runner.check(call)
     if not isinstance(runner, EndpointRunner):
         command = runner.command(call)
@@ -327,6 +334,25 @@ class Surroundings(NamedTuple):
         return self.workdir if agent is None else folder_of(agent, self.workdir)
 
 
+def command_notes(
+    definition: ScheduleDefinition, agent: str, policies: Policies, isolation: Isolation | None, *, by_owner: bool
+) -> list[str]:
+    """Who runs the commands of a new schedule and where, and whose exit code decides. A sentence is said once."""
+    found: dict[str, None] = {}
+    for part, name in parts_of(definition, agent):
+        if part.command is None:
+            continue
+        woken = as_scheduled(policies.agents.get(name, SHELL_AGENT), part)
+        walls = woken.isolation != "none" if isolation is None else isolation.refusal(woken) is None
+        who = woken.user or ("you" if by_owner else pwd.getpwuid(os.getuid()).pw_name)
+        what = "Its commands run" if definition.steps else "It runs"
+        place = woken.workdir or own_folder(woken.name)
+        found[f"{what} as {who} in {place}, {'isolated' if walls else NOT_ISOLATED}."] = None
+        if (note := exit_code_note(part.command)) is not None:
+            found[note] = None
+    return list(found)
+
+
 def schedule_problems(definition: ScheduleDefinition, agent: str, here: Surroundings) -> list[MatinsError]:
     """All problems of the schedule and its steps, apart from those of its agents."""
     checks: list[Callable[[], object]] = [
@@ -347,6 +373,8 @@ def _checks(part: ScheduleDefinition, name: str, here: Surroundings) -> Iterator
     job, agent = here.jobs.get(part.job), here.policies.agents.get(name)
     if wakes_agent(part):
         yield lambda: known_agent(agent, name)
+    if converses(part) and agent is not None and runs_only_commands(agent):
+        yield lambda: _check_call(agent, here.runners[agent.runner], here.folder(agent), ())
     yield lambda: check_services(job, here.jobs)
     yield lambda: _check_source(part, name, here)
     yield from _job_checks(part, name, here)
@@ -364,12 +392,12 @@ def _job_checks(part: ScheduleDefinition, name: str, here: Surroundings) -> Iter
     job = here.jobs.get(part.job)
     if job is not None and job.check is not None:
         check, folder = job.check, here.folder(here.policies.agents.get(name))
-        yield lambda: check(parse_inputs(job, part.payload, ParseContext(here.now)), folder)
+        yield lambda: check(parse_inputs(job, with_defaults(part.inputs, part.payload), ParseContext(here.now)), folder)
 
 
 def _check_errand(part: ScheduleDefinition, job: JobType, agent: Agent, here: Surroundings) -> None:
     if job.errand is not None:
-        inputs = parse_inputs(job, part.payload, ParseContext(here.now))
+        inputs = parse_inputs(job, with_defaults(part.inputs, part.payload), ParseContext(here.now))
         own = str(Path(here.workdir, own_folder(agent.name)))
         errand = job.errand(inputs, ErrandPlace(_KEY, agent.name, here.folder(agent), own, here.now))
         check_errand(errand, agent, here.runners[agent.runner])

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from matins.engine.answers import SILENCE, asks_for_silence
 from matins.engine.inputs import variables_of
 from matins.engine.jobs import full_prompt, parse_inputs, retries_unknown
 from matins.engine.prompts import build_prompt, fenced, render
@@ -53,6 +54,7 @@ from matins.executors.runners.protocol import (
     ToolSettings,
     fences,
 )
+from matins.executors.runners.request_checks import check_effort
 from matins.executors.runners.session_files import check_session
 from matins.executors.secrets import Environment, environment_of
 from matins.executors.work_items import HeldWorkItem, ItemChanged, NoWork, WorkSource, claim_item, find_held, source_of
@@ -234,6 +236,8 @@ class Preparation:
         server = self._server(agent)
         ask = partial(self._ask, agent, folder, resolved.values)
         call = replace(call, environment=resolved.values, secrets=resolved.secrets, server=server, ask=ask)
+        if call.effort is not None:
+            check_effort(runner, call.effort)
         runner.check(call)
         if isinstance(runner, EndpointRunner):
             if runner.chooses_session:
@@ -297,7 +301,7 @@ class Preparation:
         values, secrets = environment_of(agent.environment, command.env_add, command.env_remove)
         is_owners = self._is_owners(attempt, agent)
         address = None if self._url is None or is_owners else Address(self._url, self._loader.run_token(attempt))
-        values.update(account_variables(agent))
+        values.update(_account_variables(agent))
         if call.run_info.input is not None:
             values.update(variables_of(call.run_info.input))
         values.update(run_variables(call.run_info, agent.name, address))
@@ -385,6 +389,8 @@ class Preparation:
         else:
             prefix = definition.prompt_prefix
             prompt = build_prompt(full_prompt(definition), fire, prefix=prefix, fences=fences(runner))
+            if fences(runner) and asks_for_silence(definition, compiled.agent, context.policies):
+                prompt = f"{prompt}\n\n{SILENCE}"
         if context.assignment is not None:
             prompt = _in_conversation(prompt, context.assignment.thread, attempt)
         folder, hosts = folder_of(agent, self._workdir), context.policies.allowed_hosts
@@ -393,6 +399,8 @@ class Preparation:
             new_session = str(uuid.uuid5(_SESSIONS, f"{attempt.run_id}-{attempt.epoch}"))
         return replace(
             agent_call(agent, prompt, folder, hosts),
+            model=definition.model or agent.model,
+            effort=definition.effort or agent.effort,
             session=session,
             new_session=new_session,
             max_cost_usd=None if cap is None else cap / 1_000_000,
@@ -454,7 +462,13 @@ def _with_known_environment(call: RunnerRequest, agent: Agent) -> RunnerRequest:
 
 
 def _with_account(environment: Environment, agent: Agent) -> Environment:
-    return environment._replace(values={**environment.values, **account_variables(agent)})
+    return environment._replace(values={**environment.values, **_account_variables(agent)})
+
+
+def _account_variables(agent: Agent) -> dict[str, str]:
+    """Those of the account that the owner did not set."""
+    own = dict(agent.environment)
+    return {name: value for name, value in account_variables(agent).items() if name not in own}
 
 
 def _owner(agent: Agent) -> int | None:

@@ -19,6 +19,7 @@ from typing import NamedTuple, cast
 
 from matins.engine.validation import invalid
 from matins.errors import Example, InvalidInput
+from matins.model.agent import Agent
 from matins.model.schedule import ScheduleDefinition
 from matins.texts.beneath import Refused
 from matins.texts.untrusted_folder import read_file
@@ -50,6 +51,18 @@ def environment_of(
     for name in remove:
         values.pop(name, None)
     return Environment(values, tuple(secrets))
+
+
+def known_secrets(agent: Agent) -> tuple[str, ...]:
+    """The values of an agent's references, as far as they can be resolved now."""
+    found: list[str] = []
+    for name, text in agent.environment:
+        try:
+            value = resolve(text, name)
+        except InvalidInput:  # it is no longer there: nothing can be compared with it
+            continue
+        found += [value] if value != text else []
+    return tuple(found)
 
 
 def inherited(source: Mapping[str, str] = os.environ) -> dict[str, str]:

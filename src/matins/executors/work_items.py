@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from matins.engine.inputs import with_defaults
 from matins.engine.jobs import parse_inputs
 from matins.engine.policies import Policies
 from matins.engine.prompts import WorkItem
@@ -161,7 +162,8 @@ def source_of(
     if name is None and job is not None and job.work_source is not None:
         known = policies.agents.get(agent)
         folder = workdir if known is None else folder_of(known, workdir)
-        return open_source(job.work_source(parse_inputs(job, definition.payload, ParseContext(now))), folder)
+        payload = with_defaults(definition.inputs, definition.payload)
+        return open_source(job.work_source(parse_inputs(job, payload, ParseContext(now))), folder)
     if name is None:
         return None
     return named_source(name, policies, workdir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cache
@@ -26,9 +27,10 @@ _MORE = """
 Without --apply nothing is changed. Every schedule is shown with its times in the next month beside those of the other
 system; differences are marked.
 """
-_NOUNS = {"agent": "agents", "work_source": "work_sources", "inbound": "inbound"}
+_NOUNS = {"agent": "agents", "work_source": "work_sources", "inbound": "inbound", "destination": "destinations"}
 _MARKS = {"added": "+", "changed": "~", "same": "=", "taken": "!", "kept": "=", "refused": "!"}
 _PAGE = 1_000
+_OF_COMMANDS = ("stdin", "environment", "workdir", "deliver", "deliver_on")
 
 
 @cache
@@ -56,16 +58,20 @@ def _command(source: str, importer: Importer) -> click.Command:
         timezone: str | None,
         user: str | None,
         isolation: str | None,
+        as_commands: bool = False,
     ) -> None:
         from matins.importers import read_import
+        from matins.importers.entries import ImportPlace
+        from matins.surfaces.home import Home
 
-        found = read_import(source, path, timezone or context.app.local_zone())
-        found = _with_account(found, without_none(user=user, isolation=isolation))
-        if not context.location["url"]:  # on another machine, other folders are there
-            from matins.importers.entries import with_folders
-            from matins.surfaces.home import Home
-
-            found = with_folders(found, Home(context.location["home"]).path)
+        here = not context.location["url"]  # on another machine, other folders are there
+        place = ImportPlace(
+            as_commands,
+            without_none(user=user, isolation=isolation),
+            context.call("smtp.get")["host"] is not None,
+            Home(context.location["home"]).path if here else None,
+        )
+        found = read_import(source, path, timezone or context.app.local_zone(), place)
         actions = _actions(context, found)
         refused: dict[tuple[str, str], str] = {}
         for entry in found.entries if applies else ():
@@ -80,19 +86,13 @@ def _command(source: str, importer: Importer) -> click.Command:
         if not applies and any(action in ("added", "changed") for action in actions.values()):
             context.note("Nothing was changed. To import: add --apply")
 
+    if importer.calls_agents:
+        text = "Keep commands that call an agent as they are."
+        return click.option("--as-commands", is_flag=True, help=text)(command)
     return command
 
 
 # -- what an import changes
-
-
-def _with_account(found: Imported, account: Mapping[str, str]) -> Imported:
-    """Agents with the account that they run as, where Matins is root."""
-    entries = (
-        entry._replace(settings={**entry.settings, **account}) if entry.kind == "agent" else entry
-        for entry in found.entries
-    )
-    return found._replace(entries=tuple(entries))
 
 
 def _actions(context: CliContext, found: Imported) -> dict[tuple[str, str], str]:
@@ -135,7 +135,8 @@ def _apply(context: CliContext, entry: ImportEntry, action: str) -> None:
     if action == "added":
         context.send("schedules.add", named | settings)
     elif action == "changed":
-        context.send("schedules.edit", named | settings)
+        unset = dict.fromkeys(_OF_COMMANDS if "command" in settings else ())  # a line may have lost it
+        context.send("schedules.edit", named | unset | settings)
     if action in ("added", "changed") and entry.paused:
         context.send("schedules.pause", named)
 
@@ -167,7 +168,13 @@ def _document(
         }
         compared = compare(entry, context.now) if entry.kind == "schedule" else None
         entries.append(shown | (_compared(compared) if compared is not None else {}))
-    return {"source": found.source, "applied": applied, "entries": entries, "left_out": list(found.left_out)}
+    return {
+        "source": found.source,
+        "applied": applied,
+        "entries": entries,
+        "left_out": list(found.left_out),
+        "notes": list(found.notes),
+    }
 
 
 def _compared(compared: Comparison) -> Document:
@@ -192,6 +199,7 @@ def _lines(document: Document) -> list[str]:
     for entry in document["entries"]:
         lines += _entry_lines(entry)
     lines += [one_line(f"left out: {text}") for text in document["left_out"]]
+    lines += [one_line(f"note: {text}") for text in document["notes"]]
     counts = {action: sum(entry["action"] == action for entry in document["entries"]) for action in _MARKS}
     verb = "Imported" if document["applied"] else "To import"
     same = counts["same"] + counts["kept"]
@@ -207,6 +215,8 @@ def _entry_lines(entry: Document) -> Iterator[str]:
         yield "    a schedule of this name is there already, and was not imported: it is left as it is"
     if entry["refused"]:
         yield "    " + one_line(f"refused: {entry['refused']}")
+    if command := entry["settings"].get("command"):
+        yield "    " + one_line(f"command: {command if isinstance(command, str) else shlex.join(command)}")
     if "when" in entry:
         yield "    " + one_line(f"{entry['when']} ({entry['timezone']})")
         times = f"{counted(entry['old'], 'time')} in 31 days before, {entry['new']} after"

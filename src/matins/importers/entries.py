@@ -6,6 +6,7 @@ the time engine, so that the two can be compared.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from collections import defaultdict
@@ -20,13 +21,15 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from matins.config.presets import PRESETS
+from matins.engine.jobs import SHELL, SHELL_AGENT
 from matins.engine.schedules import TRIGGER_SETTINGS
-from matins.engine.settings import ParseContext, parse_setting
+from matins.engine.settings import ParseContext, format_settings, parse_setting
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import InvalidInput
 from matins.executors.isolation import Isolation, Places
 from matins.executors.processes.walls import probe_here
+from matins.executors.secrets import from_home
 from matins.model.agent import Agent
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.model.trigger import Interval
@@ -206,7 +209,7 @@ SOURCE, DIGEST = "imported_from", "import_digest"
 
 
 class ImportEntry(NamedTuple):
-    kind: Literal["agent", "work_source", "inbound", "schedule"]
+    kind: Literal["agent", "work_source", "inbound", "destination", "schedule"]
     name: str
     settings: Mapping[str, Any]
     """As they are written in the file."""
@@ -216,6 +219,8 @@ class ImportEntry(NamedTuple):
     paused: bool = False
     notes: tuple[str, ...] = ()
     """What is different here."""
+    instead: ImportEntry | None = None
+    """The same as a plain command, for a prompt to an agent."""
 
 
 class Imported(NamedTuple):
@@ -223,6 +228,8 @@ class Imported(NamedTuple):
     entries: tuple[ImportEntry, ...]
     left_out: tuple[str, ...] = ()
     """What cannot be imported, and why."""
+    notes: tuple[str, ...] = ()
+    """What is said once."""
 
 
 class Importer(NamedTuple):
@@ -233,6 +240,8 @@ class Importer(NamedTuple):
     """From a path, and the time zone of the machine."""
     target: str = "PATH"
     """How help names the path. In brackets, it may be left out, and `read` gets an empty text."""
+    calls_agents: bool = False
+    """Whether it makes agents of commands that call one."""
 
 
 def read_schedules(
@@ -332,14 +341,85 @@ def _result(
     )  # fmt: skip
 
 
-def with_folders(found: Imported, home: Path) -> Imported:
-    """The entries, with the agent's own folder in place of one in which its runs would be refused. `home` is that of
-    Matins."""
+class ImportPlace(NamedTuple):
+    """Where the entries are to run."""
+
+    as_commands: bool = False
+    """Whether commands that call an agent stay commands."""
+    account: Mapping[str, str] = {}
+    """`user` and `isolation` of agents, where Matins is root."""
+    has_mail: bool = False
+    """Whether a mail server is set."""
+    home: Path | None = None
+    """The home of Matins; None on another machine, which has other folders."""
+
+
+def adapted(found: Imported, place: ImportPlace) -> Imported:
+    """The entries as they can run there. What is different is said."""
+    needs_account = place.home is not None and os.geteuid() == 0 and not place.account
+    if place.as_commands or needs_account:
+        found = _as_commands(found, None if place.as_commands else _ROOT)
+    if not place.has_mail:
+        found = _without_mail(found)
+    found = _with_account(found, place.account)
+    if (home := place.home) is None:
+        return found
     isolation = Isolation(lambda: Places(runs=home, home=home), probe_here)
     return found._replace(entries=tuple(_with_folder(entry, isolation) for entry in found.entries))
 
 
+_ROOT = "It calls an agent, and stays a command: Matins is root, and an agent needs an account (--user ACCOUNT)."
+
+
+def _as_commands(found: Imported, why: str | None) -> Imported:
+    """Plain commands in place of prompts that were commands; `why`, if nobody asked for it."""
+    entries: list[ImportEntry] = []
+    for entry in found.entries:
+        command = entry.instead
+        entries.append(entry if command is None else command._replace(notes=(*command.notes, *([why] if why else []))))
+    unused = {entry.settings["agent"] for entry in found.entries if entry.instead is not None}
+    return found._replace(entries=tuple(one for one in entries if one.kind != "agent" or one.name not in unused))
+
+
+def _without_mail(found: Imported) -> Imported:
+    """No destinations, where no mail server is set; said once, with who would have got mail."""
+    mails = {entry.name: ", ".join(entry.settings["to"]) for entry in found.entries if entry.kind == "destination"}
+    if not mails:
+        return found
+    entries: list[ImportEntry] = []
+    for entry in found.entries:
+        settings = entry.settings
+        if not mails.keys().isdisjoint(settings.get("deliver", ())):
+            settings = {name: value for name, value in settings.items() if name not in ("deliver", "deliver_on")}
+        if entry.kind != "destination":
+            entries.append(entry._replace(settings=settings))
+    note = (
+        f"MAILTO is left out ({', '.join(mails.values())}): no mail server is set. Set one, and import again: {_SMTP}"
+    )
+    return found._replace(entries=tuple(entries), notes=(*found.notes, note))
+
+
+_SMTP = "matins smtp set --host mail.example.com --sender matins@example.com"
+
+
+def _with_account(found: Imported, account: Mapping[str, str]) -> Imported:
+    """Agents with the account that they run as, where Matins is root; commands too."""
+    user = account.get("user")
+    name = SHELL if user is None else f"{SHELL}-{user}"
+    entries: list[ImportEntry] = []
+    for entry in found.entries:
+        settings = {**entry.settings, **account} if entry.kind == "agent" else entry.settings
+        if "command" in settings and entry.kind == "schedule":
+            settings = {**settings, "agent": name}
+        entries.append(entry._replace(settings=settings))
+    if user is not None and any(entry.settings.get("agent") == name for entry in entries):
+        agent = {**format_settings(SHELL_AGENT), "workdir": from_home(f"~{user}"), "isolation": "auto", **account}
+        entries.insert(0, ImportEntry("agent", name, agent, f"--user {user}"))
+    return found._replace(entries=tuple(entries))
+
+
 def _with_folder(entry: ImportEntry, isolation: Isolation) -> ImportEntry:
+    """The entry, with the agent's own folder in place of one in which its runs would be refused."""
     folder = entry.settings.get("workdir")
     if entry.kind != "agent" or not isinstance(folder, str):
         return entry

@@ -332,6 +332,10 @@ _EVENTS = 65_536
 """Bytes at the end of the output that are read for its last lines: events of tools are long, their words are few."""
 
 
+def _texts(description: str) -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "string"}, "description": description}
+
+
 def _text(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
@@ -379,7 +383,7 @@ def run_schedule(calls: PrincipalCalls, given: Document) -> Document:
     if given.get("dry_run"):
         found = calls.call("schedules.why", name=given["name"])
         return {"summary": "Dry run: nothing was started.", "gates": _gates(found["now"])}
-    found = {name: given[name] for name in ("name", "key", "input") if name in given}
+    found = {name: given[name] for name in ("name", "key", "input", "model", "effort") if name in given}
     return shown_run(calls.call("schedules.run", **found))
 
 
@@ -491,6 +495,13 @@ def _report_outcome(calls: PrincipalCalls, given: Document) -> Document:
     return {"summary": f"Reported: {given['outcome']}. It counts when the run ends."}
 
 
+def _send(calls: PrincipalCalls, given: Document) -> Document:
+    sent = calls.call("runs.send", **{name: given.get(name) for name in ("text", "to", "title", "files")})
+    left = count(sent["left"], "message")
+    summary = f"On its way to {', '.join(sent['to'])}. {left} left. Your answer at the end is delivered all the same."
+    return {"summary": summary, **sent}
+
+
 WHEN = _text('English, cron, a duration or an ISO instant: "every weekday at 9am", "0 2 * * *", "in 2h".')
 _TOOLS = (
     Tool("context", "Where you are: schedule, slot, attempt, conversation, and what this run may still spend.", {},
@@ -499,6 +510,9 @@ _TOOLS = (
          {"outcome": _one_of(("done", "nothing", "failed"), "How it went."), "reason": _text("Why, in a sentence.")},
          _report_outcome, "run",
          ("outcome",), idempotent=True, in_run=True, outside=False),
+    Tool("send", "Tell people something now, before the run ends. Your answer is delivered all the same: not for that.",
+         {"text": _text("Markdown."), "title": _text("One line."), "to": _texts("Some of the schedule's destinations."),
+          "files": _texts("Paths below your directory.")}, _send, "run", ("text",), in_run=True, outside=False),
     Tool("status", "What needs a person, what runs, what comes next, and whether schedules fire at all.", {}, _status),
     Tool("list_schedules", "List schedules with next and last run. Look here before you create one.",
          {"query": _text("Words of name, agent or prompt."), "agent": _text("Only those of this agent."),
@@ -529,6 +543,7 @@ _TOOLS = (
          delete_schedule, "change", ("name",), destroys=True, idempotent=True, in_run=True),
     Tool("run_schedule", "Start a run now, once per key. Ask why before you run something again.",
          {"name": NAME, "key": _text("The same key gives the same run."), "input": INPUT,
+          "model": _text("Of this run alone."), "effort": _text("How much the model thinks in this run."),
           "wait_seconds": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S, "description": "Wait for its end."},
           "dry_run": DRY_RUN},
          run_schedule, "run", ("name",)),

@@ -53,6 +53,8 @@ class Agent:
                 " demo.",
                 "claude", required=True)]
     model: Annotated[str | None, Setting(Name(), "Model, by the runner's name for it.", "claude-sonnet-5-5")] = None
+    effort: Annotated[str | None,
+        Setting(Name(), "How much the model thinks, by the runner's name for it.", "high")] = None
     workdir: Annotated[str | None, Setting(Text(4_096), "Directory in which the agent works.", "~/src/garden")] = None
     worktree: Annotated[Worktree | None,
         Setting(Choice(get_args(Worktree)),

@@ -68,9 +68,11 @@ class Given(NamedTuple):
 
     input: Any = None
     fenced: tuple[str, ...] = ()
-    """The names of inputs that are texts of somebody who may not change the schedule."""
+    """The names of inputs that are texts of a principal who may not change the schedule."""
     prompts: Mapping[str, str] = {}
     """What the types of jobs tell agents with this input, by the number of the step; "0" for a run without steps."""
+    model: str | None = None
+    effort: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

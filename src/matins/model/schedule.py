@@ -4,7 +4,7 @@ A step: one part of the work of a schedule. Annotations are settings, see `setti
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from matins.model.agent import Fallback, Target
 from matins.model.call import CallTrigger
@@ -17,6 +17,7 @@ from matins.model.settings import (
     Decimal,
     Duration,
     Flag,
+    Inputs,
     Instant,
     Int,
     Json,
@@ -44,6 +45,22 @@ POLPO_SPELLINGS = (("description", "prompt"), ("assignTo", "agent"), ("dependsOn
 
 CommandLine = str | tuple[str, ...]
 """A text for the shell, or a program with its arguments."""
+
+
+InputType = Literal["text", "int", "number", "bool", "choice", "date", "json"]
+
+
+class Input(NamedTuple):
+    """A declared input of runs."""
+
+    name: str
+    type: InputType
+    default: Any = None
+    required: bool = True
+    """Whether a run needs one: it has no default, and nothing says otherwise."""
+    values: tuple[str, ...] = ()
+    """Those of a choice."""
+    description: str = ""
 
 
 # fmt: off
@@ -138,6 +155,10 @@ class ScheduleDefinition:
     environment: Annotated[tuple[tuple[str, str], ...],
         Setting(Variables(), "Environment variables, over those of the agent.", {"API_KEY": "env:API_KEY"},
                 owner_only=True)] = ()
+    model: Annotated[str | None,
+        Setting(Name(), "Model of its runs; default: the agent's.", "claude-opus-5-5", notable=True)] = None
+    effort: Annotated[str | None,
+        Setting(Name(), "How much the model thinks in its runs; default: the agent's.", "high", notable=True)] = None
     prompt_prefix: Annotated[bool, Setting(Flag(), "Whether `[Scheduled Task]` precedes the prompt.", False)] = True
     target: Annotated[Target | None,
         Setting(TargetKind(), "Where runs happen: a new conversation, or a channel, session or thread.",
@@ -146,7 +167,11 @@ class ScheduleDefinition:
     on: Annotated[tuple[CallTrigger, ...],
         Setting(Calls(), "Calls that start a run: a webhook, a chat message, or the outcome of another schedule.",
                 {"webhook": "github-prs"}, notable=True)] = ()
-    payload: Annotated[Any, Setting(Json(), "JSON value passed to the job.", {"depth": 3})] = None
+    payload: Annotated[Any,
+        Setting(Json(), "JSON value passed to the job; what a run is given goes over it.", {"depth": 3})] = None
+    inputs: Annotated[tuple[Input, ...],
+        Setting(Inputs(), "What a run may be given, with type and default; default: anything.",
+                {"repo": {"type": "choice", "values": ["api", "web"], "default": "api"}, "days": 7})] = ()
     work_source: Annotated[str | None,
         Setting(Name("work_sources"), "Source of work items, by name.", "backlog", notable=True)] = None
     steps: Annotated[tuple[Step, ...],

@@ -183,6 +183,12 @@ class Json(Kind):
     __slots__ = ()
 
 
+class Inputs(Kind):
+    """What a run may be given, by name."""
+
+    __slots__ = ()
+
+
 class Calls(Kind):
     """Calls from outside that start runs."""
 

@@ -54,7 +54,7 @@ def request_run_approval(
     request = approval_request(compiled.agent, compiled.name, definition, slot, compiled.timetable.trigger.describe())
     request["involved"] = makers
     request["unusual"] = notable_settings(definition)
-    if compiled.given is not None:
+    if compiled.given is not None and compiled.given.input is not None:
         request["input"] = compiled.given.input
     request |= about_agent(compiled, policies, itemless=item is None)
     shown = None if item is None else shown_item(item)

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
-from matins.engine.inputs import decode_given, merged
+from matins.engine.inputs import decode_given, merged, with_defaults
 from matins.engine.jobs import BUILT_IN, MESSAGE_JOB, job_needs, wakes_agent
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
@@ -75,13 +75,14 @@ class SharedSettings:
     but the payload and, if they are one-shots, the instant: here, these are those of the first."""
 
     __slots__ = (
-        "agent", "definition", "emits_message", "exclusive", "gates", "input", "levels", "needs", "run_limits",
-        "special", "steps", "timetable", "wakes_agent",
+        "agent", "definition", "emits_message", "exclusive", "gates", "input", "levels", "needs", "own_payload",
+        "run_limits", "special", "steps", "timetable", "wakes_agent",
     )  # fmt: skip
 
     def __init__(self, definition: ScheduleDefinition, step: int) -> None:
         self.levels, self.agent, self.run_limits = ALL, "", NO_LIMITS
-        self.input = definition.payload
+        self.input = with_defaults(definition.inputs, definition.payload) if step else None
+        self.own_payload = bool(step) and definition.steps[step - 1].payload is not None
         if step:
             self.agent, self.levels = definition.steps[step - 1].agent, level_mask("step")
             self.run_limits = definition.max_cost, definition.max_tokens
@@ -205,6 +206,8 @@ class CompiledSchedule:
         self.emits_message = shared.emits_message
         self.needs = shared.needs
         self.special = shared.special if creator is None else shared.special | Special.CREATOR
+        if shared.definition.inputs:
+            self._take(with_defaults(self.definition.inputs, self.definition.payload))
 
     @property
     def definition(self) -> ScheduleDefinition:
@@ -223,15 +226,21 @@ class CompiledSchedule:
     @property
     def payload(self) -> Any:
         """A copy of its own for each who asks."""
-        stored = self._text and not self.steps and self.given is None
+        stored = self._text and not self.steps and self._input is None
         return decode_payload(self._text) if stored else deepcopy(self.definition.payload)
 
     @property
     def input(self) -> Any:
         """The input of its runs: of the whole run, also for a step that has a payload of its own."""
-        if self.given is not None:
+        if self._input is not None:
             return self._input
         return self.shared.input if self.step else self.definition.payload
+
+    def _take(self, value: Any) -> None:
+        """Have this input: the payload of a job too, unless a step has one of its own."""
+        self._input = value
+        if not self.shared.own_payload and self.definition.job not in BUILT_IN:
+            self._definition = replace(self.definition, payload=value)
 
     @property
     def full_name(self) -> str:
@@ -251,14 +260,13 @@ class CompiledSchedule:
         made = object.__new__(CompiledSchedule)
         for name in CompiledSchedule.__slots__:
             setattr(made, name, getattr(self, name))
-        made.given, made._input = given, merged(self.input, given.input)
-        changes: dict[str, Any] = {}
-        if given.input is not None and self.definition.job not in BUILT_IN and self.definition.payload is self.input:
-            changes["payload"] = made.input  # a step with a payload of its own keeps it
-        if (prompt := given.prompts.get(str(self.step))) is not None:
-            changes["job_prompt"] = prompt
-        if changes:
-            made._definition = replace(self.definition, **changes)
+        made.given = given
+        if given.input is not None:
+            made._take(merged(self.input, given.input))
+        chosen = {"job_prompt": given.prompts.get(str(self.step)), "model": given.model, "effort": given.effort}
+        if any(value is not None for value in chosen.values()):
+            found = {name: value for name, value in chosen.items() if value is not None}
+            made._definition = replace(made.definition, **found)
         return made
 
 

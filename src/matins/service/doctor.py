@@ -195,9 +195,12 @@ class Doctor:
             if not has_commands(definition):
                 continue
             known = allowed_files(transaction, self.core.compiled(transaction, schedule), policies)
-            changed = {name: changed_of([getattr(definition, name)], known, policies) for name in COMMANDS}
+            checks = {name: getattr(definition, name) for name in COMMANDS}
+            changed = {
+                name: changed_of([command], known, policies) for name, command in checks.items() if command is not None
+            }
             own = [line.files(known) for line in lines_of(definition, schedule.agent, policies)]
-            work = "steps" if definition.steps else "command"
+            work = "steps" if definition.command is None else "command"  # steps, or the command of the agent
             changed[work] = [path for files in own for path in changed_among(files, known, policies)]
             if files := list(dict.fromkeys(path for paths in changed.values() for path in paths)):
                 words = [

@@ -58,6 +58,8 @@ def run_result(run: RunRecord, steps: list[RunStep] | None = None, answers: list
         step=run.step or None,
         retry_of=None if run.retry_of is None else str(run.retry_of),
         input=None if run.given is None else run.given.input,
+        model=None if run.given is None else run.given.model,
+        effort=None if run.given is None else run.given.effort,
         steps=steps or [],
         answers=answers or [],
     )

@@ -10,17 +10,17 @@ import builtins
 import re
 import uuid
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from matins.api.results import CallerContext, Check, LimitLeft, Message, Run, Snapshot, ThreadAssignment
+from matins.api.results import CallerContext, Check, LimitLeft, Message, Run, SentMessage, Snapshot, ThreadAssignment
 from matins.api.results import Thread as ThreadResult
 from matins.api.runs import ReportedOutcome, RunOutcome
-from matins.engine.answers import FAILED, answer_text, destinations_of, digest_of
+from matins.engine.answers import FAILED, answer_text, destinations_of, digest_of, message_recipients
 from matins.engine.audit import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
-from matins.engine.inputs import check_input, encode_given
+from matins.engine.inputs import check_input, encode_given, free_texts, read_given
 from matins.engine.jobs import AGENT_JOB, decided_by, full_prompt
 from matins.engine.money import format_money
 from matins.engine.policies import Policies
@@ -30,21 +30,26 @@ from matins.engine.schedules import UNREADABLE, decode, encode, schedule_setting
 from matins.engine.settings import ParseContext
 from matins.engine.steps import of_step
 from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
-from matins.engine.validation import nearest
+from matins.engine.validation import check_name, nearest
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, Example, InvalidInput, NotAllowed, NotFound
-from matins.executors.registry import JobRegistry
+from matins.executors.endpoint_requests import redacted_text
+from matins.executors.isolation import account_of
+from matins.executors.registry import JobRegistry, runners
+from matins.executors.runners.request_checks import check_effort
+from matins.executors.secrets import known_secrets
 from matins.executors.work_items import open_source
 from matins.model import run as model
 from matins.model.access import Principal
-from matins.model.agent import Target
+from matins.model.agent import Agent, Target
 from matins.model.answer import FINAL, AnswerRow
 from matins.model.destination import NOBODY, THREAD
 from matins.model.job import JobType
 from matins.model.rows import NewEvent
 from matins.model.run import Given, RunRecord, RunState, StepId, Thread
-from matins.model.schedule import ScheduleRecord
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.runtime import spending
+from matins.runtime.agent_folders import folder_of
 from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.clearance import Floors
@@ -54,6 +59,7 @@ from matins.runtime.spending import SpendingLimit, spending_limits
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.drafts import check_note
 from matins.service.file.plan import applied_text
+from matins.service.output import state_folder
 from matins.service.permissions import check_own, rights_of
 from matins.service.proposals import unknown_record
 from matins.service.run_views import check_results, whole_result
@@ -114,7 +120,7 @@ class Runs:
 
     def run(
         self, principal: Principal, name: str, *, input: Any = None,  # noqa: A002 - the word of every surface
-        key: str | None = None, agent: str | None = None,
+        model: str | None = None, effort: str | None = None, key: str | None = None, agent: str | None = None,
     ) -> Run:  # fmt: skip
         """Start a run now. An agent cannot run a completed or expired schedule."""
         now, core = self.core.clock.now_ms(), self.core
@@ -130,6 +136,9 @@ class Runs:
             if not principal.is_human:
                 _check_floor(transaction, compiled, core.catalog.policies(transaction), now)
             given = _given(principal, compiled, core.jobs.registry, input, now)
+            if model is not None or effort is not None:
+                policies = core.catalog.policies(transaction)
+                given = given._replace(**_chosen(principal, compiled, policies, model, effort))
             made = self._start(transaction, principal, schedule, compiled, key, now, encode_given(given))
             result = self._result(transaction, made)
         core.notify()
@@ -378,30 +387,55 @@ def _destination(name: str, policies: Policies, service: str | None) -> str:
     return name
 
 
-def _given(
-    principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, value: Any, now: int
-) -> Given:  # fmt: skip
-    """What a run is started with, checked by the types of its jobs and by what its prompts need."""
-    if value is not None and not _may_change(principal):
-        hint = "Ask its owner to declare what may be given."
+def _given(principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, value: Any, now: int) -> Given:
+    """What a run is started with, checked by its declared inputs, the types of its jobs, and what its prompts need."""
+    trusted, inputs = _may_change(principal), compiled.definition.inputs
+    if value is not None and not (inputs or trusted):
+        hint = 'Ask its owner to declare it: {"inputs": …}.'
         message = f'"{compiled.name}" declares no inputs, and you may not change its payload.'
         raise NotAllowed(message, value=principal.role, field="input", hint=hint)
+    if inputs:
+        value = read_given(compiled.name, inputs, compiled.definition.payload, value) or None
+    fenced = () if trusted else free_texts(inputs, value)
     run, prompts = compiled if value is None else compiled.with_given(Given(value)), dict[str, str]()
     for number in range(1, len(run.steps) + 1) if run.steps else (0,):
         part = run.step_of(number) if number else run
         job = jobs.get(part.definition.job)
-        if value is not None and job is not None and part.definition.payload is part.input:
-            prompt = _prompt_with(job, part.input, now)
+        if value is not None and job is not None and not part.shared.own_payload:
+            prompt = _prompt_with(job, part.definition.payload, now)
+            if prompt is not None and fenced:
+                message = f'The job "{job.name}" writes "{fenced[0]}" into its prompt, and you may not change that.'
+                raise NotAllowed(message, value=fenced[0], field=f"input.{fenced[0]}", hint="Ask the owner.")
             if prompt is not None:
                 prompts[str(number)] = prompt
-        for text in texts_of(part.definition):
-            for path in inputs_in(text):
-                if not has_input(path, part.input):
-                    name = path.removeprefix("input.")
-                    message = f'"{compiled.name}" needs the input "{name}".'
-                    hint = Example({"input": {first_name(path): "…"}})
-                    raise InvalidInput(message, value=path, field=path, hint=hint)
-    return Given(value, prompts=prompts)
+        _check_complete(compiled.name, part)
+    return Given(value, fenced, prompts)
+
+
+def _chosen(
+    principal: Principal, compiled: CompiledSchedule, policies: Policies, model: str | None, effort: str | None
+) -> dict[str, Any]:
+    """Model and effort of one run. Who may not change the schedule keeps those that it has."""
+    if not _may_change(principal):
+        message = "Only those who may change a schedule choose the model and the effort of its runs."
+        raise NotAllowed(message, value=principal.role, field="model" if model else "effort", hint="Omit it.")
+    parts = [compiled.step_of(number) for number in range(1, len(compiled.steps) + 1)] or [compiled]
+    agents = [policies.agents[part.agent] for part in parts if part.wakes_agent and part.agent in policies.agents]
+    if not any(part.wakes_agent for part in parts):
+        message = f'"{compiled.name}" has no agent, so it has no model and no effort.'
+        raise InvalidInput(message, value=model or effort, field="model" if model else "effort", hint="Omit it.")
+    for agent in agents:
+        if effort is not None and (runner := runners().get(agent.runner)) is not None:
+            check_effort(runner, effort)
+    return {"model": None if model is None else check_name("model", model), "effort": effort}
+
+
+def _check_complete(name: str, part: CompiledSchedule) -> None:
+    """Raise if a prompt needs an input that the run does not have."""
+    for path in (path for text in texts_of(part.definition) for path in inputs_in(text)):
+        if not has_input(path, part.input):
+            message, hint = f'"{name}" needs the input "{path.removeprefix("input.")}".', {first_name(path): "…"}
+            raise InvalidInput(message, value=path, field=path, hint=Example({"input": hint}))
 
 
 def _may_change(principal: Principal) -> bool:
@@ -597,6 +631,89 @@ class SpeakingRuns:
             data = {**said, **principal.signed}
             transaction.events.append(NewEvent(now, kind, run.schedule_id, run.id, data))
         return True
+
+    def send(
+        self,
+        principal: Principal,
+        text: str,
+        *,
+        to: builtins.list[str] | None = None,
+        title: str | None = None,
+        files: builtins.list[str] | None = None,
+    ) -> SentMessage:
+        if principal.run_id is None:
+            hint = "Call it with the token of the run."
+            raise Conflict("Only an agent in a run sends messages.", field="run", hint=hint)
+        for field, value, most in (("text", text, _MAX_MESSAGE), ("title", title, _MAX_TITLE)):
+            if value is not None and not 0 < len(value.strip()) <= most:
+                allowed = f"text of 1 to {most:,} characters"
+                raise InvalidInput(f'"{field}" must be {allowed}.', value=value[:60], field=field, allowed=allowed)
+        now = self.core.clock.now_ms()
+        with self.core.store.reading() as transaction:
+            speaker = self._speaker(transaction, principal.run_id)
+            names = message_recipients(speaker.definition, speaker.agent.name, speaker.policies, to)
+        secrets = known_secrets(speaker.agent)
+        attached = self._attached(speaker, files or [], secrets)
+        with self.core.store.transaction(now) as transaction:
+            run = self._speaker(transaction, principal.run_id).run
+            whole = run.id if run.parent is None else run.parent
+            sent = max((row.number for row in transaction.answers_of(whole)), default=0)
+            most = speaker.policies.rules_for(speaker.agent.name).max_messages
+            if sent >= most:
+                message = f"This run has sent {sent} of at most {most} messages." if most else "Agents may not send."
+                hint = "Put the rest into your answer. The owner can allow more: agent_rules, max_messages."
+                raise NotAllowed(message, field="max_messages", hint=hint)
+            message, number = redacted_text(text.strip(), secrets), sent + 1
+            for name in names:
+                row = AnswerRow(
+                    whole, number, name, run.schedule_id, "queued", None, digest_of(message), now, now,
+                    None if title is None else redacted_text(title.strip(), secrets), message, attached,
+                )  # fmt: skip
+                transaction.insert_answer(row)
+            data = {"number": number, "to": list(names), "digest": digest_of(message), **principal.signed}
+            transaction.events.append(NewEvent(now, "run.message", run.schedule_id, whole, data))
+        self.core.wake_here()
+        return SentMessage(str(whole), number, list(names), most - number)
+
+    def _speaker(self, transaction: Transaction, run_id: int) -> _Speaker:
+        """The run that speaks, with its settings. Raises when it is over."""
+        run = self.core.run(transaction, run_id)
+        if run.state not in (RunState.STARTING, RunState.RUNNING):
+            raise Conflict(f"Run {run.id} is over: {run.state.label}.", value=run.id, field="run")
+        key, policies = (run.schedule_id, run.rev, run.step), self.core.catalog.policies(transaction)
+        compiled = self.core.catalog.compiled(transaction, [key])[key]
+        agent = None if isinstance(compiled, Exception) else policies.agents.get(compiled.agent)
+        if isinstance(compiled, Exception) or agent is None:
+            raise Conflict(f"The agent of run {run.id} was deleted.", value=run.id, field="run")
+        return _Speaker(run, compiled.definition, agent, policies)
+
+    def _attached(self, speaker: _Speaker, files: builtins.list[str], secrets: tuple[str, ...]) -> str | None:
+        """The files of a message as its row has them. One that cannot be sent is refused: the agent can do something
+        about it."""
+        if not files:
+            return None
+        from matins.executors.attachments import attach, copies_folder
+
+        agent, run, account = speaker.agent, speaker.run, account_of(speaker.agent)
+        folder = copies_folder(str(state_folder(self.core.store, self.core.local.state_folder)), run.id, run.epoch)
+        copies = folder.with_name(f"{folder.name}-{uuid.uuid4().hex[:12]}")
+        workdir = folder_of(agent, self.core.workdir or ".")
+        found = attach(files, workdir, None if account is None else account.uid, 0, secrets, copies)
+        if found.left_out or len(found.files) < len(files):
+            why = found.left_out[0] if found.left_out else f"not all of them are files below {workdir}"
+            hint = "Name files below your directory."
+            raise InvalidInput(f"The files cannot be sent: {why}.", value=files, field="files", hint=hint)
+        return orjson.dumps(found.files).decode()
+
+
+_MAX_MESSAGE, _MAX_TITLE = 32_000, 200
+
+
+class _Speaker(NamedTuple):
+    run: RunRecord
+    definition: ScheduleDefinition
+    agent: Agent
+    policies: Policies
 
 
 def _left(limit: SpendingLimit) -> LimitLeft:

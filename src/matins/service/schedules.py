@@ -7,8 +7,6 @@ one note.
 from __future__ import annotations
 
 import builtins
-import os
-import pwd
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,17 +19,14 @@ from msgspec import structs
 from matins.api.results import FilePlace, Pause, Schedule
 from matins.config.file import file_format
 from matins.engine.answers import deliver_command, reaches_nobody
-from matins.engine.commands import exit_code_note
-from matins.engine.jobs import SHELL_AGENT, as_scheduled, full_prompt
+from matins.engine.jobs import full_prompt
 from matins.engine.policies import Policies
 from matins.engine.schedules import UNREADABLE, idle_settings, newly_idle, schedule_settings, start_text
 from matins.engine.settings import format_settings
-from matins.engine.steps import parts_of
 from matins.engine.when.definitions import to_dict
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound, Stale
-from matins.executors.agent_checks import Surroundings, job_problems
-from matins.executors.isolation import NOT_ISOLATED, Isolation
+from matins.executors.agent_checks import Surroundings, command_notes, job_problems
 from matins.executors.registry import runners
 from matins.model.access import Principal, name_of
 from matins.model.agent import Agent
@@ -39,7 +34,6 @@ from matins.model.job import JobTypes
 from matins.model.overview import PausedSchedule, ScheduleFilter
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
-from matins.runtime.agent_folders import own_folder
 from matins.runtime.catalog import run_record, schedule_record
 from matins.runtime.pausing import pause
 from matins.service.core import Core
@@ -102,9 +96,10 @@ class Additions:
         workdir = core.workdir or str(Path.cwd())
         here = Surroundings(policies, runners(), core.jobs.registry, workdir, now)
         found = job_problems(draft.definition, draft.agent, here)
-        notes += _about_commands(principal, draft, policies, core.local.isolation)
+        isolation, owner = core.local.isolation, principal.role == principal.name == "owner"
+        notes += command_notes(draft.definition, draft.agent, policies, isolation, by_owner=owner)
         if reaches_nobody(draft.definition, draft.agent, policies):
-            notes.append(f"Nobody gets its answers. To have them sent: {deliver_command(policies)}")
+            notes.append(f"No destination gets its answers. To send them: {deliver_command(policies)}")
         return notes + [f"{error.message} {error.hint or ''}".strip() for error in found]
 
     def create_agents(
@@ -112,26 +107,6 @@ class Additions:
     ) -> list[str]:
         """Create the agents. Returns notes for the caller."""
         return [note for agent in agents for note in self.agents.create(transaction, principal, agent, now)]
-
-
-def _about_commands(
-    principal: Principal, draft: Draft, policies: Policies, isolation: Isolation | None
-) -> Iterable[str]:
-    """Who runs its commands and where, and whose exit code decides. The same sentence is said once."""
-    found: dict[str, None] = {}
-    for part, name in parts_of(draft.definition, draft.agent):
-        if part.command is not None:
-            agent = as_scheduled(policies.agents.get(name, SHELL_AGENT), part)
-            walls = agent.isolation != "none" if isolation is None else isolation.refusal(agent) is None
-            who = agent.user or (
-                "you" if principal.role == principal.name == "owner" else pwd.getpwuid(os.getuid()).pw_name
-            )
-            what = "It runs" if part.command is draft.definition.command else "Its commands run"
-            place = agent.workdir or own_folder(agent.name)
-            found[f"{what} as {who} in {place}, {'isolated' if walls else NOT_ISOLATED}."] = None
-            if (note := exit_code_note(part.command)) is not None:
-                found[note] = None
-    return found
 
 
 _UNCHANGED = ("active", "paused", "pending", "completed")

@@ -209,6 +209,11 @@ class AnswerRows(Statements):
         """The number of answers that a destination got since an instant."""
         return self._value("answers_sent_since", destination=destination, since=since)
 
+    def advance_answers(self, destination: str, now: int, latest: int) -> None:
+        """Send now what is deferred beyond the longest delay, after the clock was set back; what waits for the end of
+        quiet hours is deferred again."""
+        self._all("advance_answers", destination=destination, now=now, latest=latest)
+
     def waiting_destinations(self) -> list[str]:
         """The destinations for which answers wait."""
         return self._column("waiting_destinations")

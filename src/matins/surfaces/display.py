@@ -112,9 +112,11 @@ def input_line(value: Any) -> str:
 
 
 def given_sentence(run: Mapping[str, Any]) -> str | None:
-    """`By ada, with days=30.`; None for a run that was given nothing."""
-    if run["input"] is None:
+    """`By ada, with days=30, model opus.`; None for a run that was given nothing."""
+    given = [] if run["input"] is None else [input_line(run["input"])]
+    given += [f"{name} {one_line(run[name])}" for name in ("model", "effort") if run[name] is not None]
+    if not given:
         return None
     evidence: Mapping[str, Any] = run["evidence"] or {}
     by: Mapping[str, Any] = evidence.get("by") or {}
-    return f"By {by.get('name', 'somebody')}, with {input_line(run['input'])}."
+    return f"By {by.get('name', 'owner')}, with {', '.join(given)}."

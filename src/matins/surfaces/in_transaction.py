@@ -54,6 +54,8 @@ class TransactionApi(Api):
         name: str,
         *,
         input: Json | None = None,  # noqa: A002 - the word of every surface
+        model: str | None = None,
+        effort: str | None = None,
         key: str | None = None,
         agent: str | None = None,
         connection: psycopg.Connection[Any] | None = None,
@@ -61,4 +63,4 @@ class TransactionApi(Api):
         """On PostgreSQL, `connection` is a connection of psycopg 3 with a transaction of yours: the run starts when you
         commit it. Until then no other run of the schedule can start or end."""
         with self._within(connection):
-            return super().run(name, input=input, key=key, agent=agent)
+            return super().run(name, input=input, model=model, effort=effort, key=key, agent=agent)

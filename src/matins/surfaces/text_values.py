@@ -115,7 +115,10 @@ FROM_TEXT: Mapping[type[Kind], Callable[[str], Any]] = {
     kinds.Names: _list,
     kinds.Windows: _windows,
     **dict.fromkeys(
-        (kinds.Labels, kinds.Variables, kinds.Target, kinds.Options, kinds.Json, kinds.Calls, kinds.Records),
+        (
+            kinds.Labels, kinds.Variables, kinds.Target, kinds.Options, kinds.Json, kinds.Inputs, kinds.Calls,
+            kinds.Records,
+        ),
         json_or_text,
     ),
     kinds.Tokens: _text,
@@ -149,6 +152,7 @@ METAVAR: Mapping[type[Kind], str] = {
     kinds.Url: "URL",
     kinds.Options: "JSON",
     kinds.Json: "JSON",
+    kinds.Inputs: "JSON",
     kinds.Calls: "CALL",
     kinds.Records: "JSON",
     kinds.Pause: "TEXT",

@@ -21,6 +21,7 @@ import stat
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakSet
@@ -208,6 +209,41 @@ class UntrustedFolder:
                     yield entry._replace(name=path)
                 elif left > 1:
                     ahead.append((path, left - 1))
+
+    def matching(self, pattern: str) -> Iterator[Entry]:
+        """The files that match a pattern such as `reports/*.pdf` or `**/*.csv`, by their paths. Folders of Matins are
+        passed over. It is bounded as `walk` is."""
+        parts = [part for part in pattern.split("/") if part not in ("", ".")]
+        if ".." in parts or pattern.startswith("/"):
+            raise Refused(pattern, "it leads out of the folder")
+        own, ahead, seen = forbidden(), [("", parts)], 0
+        while ahead:
+            at, (part, *rest) = ahead.pop()
+            if part == "**" and rest:
+                ahead.append((at, rest))
+            for entry in self._entries_beside(at, own):
+                seen += 1
+                if seen > MAX_ENTRIES:
+                    raise Refused(pattern, f"it leads through more than {MAX_ENTRIES:,} entries")
+                path = f"{at}/{entry.name}" if at else entry.name
+                if part == "**" and entry.is_folder and path.count("/") < MAX_DEPTH:
+                    ahead.append((path, [part, *rest]))
+                elif entry.is_folder and rest and fnmatchcase(entry.name, part):
+                    ahead.append((path, rest))
+                elif not entry.is_folder and not rest and (part == "**" or fnmatchcase(entry.name, part)):
+                    yield entry._replace(name=path)
+
+    def _entries_beside(self, name: str, own: Identities) -> list[Entry]:
+        """The entries of a folder, unless it is one of Matins, or gone."""
+        try:
+            folder = self._walk(name or ".", FOLDER)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        try:
+            status = os.fstat(folder)
+        finally:
+            os.close(folder)
+        return [] if (status.st_dev, status.st_ino) in own else self.entries(name or ".")
 
     def open_lock(self, name: str) -> int:
         """A file to lock, created if it is missing. The caller closes it."""

@@ -51,9 +51,25 @@ def test_b4_the_last_line_declares(text: str, expected: tuple[str, str, str | No
 
 @pytest.mark.parametrize(
     "text",
+    ["NOTHING_TO_REPORT", "nothing_to_report.", "**NOTHING_TO_REPORT**", "[NOTHING_TO_REPORT]", '"Nothing_To_Report"',
+     "`NOTHING_TO_REPORT`\n", "```\nNOTHING_TO_REPORT\n```", " “NOTHING_TO_REPORT”. "],
+)  # fmt: skip
+def test_one_word_as_the_whole_answer_is_silence(text: str) -> None:
+    """B21: as agents write it."""
+    assert declaration(text) == (text, "nothing", None)
+
+
+@pytest.mark.parametrize(
+    "text",
     [
         "",
         "all well",
+        "NOTHING_TO_REPORT today, but look at #12",
+        "The report ends with NOTHING_TO_REPORT",
+        "# Report\n\nNOTHING_TO_REPORT",
+        "NOTHING_TO_REPORT\nNOTHING_TO_REPORT",
+        "NOTHING TO REPORT",
+        "NOTHING_TO_REPORT" + "." * 100,
         f"{FAILED}\nand then it worked",
         f"so: {FAILED}",
         f"{FAILED}.",

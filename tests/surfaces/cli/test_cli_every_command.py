@@ -80,12 +80,14 @@ COMMANDS = [
     Typed("allowed-hosts set models.lan:8080"), Typed("allowed-hosts show"), Typed("allowed-hosts rm"),
     Typed("budgets set daily --max-cost '$5' --period day"), Typed("budgets edit daily --max-cost '$7'"),
     Typed("budgets list"), Typed("budgets show daily"), Typed("budgets rm daily"),
-    Typed("chat set slack --bot-token env:MATINS_NO_TOKEN --signing-secret env:MATINS_NO_SECRET"),
+    Typed("chat set slack --token env:MATINS_NO_TOKEN --signing-secret env:MATINS_NO_SECRET"),
     Typed("chat edit slack --admin C{n}"), Typed("chat list"), Typed("chat show slack"), Typed("chat rm slack"),
     Typed("destinations set phone --kind webhook --url https://example.invalid/x"),
     Typed("destinations edit phone --max-per-hour {n}"), Typed("destinations list"), Typed("destinations show phone"),
     Typed("notify set --to phone"), Typed("notify edit --on failed", free=True), Typed("notify show"),
-    Typed("notify test", code=1), Typed("notify rm"), Typed("destinations rm phone"),
+    Typed("notify test", code=1), Typed("notify rm"), Typed("deliver set --to phone"), Typed("deliver edit --if news"),
+    Typed("deliver show"), Typed("runs deliver {failed} --to phone"), Typed("deliver rm"),
+    Typed("destinations rm phone"),
     Typed("heartbeat set https://example.invalid/beat"), Typed("heartbeat show"), Typed("heartbeat rm"),
     Typed("hooks set after:run --command true"), Typed("hooks edit after:run --timeout {n}s"), Typed("hooks list"),
     Typed("hooks show after:run"), Typed("hooks rm after:run"),
@@ -97,7 +99,8 @@ COMMANDS = [
     Typed("inbound-listen set 127.0.0.1:{port}"), Typed("inbound-listen show"), Typed("inbound-listen rm"),
     Typed("limits set global 40"), Typed("limits list"), Typed("limits show global"), Typed("limits rm global"),
     Typed("people set ada --role operator"), Typed("people edit ada --email ada{n}@example.org"), Typed("people list"),
-    Typed("people show ada"), Typed("login ada", free=True), Typed("people rm ada"),
+    Typed("people show ada"), Typed("people link ada telegram", code=1), Typed("login ada", free=True),
+    Typed("people rm ada"),
     Typed("prices set house/small --input '$1' --output '$2'"), Typed("prices edit house/small --input '${n}'"),
     Typed("prices list"), Typed("prices show house/small"), Typed("prices rm house/small"),
     Typed("quiet-hours set night --windows 22:00-06:00"), Typed("quiet-hours edit night --windows 1{n}:00-06:00"),
@@ -287,7 +290,8 @@ def problems(command: Typed, result: Result, *, as_json: bool, columns: int | No
     if not as_json and columns and not command.free:
         lines = result.stdout.splitlines()
         for line in lines if len(lines) > 1 else ():  # one sentence is broken by the terminal
-            as_written = line.endswith(LONG) or line.lstrip().startswith("fix: ")  # words of others, and lines to copy
+            # words of others, and lines to copy
+            as_written = line.endswith(LONG) or line.lstrip().startswith("fix: ") or ": matins " in line
             if len(line) > columns and not as_written:
                 yield f"{len(line)} columns: {line}\n  of matins {command.words}"
 

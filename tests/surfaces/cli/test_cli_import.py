@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -56,7 +57,7 @@ def test_b11_a_crontab_is_previewed(user: User, crontab_file: str) -> None:
     assert "in 31 days before" in text
     assert f"left out: {crontab_file}, line 7: @reboot is left out" in text
     assert f"left out: {crontab_file}, line 8: Invalid cron expression" in text
-    assert text.splitlines()[-1] == "To import from crontab: +8 ~0 =0"
+    assert text.splitlines()[-1] == "To import from crontab: +4 ~0 =0"
     assert user.bench.list() == []
     assert "add --apply" in user.types("import", "crontab", crontab_file).stderr
 
@@ -64,18 +65,97 @@ def test_b11_a_crontab_is_previewed(user: User, crontab_file: str) -> None:
 def test_b11_what_a_line_becomes(user: User, crontab_file: str) -> None:
     """B11: environment lines, `%`, MAILTO, CRON_TZ"""
     found = document(user, "crontab", crontab_file)
-    schedules, agents = of(found), of(found, "agent")
+    schedules = of(found)
+    assert of(found, "agent") == {}
     assert set(schedules) == {"report", "cat", "backup", "report-2"}
     report = schedules["report"]["settings"]
     assert (report["when"], report["timezone"]) == ("0 9 * * 1-5", "Europe/Berlin")
-    assert (report["overlap"], report["catch_up"], report["labels"]["mailto"]) == ("allow", "skip", "ada@example.org")
-    shell = agents["cron-report"]["settings"]
-    assert shell["command"] == ["/bin/sh", "-c", "exec < /dev/null; /usr/local/bin/report.sh --all > /dev/null 2>&1"]
-    assert shell["environment"] == {"PATH": "/usr/local/bin:/usr/bin:/bin"}
-    assert agents["cron-cat"]["settings"]["command"][-1] == "cat"
-    assert schedules["cat"]["settings"]["prompt"] == "first line\nsecond % line"
+    assert (report["overlap"], report["catch_up"], report["agent"]) == ("allow", "skip", "shell")
+    assert report["command"] == "/usr/local/bin/report.sh --all > /dev/null 2>&1"
+    assert report["environment"] == {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+    assert schedules["cat"]["settings"]["command"] == "cat"
+    assert schedules["cat"]["settings"]["stdin"] == "first line\nsecond % line\n"
     assert schedules["report-2"]["settings"]["timezone"] == "Asia/Tokyo"
-    assert "mailto: ada@example.org" in schedules["report"]["notes"][0]
+    (note,) = found["notes"]
+    assert note.startswith("MAILTO is left out (ada@example.org): no mail server is set.")
+
+
+def test_b11_mail_of_cron_is_delivered_where_a_server_is_set(user: User, crontab_file: str) -> None:
+    """B11: MAILTO is a destination, and an empty one silences; cron mails failures too"""
+    user.bench.smtp.set(host="mail.example.org", sender="matins@example.org")
+    Path(crontab_file).write_text(CRONTAB + "MAILTO=\n0 1 * * * quiet\n")
+    found = document(user, "crontab", crontab_file)
+    ((name, mail),) = of(found, "destination").items()
+    assert mail["settings"] == {"kind": "email", "to": ["ada@example.org"]}
+    report, quiet = (of(found)[one]["settings"] for one in ("report", "quiet"))
+    assert (report["deliver"], report["deliver_on"]) == ([name], ["succeeded", "failed"])
+    assert (quiet["deliver"], found["notes"]) == (["none"], [])
+    user.says("import", "crontab", crontab_file, "--apply")
+    assert user.bench.get("report").settings["deliver"] == [name]
+
+
+CALLS = """\
+0 8 * * * cd ~/src/garden && claude -p "Review {{my}} PRs" --model opus --max-turns 9 >> ~/r.log 2>&1
+0 9 * * * cd ~/src/garden && claude --model=opus -p 'Cost: $5' --max-turns 9
+5 9 * * * claude -p "Today is $(date)"
+6 9 * * * cat x | claude -p 'sum'
+7 9 * * * codex exec --full-auto 'Tidy up'
+8 9 * * * claude --resume abc -p x
+9 9 * * * API_KEY=a gemini -y -p 'Hello'
+"""
+
+
+def test_b11_simple_calls_of_agents_become_agents(user: User, tmp_path: Path) -> None:
+    """B11: where the shell has nothing to fill in; each line says what it became, and why"""
+    (tmp_path / "cron").write_text(CALLS)
+    found = document(user, "crontab", str(tmp_path / "cron"), "--isolation", "none")
+    agents, schedules = of(found, "agent"), of(found)
+    garden = agents["cron-claude-garden"]["settings"]
+    assert (garden["runner"], garden["model"], garden["max_turns"]) == ("claude", "opus", 9)
+    assert {name: agent["settings"]["runner"] for name, agent in agents.items()} == {
+        "cron-claude-garden": "claude", "cron-codex": "codex", "cron-gemini": "gemini",
+    }  # fmt: skip
+    assert agents["cron-codex"]["settings"]["permission_mode"] == "workspace-write"
+    assert agents["cron-gemini"]["settings"]["environment"] == {"API_KEY": "a"}
+    review = schedules["review-my-prs"]
+    assert (review["settings"]["prompt"], review["settings"]["prompt_prefix"]) == ("Review \\{{my}} PRs", False)
+    (said,) = review["notes"]
+    assert said.startswith("Line 1 calls claude: it becomes an agent in ~/src/garden, with cost, limits and session.")
+    assert said.endswith("Its log ~/r.log ends: see matins logs. --as-commands keeps it.")
+    kept = [note for entry in schedules.values() for note in entry["notes"] if "stays" in note]
+    assert kept == [
+        "Line 3 calls claude with a part that the shell fills in: it stays a command, and its cost is unknown.",
+        "Line 4 calls claude through a pipe: it stays a command, and its cost is unknown.",
+        "Line 6 calls claude with --resume, which is not taken over: it stays a command, and its cost is unknown.",
+    ]
+    found = document(user, "crontab", str(tmp_path / "cron"), "--as-commands")
+    assert of(found, "agent") == {}
+    assert all("command" in entry["settings"] for entry in of(found).values())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's agents need an account")
+def test_b11_as_root_an_agent_needs_an_account_and_a_command_does_not(user: User, tmp_path: Path) -> None:
+    """B11 B22: so calls of agents stay commands, and say why"""
+    (tmp_path / "cron").write_text(CALLS)
+    found = document(user, "crontab", str(tmp_path / "cron"))
+    assert of(found, "agent") == {}
+    note = "It calls an agent, and stays a command: Matins is root, and an agent needs an account (--user ACCOUNT)."
+    assert sum(note in entry["notes"] for entry in of(found).values()) == 4
+
+
+def test_b11_what_looks_like_a_secret_is_named_and_not_shown(user: User, tmp_path: Path) -> None:
+    """B11"""
+    (tmp_path / "cron").write_text(
+        "DEPLOY_TOKEN=hunter2hunter2\nX=ghp_0123456789abcdef\nPLAIN=1\n"
+        '0 1 * * * curl -H "Authorization: Bearer abcdef0123456" localhost\n'
+    )
+    found = document(user, "crontab", str(tmp_path / "cron"))
+    assert found["notes"] == [
+        "DEPLOY_TOKEN, X: like a secret, and stored as it is. Name where it is: env:NAME, file:/path."
+    ]
+    assert of(found)["curl"]["notes"] == [
+        "The command has what looks like a secret (Bearer). Put it into the environment: env:NAME, file:/path."
+    ]
 
 
 def test_b11_the_old_times_are_cron_s_own(user: User, tmp_path: Path) -> None:
@@ -90,16 +170,16 @@ def test_b11_the_old_times_are_cron_s_own(user: User, tmp_path: Path) -> None:
 
 def test_b11_apply_and_apply_again(user: User, crontab_file: str) -> None:
     """B11: `--apply`, idempotent; a line that changed is edited, one that a person made is left alone"""
-    user.bench.add("backup", when="1h", job="work", agent="cron-backup")
+    user.bench.add("backup", when="1h", job="work", agent="shell")
     text = user.says("import", "crontab", crontab_file, "--apply")
-    assert text.splitlines()[-1] == "Imported from crontab: +7 ~0 =0, 1 name taken"
+    assert text.splitlines()[-1] == "Imported from crontab: +3 ~0 =0, 1 name taken"
     assert user.bench.get("report").settings["grace"] == "1m"
     assert user.bench.get("backup").job == "work"
     before = {each.name: each.rev for each in user.bench.list()}
     assert (
         user.says("import", "crontab", crontab_file, "--apply")
         .splitlines()[-1]
-        .startswith("Imported from crontab: +0 ~0 =7")
+        .startswith("Imported from crontab: +0 ~0 =3")
     )
     assert {each.name: each.rev for each in user.bench.list()} == before
     Path(crontab_file).write_text(CRONTAB.replace("0 9 * * 1-5", "0 10 * * 1-5"))
@@ -115,7 +195,7 @@ def test_b11_folders_and_users(user: User, tmp_path: Path, monkeypatch: pytest.M
     (folder / "ignored.dpkg-old").write_text("0 0 * * * root never\n")
     (entry,) = of(document(user, "crontab", str(folder))).values()
     assert entry["settings"]["when"] == "30 3 * * 0"
-    assert "e2scrub_all" in entry["settings"]["prompt"]
+    assert entry["settings"]["command"] == "test -e /run/systemd/system || e2scrub_all"
     listed = tmp_path / "crontab"
     listed.write_text("#!/bin/sh\ntest \"$*\" = '-l -u grace' && echo '0 4 * * * tidy' || exit 1\n")
     listed.chmod(0o755)
@@ -136,13 +216,13 @@ def test_b11_imported_jobs_really_run(user: User, tmp_path: Path) -> None:
     """B11: the command as cron would call it, with its variables and its standard input"""
     (tmp_path / "cron").write_text(f"HOME={tmp_path}\nWHO=ada\n0 9 * * * cat > out; echo $WHO >> out%hello%there\n")
     found = document(user, "crontab", str(tmp_path / "cron"))
-    (agent,), (schedule,) = of(found, "agent").values(), of(found).values()
-    settings = agent["settings"]
+    (schedule,) = of(found).values()
+    settings = schedule["settings"]
     subprocess.run(
-        settings["command"], cwd=settings["workdir"], env=settings["environment"], check=True, timeout=60,
-        input=schedule["settings"]["prompt"], text=True,
+        ["/bin/sh", "-c", settings["command"]], cwd=settings["workdir"], env=settings["environment"], check=True,
+        timeout=60, input=settings["stdin"], text=True,
     )  # fmt: skip
-    assert (tmp_path / "out").read_text() == "hello\nthereada\n"
+    assert (tmp_path / "out").read_text() == "hello\nthere\nada\n"
 
 
 CORTEX = {

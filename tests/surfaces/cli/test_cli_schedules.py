@@ -27,6 +27,8 @@ def test_b10_add_in_english(user: User) -> None:
     assert result.stderr == (
         'Created the agent "demo" with the runner demo.\n'
         "It works in its own directory (agents/demo). To change that: matins agents edit demo --workdir DIR\n"
+        "No destination gets its answers. To send them: matins destinations set notes --kind file --to ~/reports"
+        " && matins deliver set --to notes\n"
         "The times are in UTC, your time zone. For another: --timezone ZONE\n"
     )
     agent = user.json("agents", "show", "demo")
@@ -79,7 +81,7 @@ def test_what_fails_leaves_nothing(user: User, bench: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["5m"], "Give a PROMPT, or --job NAME."),
+        (["5m"], "Give a PROMPT, --command TEXT, or --job NAME."),
         (["5m", "Look around"], "--agent"),
         (
             ["5m", "--job", "work", "--set", "overlap=sometimes"],
@@ -101,8 +103,8 @@ def test_b8_what_cannot_be_used_is_told(user: User, bench: Sandbox, words: list[
 
 
 def test_every_setting_has_an_option() -> None:
-    """B8: those of a schedule, no more and no fewer"""
-    for command, missing in ((add, {"prompt"}), (edit, set[str]())):
+    """B8: those of a schedule, no more and no fewer. The option --workdir of add may be that of a new agent"""
+    for command, missing in ((add, {"prompt", "workdir"}), (edit, set[str]())):
         options = {option.name for option in command.params if str(option.name).startswith("setting_")}
         assert {name.removeprefix("setting_") for name in map(str, options)} - {"when"} == set(SETTINGS) - missing
 

@@ -79,7 +79,16 @@ def test_of_many_edits_of_one_revision_one_is_done(each_server: HttpServer) -> N
     assert server.client.get("a").rev == 2
 
 
-ALWAYS_THERE = {"agent_rules", "allowed_hosts", "heartbeat", "http_server", "inbound_listen", "notify", "smtp"}
+ALWAYS_THERE = {
+    "agent_rules",
+    "allowed_hosts",
+    "deliver",
+    "heartbeat",
+    "http_server",
+    "inbound_listen",
+    "notify",
+    "smtp",
+}
 """Where none is set, the default is shown."""
 
 

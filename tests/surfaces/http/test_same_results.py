@@ -173,6 +173,7 @@ def runs(call: Calls) -> None:
     call("system.status")
     call("system.context")
     call("runs.report_outcome", "failed", reason="not in a run")
+    call("runs.send", "not in a run")
 
 
 def records(call: Calls) -> None:

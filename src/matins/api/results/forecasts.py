@@ -471,6 +471,16 @@ class CallerContext(Struct, frozen=True):
     """The outcome that the run has reported."""
 
 
+class SentMessage(Struct, frozen=True):
+    """A message that an agent sent during its run."""
+
+    run_id: str
+    number: int
+    to: list[str]
+    left: int
+    """How many the run may still send."""
+
+
 class Throttled(Struct, frozen=True):
     provider: str
     resets_at: datetime

@@ -104,6 +104,9 @@ class Run(Struct, frozen=True):
     """The run that this one repeats."""
     input: Content[Any]
     """What the run was given over the payload of its schedule; None if nothing was."""
+    model: str | None
+    """The model that was chosen for this run alone."""
+    effort: str | None
     steps: list[RunStep]
     """The steps of the run, where one run is asked for; mostly there are none."""
     answers: list[RunAnswer] = []

@@ -91,7 +91,10 @@ class Answer(NamedTuple):
     """The page of the run."""
     files: tuple[AnswerFile, ...] = ()
     facts: Mapping[str, Any] = {}
-    """For programs: run_id, number (of the message of the run), schedule, agent, state, cost, slot, ended_at."""
+    """For programs: run_id, number (0 for the answer, 1 and more for messages before it), schedule, agent, state, cost,
+    slot, ended_at, timezone."""
+    notes: tuple[str, ...] = ()
+    """What else must be said: which files are left out, and why."""
     again: bool = False
     """Whether a copy may have arrived before; kinds without keys say so."""
 
@@ -180,6 +183,7 @@ def _cleaned(answer: Answer) -> Answer:
         title=clean_text(answer.title),
         text=clean_text(answer.text, keep=f"\n\t{_JOINERS}"),
         foot=clean_text(answer.foot),
+        notes=tuple(clean_text(note) for note in answer.notes),
         files=tuple(file._replace(name=clean_text(file.name)) for file in answer.files),
     )
 
@@ -191,7 +195,7 @@ def sent_again(address: Address) -> str:
 def _plain(address: Address, answer: Answer) -> NoticeText:
     lines = [sent_again(address)] if answer.again else []
     names = [f"File: {file.name}" for file in answer.files]
-    text = "\n\n".join(part for part in (*lines, answer.text, "\n".join(names), answer.foot) if part)
+    text = "\n\n".join(part for part in (*lines, answer.text, "\n".join([*names, *answer.notes]), answer.foot) if part)
     level = "bad" if answer.facts.get("state") == "failed" else "good"
     return NoticeText(answer.title, text, link=answer.link, level=level, facts=answer.facts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -31,15 +31,19 @@ class _Note(NamedTuple):
 def parts(address: Address, answer: Answer) -> list[Part]:
     """One file in Markdown, as the agent wrote it. The same message has the same name at each attempt."""
     facts, link = answer.facts, f" · <{answer.link}>" if answer.link else ""
-    at = facts.get("slot") or facts.get("ended_at") or address.now
-    number = f"-{facts['number']}" if facts.get("number", 1) > 1 else ""
-    name = f"{facts.get('schedule') or 'answer'}-{facts.get('run_id', 0)}{number}"
-    text = "\n\n".join([f"# {answer.title}", answer.text, *names_of_files(answer), f"{answer.foot}{link}"])
-    return [Part(_Note(_named(at, facts.get("timezone") or "UTC", name), f"{text}\n", tuple(uploads_of(answer, True))))]
+    at = facts.get("slot") or facts.get("ended_at")
+    moment = datetime.fromtimestamp(address.now / 1000, UTC) if at is None else datetime.fromisoformat(at)
+    number = f"-{facts['number']}" if facts.get("number") else ""
+    name = f"{facts.get('schedule') or 'answers'}-{facts.get('run_id', 0)}{number}"
+    text = "\n\n".join(
+        [f"# {answer.title}", answer.text, *names_of_files(answer), *answer.notes, f"{answer.foot}{link}"]
+    )
+    title = _named(moment.astimezone(ZoneInfo(facts.get("timezone") or "UTC")), name)
+    return [Part(_Note(title, f"{text}\n", tuple(uploads_of(answer, True))))]
 
 
-def _named(at: int, zone: str, name: str) -> str:
-    return f"{datetime.fromtimestamp(at / 1000, ZoneInfo(zone)):%Y-%m-%d-%H%M}-{_OTHER.sub('-', name)[-_MAX_NAME:]}"
+def _named(at: datetime, name: str) -> str:
+    return f"{at:%Y-%m-%d-%H%M}-{_OTHER.sub('-', name)[-_MAX_NAME:]}"
 
 
 def send_answer(address: Address, part: Part, key: str) -> Receipt:
@@ -76,7 +80,8 @@ def _prune(folder: UntrustedFolder, keep: int) -> None:
 def send(address: Address, message: NoticeText) -> None:
     text = f"# {message.title}\n\n{text_of(message, code=_CODE)}\n"
     at = message.facts.get("opened_at") or message.facts.get("at") or address.now
-    send_answer(address, Part(_Note(_named(at, "UTC", f"notice-{message.key or 'test'}"), text)), message.key)
+    name = _named(datetime.fromtimestamp(at / 1000, UTC), f"notice-{message.key or 'test'}")
+    send_answer(address, Part(_Note(name, text)), message.key)
 
 
 def check(destination: Destination) -> None:

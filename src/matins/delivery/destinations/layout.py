@@ -32,7 +32,7 @@ class Upload(NamedTuple):
         try:
             return read_file(self.path, MAX_FILE_BYTES)
         except OSError as error:
-            raise NotDelivered(f"the file {self.name} cannot be read: {error.strerror}", retry=False) from None
+            raise NotDelivered(f"the file {self.name} cannot be read: {error.strerror}") from None
 
 
 def opening(address: Address, answer: Answer) -> list[Block]:
@@ -44,7 +44,10 @@ def opening(address: Address, answer: Answer) -> list[Block]:
 def foot(answer: Answer, *notes: str) -> list[Block]:
     """The notes, and the line with run, duration, cost and link."""
     link = () if answer.link is None else (Span(" · "), Span("Open", url=answer.link))
-    return [*(Block("text", (Span(note),)) for note in notes), Block("text", (Span(answer.foot), *link))]
+    return [
+        *(Block("text", (Span(note),)) for note in (*notes, *answer.notes)),
+        Block("text", (Span(answer.foot), *link)),
+    ]
 
 
 def names_of_files(answer: Answer) -> tuple[str, ...]:
@@ -69,7 +72,7 @@ def messages(address: Address, answer: Answer, limit: int, size: Size, *notes: s
 
 def as_notice(address: Address, answer: Answer, fits: Callable[[NoticeText], bool]) -> NoticeText:
     """The answer as one plain message that fits: what is too much is cut."""
-    ending = plain([Block("text", (Span(note),)) for note in (*names_of_files(answer), answer.foot)])
+    ending = plain([Block("text", (Span(note),)) for note in (*names_of_files(answer), *answer.notes, answer.foot)])
     level = "bad" if answer.facts.get("state") == "failed" else "good"
     whole = plain([*opening(address, answer)[1:], *blocks(answer.text)])
     notice = NoticeText(answer.title, f"{whole}\n\n{ending}", link=answer.link, level=level, facts=answer.facts)

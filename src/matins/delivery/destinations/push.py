@@ -144,6 +144,7 @@ def webhook_parts(address: Address, answer: Answer) -> list[Part]:
         "text": answer.text,
         "html": to_html(blocks(answer.text)),
         "foot": answer.foot,
+        "notes": list(answer.notes),
         "link": answer.link,
         "files": [
             {"name": file.name, "size": file.size, "sha256": file.digest, "media_type": file.media_type}

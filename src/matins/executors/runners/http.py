@@ -32,6 +32,7 @@ class Http:
     name = "http"
     provider = ""
     chooses_session = False
+    efforts = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
     def check(self, call: RunnerRequest) -> None:
         check_call(call)
@@ -63,6 +64,7 @@ def _request(call: RunnerRequest) -> dict[str, Any]:
         "prompt": call.prompt,
         "input": given,
         "model": call.model,
+        "effort": call.effort,
         "session": call.session,
         "earlier": [{"role": role, "text": text} for role, text in call.earlier],
     }

@@ -52,6 +52,7 @@ class OpenAI:
     """Sessions are threads that Matins stores and sends with each request."""
 
     name = "openai"
+    efforts = ("none", "minimal", "low", "medium", "high", "xhigh")
     options = OPTIONS
     chooses_session = True
     reports = ("tokens",)
@@ -91,7 +92,7 @@ class OpenAI:
 
     def request(self, call: RunnerRequest, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         """The request body: the earlier messages and the prompt."""
-        options = dict(call.options)
+        options = dict(call.options) | ({} if call.effort is None else {"reasoning_effort": call.effort})
         system = options.pop("system", None)
         first = [] if system is None else [{"role": "system", "content": system}]
         merged = _alternating([*messages, {"role": "user", "content": call.prompt}])

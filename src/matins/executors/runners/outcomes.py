@@ -6,6 +6,9 @@ That line must be one JSON object, alone on its line, with a key "matins" that h
     {"matins": {"outcome": "failed", "reason": "the tests do not pass"}}
     {"matins": {"outcome": "nothing"}}
 
+An agent that was asked for news answers only NOTHING_TO_REPORT, which declares the outcome "nothing". A text that
+contains the word is a text.
+
 "failed" makes the run a failure, whatever the tool reports. "nothing" means that there is nothing to report. The reason
 is an optional string. Any other outcome or line declares nothing and stays in the text. A declaring line is removed
 from the text, with its fence. No declaration turns a failure into a success.
@@ -155,6 +158,9 @@ MAX_DENIALS = 100
 MAX_COST_USD = 100_000.0
 """No run costs more; such a report is wrong."""
 _FENCE = "```"
+_NOTHING = "NOTHING_TO_REPORT"
+_AROUND = " \t\r\n[](){}<>\"'`*.“”‘’«»„"
+"""What agents put around the word."""
 _MAX_DECLARATION_LENGTH = 10_000
 _CHARACTERS_PER_TOKEN = 4
 """A token is at most this many characters."""
@@ -333,7 +339,9 @@ def _limit(notes: StreamNotes, provider: str, problem: str) -> Limit | None:
 
 
 def declaration(text: str) -> Declaration:
-    """The outcome that the last line declares, and the text without it."""
+    """The outcome that the last line, or the one word of the answer, declares, and the text without that line."""
+    if len(text) < 100 and text.strip(_AROUND).upper() == _NOTHING:
+        return Declaration(text, "nothing")
     lines = text.split("\n")
     last = _last_line(lines)
     if last is None or len(lines[last]) > _MAX_DECLARATION_LENGTH:

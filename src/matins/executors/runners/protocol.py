@@ -108,6 +108,8 @@ class RunnerRequest:
     workdir: str
     """The folder in which the tool starts."""
     model: str | None = None
+    effort: str | None = None
+    """How much the model is to think: one of the runner's `efforts`."""
     session: str | None = None
     """Continue this session."""
     new_session: str | None = None

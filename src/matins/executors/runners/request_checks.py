@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Collection
 
 from matins.errors import InvalidInput
-from matins.executors.runners.protocol import RunnerRequest
+from matins.executors.runners.protocol import AnyRunner, RunnerRequest
 
 MAX_PROMPT_LENGTH = 4_000_000
 MAX_SETTING_LENGTH = 500
@@ -58,6 +58,19 @@ def check_tool_call(
                 field="extra_args",
                 hint="Remove it. Model, session, permission mode and limits are settings.",
             )
+
+
+def check_effort(runner: AnyRunner, effort: str) -> None:
+    """Raise InvalidInput for an effort that the runner does not know."""
+    known: tuple[str, ...] = getattr(runner, "efforts", ())  # most plug-ins have none
+    if effort in known:
+        return
+    if not known:
+        message, hint = f"{runner.name} has no setting for the effort.", "Omit it."
+        raise InvalidInput(message, value=effort, field="effort", hint=hint)
+    allowed = ", ".join(known)
+    message, hint = f'{runner.name} has no effort "{effort}".', f"Known: {allowed}."
+    raise InvalidInput(message, value=effort, field="effort", allowed=allowed, hint=hint)
 
 
 def check_session_id(call: RunnerRequest, program: str) -> None:

@@ -40,6 +40,10 @@ SELECT min(next_at) FROM answers WHERE destination = :destination AND next_at > 
 -- answers_sent_since(destination: str, since: int) -> int: the number of answers that a destination got since an instant
 SELECT count(*) FROM answers WHERE destination = :destination AND sent_at > :since;
 
+-- advance_answers(destination: str, now: int, latest: int) -> None: send now what is deferred beyond the longest delay, after
+--   the clock was set back; what waits for the end of quiet hours is deferred again
+UPDATE answers SET next_at = :now, digest_at = NULL WHERE destination = :destination AND next_at > :latest;
+
 -- waiting_destinations() -> list[str]: the destinations for which answers wait
 SELECT DISTINCT destination FROM answers WHERE next_at IS NOT NULL;
 

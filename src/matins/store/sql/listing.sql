@@ -13,11 +13,11 @@ s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paus
 (:tab = 'all' OR (:tab = 'active' AND s.state = 'active') OR (:tab = 'paused' AND s.state = 'paused')
   OR (:tab = 'agents' AND s.creator_role = 'agent') OR (:tab = 'attention' AND {{needs_attention}}));
 
--- of_query: part: schedules that a text occurs in, as far as a reader may know
+-- of_query: part: schedules that a text occurs in, as far as a reader may know: values of variables may be secrets
 (CAST(:query AS text) IS NULL OR lower(s.name) LIKE CAST(:query AS text) ESCAPE '!' OR lower(s.agent) LIKE CAST(:query AS text) ESCAPE '!'
   OR (CAST(:reader AS text) IS NULL OR s.agent = CAST(:reader AS text) OR (s.creator_role = 'agent' AND s.created_by = 'agent:' || CAST(:reader AS text)))
   AND (lower(s.note) LIKE CAST(:query AS text) ESCAPE '!' OR EXISTS (SELECT 1 FROM revisions w WHERE w.schedule_id = s.id AND w.rev = s.rev
-    AND lower(w.definition) LIKE CAST(:query AS text) ESCAPE '!')));
+    AND lower(w.definition) LIKE CAST(:query AS text) ESCAPE '!' AND replace(w.definition, '"environment":', '') = w.definition)));
 
 -- listed: part: schedules of a filter
 s.state <> 'removed' AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text))

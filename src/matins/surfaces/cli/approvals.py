@@ -36,7 +36,7 @@ _COLUMNS = (
 )
 _STATES = ("pending", "approved", "used", "denied", "expired", "void")
 _TITLES = {"run": "Run of {}", "schedule": "New schedule {}", "budget": "More budget for {}"}
-_BLOCKS = ("prompt", "payload", "call")
+_BLOCKS = ("prompt", "command", "stdin", "payload", "call")
 _MIN_DIGEST_LENGTH = 8
 _approval_argument = number_argument("approval_id", "ID", "an approval", "matins approvals")
 

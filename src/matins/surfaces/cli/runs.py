@@ -188,6 +188,8 @@ _key_option = click.option("--key", metavar="TEXT", help="Key of the request: th
     metavar="K=V",
     help="Input of the run: days=30 is text, days:=30 JSON, @file.json a file. May be repeated.",
 )
+@click.option("--model", metavar="NAME", help="Model of this run, by the runner's name for it.")
+@click.option("--effort", metavar="NAME", help="How much the model thinks in this run: low, medium, high.")
 @click.option("--set", "settings", multiple=True, hidden=True)
 @_key_option
 @click.option("--wait", "-w", is_flag=True, help="Wait until the run ends; the exit code is its outcome.")
@@ -195,7 +197,7 @@ _key_option = click.option("--key", metavar="TEXT", help="Key of the request: th
 @click.pass_context
 def run(
     ctx: click.Context, name: str, agent: str | None, inputs: tuple[str, ...], settings: tuple[str, ...],
-    key: str | None, wait: bool, timeout: float | None,
+    model: str | None, effort: str | None, key: str | None, wait: bool, timeout: float | None,
 ) -> None:  # fmt: skip
     """With --wait, the exit code is 0 when the run succeeded, 5 when it failed, 3 when it was cancelled or timed out,
     4 when it was denied or blocked, 6 when it was over budget, 8 when it needs approval, and 1 when it did not run.
@@ -208,7 +210,8 @@ def run(
         raise click.UsageError(message, ctx)
     context = ctx.ensure_object(CliContext)
     given = _read_inputs(inputs) if inputs else None
-    started = context.call("schedules.run", name=name, agent=agent, key=key, input=given)
+    chosen = {"input": given, "model": model, "effort": effort}
+    started = context.call("schedules.run", name=name, agent=agent, key=key, **chosen)
     running = not started["live"] or context.call("system.stats")["running"]
     if not running:
         context.note("No engine is running. The run starts when one does: matins up")
@@ -344,6 +347,8 @@ def _shown(context: CliContext, found: Document) -> list[str]:
         ("slot", context.when(found["slot"]) if found["slot"] else "manual"),
         ("slots", found["slots"] if found["slots"] > 1 else None),
         ("input", None if found["input"] is None else input_line(found["input"])),
+        ("model", found["model"]),
+        ("effort", found["effort"]),
         ("attempt", found["attempt"] or None),
         ("started", found["started_at"] and context.when(found["started_at"])),
         ("ended", found["ended_at"] and context.when(found["ended_at"])),
