@@ -14,7 +14,7 @@ from test_rights_matrix import ROLES, Thing, allowed, ask, build
 import postgres_fixtures
 from matins.api.use_case import USE_CASES
 from matins.errors import Conflict, InvalidInput
-from matins.model.access import BrowserSession, ChatBot, Token
+from matins.model.access import BrowserSession, Token
 from matins.model.event import StoredEvent
 
 url = postgres_fixtures.kept_url
@@ -197,7 +197,7 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "calls.replay": lambda bench, thing: bench.calls.fire("chat", "C07", "m1"),
     "missions.abort": lambda bench, thing: bench.edit(f"mission-{thing.name}", when="0 9 * * *"),
     "missions.draft": lambda bench, thing: bench.edit(f"mission-{thing.name}", when="0 9 * * *"),
-    "people.link": lambda bench, thing: plant_bot(bench),
+    "people.link": lambda bench, thing: sql(bench, "INSERT INTO chat_bots (service, name) VALUES ('telegram', 'bot')"),
     "runs.deliver": lambda bench, thing: plant_answer(bench, thing),
     "runs.retry": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 11 WHERE id = {thing.run_id}"),
     "runs.resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
@@ -214,11 +214,6 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
 def plant_answer(bench: Watched, thing: Thing) -> None:
     bench.destinations.set("ops", kind="webhook", url="https://ops.example.com")
     sql(bench, f'UPDATE runs SET state = 10, outcome = \'{{"result": "done"}}\' WHERE id = {thing.run_id}')
-
-
-def plant_bot(bench: Watched) -> None:
-    with bench._store.transaction(bench.clock.now_ms()) as transaction:
-        transaction.set_chat_bot(ChatBot("telegram", "@matins_bot", None))
 
 
 def plant_thread(bench: Watched, thing: Thing) -> None:
