@@ -26,7 +26,7 @@ from matins.model.words import Sentence
 
 FAILED = frozenset([RunState.FAILED, RunState.OVER_BUDGET, RunState.UNKNOWN, RunState.INTERRUPTED])
 """The ends that `deliver_on: failed` means."""
-SAME, EMPTY, NOTHING, TOLD = "same", "empty", "nothing", "told"
+SAME, EMPTY, NOTHING, TOLD = "same", "empty", "nothing", "incident"
 """Why an answer is withheld. `same` is followed by the run with the same answer: `same:830`."""
 QUIET, DIGEST = "quiet_hours", "digest"
 """What an answer waits for."""

@@ -227,7 +227,7 @@ def _to(document: Document) -> str:
 
 
 def _answers_to(document: Document) -> str:
-    return ", ".join(document["to"]) or "nobody"
+    return ", ".join(document["to"]) or "no destination"
 
 
 def _on(document: Document) -> str:
