@@ -17,6 +17,7 @@ from matins.records import record_kinds
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 REGISTERED = {
+    "matins.chat_channels": "slack telegram",
     "matins.destinations": "algorand apprise desktop discord email file ntfy slack telegram webhook",
     "matins.executors": "claude codex demo gemini goose http message openai opencode python qwen shell",
     "matins.file_formats": "cortex",

@@ -31,7 +31,8 @@ class Tool(InlineExecutor):
             self.prompts.append(prompt)
             failed = self.reply.startswith("FAIL")
             turn = None if failed else AgentTurn(prompt, self.reply, f"s-{attempt.run_id}")
-            self._done.append(AttemptEnd(attempt, Outcome(not failed, error=self.reply if failed else None, turn=turn)))
+            error, result = (self.reply, None) if failed else (None, {"text": self.reply})
+            self._done.append(AttemptEnd(attempt, Outcome(not failed, result=result, error=error, turn=turn)))
 
 
 class ChatBench:

@@ -131,17 +131,20 @@ def test_answers_come_back_and_replies_speak_to_the_agent(bench: ChatBench) -> N
     bench.click(bench.say("!schedule add every day at 09:00: Look {{slot}}")[0], "Create")
     bench.m.clock.advance_to("2026-03-27T09:00:00Z")
     (answer,) = bench.settle()
-    assert (answer.arguments["channel"], answer.text) == (HOME, "All is well.\nAll is well.")
+    assert answer.arguments["channel"] == HOME
+    assert [line for line in answer.text.splitlines() if line][1:] == ["✓ look-slot", "All is well.", "run 1 · 0 s"]
     assert "thread_ts" not in answer.arguments
     thread = bench.ts_of(answer)
-    bench.tool.reply = "Three weeds. " * 400
+    bench.tool.reply = "Three weeds.\n\n" * 5_000
     assert bench.say("How many weeds are {{there}}?", BEN, thread=thread) == []
     said = bench.settle()
     assert bench.tool.prompts[-1] == "How many weeds are { {there}}?"
     assert said[0].method == "chat.postMessage"
     assert said[0].arguments["thread_ts"] == thread
-    assert len(said[0].text) < 1_500
-    assert "files.completeUploadExternal" in [call.method for call in said]
+    posts = [call for call in said if call.method == "chat.postMessage"]
+    assert (len(posts), {call.arguments["thread_ts"] for call in posts}) == (5, {thread})
+    assert said[-1].method == "files.completeUploadExternal"
+    assert said[-1].arguments["thread_ts"] == thread
     (run, first) = bench.m.runs.list()
     assert (run.request_key, run.evidence["by"]["name"]) == (f"slack:{HOME}:1600000000.000003", "ben")
     spoken = bench.m.threads.messages(bench.m.runs.thread(first.id).thread.id)
@@ -152,6 +155,46 @@ def test_answers_come_back_and_replies_speak_to_the_agent(bench: ChatBench) -> N
     assert "no water" in failed.text
     assert failed.arguments["thread_ts"] == thread
     assert bench.settle() == []
+
+
+def test_a_channel_that_is_named_twice_gets_one_post(bench: ChatBench) -> None:
+    """B21: the thread of the run, and a destination that leads to the same channel"""
+    given = {"kind": "slack", "token": "env:T_BOT", "url": bench.slack.url}
+    bench.m.destinations.set("here", to=[HOME], **given)
+    bench.m.destinations.set("there", to=["C0OTHER"], **given)
+    target = {"kind": "channel", "channel": HOME}
+    bench.m.add("look", when="1d", agent="scout", prompt="Look", target=target, deliver=["here", "there"])
+    bench.m.run("look")
+    told = [call.arguments["channel"] for call in bench.settle() if "✓ look" in call.text]
+    assert sorted(told) == [HOME, "C0OTHER"]
+
+
+def test_an_answer_that_was_not_confirmed_is_repeated_once_and_says_so(bench: ChatBench) -> None:
+    """B21: `unconfirmed` after the second loss; a thread of another workspace gets nothing"""
+    bench.m.add("look", when="1d", agent="scout", prompt="Look", target={"kind": "channel", "channel": HOME})
+
+    def lost(given: dict[str, Any]) -> Any:
+        raise ConnectionError
+
+    bench.slack.answers["chat.postMessage"] = lost
+    bench.m.run("look")
+    assert len(bench.settle()) == 1
+    bench.m.clock.advance(600_000)
+    (again,) = bench.settle()
+    assert "Sent again: Slack did not confirm the first copy." in again.text
+    bench.m.clock.advance(3_600_000)
+    assert bench.settle() == []
+    assert [answer.state for answer in bench.m.runs.get(1).answers] == ["unconfirmed"]
+
+
+def test_a_thread_of_another_workspace_gets_no_answer(bench: ChatBench) -> None:
+    thread = bench.records.thread_for("slack:T0OTHER/C07ABCDEF/1500.1", HOME, "scout")
+    target = {"kind": "thread", "thread": thread, "channel": HOME}
+    bench.m.add("look", when="1d", agent="scout", prompt="Look", target=target)
+    bench.m.run("look")
+    assert bench.settle() == []
+    (answer,) = bench.m.runs.get(1).answers
+    assert (answer.state, answer.error) == ("discarded", "the thread is in another workspace of Slack")
 
 
 def test_what_is_made_in_a_thread_answers_in_that_thread(bench: ChatBench) -> None:

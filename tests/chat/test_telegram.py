@@ -84,6 +84,66 @@ def test_a_draft_is_made_by_answers_in_private_and_by_replies_in_a_group(phone: 
     assert "Nothing was made" in phone.say("/cancel", chat=GROUP, reply_to=preview.ts)[0].text
 
 
+def test_answers_come_back_and_replies_speak_to_the_agent(phone: TelegramBench) -> None:
+    """B21 H5: where the schedule was made; a reply to any part of an answer is a run in the same conversation"""
+    phone.click(phone.say("/add every day at 09:00: Look", chat=GROUP)[0], "Create")
+    phone.tool.reply = "**Two** weeds\n\n" * 900
+    phone.m.clock.advance_to("2026-03-27T09:00:00Z")
+    answers = phone.settle()
+    assert len(answers) > 2
+    assert {call.arguments["chat_id"] for call in answers} == {str(GROUP)}
+    assert "reply_parameters" not in answers[0].arguments
+    assert "<b>Two</b> weeds" in answers[0].arguments["text"]
+    phone.tool.reply = "Three."
+    for said in (answers[0], answers[-1]):
+        assert phone.say("How many?", BEN, chat=GROUP, reply_to=said.ts) == []
+        (answer,) = phone.settle()
+        assert answer.arguments["reply_parameters"]["message_id"] == int(answers[0].ts)
+        assert "Three." in answer.text
+    (thread,) = phone.m.threads.list()
+    assert [message.role for message in phone.m.threads.messages(thread.id)] == ["user", "assistant"] * 3
+    assert phone.say("And now?", chat=GROUP, reply_to=answer.ts) == []
+    phone.tool.reply = "FAIL no water"
+    assert "no water" in phone.settle()[0].text
+    assert len(phone.m.runs.list()) == 4
+
+
+def test_what_is_made_in_a_reply_answers_there(phone: TelegramBench) -> None:
+    (listed,) = phone.say("/list")
+    (preview,) = phone.say("/add in 1h: Look again", reply_to=listed.ts)
+    phone.click(preview, "Create")
+    phone.m.clock.advance(3_600_000)
+    (answer,) = phone.settle()
+    assert answer.arguments["reply_parameters"] == listed.arguments["reply_parameters"]
+
+
+def test_an_answer_that_was_not_confirmed_is_repeated_once_and_says_so(phone: TelegramBench) -> None:
+    """B21: Telegram knows no keys; a group that is gone concerns no other"""
+    target = {"kind": "channel", "channel": str(GROUP)}
+    phone.m.add("look", when="1d", agent="scout", prompt="Look", target=target)
+    phone.telegram.cut["sendMessage"] = "after"
+    phone.m.run("look")
+    assert len(phone.settle()) == 1
+    phone.m.clock.advance(600_000)
+    (again,) = phone.settle()
+    assert "Sent again: Telegram did not confirm the first copy." in again.text
+    phone.m.clock.advance(3_600_000)
+    assert phone.settle() == []
+    assert [answer.state for answer in phone.m.runs.get(1).answers] == ["unconfirmed"]
+    del phone.telegram.cut["sendMessage"]
+
+    def kicked(given: dict[str, object]) -> object:
+        raise Refused(403, "Forbidden: bot was kicked from the supergroup chat")
+
+    phone.telegram.answers["sendMessage"] = kicked
+    phone.m.run("look")
+    phone.settle()
+    assert [answer.state for answer in phone.m.runs.get(2).answers] == ["discarded"]
+    del phone.telegram.answers["sendMessage"]
+    phone.m.run("look")
+    assert "All is well." in phone.settle()[0].text
+
+
 def test_messages_start_schedules_that_listen(phone: TelegramBench) -> None:
     """H5: a chat trigger fires for people who are known, once for each message"""
     on = [{"chat": str(GROUP), "match": "!deploy", "from": ["ada"]}, {"chat": str(BEN), "match": "any"}]

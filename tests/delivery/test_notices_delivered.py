@@ -203,3 +203,29 @@ def test_a_message_has_the_last_lines_of_the_output_without_secrets(tmp_path, in
     assert "sk-very-secret" not in inbox.received[0].text
     assert document["output"].startswith("step 1\nkey ")
     assert "exit code 3" in document["text"]
+
+
+def test_a_webhook_with_text_gets_the_answer_that_the_log_does_not_have(inbox, monkeypatch):
+    """B21: only where the owner says so; it is added when the event is sent."""
+    monkeypatch.setenv("HOOK", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    with Sandbox(clock=ManualClock(START)) as bench:
+        bench.allowed_hosts.set(hosts=["127.0.0.1"])
+        for name, more in (("plain", {}), ("told", {"text": True})):
+            url, types = f"{inbox.url}/{name}", ["run.succeeded", "run.failed"]
+            bench.webhooks.set(name, url=url, types=types, secret="env:HOOK", **more)
+        bench.jobs["report"] = lambda run: "Two are open."
+        bench.jobs["work"] = fail
+        for name in ("report", "work"):
+            bench.add(name, when="0 9 * * *", job=name)
+        bench.run_until("2026-03-27T09:00:00Z")
+        let_pass(bench, HOUR)
+        assert bench.webhooks.get("told").text
+        logged = [event.data for event in bench.events.list() if event.type == "run.succeeded"]
+    texts = {
+        (one.path, one.document["type"].rpartition(".")[2]): one.document["data"].get("text") for one in inbox.received
+    }
+    assert texts == {
+        ("/plain", "succeeded"): None, ("/plain", "failed"): None,
+        ("/told", "succeeded"): "Two are open.", ("/told", "failed"): None,
+    }  # fmt: skip
+    assert "Two are open." not in str(logged)

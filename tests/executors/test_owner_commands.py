@@ -44,8 +44,8 @@ def owners(tmp_path: Path, reach: Path) -> Owners:
         path.chmod(0o755)
     (home / "link.sh").symlink_to(reach / "check.sh")
     isolation = Isolation(lambda: Places(home / "runs", home), lambda: Probe(True))
-    agent = Agent("a", "shell", user=OTHER if os.geteuid() == 0 else None)
-    without_walls = Agent("b", "shell", isolation="none")  # as root, everything is in its reach
+    agent = Agent("a", "shell", command=("tool",), user=OTHER if os.geteuid() == 0 else None)
+    without_walls = Agent("b", "shell", command=("tool",), isolation="none")  # as root, everything is in its reach
     policies = Policies(agents={"a": agent, "b": without_walls}, out_of_reach=(str(home),))
 
     def is_owners(command: str | list[str], path: str = "/usr/bin:/bin") -> bool:

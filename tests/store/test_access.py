@@ -92,7 +92,7 @@ def test_drafts_posts_and_places_of_chat(store: Store) -> None:
         chat.delete_posts(NOW)
         assert chat.posts("slack", "run:1") == []
         assert chat.posts("slack", "approval:1") == [post._replace(digest="d2", via="ada")]
-        assert chat.place_of(threads[1]) == "slack:T/C/1"
+        assert transaction.thread_place(threads[1]) == "slack:T/C/1"
         assert (chat.thread_at("slack:T/C/1"), chat.thread_at("slack:T/C/0")) == (threads[1], None)
         assert (transaction.last_run_in(threads[0]), transaction.last_run_in(threads[1])) == (8, None)
         assert chat.delete_draft("slack:T/C/1", "ada")

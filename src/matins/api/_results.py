@@ -369,6 +369,8 @@ class Webhook(Struct, frozen=True):
     """Types of events; default: all."""
     secret: Content[str]
     """Where the signing secret is: env:NAME or file:/path."""
+    text: bool
+    """Whether the event of a success has the answer of the run, which is not in the log."""
     state: SubscriptionState
     note: Content[str | None]
     created_at: datetime

@@ -567,12 +567,14 @@ class WebhookSettings(TypedDict, total=False):
     url: Required[str]
     types: Sequence[str] | None
     secret: Required[str]
+    text: bool | None
 
 
 class WebhookEdit(TypedDict, total=False):
     url: str | None
     types: Sequence[str] | None
     secret: str | None
+    text: bool | None
 
 
 class WorkSourceSettings(TypedDict, total=False):

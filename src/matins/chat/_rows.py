@@ -72,10 +72,6 @@ class ChatRows(SliceStatements):
         """Set the place of a thread."""
         self._all("set_place", thread_id=thread_id, place=place)
 
-    def place_of(self, thread_id: int) -> str | None:
-        """The place of a thread."""
-        return self._value("place_of", thread_id=thread_id)
-
     def thread_at(self, place: str) -> int | None:
         """The newest thread at a place."""
         return self._value("thread_at", place=place)

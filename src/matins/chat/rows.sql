@@ -39,8 +39,5 @@ DELETE FROM chat_posts WHERE at < :before;
 INSERT INTO chat_threads (thread_id, place) VALUES (:thread_id, :place)
 ON CONFLICT (thread_id) DO UPDATE SET place = excluded.place;
 
--- place_of(thread_id: int) -> str | None: the place of a thread
-SELECT place FROM chat_threads WHERE thread_id = :thread_id;
-
 -- thread_at(place: str) -> int | None: the newest thread at a place
 SELECT thread_id FROM chat_threads WHERE place = :place ORDER BY thread_id DESC LIMIT 1;

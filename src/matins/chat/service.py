@@ -7,7 +7,6 @@ A service adds payloads, rendering and its connection: a subclass of `ChatServic
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,20 +31,20 @@ from matins.chat.dialogue import CHANGE, CREATE, DROP, Dialogue, Incoming, Place
 from matins.chat.messages import MIN_DIGEST, ChatMessage, Code, Heading, Manner, Text, is_command, text, without_prefix
 from matins.chat.rows import ChatPost
 from matins.chat.settings import ChatApp
-from matins.chat.use_cases import Answer, ChatPerson, ChatRecords
-from matins.engine.events import PIPELINE_EVENTS, PREFIX
+from matins.chat.use_cases import ChatPerson, ChatRecords
+from matins.delivery.answers import ThreadChannel
+from matins.delivery.destinations import Address, Answer, NotDelivered, Part, Receipt, parts_of, send_part
+from matins.engine.events import PREFIX
 from matins.errors import InvalidInput, MatinsError, NotFound, Stale
-from matins.surfaces.display import without_codes
+from matins.model.destination import THREAD, ChatChannels, Destination, Smtp
+from matins.runtime.run_changes import ThreadInChat
 from matins.surfaces.transports.in_process import InProcess
 
 log = logging.getLogger("matins")
 _DECIDED = (
     "approval.voted", "approval.approved", "approval.denied", "approval.expired", "approval.used", "approval.voided",
 )  # fmt: skip
-TYPES = (*sorted(PIPELINE_EVENTS), "run.skipped", "approval.requested", "approval.edited", *_DECIDED, "file.applied")
-MAX_ANSWER = 3_000
-"""Longer answers are files."""
-_SHOWN = 500
+TYPES = ("run.skipped", "approval.requested", "approval.edited", *_DECIDED, "file.applied")
 _MAX_SHOWN = 50_000
 """The longest request that is shown in messages, before it is decided."""
 _WORKERS = 4
@@ -99,6 +98,8 @@ class Events(Protocol):
         """Whether this process, and no other, gets the events of this name."""
         ...
 
+    def post_answers(self, service: str, channel: ThreadChannel) -> Callable[[], None]: ...
+
 
 class Voice(Protocol):
     """What a service says."""
@@ -109,7 +110,9 @@ class Voice(Protocol):
 
     def post_note(self, channel: str, note: str, *, emoji: str = "") -> str: ...
     def update(self, channel: str, ts: str, message: ChatMessage) -> None: ...
-    def upload(self, channel: str, thread: str, name: str, text: str) -> None: ...
+    def join(self, channel: str, thread: str, ts: str) -> None:
+        """Remember that a message is in a thread, where the service does not say so when it is replied to."""
+        ...
 
 
 class Cards:
@@ -184,8 +187,7 @@ class ChatService:
     """The chat of one app. A service's silence delays nothing: its calls are made by workers and by the outbox."""
 
     manner: ClassVar[Manner]
-    channel_id: ClassVar[re.Pattern[str]]
-    """The ids of channels of this service, and of no other."""
+    channels: ClassVar[ChatChannels]
     repeats: ClassVar[bool] = False
     """Whether the service sends again what was not finished."""
     voice: Voice
@@ -198,7 +200,7 @@ class ChatService:
         name = self.manner.title
         self._workers = [ThreadPoolExecutor(1, f"matins-{name.lower()}-{number}") for number in range(_WORKERS)]
         self._free = threading.BoundedSemaphore(_MAX_WAITING)
-        self._unsubscribe: Callable[[], None] = lambda: None
+        self._ends: list[Callable[[], None]] = []
         self._kinds = self.kinds()
 
     # -- what a service adds
@@ -250,12 +252,14 @@ class ChatService:
 
     def start(self, events: Events) -> None:
         name = subscription_of(self.records.service)
-        self._unsubscribe = events.subscribe(self.announce, TYPES, name)
+        self._ends.append(events.subscribe(self.announce, TYPES, name))
+        self._ends.append(events.post_answers(self.records.service, Threads(self)))
         self.connect(lambda: events.holds(name))
 
     def stop(self) -> None:
         """Stop listening, and finish what was accepted."""
-        self._unsubscribe()
+        while self._ends:
+            self._ends.pop()()
         self.disconnect()
         for worker in self._workers:
             worker.shutdown()
@@ -450,61 +454,61 @@ class ChatService:
                 self.cards.update(data["instead_of"])
         elif kind in _DECIDED:
             self.cards.update(data["approval"])
-        elif kind != "run.skipped" or data.get("reason") == "target_gone":
-            self._end(int(event["runid"]), kind)
-
-    def _end(self, run_id: int, kind: str) -> None:
-        answer = self.records.answer(run_id)
-        if answer is None:
-            return
-        place = self._place(answer)
-        if kind == "run.skipped":
-            # In its channel, or in the admin channel.
-            channel = answer.channel if answer.channel and self.channel_id.fullmatch(answer.channel) else None
-            self._note(f"run:{answer.run_id}", answer.reason, channel=channel)
-        elif place is not None:
-            self._post_answer(answer, place)
-
-    def _place(self, answer: Answer) -> Place | None:
-        """Where the answer belongs: the place of its thread, or its channel; None when it is not in this workspace."""
-        if answer.place is not None:
-            place = Place.of(answer.place)
-            ours = self.records.service, self.team()
-            return place if place is not None and (place.service, place.team) == ours else None
-        if answer.channel is None or not self.channel_id.fullmatch(answer.channel):
-            return None
-        return self.place(answer.channel, "")
-
-    def _post_answer(self, answer: Answer, place: Place) -> None:
-        """Post the answer. The first one of a thread begins the thread in the service."""
-        subject, thread = f"run:{answer.run_id}", place.thread
-        body = without_codes(answer.text or "").strip()
-        if answer.state != "succeeded":
-            body = f"✗ {answer.schedule}: {answer.reason}"
-        posts = self.records.posts(subject)
-        if not posts and body:
-            shown = body if len(body) <= MAX_ANSWER else f"{body[:_SHOWN]}…\n(The whole answer is the file below.)"
-            ts = self.voice.post(place.channel, ChatMessage((Text(shown),)), thread or None)
-            self.records.add_post(subject, place.channel, ts)
-            thread = thread or ts
-        elif posts:
-            thread = thread or posts[0].ts
-        if answer.thread_id is not None and thread:
-            self.records.set_place(answer.thread_id, place._replace(thread=thread).id)
-        if len(body) > MAX_ANSWER and thread:
-            self._attach(answer, place.channel, thread, body)
-
-    def _attach(self, answer: Answer, channel: str, thread: str, body: str) -> None:
-        subject = f"file:{answer.run_id}"
-        if not self.records.posts(subject):
-            self.voice.upload(channel, thread, f"run-{answer.run_id}.txt", body)
-            self.records.add_post(subject, channel, thread)
+        elif data.get("reason") == "target_gone":
+            skipped = self.records.skipped(int(event["runid"]))
+            if skipped is not None:
+                # In its channel, or in the admin channel.
+                ours = skipped.channel is not None and self.channels.pattern.fullmatch(skipped.channel)
+                self._note(f"run:{event['runid']}", skipped.reason, channel=skipped.channel if ours else None)
 
     def _note(self, subject: str, note: str, *, channel: str | None = None, emoji: str = "") -> None:
         where = channel or self.app.admin
         if where is None or not note or self.records.posts(subject):
             return
         self.records.add_post(subject, where, self.voice.post_note(where, note, emoji=emoji))
+
+
+class Threads:
+    """Posts the answers of runs where their conversations are, as the bot of a chat. The core calls it, and keeps what
+    has arrived."""
+
+    keyed = False
+
+    def __init__(self, chat: ChatService) -> None:
+        self.title = chat.manner.title
+        self._chat = chat
+
+    def parts(self, where: ThreadInChat, answer: Answer) -> list[Part]:
+        return parts_of(self._address(where), answer)
+
+    def post(self, where: ThreadInChat, part: Part, key: str) -> Receipt:
+        """Post a part into the thread. The first one begins it, if there is none."""
+        assert where.place is not None
+        chat, channel = self._chat, where.place.channel
+        known = None if where.location is None else Place.of(where.location)
+        try:
+            team = chat.team()
+        except ServiceError as error:
+            raise NotDelivered(error.message) from None
+        if known is not None and known.team != team:
+            raise NotDelivered(f"the thread is in another workspace of {self.title}", retry=False)
+        thread = part.first if known is None else known.thread
+        try:
+            receipt = send_part(self._address(where), part._replace(first=thread), key)
+        except NotDelivered as error:  # that one channel is gone concerns no other
+            retry = error.retry and not error.gone
+            raise NotDelivered(error.reason, retry=retry, after_ms=error.after_ms, sent=error.sent) from None
+        if receipt.id is not None:
+            chat.voice.join(channel, thread or receipt.id, receipt.id)
+        if where.thread_id is not None and part.first is None and (thread or receipt.id):
+            chat.records.set_place(where.thread_id, chat.place(channel, thread or receipt.id or "").id)
+        return receipt
+
+    def _address(self, where: ThreadInChat) -> Address:
+        """The channel, as a destination of the bot."""
+        app, channel = self._chat.app, "" if where.place is None else where.place.channel
+        bot = Destination(THREAD, self._chat.records.service, app.url, (channel,), app.token)
+        return Address(bot, Smtp(), self._chat.records.clock.now_ms())
 
 
 def subscription_of(service: str) -> str:

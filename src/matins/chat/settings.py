@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
@@ -79,5 +80,7 @@ CHAT = RecordKind(
     ),
     example="matins chat set telegram --token env:TELEGRAM_TOKEN",
 )
-SLACK_CHANNELS = ChatChannels("slack", r"[CDG][A-Z0-9]{5,}")
+SLACK_CHANNELS = ChatChannels("slack", re.compile(r"[CDG][A-Z0-9]{5,}"))
 """Channels, direct messages and private channels."""
+TELEGRAM_CHANNELS = ChatChannels("telegram", re.compile(r"-?[0-9]{1,16}"))
+"""Private chats have the ids of their users, groups negative ones."""

@@ -12,7 +12,6 @@ from matins.chat._rows import ChatRows
 from matins.chat.messages import ChatMessage, dump, load
 from matins.chat.rows import ChatPost, DraftRow
 from matins.chat.settings import CHAT, ChatApp, Service
-from matins.engine.calls import mapping_of
 from matins.engine.reasons import run_summary
 from matins.engine.when.durations import DAY_MS
 from matins.errors import InvalidInput
@@ -24,7 +23,6 @@ from matins.runtime.catalog import Catalog, run_record, schedule_record
 from matins.service.idempotency import RETENTION_MS, IdempotencyStore, StoredResponse
 from matins.service.tokens import hash_of, person_in_chat, principal_of
 from matins.store import Store
-from matins.store.transaction import Transaction
 
 _POSTS_KEPT_MS = 90 * DAY_MS
 _SWEEP_MS = 3_600_000
@@ -42,20 +40,11 @@ class ChatPerson(NamedTuple):
         return self.principal.name
 
 
-class Answer(NamedTuple):
-    """What a run says in chat, and where."""
+class Skipped(NamedTuple):
+    """A run whose target is gone: where it was to be, and the sentence of why it was skipped."""
 
-    run_id: int
-    schedule: str
-    state: str
-    thread_id: int | None
-    place: str | None
-    """The place of its thread, or of the message that started it."""
     channel: str | None
-    text: str | None
-    """The agent's answer; None for a run that has none."""
     reason: str
-    """The sentence of why it ended so."""
 
 
 class ChatRecords:
@@ -217,8 +206,8 @@ class ChatRecords:
         with self._store.transaction(self.clock.now_ms()) as transaction:
             ChatRows(transaction).set_place(thread_id, place)
 
-    def answer(self, run_id: int) -> Answer | None:
-        """What to say of an ended run; None when the run is deleted, or is a step of another."""
+    def skipped(self, run_id: int) -> Skipped | None:
+        """What to say of a run that was skipped; None when the run is deleted, or is a step of another."""
         with self._store.reading() as transaction:
             row = transaction.run(run_id)
             if row is None or row.parent is not None:
@@ -227,28 +216,7 @@ class ChatRecords:
             schedule = transaction.schedule(run.schedule_id)
             assert schedule is not None, run.schedule_id
             definition = schedule_record(schedule).definition
-            thread = None if assignment is None else assignment.thread
-            place = None if thread is None else ChatRows(transaction).place_of(thread.id)
-            place = place or self._calling_place(transaction, run_id)
-            messages = [] if thread is None else transaction.last_messages(thread.id, 20)
-            said = [message.text for message in messages if message.run_id == run_id and message.role == "assistant"]
         target = None if definition.target is None else definition.target.channel
-        return Answer(
-            run_id=run_id,
-            schedule=run.schedule,
-            state=run.state.label,
-            thread_id=None if thread is None else thread.id,
-            place=place,
-            channel=target if thread is None else thread.channel,
-            text=said[-1] if said else None,
-            reason=(run.evidence or {}).get("note") or run_summary(run, definition.trigger.timezone).joined,
-        )
-
-    def _calling_place(self, transaction: Transaction, run_id: int) -> str | None:
-        """The place of the message that started the run."""
-        calls = transaction.calls_of_run(run_id, 1)
-        if not calls or calls[0].source != "chat" or calls[0].body is None:
-            return None
-        body: Any = orjson.loads(calls[0].body)
-        place = mapping_of(body).get("place")
-        return place if isinstance(place, str) and place.startswith(f"{self.service}:") else None
+        channel = target if assignment is None else assignment.thread.channel
+        reason = (run.evidence or {}).get("note") or run_summary(run, definition.trigger.timezone).joined
+        return Skipped(channel, reason)

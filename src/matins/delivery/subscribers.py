@@ -205,7 +205,9 @@ class StoredSubscriber:
 
     def _queue(self, turn: Turn, schedule_id: int, events: list[tuple[int, StoredEvent]]) -> list[DeliveryQueue]:
         kind = self.subscription.kind
-        deliveries = turn.deliveries(events, with_run=kind in ("hook", "pipeline", "ping"), with_files=kind == "hook")
+        has_text = kind == "webhook" and self._target.get("text", False)
+        with_run = has_text or kind in ("hook", "pipeline", "ping")
+        deliveries = turn.deliveries(events, with_run=with_run, with_files=kind == "hook")
         return [DeliveryQueue(self, kind, schedule_id, self._target, deliveries, turn.policies)] if deliveries else []
 
     def _merged(self, turn: Turn) -> list[tuple[int, StoredEvent]]:

@@ -14,6 +14,7 @@ from matins.delivery.notices import Notices, Pings, Tail, no_output, no_url
 from matins.delivery.outbox import Senders
 from matins.delivery.pipelines import Pipelines
 from matins.delivery.subscribers import DeliveryQueue, DeliveryResult, EventDelivery, HookResult
+from matins.engine.answers import answer_text
 from matins.engine.inputs import variables_of
 from matins.engine.policies import AFTER_RUN, Policies
 from matins.engine.reasons import changed_text
@@ -76,7 +77,7 @@ class Webhooks:
         """The allowed hosts of the client, and the client."""
 
     def __call__(self, queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
-        url, body = queue.target["url"], orjson.dumps(delivery.cloud_event)
+        url, body = queue.target["url"], orjson.dumps(_with_text(queue, delivery))
         try:
             secret = resolve(queue.target["secret"], "the secret")  # the record holds a reference, not the secret
             headers = sign(secret, delivery.cloud_event["id"], self._clock.now_ms() // 1000, body)
@@ -99,6 +100,14 @@ class Webhooks:
         if cached is None or cached[0] != allowed:
             cached = self._http_client = allowed, HttpClient(allowed, self._resolve)
         return cached[1]
+
+
+def _with_text(queue: DeliveryQueue, delivery: EventDelivery) -> dict[str, Any]:
+    """The event; for a webhook with `text`, that of a success has the answer, which is added here: the log has none."""
+    if not queue.target.get("text") or delivery.run is None or delivery.event.type != "run.succeeded":
+        return delivery.cloud_event
+    data: dict[str, Any] = delivery.cloud_event.get("data") or {}
+    return {**delivery.cloud_event, "data": {**data, "text": answer_text(delivery.run.outcome)}}
 
 
 class Hooks:

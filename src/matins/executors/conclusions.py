@@ -288,17 +288,16 @@ def conclude(
         outcome = replace(outcome, limit=outcome.limit._replace(provider=provider))
     if outcome.over_budget and end_reason is not None:
         outcome = replace(outcome, error=end_reason)
-    outcome = _with_files(started, outcome, files)  # before the errand removes its folder
+    if started.attempt.compiled.definition.attach:  # before the errand removes its folder
+        outcome = _with_files(started, outcome, files)
     return finished(started.errand, _with_work_item(started, outcome, clock, now))
 
 
 def _with_files(started: Prepared, outcome: Outcome, files: RunFiles) -> Outcome:
     """The outcome with the files that belong to the answer."""
-    patterns, attempt, call = started.attempt.compiled.definition.attach, started.attempt, started.call
-    if not patterns:
-        return outcome
     from matins.executors.attachments import attach, copies_folder
 
+    patterns, attempt, call = started.attempt.compiled.definition.attach, started.attempt, started.call
     copies = copies_folder(files.folder, *attempt.mark)
     found = attach(patterns, call.workdir, call.owner, attempt.started_at, call.secrets, copies)
     return replace(outcome, result={**outcome.result, **found._asdict()})

@@ -5,6 +5,7 @@ What people are told of. This module loads quickly: every command reads it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, get_args
 
@@ -33,7 +34,7 @@ class ChatChannels(NamedTuple):
     """How a chat service writes the ids of its channels: answers of runs in such a channel belong there."""
 
     service: str
-    pattern: str
+    pattern: re.Pattern[str]
 
 
 Tls = Literal["starttls", "tls", "none"]

@@ -10,7 +10,7 @@ from matins.errors import Conflict, Example, InvalidInput
 from matins.model.access import name_of
 from matins.model.call import InboundEndpoint
 from matins.model.event import is_reserved
-from matins.model.settings import Names, Secret, Setting, Url
+from matins.model.settings import Flag, Names, Secret, Setting, Url
 from matins.records.kind import POLICIES, Column, Document, RecordContext, RecordKind, WebhookStorage
 
 if TYPE_CHECKING:
@@ -104,6 +104,10 @@ class Webhook:
         Setting(Secret(), "Where the signing secret is: env:NAME or file:/path.", "env:HOOK_SECRET", required=True),
     ] = None
     """A secret that Matins created is stored itself; only `add` shows it."""
+    text: Annotated[
+        bool,
+        Setting(Flag(), "Whether the event of a success has the answer of the run, which is not in the log.", True),
+    ] = False
 
 
 def _complete_webhook(hook: Webhook, context: RecordContext) -> Webhook:

@@ -343,12 +343,16 @@ class WebhookStorage:
     def read(self, kind: RecordKind[Any], transaction: Transaction, policies: Policies) -> Mapping[str, Any]:
         found = [item for item in transaction.subscriptions() if item.kind == "webhook"]
         return {
-            item.name: kind.value(item.name, item.target["url"], item.types, item.target["secret"]) for item in found
+            item.name: kind.value(
+                item.name, item.target["url"], item.types, item.target["secret"], item.target.get("text", False)
+            )
+            for item in found
         }
 
     def put(self, kind: RecordKind[Any], key: str, value: Any, change: RecordChange) -> Any:
-        """Store the webhook. With another URL or secret, it starts with new events; otherwise its position stays."""
+        """Store the webhook. With another URL, secret or `text`, it starts with new events; else its position stays."""
         transaction, target = change.transaction, {"url": value.url, "secret": value.secret}
+        target |= {"text": True} if value.text else {}
         found = find_subscription(transaction, key)
         if found is not None and found.kind != "webhook":
             message = f'There is a subscription "{key}" already.'

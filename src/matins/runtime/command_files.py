@@ -189,11 +189,9 @@ def in_reach(path: str, policies: Policies) -> bool:
 
 
 def _user_of(agent: Agent) -> int | None:
-    """The user whose files it can write; None if it does only what people told it to."""
-    if runs_only_commands(agent):
-        return None
+    """The user whose files it can write; None if it is the owner and does only what people told it to."""
     if agent.user is None:
-        return os.getuid()
+        return None if runs_only_commands(agent) else os.getuid()
     try:
         return pwd.getpwnam(agent.user).pw_uid
     except KeyError:  # it cannot run

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -385,7 +384,7 @@ def chat_place(
         service, _, rest = location.partition(":")
         found = ChatPlace(service, rest.partition("/")[2].rpartition("/")[0])
     elif channel is not None:
-        owner = (own.service for own in installed(CHAT_CHANNELS).values() if re.fullmatch(own.pattern, channel))
+        owner = (own.service for own in installed(CHAT_CHANNELS).values() if own.pattern.fullmatch(channel))
         found = next((ChatPlace(service, channel) for service in owner), None)
     known = found is not None and found.service in services
     return ThreadInChat(None if thread is None else thread.id, location, found if known else None)

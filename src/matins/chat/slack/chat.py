@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any, Protocol
@@ -17,7 +16,7 @@ from matins.api.results import Approval
 from matins.chat import drafts
 from matins.chat.messages import ChatMessage, Manner
 from matins.chat.service import ChatService, Heard, Kind
-from matins.chat.settings import ChatApp
+from matins.chat.settings import SLACK_CHANNELS, ChatApp
 from matins.chat.slack.forms import (
     DENY_FORM,
     DRAFT,
@@ -52,7 +51,7 @@ class SlackChat(ChatService):
         fits=fits,
         deny="Deny…",
     )
-    channel_id = re.compile(r"[CDG][A-Z0-9]{5,}")
+    channels = SLACK_CHANNELS
 
     def __init__(self, app: ChatApp, records: ChatRecords, url: Callable[[], str | None]) -> None:
         token = records.secret(app, "token")

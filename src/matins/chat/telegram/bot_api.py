@@ -83,17 +83,13 @@ class BotApi:
             raise TelegramError(f"Telegram answered {status}.", status, retryable=status >= 500) from None
         if document.get("ok") is True:
             return document.get("result")
-        code = document.get("error_code")
-        raise _refusal(code if isinstance(code, int) else status, document)
-
-
-def _refusal(status: int, document: Mapping[str, Any]) -> TelegramError:
-    after = mapping_of(document.get("parameters")).get("retry_after")
-    after_s = float(after) if isinstance(after, int | float) else 0
-    text = str(document.get("description"))[:200]
-    return TelegramError(
-        f"Telegram answered {status}: {text}.", status, retryable=status == 429 or status >= 500, after_s=after_s
-    )
+        after = mapping_of(document.get("parameters")).get("retry_after")
+        raise TelegramError(
+            f"Telegram answered {status}: {str(document.get('description'))[:200]}.",
+            status,
+            retryable=status == 429 or status >= 500,
+            after_s=float(after) if isinstance(after, int | float) else 0,
+        )
 
 
 Hear = Callable[[Mapping[str, Any]], "Future[ServiceError | None] | None"]

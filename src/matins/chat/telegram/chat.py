@@ -10,9 +10,9 @@ from typing import Any
 
 from matins.api.schedules import Api
 from matins.chat.dialogue import error_message
-from matins.chat.messages import HELP, ChatMessage, Code, Manner, is_command, text
+from matins.chat.messages import HELP, ChatMessage, Manner, is_command, text
 from matins.chat.service import ChatService, Heard, Kind, ServiceError
-from matins.chat.settings import ChatApp
+from matins.chat.settings import TELEGRAM_CHANNELS, ChatApp
 from matins.chat.telegram.bot_api import BotApi, Poller, TelegramError
 from matins.chat.telegram.rendering import escape, fits, keyboard, render
 from matins.chat.use_cases import ChatPerson, ChatRecords
@@ -48,8 +48,8 @@ class TelegramVoice:
     def post_note(self, channel: str, note: str, *, emoji: str = "") -> str:
         return self.send(channel, escape(one_line(note)), None, None)
 
-    def upload(self, channel: str, thread: str, name: str, text: str) -> None:
-        self.post(channel, ChatMessage((Code(text),)), thread)
+    def join(self, channel: str, thread: str, ts: str) -> None:
+        self._records.add_post(f"thread:{thread}", channel, ts)
 
     def update(self, channel: str, ts: str, message: ChatMessage) -> None:
         shown, buttons = render(message)[0], keyboard(message)
@@ -67,7 +67,7 @@ class TelegramVoice:
         if buttons is not None:
             given["reply_markup"] = buttons
         ts = str(mapping_of(self._api.call("sendMessage", **given)).get("message_id"))
-        self._records.add_post(f"thread:{thread or ts}", channel, ts)
+        self.join(channel, thread or ts, ts)
         return ts
 
 
@@ -84,7 +84,7 @@ class TelegramChat(ChatService):
         "or add you: matins people set NAME --role operator --telegram {}",
         fits=fits,
     )
-    channel_id = re.compile(r"-?[0-9]{1,16}")
+    channels = TELEGRAM_CHANNELS
     repeats = True
 
     def __init__(self, app: ChatApp, records: ChatRecords, url: Callable[[], str | None]) -> None:

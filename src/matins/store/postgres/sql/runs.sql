@@ -41,12 +41,13 @@ UPDATE runs r SET state = {ready}, attempt = r.attempt - 1, owner = NULL, not_be
 FROM unnest(%(run_id)b, %(epoch)b, %(not_before)b) u (id, epoch, not_before)
 WHERE r.id = u.id AND r.epoch = u.epoch AND r.state = {starting} RETURNING r.id;
 
--- promote: make the oldest queued run of each of these schedules ready, if no other run is active
+-- promote: make the oldest queued run of each of these schedules ready, if no other run is active. OFFSET 0: few have a
+--   queue, and only those are asked for other runs, each by the index, where EXISTS would read all live runs
 UPDATE runs SET state = {ready}, not_before = %(now)b, reason = NULL WHERE state = {queued} AND id = ANY(ARRAY(
-  SELECT q.id FROM unnest(%(ids)b) j (id) CROSS JOIN LATERAL (
-    SELECT id FROM runs WHERE schedule_id = j.id AND state {live} AND state = {queued} AND parent IS NULL ORDER BY id LIMIT 1) q
-  WHERE NOT EXISTS (SELECT FROM runs o WHERE o.schedule_id = j.id AND o.state {live} AND o.state < {queued} AND o.parent IS NULL)
-    AND NOT EXISTS (SELECT FROM runs o WHERE o.schedule_id = j.id AND o.state {live} AND o.state > {queued} AND o.parent IS NULL)))
+  SELECT q.id FROM (SELECT j.id AS schedule_id, oldest.id FROM unnest(%(ids)b) j (id) CROSS JOIN LATERAL (
+    SELECT id FROM runs WHERE schedule_id = j.id AND state {live} AND state = {queued} AND parent IS NULL ORDER BY id LIMIT 1) oldest OFFSET 0) q
+  WHERE (SELECT id FROM runs o WHERE o.schedule_id = q.schedule_id AND o.state {live} AND o.state < {queued} AND o.parent IS NULL LIMIT 1) IS NULL
+    AND (SELECT id FROM runs o WHERE o.schedule_id = q.schedule_id AND o.state {live} AND o.state > {queued} AND o.parent IS NULL LIMIT 1) IS NULL))
 RETURNING id, schedule_id;
 
 -- mark_cancelling: mark started runs as cancelling
