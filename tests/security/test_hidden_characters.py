@@ -11,6 +11,7 @@ import pytest
 
 from matins.chat.messages import ChatMessage, Code, Fields, Heading, Text
 from matins.chat.slack.rendering import render
+from matins.chat.telegram.rendering import render as render_html
 from matins.daemon.log_format import _printable  # pyright: ignore[reportPrivateUsage]
 from matins.delivery.texts import clean_text
 from matins.engine.validation import check_name
@@ -32,6 +33,11 @@ def _chat(text: str) -> str:
     return orjson.dumps(render(ChatMessage(parts)), option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
 
 
+def _telegram(text: str) -> str:
+    parts = (Heading(text), Text(text), Code(text), Fields(((text, text),)))
+    return "\n".join(render_html(ChatMessage(parts)))
+
+
 SURFACES: dict[str, Callable[[str], str]] = {
     "a line of the terminal": one_line,
     "a value in the terminal": lambda text: plain({text: [text]}),
@@ -40,6 +46,7 @@ SURFACES: dict[str, Callable[[str], str]] = {
     "JSON in the terminal": lambda text: json_text({text: text}),
     "the page": lambda text: TEMPLATE.render(text=text),
     "chat": _chat,
+    "chat in Telegram": _telegram,
     "a tool's answer over MCP": lambda text: orjson.dumps(readable({text: [text]})).decode(),
     "a run's words over MCP": lambda text: str(quoted("output", text, 1_000)),
     "notices": clean_text,

@@ -141,7 +141,7 @@ TAGS = ("schedule", "run", "trigger", "quiet_hours", "plain", "Approval", "Vote"
 @given(JSON)
 def test_no_value_is_taken_for_one_of_ours(value: Any) -> None:
     """B7: what somebody else said comes out as it went in, whatever marks it bears."""
-    result = Snapshot("1", "1", "s", "", 1, "work", None, value, {"payload": value})
+    result = Snapshot("1", "1", "s", "", 1, "work", None, value, value, {"payload": value})
     use_case = USE_CASES["runs.snapshot"]
     assert codec.convert(use_case, orjson.loads(codec.encode(result))) == result
     assert codec.convert(use_case, codec.to_document(result)) == result

@@ -125,7 +125,7 @@ def test_b16_the_probe_names_the_step_that_the_kernel_refuses(
 def test_b16_the_greeting_says_it_with_the_fix(house: House) -> None:
     """B16"""
     (line,) = [line for line in house.said if line.startswith("  agents ")]
-    assert line == f"  agents not isolated: {PROBLEM}. {FIX}"
+    assert line == f"  agents  not isolated: {PROBLEM}. {FIX}"
 
 
 def test_b16_doctor_says_it_with_the_command_that_fixes_it(house: House) -> None:
@@ -169,7 +169,7 @@ def test_b16_a_system_that_refuses_the_map_runs_agents_and_says_so(account: Ordi
     one = House(folder / "home", program=(*WITHOUT_MAP, *up), user=account).up()
     try:
         (line,) = [line for line in one.said if line.startswith("  agents ")]
-        assert line.startswith(f"  agents not isolated: {NO_MAP}. On Ubuntu: sudo sysctl")
+        assert line.startswith(f"  agents  not isolated: {NO_MAP}. On Ubuntu: sudo sysctl")
         assert "kernel.apparmor_restrict_unprivileged_userns=0" in line
         one.shell("plain", "echo ran")
         run, output = one.fire("plain")

@@ -200,9 +200,9 @@ def test_b16_the_demonstration_of_root_works_at_once(reached: bool) -> None:
             (line,) = [line for line in one.up().said if line.startswith("  agents ")]
             named = "as root, builder, planner, tester could change everything here (isolation: none)."
             assert line == (
-                "  agents run as the account nobody, because Matins is root."
+                "  agents  run as the account nobody, because Matins is root."
                 if reached
-                else f"  agents not isolated: {named}"
+                else f"  agents  not isolated: {named}"
             )
             assert one.logged("schedule.created morning-news"), "the agent planner has run"
         finally:

@@ -18,6 +18,7 @@ from matins import InvalidInput, Matins, MatinsError, parse_trigger
 from matins.api.results import Event, Run
 from matins.api.schedules import Api
 from matins.api.use_case import USE_CASES, UseCase
+from matins.model.access import ChatBot
 from matins.records import record_kinds
 from matins.surfaces.transports.http_client import Http
 from matins.surfaces.transports.in_process import InProcess
@@ -365,7 +366,7 @@ def test_what_cannot_be_compared_is_called_over_http(each_server: HttpServer, tm
         held(each_server, client)
         approvals(client)
         a_talk(client)
-        secrets(client)
+        secrets(each_server, client)
         the_file(each_server, client, tmp_path / "matins.yaml")
         the_machine(each_server, client, tmp_path / "copy.db")
     assert transport.done >= ELSEWHERE
@@ -427,13 +428,17 @@ def a_talk(client: Api) -> None:
     assert client.runs.wait(client.threads.reply(thread.id, "Go on").id, timeout=90).state == "succeeded"
 
 
-def secrets(client: Api) -> None:
+def secrets(server: HttpServer, client: Api) -> None:
     hook = client.webhooks.add("hook", "https://example.com/x", types=["run.failed"])
     assert hook.secret.startswith("whsec_")
     assert hook.secret not in str(client.webhooks.list()) + str(client.webhooks.get("hook"))
     link = client.sessions.create()
     assert [found.id for found in client.sessions.list()] == [link.id]
     assert client.sessions.revoke(link.id) is True
+    client.people.set("ada", role="viewer")
+    with server.matins.store.transaction(server.matins.clock.now_ms()) as transaction:
+        transaction.set_chat_bot(ChatBot("telegram", "@matins_bot", None))
+    assert client.people.link("ada", "telegram").bot == "@matins_bot"
     made = client.tokens.create("robot", role="viewer")
     assert made.id in [found.id for found in client.tokens.list()]
     assert client.tokens.revoke(made.id) is True
