@@ -353,3 +353,42 @@ def test_b3_all_is_paused_with_a_note_and_just_that_is_resumed(
     page.get_by_role("button", name="Resume just those").click()
     expect(page.get_by_text("2 schedules are paused")).to_have_count(0)
     assert {each.name: each.state for each in m.list()} == {"one": "active", "two": "active", "asleep": "paused"}
+
+
+def test_b22_a_run_is_given_its_inputs_in_a_form(server: PageServer, browse: Callable[..., Browsing]) -> None:
+    """B22: a field for each type, with its default; without a declaration, JSON"""
+    m = server.matins
+    seen: list[object] = []
+    m.job("report")(lambda run: seen.append(run.payload))
+    inputs = {
+        "repo": {"type": "choice", "values": ["api", "web"], "default": "api", "description": "What to look at."},
+        "days": 7, "ratio": 0.5, "draft": False, "since": {"type": "date", "required": False},
+        "who": {"default": "all"}, "more": {"type": "json", "required": False},
+    }  # fmt: skip
+    m.add("report", when=YEARLY, job="report", inputs=inputs)
+    m.add("free", when=YEARLY, job="report", payload={"days": 7})
+    page = browse().sign_in().page()
+    page.goto("/schedules/report")
+    page.keyboard.press("r")
+    form = page.get_by_role("dialog", name="Run report")
+    expect(form).to_be_visible()
+    form.get_by_label("days").fill("30")
+    form.get_by_label("repo").select_option("web")
+    form.get_by_label("draft").select_option("true")
+    form.get_by_label("since").fill("2026-01-31")
+    form.get_by_label("more").fill('{"a": ')
+    form.get_by_role("button", name="Run now").click()
+    expect(form.get_by_role("alert")).to_contain_text("this is no JSON")
+    form.get_by_label("more").fill('{"a": [1]}')
+    form.get_by_role("button", name="Run now").click()
+    page.wait_for_url("**/runs/*")
+    given = {"repo": "web", "days": 30, "draft": True, "since": "2026-01-31", "more": {"a": [1]}}
+    assert m.runs.list(schedule="report")[0].input == given
+    page.goto("/schedules/free")
+    page.get_by_role("button", name="Run with…").click()
+    form = page.get_by_role("dialog", name="Run free")
+    form.get_by_label("Input of this run").fill('{"days": 30}')
+    form.get_by_role("button", name="Run now").click()
+    page.wait_for_url("**/runs/*")
+    m.runs.wait(m.runs.list(schedule="free")[0].id, timeout=30)
+    assert seen[-1] == {"days": 30}

@@ -59,6 +59,11 @@ def parse_declared(value: Any, field: str = "inputs") -> tuple[Input, ...]:
     return tuple(found)
 
 
+def declared_in(settings: Mapping[str, Any]) -> tuple[Input, ...]:
+    """The inputs that the settings of a schedule declare, as people write them."""
+    return parse_declared(settings["inputs"]) if settings.get("inputs") else ()
+
+
 def _alone(name: str, value: Any, place: str) -> Input:
     types: dict[type, InputType] = {bool: "bool", int: "int", float: "number", str: "text", list: "json"}
     if type(value) not in types:

@@ -1,6 +1,14 @@
 // Changes: an element with data-call makes one call of the API, with the fields of its form.
 import { $, $$, on, toast } from './dom.js';
 
+function parsed(field) {
+  try {
+    return JSON.parse(field.value);
+  } catch (error) {
+    throw new Error(`${field.closest('label').querySelector('span').textContent.trim()}: this is no JSON. ${error.message}`);
+  }
+}
+
 function fields(form) {
   const body = {};
   for (const field of form.elements) {
@@ -8,7 +16,7 @@ function fields(form) {
     const was = field.dataset.was;
     if (was !== undefined ? field.value === was : field.value === '') continue; // as it was
     const value = field.value === '' ? null : field.matches('[data-instant]') ? new Date(field.value).toISOString()
-      : field.type === 'number' ? Number(field.value) : field.value;
+      : field.type === 'number' ? Number(field.value) : field.matches('[data-json]') ? parsed(field) : field.value;
     const [group, name] = field.name.split('.'); // "edits.prompt" is {edits: {prompt}}
     if (name) (body[group] ??= {})[name] = value; else body[group] = value;
   }
@@ -74,7 +82,14 @@ on('submit', (event) => {
   const form = event.target;
   if (!form.matches('[data-call]')) return;
   event.preventDefault();
-  act(form, { ...fields(form), ...('names' in form.dataset && { names: chosen() }) });
+  let body;
+  try {
+    body = fields(form);
+  } catch (error) {
+    problem(form, error.message);
+    return;
+  }
+  act(form, { ...body, ...('names' in form.dataset && { names: chosen() }) });
 });
 
 // Approvals: the first press arms, the second confirms. A digest that changed in between disarms: the card is another.

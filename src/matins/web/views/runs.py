@@ -8,6 +8,7 @@ from typing import Any
 from matins.api.results import Run, RunAnswer, RunFacts
 from matins.errors import MatinsError
 from matins.model.words import joined, with_command
+from matins.surfaces.display import given_sentence
 from matins.web.drawings import waterfall
 from matins.web.templates import RUNS, because, beside, usage
 from matins.web.visit import Page, Visit
@@ -47,6 +48,9 @@ def show(visit: Visit) -> Page:
         "run": run,
         "snapshot": snapshot,
         "facts": facts,
+        "given": given_sentence(
+            {"input": run.input, "model": run.model, "effort": run.effort, "evidence": run.evidence}
+        ),
         "usage": usage(run),
         "sentence": beside(run.state, joined(facts.sentence, facts.quote)),
         "checks": api.runs.checks(run.id),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any, get_args
 
 from matins.api.results import Explanation, Run
+from matins.engine.inputs import declared_in
 from matins.errors import MatinsError
 from matins.model.overview import ScheduleSort, ScheduleTab
-from matins.model.schedule import ScheduleDefinition, TriggerSettings
+from matins.model.schedule import Input, ScheduleDefinition, TriggerSettings
 from matins.model.settings import settings_of
 from matins.model.words import joined
 from matins.surfaces.text_values import from_text
@@ -70,12 +72,20 @@ def show(visit: Visit) -> Page:
         "history": [(run, because(run, schedule.timezone), usage(run)) for run in runs],
         "slots": _slots(runs),
         "heat": heat(api.calendar(schedule.name, agent=schedule.agent)),
+        "inputs": [_field(one) for one in declared_in(schedule.settings)],
     }
     slots = values["forecast"].slots
     # An interval that is measured from the last run has only its next one.
     values["coming"] = slots[:1] if schedule.trigger.get("anchor") == "completion" else slots
     values["answer"] = _said(values["why"])
     return Page("schedule.html", schedule.name, values, (f"schedule-{schedule.id}",))
+
+
+def _field(one: Input) -> dict[str, Any]:
+    """A declared input, with its default as the form shows it."""
+    options = ("true", "false") if one.type == "bool" else one.values
+    shown = json.dumps(one.default, ensure_ascii=False) if one.type in ("json", "bool") else str(one.default)
+    return {**one._asdict(), "options": options, "shown": "" if one.default is None else shown}
 
 
 def _slots(runs: list[Run]) -> list[datetime]:
