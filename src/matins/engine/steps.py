@@ -219,7 +219,7 @@ def of_step(definition: ScheduleDefinition, number: int) -> ScheduleDefinition:
         "max_executions": None,
         "pause_after_failures": None,
     }
-    if any(number in after for after in numbers_after(definition.steps)):
+    if any(step.title in other.after for other in definition.steps):
         own["deliver_if"] = "text"  # others wait for its answer: it is not the news
     for name in ("payload", "target", "timeout_ms", "approval"):
         if (value := getattr(step, name)) is not None:
