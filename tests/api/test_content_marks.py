@@ -25,12 +25,12 @@ NAMES = {
     "name", "schedule", "schedules", "agent", "profile", "runner", "job", "created_by", "by", "voter", "approvers",
     "requested_by", "acknowledged_by", "paused_by", "provider", "destination", "person", "budget", "of", "scope",
     "currency", "model", "tools", "affects", "to", "hosts", "service", "services", "quiet_hours", "limit",
-    "auto_approve_jobs", "highlights", "setting", "user", "trusted_proxies",
+    "auto_approve_jobs", "highlights", "deliver", "setting", "user", "trusted_proxies",
 }  # fmt: skip
 CODES = {
     "type", "types", "kind", "status", "state", "states", "reason", "resolution", "verdict", "gate", "role", "rights",
     "creator_role", "requester_role", "policy", "default", "how", "reported", "dst", "events", "on", "urgent",
-    "permission_mode", "permission",
+    "permission_mode", "permission", "effort",
 }  # fmt: skip
 TIMES_AND_AMOUNTS = {
     "timezone", "local", "utc", "day", "when", "trigger", "trigger_text", "windows", "period", "cost", "cost_per_day",
@@ -38,7 +38,18 @@ TIMES_AND_AMOUNTS = {
     "cached", "memory", "file_size", "timeout", "idle_timeout", "exit_timeout", "header_timeout", "body_timeout",
     "min_interval", "max_lifetime", "approval_timeout",
 }  # fmt: skip
-SENTENCES = {"sentence", "summary", "standing", "then", "label", "command", "notes", "clock_changes", "problems"}
+SENTENCES = {
+    "sentence",
+    "summary",
+    "standing",
+    "then",
+    "label",
+    "command",
+    "notes",
+    "clock_changes",
+    "problems",
+    "unsent",
+}
 """Ours: names, times and codes only."""
 PLAIN = IDS | NAMES | CODES | TIMES_AND_AMOUNTS | SENTENCES
 ONLY_THERE = {
