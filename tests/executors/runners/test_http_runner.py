@@ -79,6 +79,7 @@ def test_what_is_sent_is_signed_and_has_a_key_that_stays(endpoint: Endpoint) -> 
         "idempotency_key": "store-841",
         "prompt": "Wake up",
         "model": None,
+        "effort": None,
         "input": None,
         "session": "s1",
         "earlier": [{"role": "user", "text": "Before"}],
