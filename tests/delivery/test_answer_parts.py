@@ -195,13 +195,19 @@ def visible(markup: str) -> str:
 def test_telegram_gets_html_that_it_accepts(text):
     """B21: balanced, within 4,096 UTF-16 units, and nothing is lost."""
     parts = parts_of(place("telegram"), ANSWER._replace(text=text))
-    messages = [visible(part.body) for part in parts if isinstance(part.body, str)]
+    messages = [visible(part.body).replace("@\u2060", "@") for part in parts if isinstance(part.body, str)]
     assert len(messages) <= 5
     assert all(utf16(message) <= 4_096 for message in messages)
     files = [part.body for part in parts if isinstance(part.body, Upload)]
     if not files:
         cleaned = parts_of(place("webhook"), ANSWER._replace(text=text))[0].body["text"]
         assert words("".join(block.marker + block.text for block in blocks(cleaned))) in words("".join(messages))
+
+
+def test_telegram_mentions_nobody():
+    """B21: also where an agent writes a name; code stays as it is."""
+    (part,) = parts_of(place("telegram"), ANSWER._replace(text="Ask @ada, or **@ben**; `@ada` and ada@example.com"))
+    assert "Ask @\u2060ada, or <b>@\u2060ben</b>; <code>@ada</code> and ada@example.com" in part.body
 
 
 def test_telegram_sends_parts_as_replies_and_the_rest_as_a_file(inbox):

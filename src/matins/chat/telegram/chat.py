@@ -14,8 +14,9 @@ from matins.chat.messages import HELP, ChatMessage, Manner, is_command, text
 from matins.chat.service import ChatService, Heard, Kind, ServiceError
 from matins.chat.settings import TELEGRAM_CHANNELS, ChatApp
 from matins.chat.telegram.bot_api import BotApi, Poller, TelegramError
-from matins.chat.telegram.rendering import escape, fits, keyboard, render
+from matins.chat.telegram.rendering import fits, keyboard, render
 from matins.chat.use_cases import ChatPerson, ChatRecords
+from matins.delivery.destinations.telegram import escape
 from matins.engine.calls import mapping_of
 from matins.errors import ManagedByFile, MatinsError
 from matins.model.access import Principal

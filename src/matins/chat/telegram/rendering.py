@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
-import re
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from matins.chat.messages import Button, Buttons, ChatMessage, Code, Fields, Heading, Part, Text, pieces
+from matins.delivery.destinations.telegram import escape
 from matins.net.outbound import literal_addresses
 from matins.surfaces.display import block, one_line
 
@@ -19,7 +18,6 @@ DIGITS = 8
 """Of a digest that a button holds. Matins keeps the whole digest of the card."""
 _PIECE = 1_900
 """Characters, each of which is at most two units."""
-_MENTION = re.compile(r"(?<![\w@])@(?=\w)")
 
 
 class _Piece(NamedTuple):
@@ -50,11 +48,6 @@ def keyboard(message: ChatMessage) -> dict[str, Any] | None:
 
 def fits(card: ChatMessage) -> bool:
     return len(render(card)) == 1
-
-
-def escape(text: str) -> str:
-    """Text as it is. A word joiner after @ keeps Telegram from making a mention of it."""
-    return _MENTION.sub("@\u2060", html.escape(text, quote=False))
 
 
 def utf16(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -29,6 +30,7 @@ API = "https://api.telegram.org"
 MAX_LENGTH = 4_096
 _TAGS: tuple[tuple[Style, str], ...] = (("italic", "i"), ("bold", "b"), ("strike", "s"))
 _BOLD: frozenset[Style] = frozenset({"bold"})
+_MENTION = re.compile(r"(?<![\w@])@(?=\w)")
 _GONE = ("chat not found", "bot was blocked", "bot was kicked", "user is deactivated", "group chat was upgraded")
 
 
@@ -53,10 +55,10 @@ def send_answer(address: Address, part: Part, key: str) -> Receipt:
 
 def send(address: Address, message: NoticeText) -> None:
     code = f"<pre>{_escaped(message.output)}</pre>" if message.output else ""
-    rest = _escaped(text_of(message._replace(output="")))[: MAX_LENGTH // 2]
+    rest = escape(text_of(message._replace(output="")))[: MAX_LENGTH // 2]
     _say(
         address,
-        "\n\n".join(part for part in (f"<b>{_escaped(message.title)}</b>", rest, code) if part),
+        "\n\n".join(part for part in (f"<b>{escape(message.title)}</b>", rest, code) if part),
         {"chat_id": address.to[0]},
     )
 
@@ -104,9 +106,9 @@ def _block(block: Block) -> str:
 
 
 def _span(span: Span) -> str:
-    text = _escaped(span.text)
     if "code" in span.styles and span.url is None:
-        return f"<code>{text}</code>"
+        return f"<code>{_escaped(span.text)}</code>"
+    text = escape(span.text)
     for style, tag in _TAGS:
         if style in span.styles:
             text = f"<{tag}>{text}</{tag}>"
@@ -114,8 +116,17 @@ def _span(span: Span) -> str:
 
 
 def _visible(block: Block) -> str:
-    """What Telegram counts: the text without its marks."""
-    return f"{block.lead}{block.text}" if block.kind in ("code", "table") else indented(block.text, block)
+    """What Telegram counts: the text without its marks, at most."""
+    text = f"{block.lead}{block.text}" if block.kind in ("code", "table") else indented(block.text, block)
+    return text.replace("@", f"@{_JOINER}")
+
+
+_JOINER = "\u2060"
+
+
+def escape(text: str) -> str:
+    """Text as it is. A word joiner after @ keeps Telegram from making a mention of it."""
+    return _MENTION.sub(f"@{_JOINER}", _escaped(text))
 
 
 def _escaped(text: str) -> str:
