@@ -168,7 +168,7 @@ def test_ready_leaves_out_what_is_early_and_scopes_that_are_full(store: Store) -
         assert [row.id for row in transaction.ready(NOW + 2, 9)] == [sooner, later]
         assert [row.id for row in transaction.ready(NOW + 2, 1)] == [sooner]
         assert [row.id for row in transaction.ready(NOW + 2, 9, ["agent:a"])] == [later]
-        assert transaction.ready(NOW + 1, 9) == [(sooner, schedule, 1, 5, 0, 0, 3, 2, NOW, 0, 0, 0, NOW + 1)]
+        assert transaction.ready(NOW + 1, 9) == [(sooner, schedule, 1, 5, 0, 0, 3, 2, NOW, 0, 0, 0, NOW + 1, None)]
 
 
 def test_a_claim_needs_the_epoch_that_was_read(store: Store) -> None:
@@ -391,7 +391,7 @@ def test_runs_are_found_by_id_request_and_page(store: Store) -> None:
         assert [row.id for row in transaction.runs_of(schedule, done[2], 9)] == [done[1], done[0]]
         assert transaction.run(asked) == (
             asked, schedule, f"s{schedule}", 1, S.READY, None, "k", 1, None, 0, 0, NOW, NOW, None, None, None,
-            '{"a": 1}', None, 0, None, 0, None, None,
+            '{"a": 1}', None, 0, None, 0, None, None, None,
         )  # fmt: skip
         assert transaction.run(asked + 1) is None
 
