@@ -65,7 +65,7 @@ def test_c6_what_it_is_told(bench: Sandbox, note: Path) -> None:
     assert json.loads(told_json) == {
         "event": "before:schedule:trigger", "schedule": "s", "schedule_id": run.schedule_id, "agent": "scout",
         "run_id": run.id, "slot": instant(at("10:00")), "now": instant(at("10:00")),
-        "last_run": instant(at("09:00")), "attempt": 1, "job": "work", "payload": {"a": ["ß"]},
+        "last_run": instant(at("09:00")), "attempt": 1, "job": "work", "payload": {"a": ["ß"]}, "input": {"a": ["ß"]},
     }  # fmt: skip
 
 

@@ -84,7 +84,7 @@ class Agent:
         Setting(TargetKind_(), "Where runs of the agent happen, unless a schedule has a target.", "fresh")] = FRESH
     deliver: Annotated[tuple[str, ...],
         Setting(Names(empty=True, of="destinations"),
-                "Destinations that get the answers of its runs, unless a schedule names its own.", ["mail"])] = ()
+                "Destinations that get the answers of its runs, unless a schedule names its own.", ["phone"])] = ()
     url: Annotated[str | None,
         Setting(Url(), "URL of the endpoint, for runners that call one.", "http://localhost:11434/v1")] = None
     command: Annotated[tuple[str, ...],
