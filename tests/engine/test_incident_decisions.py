@@ -74,7 +74,14 @@ def test_a_refused_login_is_told_once_and_ends_when_it_is_not_refused_for_an_hou
 @pytest.mark.parametrize("kind", sorted(EVENT_TYPES))
 def test_no_cause_is_the_name_of_an_event(kind):
     """B17: also where an event carries no sentence"""
-    data = {"host": "box", "provider": "x", "subscription": "notify:ops", "slot": 1, "kind": "run"}
+    data = {
+        "host": "box",
+        "provider": "x",
+        "subscription": "notify:ops",
+        "slot": 1,
+        "kind": "run",
+        "destination": "ops",
+    }
     trouble = trouble_of(StoredEvent(1, 1, 1, 0, kind, 7, 11, None, ""), data)
     if trouble is not None:
         assert kind not in trouble.summary.text

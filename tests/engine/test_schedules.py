@@ -57,6 +57,12 @@ ALL: dict[str, Any] = {
     "notify_on": ["failed", "recovered"],
     "ping": "https://hc.example.com/ping/0f3a",
     "ping_style": "plain",
+    "deliver": ["phone", "notes"],
+    "deliver_on": ["succeeded", "failed"],
+    "deliver_if": "changed",
+    "attach": ["reports/*.pdf"],
+    "model": "small",
+    "effort": "high",
     "fresh_after": 20,
     "fresh_after_tokens": "2M",
     "keep": "open questions",
@@ -117,6 +123,12 @@ def test_every_setting_reaches_the_definition() -> None:
         notify_on=("failed", "recovered"),
         ping="https://hc.example.com/ping/0f3a",
         ping_style="plain",
+        deliver=("phone", "notes"),
+        deliver_on=("succeeded", "failed"),
+        deliver_if="changed",
+        attach=("reports/*.pdf",),
+        model="small",
+        effort="high",
     )
     assert (trigger.timezone, trigger.definition.dst_gap, trigger.definition.dst_overlap) == (
         "Europe/London",
@@ -134,7 +146,8 @@ def test_every_setting_reaches_the_definition() -> None:
         "fallback_timeout",
         "work_source",
         "steps",
-    }  # executors/test_agents, engine/test_steps
+        "inputs",
+    }  # executors/test_agents, engine/test_steps, service/test_inputs
     assert {*ALL, *TRIGGER, *agents, "anchor", "first"} == set(SETTINGS), "a setting that this test does not know"
 
 

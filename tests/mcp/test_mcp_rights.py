@@ -24,7 +24,8 @@ READS, RUNS, CHANGES, ALL = {"read"}, {"read", "run"}, {"read", "run", "change"}
 ROLES = {"owner": ALL, "operator": ALL, "viewer": READS, "agent": CHANGES}
 GIVEN = {
     "name": "daily", "run": "1", "when": "every day at 9am", "outcome": "done", "approval": "99", "decision": "deny",
-    "digest": "x", "type": "daily", "message": "Look", "id": "daily", "missionId": "release", "expression": "0 2 * * *",
+    "digest": "x", "type": "daily", "text": "Hello", "message": "Look", "id": "daily", "missionId": "release",
+    "expression": "0 2 * * *",
 }  # fmt: skip
 CASES = [(toolset, tool) for toolset, tools in TOOLSETS.items() for tool in tools.values()]
 HIDDEN = "\x1b\x07\u202e\u200b\u2066\U000e0041\x00"
@@ -94,7 +95,7 @@ def test_b7_an_agent_does_not_change_what_is_not_its_own(ran: HttpServer, toolse
         m.delete(one.name, agent=one.agent)
 
 
-def test_b16_the_token_of_a_run_opens_its_eight_tools_and_is_dead_afterwards(server: HttpServer) -> None:
+def test_b16_the_token_of_a_run_opens_its_nine_tools_and_is_dead_afterwards(server: HttpServer) -> None:
     """B7 B16: whichever tool and path is called; 401, and nothing is written"""
     m = server.matins
     m.add("block", when="every 1000 days", agent="scout", job="block")
@@ -103,7 +104,7 @@ def test_b16_the_token_of_a_run_opens_its_eight_tools_and_is_dead_afterwards(ser
     token = run_token(m.store, int(run.id), 1)
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     found = server.ask("POST", "/mcp/run", asked, token=token).json["result"]["tools"]
-    assert len(found) == 8
+    assert len(found) == 9
     server.go_on.set()
     m.runs.wait(run.id, timeout=60)
     before = len(m.events.list(limit=1_000))

@@ -68,9 +68,12 @@ def test_c3_task_dispatch_and_the_default_path(tmp_path: Path) -> None:
                 (m.runs.wait(m.run(name).id, timeout=60).outcome or {})["result"]["text"]
                 for name in ("d6f1bb1e", "d6f1bb1f")
             ]
+            m.agents.set("claude-haiku", runner="demo")
+            talked = (m.runs.wait(m.run("d6f1bb1f").id, timeout=60).outcome or {})["result"]["text"]
     assert "Title: Oil the hinges" in texts[0]
     assert "Check for new tasks and dispatch if available" in texts[0]
-    assert texts[1].startswith("[Scheduled Task] Check for new tasks and dispatch if available")
+    assert texts[1] == "Check for new tasks and dispatch if available\n", "a program gets the text alone"
+    assert "[Scheduled Task] Check for new tasks and dispatch if available" in talked
     low, high = read_tasks((tmp_path / "TASKS.yaml").read_text()).tasks
     assert (low.status, high.status) == ("open", "done")
 

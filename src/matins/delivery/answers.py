@@ -58,7 +58,6 @@ from matins.store.transaction import Transaction
 _MAX_LEFT_OUT = 10
 _MAX_DIGEST = 50
 """Answers that one digest tells."""
-DELIVERED, UNDELIVERED = "answer.delivered", "answer.undelivered"
 
 
 class ThreadChannel(Protocol):
@@ -183,7 +182,7 @@ def _as_they_are(transaction: Transaction, rows: Sequence[AnswerRow]) -> list[An
 def _give_up(transaction: Transaction, row: AnswerRow, state: Any, now: int) -> None:
     if transaction.set_answer(row._replace(state=state, next_at=None, reason=None)):
         data = {"destination": row.destination, "number": row.number, "state": state, "error": row.error}
-        transaction.events.append(NewEvent(now, UNDELIVERED, row.schedule_id, row.run_id, data))
+        transaction.events.append(NewEvent(now, "answer.undelivered", row.schedule_id, row.run_id, data))
 
 
 class Channel(NamedTuple):
@@ -292,7 +291,7 @@ class Answers:
                 arrived = row._replace(state="delivered", reason=None, next_at=None, error=None, sent_at=now)
                 if transaction.set_answer(arrived):
                     data = {"destination": row.destination, "number": row.number}
-                    transaction.events.append(NewEvent(now, DELIVERED, row.schedule_id, row.run_id, data))
+                    transaction.events.append(NewEvent(now, "answer.delivered", row.schedule_id, row.run_id, data))
 
     # -- what is sent
 
