@@ -135,11 +135,11 @@ def _steps_played(url: str) -> list[dict[str, Any]]:
 @pytest.fixture
 def plant(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Plants a fault in this process until the end of the test."""
-    catalog._settings.cache_clear()  # compiled settings are shared with other tests
+    catalog._remembered.cache_clear()  # compiled settings are shared with other tests
     monkeypatch.setattr(catalog, "of_step", catalog.of_step)
     yield lambda name: FAULTS[name](None)
     monkeypatch.undo()
-    catalog._settings.cache_clear()
+    catalog._remembered.cache_clear()
 
 
 @pytest.mark.parametrize(("deaf", "duplicated"), [(False, 0), (True, 1)])
