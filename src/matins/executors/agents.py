@@ -35,7 +35,7 @@ from matins.model.run import Outcome
 from matins.net.outbound import HttpClient, Resolve
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
 from matins.runtime.capacity import NO_FOLDER, TROUBLE
-from matins.runtime.run_context import ContextLoader
+from matins.runtime.run_context import RunContexts
 from matins.runtime.signals import drained
 
 log = logging.getLogger("matins")
@@ -145,7 +145,7 @@ class AgentExecutor:
         supervisor: SharedSupervisor,
         clock: Clock,
         wake: Callable[[], None],
-        loader: ContextLoader,
+        loader: RunContexts,
         *,
         workdir: str,
         places: Callable[[], Places],

@@ -309,14 +309,18 @@ def _with_login(started: Prepared, result: RunnerResult, outcome: Outcome) -> Ou
     refused = result.login_refused and outcome.limit is None and not outcome.succeeded
     if not refused or needs is None or agent is None:
         return outcome
-    own = _own_keys(agent, needs)
-    others = started.context.policies.agents.values()
-    same = {one.name for one in others if one.runner == agent.runner and _own_keys(one, needs) == own}
     reason = outcome.error or "the login is refused"
-    limit = ProviderLimit(
-        started.runner.provider, None, reason, login=needs.login, affects=tuple(sorted(same | {agent.name}))
+    affects = same_login(agent, needs, started.context.policies)
+    return replace(
+        outcome, limit=ProviderLimit(started.runner.provider, None, reason, login=needs.login, affects=affects)
     )
-    return replace(outcome, limit=limit)
+
+
+def same_login(agent: Agent, needs: Needs, policies: Policies) -> tuple[str, ...]:
+    """The names of the agents that have the same tool and login, with that of this one."""
+    own = _own_keys(agent, needs)
+    same = {one.name for one in policies.agents.values() if one.runner == agent.runner and _own_keys(one, needs) == own}
+    return tuple(sorted(same | {agent.name}))
 
 
 def _own_keys(agent: Agent, needs: Needs) -> set[tuple[str, str]]:
@@ -327,11 +331,11 @@ def _own_keys(agent: Agent, needs: Needs) -> set[tuple[str, str]]:
 def _with_work_item(started: Prepared, outcome: Outcome, clock: Clock, now: int) -> Outcome:
     """The outcome with the work item of the run, to whose source it is reported."""
     held = started.held_item
-    if held is None:
-        return outcome
-    error = held.report(outcome, clock, will_retry=will_retry(started.attempt, outcome, now))
-    about = {"item": held.item.id, "source": held.item.source, "untold": error}
-    return replace(outcome, result={**outcome.result, "work": about})
+    return (
+        outcome
+        if held is None
+        else held.concluded(outcome, clock, will_retry=will_retry(started.attempt, outcome, now))
+    )
 
 
 def usage_by(started: Prepared) -> Callable[[RunnerResult], Usage]:

@@ -9,7 +9,7 @@ import logging
 import socket
 import threading
 import traceback
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, cast
@@ -74,7 +74,7 @@ class SpendingAllowance:
     """What a call may spend. Other runs spend too, so the limits are read again during the call."""
 
     def __init__(
-        self, clock: Clock, bounds: Callable[[], list[SpendingLimit]], usage: Callable[[RunnerResult], Usage]
+        self, clock: Clock, bounds: Callable[[], Sequence[SpendingLimit]], usage: Callable[[RunnerResult], Usage]
     ) -> None:
         self._clock = clock
         self._read = bounds

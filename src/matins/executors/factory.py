@@ -19,7 +19,7 @@ from matins.executors.python import PythonExecutor
 from matins.executors.registry import JobRegistry, runners
 from matins.model.clock import Clock
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor, Mark
-from matins.runtime.run_context import ContextLoader
+from matins.runtime.run_context import RunContexts
 
 if TYPE_CHECKING:
     from matins.executors.agents import AgentExecutor
@@ -107,7 +107,7 @@ class ExecutorFactory:
     """What jobs call: `Matins` itself."""
     jobs: JobRegistry
     clock: Clock
-    loader: ContextLoader
+    loader: RunContexts
     supervisor: SharedSupervisor
     places: Callable[[], Places]
     workdir: str | None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from matins.executors.runners.protocol import (
 )
 from matins.model.run import Outcome, ThreadAssignment, Usage
 from matins.runtime.attempt import Attempt, Mark
-from matins.runtime.run_context import ContextLoader
+from matins.runtime.run_context import RunContexts
 from matins.runtime.spending import SpendingLimit
 
 
@@ -94,7 +94,7 @@ def session_meter(
 
 
 class UsageMeter:
-    def __init__(self, loader: ContextLoader) -> None:
+    def __init__(self, loader: RunContexts) -> None:
         self._loader = loader
         self._before: dict[Mark, Usage] = {}
         self.used: dict[Mark, Usage] = {}
@@ -114,9 +114,9 @@ class UsageMeter:
         tokens, input_tokens, output_tokens, cached = (parse_tokens(count, name) for name, count in counts.items())
         spent, estimated = 0, False
         if money is not None:
-            spent = parse_money(money, self._loader.policies().rates, "money")
+            spent = parse_money(money, self._loader.policies(attempt).rates, "money")
         elif model is not None:
-            price = price_of(model, self._loader.policies().prices)
+            price = price_of(model, self._loader.policies(attempt).prices)
             spent, estimated = (estimate(price, input_tokens, output_tokens, cached), True) if price else (0, True)
         before = self.used.get(attempt.mark, Usage())
         now = Usage(
@@ -160,7 +160,7 @@ class SpendingWatch:
     def __init__(
         self,
         supervisor: Callable[[], Supervisor],
-        bounds: Callable[[Attempt], list[SpendingLimit]],
+        bounds: Callable[[Attempt], Sequence[SpendingLimit]],
         *,
         every_s: float = 0.25,
     ) -> None:

@@ -66,7 +66,7 @@ from matins.runtime.agent_folders import folder_of, is_own_folder, make_own_fold
 from matins.runtime.approval_requests import shown_item
 from matins.runtime.attempt import Attempt
 from matins.runtime.message_runs import prompt_context
-from matins.runtime.run_context import ContextLoader, RunContext
+from matins.runtime.run_context import RunContext, RunContexts
 
 IN_RUN, URL, TOKEN = "MATINS_IN_RUN", "MATINS_URL", "MATINS_TOKEN"
 _PROGRAMS = str(Path(__file__).with_name("bin"))
@@ -169,7 +169,7 @@ class Preparation:
         self,
         runners: Mapping[str, AnyRunner],
         clock: Clock,
-        loader: ContextLoader,
+        loader: RunContexts,
         workdir: str,
         isolation: Isolation,
         commands: Commands,
@@ -371,6 +371,8 @@ class Preparation:
         return self._jobs.get(attempt.compiled.definition.job)
 
     def _source(self, attempt: Attempt, context: RunContext) -> WorkSource | None:
+        if context.sent:
+            return None
         compiled = attempt.compiled
         return source_of(
             compiled.definition, compiled.agent, context.policies, self._jobs, self._workdir, attempt.started_at
@@ -383,7 +385,7 @@ class Preparation:
         session = context.assignment.thread.session if context.assignment else None
         cap = min((cost for cost in (definition.max_cost, agent.max_cost) if cost is not None), default=None)
         fire = prompt_context(attempt, context.previous_state, context.steps)._replace(call=context.call)
-        fire = fire._replace(work=held_item.item if held_item else None)
+        fire = fire._replace(work=held_item.item if held_item else context.item)
         if definition.command is not None:
             prompt = render(definition.stdin or "", fire, fences=False)
         else:
@@ -423,7 +425,7 @@ class Preparation:
             return ()
         kept: list[tuple[str, str]] = []
         remaining = _MAX_EARLIER_LENGTH
-        for message in reversed(self._loader.earlier_messages(context.assignment.thread.id)):
+        for message in reversed(self._loader.earlier_messages(attempt, context.assignment.thread.id)):
             remaining -= len(message.text)
             if remaining < 0:
                 break

@@ -31,7 +31,7 @@ from matins.model.settings import MAX_NAME_LENGTH
 from matins.runtime.agent_folders import folder_of
 from matins.runtime.attempt import MAX_LEAD_MS, Attempt, AttemptEnd, Mark, mark_of
 from matins.runtime.clock import seconds_left
-from matins.runtime.run_context import ContextLoader
+from matins.runtime.run_context import RunContexts
 
 GONE = "the event loop of the program has ended"
 _CLEAN_UP_S = 5
@@ -125,7 +125,7 @@ class PythonExecutor:
         jobs: JobRegistry,
         clock: Clock,
         wake: Callable[[], None],
-        loader: ContextLoader,
+        loader: RunContexts,
         *,
         threads: int,
         api: Any = None,
@@ -283,7 +283,7 @@ class PythonExecutor:
         return self._clock.now_ms()
 
     def folder_of(self, attempt: Attempt) -> str:
-        agent = self.loader.policies().agents.get(attempt.compiled.agent)
+        agent = self.loader.policies(attempt).agents.get(attempt.compiled.agent)
         return self._workdir if agent is None else folder_of(agent, self._workdir)
 
     def interrupt(self) -> int:

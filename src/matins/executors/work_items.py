@@ -13,7 +13,7 @@ import logging
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -152,6 +152,12 @@ class HeldWorkItem(NamedTuple):
             log.warning("the outcome of work item %s could not be reported: %s", self.item.id, error)
             return error.message
         return None
+
+    def concluded(self, outcome: Outcome, clock: Clock, *, will_retry: bool) -> Outcome:
+        """Report the outcome to the source. Returns it with the item."""
+        error = self.report(outcome, clock, will_retry=will_retry)
+        about = {"item": self.item.id, "source": self.item.source, "untold": error}
+        return replace(outcome, result={**(outcome.result or {}), "work": about})
 
 
 def source_of(

@@ -247,6 +247,12 @@ class CompiledSchedule:
         """The schedule as agent/name."""
         return f"{self.schedule_agent}/{self.name}"
 
+    def with_input(self, value: Any, fenced: tuple[str, ...], step: int) -> CompiledSchedule:
+        """The same as a step, or the whole, of a run with this input. The definition is that of the step already."""
+        made = self.with_given(Given(fenced=fenced))
+        made._input, made.step = value, step
+        return made
+
     def step_of(self, number: int) -> CompiledSchedule:
         """One of its steps."""
         step = CompiledSchedule(

@@ -434,7 +434,7 @@ def succeed_plainly(
     rows: list[PlainEnd] = []
     for attempt, outcome in ended:
         result = None if outcome is DONE else result_data(outcome)
-        rows.append(_plain_end((attempt.run_id, attempt.epoch, now, None if result is None else _json(result))))
+        rows.append(_plain_end((attempt.run_id, attempt.epoch, now, None if result is None else as_json(result))))
     settled = transaction.succeed(rows)
     taken: list[Attempt] = []
     events, kind = transaction.events, SUCCEED.event
@@ -555,8 +555,8 @@ def hold_with_schedule(
 def _state_change(change: RunChange) -> StateChange:
     t = change.transition
     ended_at = change.at if t.is_terminal else None
-    outcome = None if change.outcome is None else _json(change.outcome)
-    evidence = None if change.evidence is None else _json(change.evidence)
+    outcome = None if change.outcome is None else as_json(change.outcome)
+    evidence = None if change.evidence is None else as_json(change.evidence)
     return StateChange(
         change.run_id, change.epoch, t.low, t.high, t.target, change.not_before, ended_at, change.reason,
         outcome, evidence, change.cleared, int(change.renewed),
@@ -694,7 +694,8 @@ def _reject_session(transaction: Transaction, run_id: int, assignment: ThreadAss
     transaction.assign_thread(run_id, assignment.thread.id, SESSION_GONE)
 
 
-def _json(value: dict[str, Any]) -> str:
+def as_json(value: dict[str, Any]) -> str:
+    """As it is stored. What JSON cannot hold is written as Python shows it."""
     try:
         return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
     except Exception:  # a job may return or raise anything, which must not stop the others

@@ -1,20 +1,21 @@
-"""The context of a run, which executors read from the store.
+"""The context of a run, which executors read when they need it (`RunContexts`).
 
-It is read when it is needed, not when the attempt is claimed: an agent may change before it starts, other runs use the
-same budgets, and most Python jobs need none of it.
+An engine reads it from the store (`ContextLoader`), and not when the attempt is claimed: an agent may change before it
+starts, other runs use the same budgets, and most Python jobs need none of it. A worker has no store: it finds the
+context in the order that it was sent (`matins.executors.orders`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
 from matins.engine.events import EVENTS
 from matins.engine.jobs import as_scheduled
 from matins.engine.policies import Policies
-from matins.engine.prompts import CallContext
+from matins.engine.prompts import CallContext, WorkItem
 from matins.engine.schedules import decode
 from matins.errors import InvalidInput
 from matins.model.agent import Agent
@@ -49,6 +50,70 @@ class RunContext(NamedTuple):
     """The approval that the run starts with, if it needed one."""
     steps: Mapping[str, Any] = {}
     """The results of the earlier steps of its run, by title."""
+    item: WorkItem | None = None
+    """The work item that the sender of the order claimed for the run."""
+    sent: bool = False
+    """Whether the run came as an order: its sender claims the work item, and reports the outcome to its source."""
+
+
+class RunContexts(Protocol):
+    """What executors ask about an attempt."""
+
+    def worker_of(self, attempt: Attempt) -> Mapping[str, Any]:
+        """The identity of the worker that started the attempt."""
+        ...
+
+    def offers_of_others(self, attempt: Attempt) -> list[frozenset[str]]:
+        """What the other workers offer."""
+        ...
+
+    def run_token(self, attempt: Attempt) -> str:
+        """The token with which the processes of this attempt call Matins."""
+        ...
+
+    def reported(self, attempt: Attempt) -> tuple[str, str | None] | None:
+        """The outcome that the agent reported while the attempt ran, and its reason."""
+        ...
+
+    def run_context(self, attempt: Attempt) -> RunContext:
+        """What the start of an agent needs."""
+        ...
+
+    def void_approval(self, attempt: Attempt, why: str) -> None:
+        """Void the approval of a run that has not started, because its subject has changed."""
+        ...
+
+    def step_results(self, attempt: Attempt) -> Mapping[str, Any]:
+        """The results of the earlier steps of a step's run, by title."""
+        ...
+
+    def earlier_messages(self, attempt: Attempt, thread: int) -> Sequence[Message]:
+        """The last messages of the attempt's thread, for agents that keep no session themselves."""
+        ...
+
+    def emit(self, attempt: Attempt, kind: str, data: dict[str, Any]) -> None:
+        """Write an event of this run: one that jobs may write."""
+        ...
+
+    def policies(self, attempt: Attempt) -> Policies:
+        """The policies in force for the attempt."""
+        ...
+
+    def previous_state(self, attempt: Attempt) -> RunState | None:
+        """The state of the previous run, which may end while this one runs."""
+        ...
+
+    def call(self, attempt: Attempt) -> CallContext | None:
+        """The call that the run stands for."""
+        ...
+
+    def spent_before(self, attempt: Attempt) -> Usage:
+        """The spending of earlier attempts of the run."""
+        ...
+
+    def spending_limits(self, attempt: Attempt) -> Sequence[SpendingLimit]:
+        """The amounts that the run may still spend."""
+        ...
 
 
 class ContextLoader:
@@ -114,8 +179,8 @@ class ContextLoader:
         with self._store.reading() as transaction:
             return step_results(transaction, attempt)
 
-    def earlier_messages(self, thread: int) -> list[Message]:
-        """The last messages of a thread, for agents that keep no session themselves."""
+    def earlier_messages(self, attempt: Attempt, thread: int) -> list[Message]:
+        """The last messages of the attempt's thread, for agents that keep no session themselves."""
         with self._store.reading() as transaction:
             return transaction.last_messages(thread, _MAX_EARLIER_MESSAGES)
 
@@ -129,7 +194,7 @@ class ContextLoader:
         with self._store.transaction(now) as transaction:
             transaction.events.append(NewEvent(now, kind, attempt.compiled.schedule_id, attempt.run_id, data))
 
-    def policies(self) -> Policies:
+    def policies(self, attempt: Attempt | None = None) -> Policies:
         with self._store.reading() as transaction:
             return self._catalog.policies(transaction)
 
