@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matins.model.access import Principal
     from matins.model.trigger import Anchor, DstGap, DstOverlap, First
     from matins.runtime.clock import SystemClock
+    from matins.runtime.engine import NodeSettings
     from matins.surfaces.transports.http_client import Http
     from matins.surfaces.transports.in_process import InProcess
 
@@ -113,11 +114,12 @@ class App:
         port: int | None = None,
         home: str | Path | None = None,
         log: str = "plain",
+        node: NodeSettings | None = None,
     ) -> None:
-        """Run the daemon until SIGTERM or SIGINT."""
+        """Run the daemon until SIGTERM or SIGINT. `node`: the options that describe it, as those of `Matins`."""
         from matins.daemon import Daemon
 
-        Daemon(store=store, file=file, host=host, port=port, home=home, log=log).run()
+        Daemon(store=store, file=file, host=host, port=port, home=home, log=log, node=node).run()
 
     def demo(self, home: str | Path | None = None, port: int | None = None) -> None:
         """Run a daemon with the demonstration file, in a directory of its own."""

@@ -84,6 +84,8 @@ class Matins(TransactionApi):
     ) -> None:
         check_names_known("Matins", settings, [field.name for field in fields(EngineOptions)])
         self.settings = EngineOptions(**settings)
+        self.node = self.settings.node
+        """This node among the engines of the store."""
         self._deadman = ExternalHeartbeat(self.settings)
         self.jobs = JobRegistry()
         """The jobs of this process; `jobs[name] = function` sets or replaces one."""

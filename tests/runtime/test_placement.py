@@ -1,15 +1,19 @@
-"""A run that needs a job or a runner goes only to an engine that has it. Row C15."""
+"""A run that needs a job or a runner goes only to an engine that has it. Rows C15, B18."""
 
 from __future__ import annotations
 
+import socket
+import sys
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import orjson
 import pytest
 
 import postgres_fixtures
 from matins.engine.when.triggers import to_datetime
+from matins.errors import InvalidInput
 from matins.runtime import capacity
 from matins.runtime.capacity import MAX_PLACES, needs_sentence, unserved
 from matins.testing import ManualClock, Sandbox
@@ -185,3 +189,46 @@ def test_what_the_best_engine_lacks() -> None:
     assert unserved(needs, ['["job:a", "runner:b", "x"]', "[]"]) is None
     assert unserved(needs, []) is None
     assert needs_sentence(needs) == 'the job "a" and the tool "b"'
+
+
+def test_b18_a_node_has_a_name_labels_agents_and_a_maximum(url: str) -> None:
+    """B18: what it offers is in the row of its worker; it has at most `max_runs` runs at once, of both kinds together"""
+    node: dict[str, Any] = {"name": "build-1", "labels": ["gpu", "eu"], "agents": ["trainer"], "max_runs": 2}
+    with closing(Sandbox(url, clock=ManualClock(START), **node)) as bench:
+        bench.job("scheduled-task")(lambda run: None)
+        bench.job("work")(lambda run: None)
+        with bench.store.reading() as transaction:
+            (worker,) = transaction.workers()
+        assert worker.node == "build-1"
+        assert {"host:build-1", f"os:{sys.platform}", "gpu", "eu", "agent:trainer"} <= set(orjson.loads(worker.offers))
+        bench.agents.set("trainer", runner="demo")
+        for n in range(2):
+            bench.add(f"job{n}", when="0 9 * * *", job="work")
+            bench.add(f"agent{n}", when="0 9 * * *", agent="trainer", prompt="Train")
+        sizes, submit = list[int](), bench.executor.submit
+        bench.executor.submit = lambda batch: (sizes.append(len(batch)), submit(batch))[1]  # type: ignore[method-assign]
+        bench.run_until(NINE)
+        assert sizes == [2, 2]
+        assert {run.state for run in bench.runs.list()} == {"succeeded"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "sentence"),
+    [
+        ({"name": "build 1"}, "name", '"name" is not the name of a node'),
+        ({"labels": ["host:web-2"]}, "labels", "must be a label of 1 to 64 letters"),
+        ({"labels": "gpu"}, "labels", "must be a list of strings"),
+        ({"agents": []}, "agents", "must be a list of agents"),
+        ({"max_runs": 0}, "max_runs", "must be an integer from 1"),
+    ],
+)
+def test_b18_a_bad_description_of_a_node_is_refused(wrong: dict[str, Any], field: str, sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence) as caught:
+        Sandbox(**wrong)
+    assert caught.value.field == field
+    assert caught.value.hint or caught.value.allowed
+
+
+def test_b18_an_engine_without_a_name_is_its_host() -> None:
+    with closing(Sandbox()) as bench:
+        assert bench.node.name == socket.gethostname()

@@ -33,6 +33,7 @@ from matins.library import Matins
 from matins.model.access import OWNER
 from matins.records.file_settings import HTTP_SERVER, HttpServer, InboundListen
 from matins.runtime.catalog import Catalog
+from matins.runtime.engine import NodeSettings
 from matins.runtime.signals import Signals, engine_running
 from matins.service.calls import InboundReceiver
 from matins.service.idempotency import IdempotencyStore
@@ -161,6 +162,7 @@ class Daemon:
         home: str | Path | None = None,
         log: str = "plain",
         demo: bool = False,
+        node: NodeSettings | None = None,
     ) -> None:
         self._home = Home(home or user_data_home().with_name("matins-demo") if demo else home)
         self._demo = demo
@@ -170,6 +172,7 @@ class Daemon:
         self._host = host
         self._port = port
         self._log = log
+        self._node: NodeSettings = node or {}
         self._signals: SimpleQueue[int] = SimpleQueue()
         self._ending = False
 
@@ -238,6 +241,7 @@ class Daemon:
                 home=self._home.path,
                 heartbeat_url=os.environ.get(HEARTBEAT),
                 state_folder=None if path_of(self._store) else str(self._home.path / "state"),
+                **self._node,
             )
         stack.callback(matins.close)
         if not matins.store.acquire(wait=True):

@@ -435,6 +435,8 @@ class WorkerRow(NamedTuple):
     beat: int
     offers: str
     """What runs may need and find there, as a JSON list: `job:report`, `runner:claude`."""
+    node: str
+    """The name of its node: of the host, unless the operator gave another."""
 
 
 class PolicyRow(NamedTuple):

@@ -29,6 +29,9 @@ from matins.store.transaction import Transaction
 class Capacity:
     """The free capacity in one turn. Permits are a forecast; they are taken when a run is claimed."""
 
+    bounded = False
+    """Whether each run counts for jobs and agents together."""
+
     def __init__(self, jobs: int, limits: Iterable[ScopeRow] = (), agents: int | None = None) -> None:
         self.jobs = jobs
         """Capacity for jobs. Agents have their own capacity, so neither blocks the other."""
@@ -88,6 +91,21 @@ class Capacity:
     def mark_exhausted(self, scope: str) -> None:
         """Record that another worker took the last permit."""
         self._permits[scope] = 0
+
+
+class BoundedCapacity(Capacity):
+    """The capacity of a node that has at most `left` more runs, of both kinds together."""
+
+    bounded = True
+
+    def __init__(self, jobs: int, limits: Iterable[ScopeRow], agents: int, left: int) -> None:
+        super().__init__(min(jobs, left), limits, min(agents, left))
+        self._left = left
+
+    def take(self, item: CompiledSchedule) -> None:
+        super().take(item)
+        self._left -= 1
+        self.jobs, self.agents = min(self.jobs, self._left), min(self.agents, self._left)
 
 
 ANYWHERE = 0

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
 import orjson
 
+from matins.engine.placement import Node, parse_node
 from matins.errors import StoreError
 from matins.model.clock import Clock
 from matins.model.rows import NewEvent, ScopeRow, TurnFacts
 from matins.model.run import RunState
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor
-from matins.runtime.capacity import Capacity, MissingEngines, Placement, trouble_of
+from matins.runtime.capacity import BoundedCapacity, Capacity, MissingEngines, Placement, trouble_of
 from matins.runtime.catalog import GLOBAL, Catalog
 from matins.runtime.checks import CheckedRun, Checks, NoChecks
 from matins.runtime.clearance import Clearance, record_checks
@@ -57,9 +59,30 @@ class EngineOptions:
     heartbeat_every_ms: int = 60_000
     state_folder: str | None = None
     """Directory for journals and output of runs. Default: beside the file of the store, otherwise in ~/.local/state."""
+    name: str | None = None
+    """The name of this node among the engines of the store. Default: the name of the host."""
+    labels: Sequence[str] = ()
+    """What this node offers to runs that ask for it with `runs_on`."""
+    agents: Sequence[str] | None = None
+    """The agents whose runs this node takes. Default: all."""
+    max_runs: int | None = None
+    """How many runs this node has at once."""
+
+    @property
+    def node(self) -> Node:
+        return parse_node(self.name or socket.gethostname() or "localhost", self.labels, self.agents, self.max_runs)
 
 
-class EngineSettings(TypedDict, total=False):
+class NodeSettings(TypedDict, total=False):
+    """What describes a node, as arguments of `Matins` and options of `matins up`."""
+
+    name: str | None
+    labels: Sequence[str]
+    agents: Sequence[str] | None
+    max_runs: int | None
+
+
+class EngineSettings(NodeSettings, total=False):
     """`EngineOptions` as arguments of `Matins`."""
 
     lease_ms: int
@@ -85,6 +108,8 @@ class _Situation(NamedTuple):
     accepting: bool
     fenced: bool
     lead_ms: int
+    left: int | None
+    """How many runs may be added, where the node has a maximum."""
 
 
 class _LastTurn(NamedTuple):
@@ -129,6 +154,8 @@ class Engine:
         self.store = store
         self.clock = clock
         self.settings = settings
+        self.node = settings.node
+        self._node_offers = self.node.offers
         self.clearance = Clearance()
         self.placement = Placement()
         self.missing_engines = MissingEngines(store, catalog, self.placement, settings.lease_ms)
@@ -171,13 +198,15 @@ class Engine:
     def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
             identity = {**self._identity, "incarnation": self.store.incarnation}
-            offers = _offers_text(self.executor.offers())
-            worker = transaction.insert_worker(orjson.dumps(identity).decode(), now, offers)
+            offers = self.executor.offers() | self._node_offers
+            worker = transaction.insert_worker(
+                orjson.dumps(identity).decode(), now, _offers_text(offers), self.node.name
+            )
             ahead = transaction.last_written() - now  # the clock went back while no engine was running
             self._clock_went_back |= ahead > MAX_STEP_BACK_MS or transaction.is_replanning()
         self.worker, self.fenced = worker, False
         self._zones_compared = False
-        self._offers = self.executor.offers()
+        self._offers = offers
         self.reaper.open(worker, now, self.executor, self._identity, self._is_gone)
         self._adopt()
 
@@ -270,8 +299,10 @@ class Engine:
         self._overdue += executor.overdue()
         self._released += executor.withdraw()
         situation = _Situation(
-            executor.offers(), executor.capacity(), executor.capacity(for_agents=True), checks.capacity(),
+            executor.offers() | self._node_offers,
+            executor.capacity(), executor.capacity(for_agents=True), checks.capacity(),
             checks.guarded, self.accepting, self.fenced, self.lead_ms,
+            None if self.node.max_runs is None else self.node.max_runs - executor.running(),
         )  # fmt: skip
         if self._rests(situation, now):
             return [], self._last_turn.next_at
@@ -345,6 +376,8 @@ class Engine:
     ) -> tuple[list[Attempt], int | None]:
         """Wake, plan and claim runs. Returns the runs to start, and the time of the next event."""
         capacity = Capacity(situation.jobs, limits, situation.agents)
+        if situation.left is not None:
+            capacity = BoundedCapacity(situation.jobs, limits, situation.agents, situation.left)
         # Without capacity it still plans, or slots would be late; but in small batches, since capacity may return.
         limit = min(self._batch, max(capacity.jobs, _SMALL_BATCH))
         policies = self._catalog.policies(transaction)

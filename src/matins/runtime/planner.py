@@ -200,7 +200,8 @@ class Planner:
     def _is_open(self, active: Mask, capacity: Capacity) -> bool:
         """Whether schedules without gates of their own may start in this turn, as far as there is capacity."""
         clearance = self._clearance
-        return clearance is not None and not active | clearance.gates and not capacity.limited and capacity.jobs > 0
+        limited = capacity.limited or capacity.bounded
+        return clearance is not None and not active | clearance.gates and not limited and capacity.jobs > 0
 
     def _insert(
         self, transaction: Transaction, plans: list[_Planned], now: int, worker: int, capacity: Capacity

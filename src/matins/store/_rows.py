@@ -1190,9 +1190,9 @@ class WorkerRows(Statements):
         """Mark a worker as stopped or dead."""
         return bool(self._all("stop_worker", worker=worker, now=now))
 
-    def insert_worker(self, identity: str, now: int, offers: str = "[]") -> int:
+    def insert_worker(self, identity: str, now: int, offers: str = "[]", node: str = "") -> int:
         """Add a process that runs the loops."""
-        return self._value("insert_worker", identity=identity, now=now, offers=offers)
+        return self._value("insert_worker", identity=identity, now=now, offers=offers, node=node)
 
     def heartbeat(self, worker: int) -> int | None:
         """Record a heartbeat. None when another worker has declared this one dead."""

@@ -218,9 +218,12 @@ def test_where_the_store_is(
 
 def test_up_and_service(user: User) -> None:
     """V2"""
-    user.types("up", "--file", "m.yaml", "--host", "0.0.0.0", "--port", "0", "--store", "sqlite:///x", "--log", "json")
+    node = ("--name", "build-1", "--label", "gpu", "--label", "eu", "--max-runs", "8", "--agents", "trainer, reviewer")
+    where = ("--file", "m.yaml", "--host", "0.0.0.0", "--port", "0", "--store", "sqlite:///x", "--log", "json")
+    user.types("up", *where, *node)
     assert user.app.asked.pop() == {
         "store": "sqlite:///x", "file": "m.yaml", "host": "0.0.0.0", "port": 0, "home": None, "log": "json",
+        "node": {"name": "build-1", "labels": ("gpu", "eu"), "agents": ["trainer", "reviewer"], "max_runs": 8},
     }  # fmt: skip
     assert user.says("service", "install", "--print", "--home", "h") == "[Unit]\nDescription=Matins\n"
     assert user.app.asked.pop() == {"store": None, "file": None, "home": "h"}

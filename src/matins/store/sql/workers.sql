@@ -1,7 +1,7 @@
 -- The processes that run the loops.
 
 -- workers() -> list[WorkerRow]: workers that have not stopped
-SELECT id, identity, beat, offers FROM workers WHERE stopped_at IS NULL ORDER BY id;
+SELECT id, identity, beat, offers, node FROM workers WHERE stopped_at IS NULL ORDER BY id;
 
 -- set_offers(worker: int, offers: str) -> None: what a worker has for runs that need it
 UPDATE workers SET offers = :offers WHERE id = :worker AND offers <> :offers;

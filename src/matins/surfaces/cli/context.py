@@ -138,7 +138,14 @@ class App(Protocol):
     def transport(self, store: str | None, url: str | None, token: str | None, home: str | None) -> Transport: ...
 
     def up(
-        self, store: str | None, file: str | None, host: str, port: int | None, home: str | None, log: str
+        self,
+        store: str | None,
+        file: str | None,
+        host: str,
+        port: int | None,
+        home: str | None,
+        log: str,
+        node: Mapping[str, Any] | None,
     ) -> None: ...
 
     def demo(self, home: str | None, port: int | None) -> None: ...

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -45,11 +46,35 @@ port_option = click.option(
 @click.option("--host", metavar="HOST", default=_HOST, help=f"Address that the API listens on. Default: {_HOST}.")
 @port_option
 @click.option("--log", type=click.Choice(["plain", "json"]), default="plain", help="Format of the log. Default: plain.")
+@click.option("--name", metavar="NAME", help="Name of this node. Default: the name of the host.")
+@click.option(
+    "--label", "labels", metavar="LABEL", multiple=True, help="Label that this node offers to runs_on; repeatable."
+)
+@click.option("--agents", metavar="NAMES", help="Agents whose runs this node takes, separated by commas. Default: all.")
+@click.option(
+    "--max-runs",
+    cls=PlainOption,
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Maximum runs of this node at once. Default: no limit.",
+)
 @pass_context
-def up(context: CliContext, file: str | None, host: str, port: int | None, log: str) -> None:
+def up(
+    context: CliContext,
+    file: str | None,
+    host: str,
+    port: int | None,
+    log: str,
+    name: str | None,
+    labels: tuple[str, ...],
+    agents: str | None,
+    max_runs: int | None,
+) -> None:
     """The daemon runs schedules until Ctrl-C."""
     location = {"store": context.location["store"], "home": context.location["home"]}
-    context.app.up(file=file, host=host, port=port, log=log, **location)
+    taken = None if agents is None else [agent.strip() for agent in agents.split(",")]
+    node: dict[str, Any] = {"name": name, "labels": labels, "agents": taken, "max_runs": max_runs}
+    context.app.up(file=file, host=host, port=port, log=log, node=node, **location)
 
 
 @root_command("stats")

@@ -174,7 +174,8 @@ CREATE TABLE workers (
   beat bigint NOT NULL,
   started_at bigint NOT NULL,
   stopped_at bigint,
-  offers text NOT NULL -- what runs may need and find there, as JSON: ["job:report", "runner:claude"]
+  offers text NOT NULL, -- what runs may need and find there, as JSON: ["job:report", "runner:claude"]
+  node text NOT NULL -- the name of its node: of the host, unless the operator gave another
 );
 
 -- Events: append-only, hash-chained per writer: gapless seq, hash over the previous hash. The id is the transaction's,

@@ -167,7 +167,8 @@ CREATE TABLE workers (
   beat INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
   stopped_at INTEGER,
-  offers TEXT NOT NULL -- what runs may need and find there, as JSON: ["job:report", "runner:claude"]
+  offers TEXT NOT NULL, -- what runs may need and find there, as JSON: ["job:report", "runner:claude"]
+  node TEXT NOT NULL -- the name of its node: of the host, unless the operator gave another
 ) STRICT;
 
 -- Events: append-only, hash-chained per writer: gapless seq, hash over the previous hash.
