@@ -192,7 +192,7 @@ def test_what_the_best_engine_lacks() -> None:
 
 
 def test_b18_a_node_has_a_name_labels_agents_and_a_maximum(url: str) -> None:
-    """B18: what it offers is in the row of its worker; it has at most `max_runs` runs at once, of both kinds together"""
+    """B18: what it offers is in the row of its worker; it has at most `max_runs` runs at once"""
     node: dict[str, Any] = {"name": "build-1", "labels": ["gpu", "eu"], "agents": ["trainer"], "max_runs": 2}
     with closing(Sandbox(url, clock=ManualClock(START), **node)) as bench:
         bench.job("scheduled-task")(lambda run: None)
