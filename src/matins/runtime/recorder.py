@@ -285,10 +285,10 @@ class Reaper:
         has = executor.marks() | {attempt.mark for attempt in self._adopted}
         with self._store.reading() as transaction:
             mine, orphans = transaction.started(self._worker, mine=True), transaction.orphans()
-            known = {row.mark for row in orphans}
-            self._lost = {mark: since for mark, since in self._lost.items() if mark in known}
-            lost = self._without_attempt(mine, has) + self._decidable(transaction, orphans)
-        ours = {row.id for row in mine} | {run_id for run_id, _ in known & has}
+            lost, ours = self._without_attempt(mine, has), {row.id for row in mine}
+            if orphans:
+                lost += self._decidable(transaction, orphans)
+                ours |= {row.id for row in orphans if row.mark in has}
         if foreign := {run_id for run_id, _ in has if run_id not in ours}:
             executor.cancel(foreign)
         if not lost:
@@ -310,6 +310,8 @@ class Reaper:
 
     def _decidable(self, transaction: Transaction, orphans: list[StartedRun]) -> list[StartedRun]:
         """Those that were started here, or whose processes have ended by now."""
+        known = {row.mark for row in orphans}
+        self._lost = {mark: since for mark, since in self._lost.items() if mark in known}
         compiled = self._catalog.compiled(transaction, {row.key for row in orphans})
         return [
             row for row in orphans if self._was_here(transaction, row) or not self._may_live(row, compiled.get(row.key))
