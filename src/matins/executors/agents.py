@@ -360,7 +360,10 @@ class AgentExecutor:
         self._started[mark] = prepared
         if prepared.launch is not None:
             self._watch(prepared)
-            self._supervisor().start(prepared.launch._replace(leased_at=self._renewed_at))
+            leased = prepared.context.lease_ms is not None
+            self._supervisor().start(
+                prepared.launch._replace(leased_at=self._renewed_at) if leased else prepared.launch
+            )
         elif isinstance(runner, EndpointRunner):
             client, secrets = HttpClient(prepared.call.allowed_hosts, self._resolve), prepared.call.secrets
             allowance = SpendingAllowance(

@@ -168,7 +168,7 @@ class ContextLoader:
                 approval is not None or needs_none(transaction, compiled, policies),
                 approval,
                 step_results(transaction, attempt),
-                lease_ms=self._run_lease if retries_unknown(compiled.definition) else None,
+                lease_ms=self._run_lease if self._run_lease and retries_unknown(compiled.definition) else None,
             )
 
     def void_approval(self, attempt: Attempt, why: str) -> None:
