@@ -87,6 +87,7 @@ _ENDED = {
     "cpu": "the run exceeded its CPU limit",
     "file_size": "the run exceeded its limit for the size of a file",
     "budget": "the run exceeded its spending limit",
+    "lease": "the store did not answer for too long, so that the run may have started elsewhere",
 }
 
 
@@ -116,7 +117,7 @@ def outcome_of(
         over_budget=result.stopped_by == "money" or process.ended_by == "budget",
         turn=AgentTurn(call.prompt, kept_text(result), result.session, _session_usage(result, assignment)),
         denials=result.denials,
-        lost=process.kind in ("unknown", "orphaned"),
+        lost=process.kind in ("unknown", "orphaned") or process.ended_by == "lease",
     )
 
 
