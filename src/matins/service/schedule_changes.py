@@ -37,7 +37,6 @@ from matins.service.proposals import Proposals
 from matins.service.record_changes import RecordChanges
 from matins.store.transaction import Transaction
 
-
 _PORTION = 5_000
 """So many schedules are prepared between two statements: a server ends a transaction in which it hears nothing."""
 
