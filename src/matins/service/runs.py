@@ -23,7 +23,7 @@ from matins.engine.answers import FAILED, answer_text, destinations_of, digest_o
 from matins.engine.audit import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.inputs import check_input, encode_given, free_texts, read_given
-from matins.engine.jobs import AGENT_JOB, as_scheduled, decided_by, full_prompt
+from matins.engine.jobs import AGENT_JOB, as_scheduled, converses, decided_by, full_prompt
 from matins.engine.money import format_money
 from matins.engine.policies import Policies
 from matins.engine.prompts import check_prompt_text, first_name, has_input, inputs_in
@@ -35,10 +35,10 @@ from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.validation import check_name, nearest
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, Example, InvalidInput, NotAllowed, NotFound
+from matins.executors.agent_checks import check_model
 from matins.executors.endpoint_requests import redacted_text
 from matins.executors.isolation import account_of
-from matins.executors.registry import JobRegistry, runners
-from matins.executors.runners.request_checks import check_effort
+from matins.executors.registry import JobRegistry
 from matins.executors.secrets import known_secrets
 from matins.executors.work_items import open_source
 from matins.model import run as model
@@ -422,14 +422,14 @@ def _chosen(
         message = "Only those who may change a schedule choose the model and the effort of its runs."
         raise NotAllowed(message, value=principal.role, field="model" if model else "effort", hint="Omit it.")
     parts = [compiled.step_of(number) for number in range(1, len(compiled.steps) + 1)] or [compiled]
-    agents = [policies.agents[part.agent] for part in parts if part.wakes_agent and part.agent in policies.agents]
-    if not any(part.wakes_agent for part in parts):
+    asked = [part for part in parts if converses(part.definition)]
+    if not asked:
         message = f'"{compiled.name}" has no agent, so it has no model and no effort.'
         raise InvalidInput(message, value=model or effort, field="model" if model else "effort", hint="Omit it.")
-    for agent in agents:
-        if effort is not None and (runner := runners().get(agent.runner)) is not None:
-            check_effort(runner, effort)
-    return {"model": None if model is None else check_name("model", model), "effort": effort}
+    model = None if model is None else check_name("model", model)
+    for part in asked:
+        check_model(policies.agents.get(part.agent), replace(part.definition, model=model, effort=effort))
+    return {"model": model, "effort": effort}
 
 
 def _check_complete(name: str, part: CompiledSchedule) -> None:
