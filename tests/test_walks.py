@@ -63,7 +63,7 @@ class Walk(NamedTuple):
 CEILINGS = {
     "a plain fire": Walk(36, 429),
     "a default interval": Walk(35, 431),
-    "an agent": Walk(78, 1375),  # its threads may meet at the store, where one waits
+    "an agent": Walk(78, 1377),  # its threads may meet at the store, where one waits; what its slot is, is asked twice
     "an idle turn": Walk(16, 63),
     "GET of a schedule": Walk(28, 173),
     "a call of an MCP tool": Walk(38, 314),
