@@ -257,7 +257,7 @@ class OrderWriter:
             epoch=attempt.epoch,
             key=attempt.key,
             attempt=attempt.number,
-            slot=attempt.slot,
+            slot=attempt.nominal_slot,
             slots=attempt.slots,
             first_slot=attempt.first_slot,
             started_at=attempt.started_at,

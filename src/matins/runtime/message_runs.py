@@ -46,8 +46,8 @@ def is_message(item: CompiledSchedule, policies: Policies) -> bool:
 
 def prompt_context(attempt: Attempt, previous: RunState | None, steps: Mapping[str, Any]) -> PromptContext:
     compiled = attempt.compiled
-    local = None if attempt.slot is None else compiled.timetable.trigger.local(attempt.slot).isoformat()
-    late = 0 if attempt.slot is None else max(0, attempt.started_at - attempt.slot)
+    local = None if attempt.nominal_slot is None else compiled.timetable.trigger.local(attempt.nominal_slot).isoformat()
+    late = 0 if attempt.nominal_slot is None else max(0, attempt.started_at - attempt.nominal_slot)
     before = None if previous is None else previous.label
     return PromptContext(
         compiled.name, compiled.agent, attempt.run_id, attempt.number, local, late, attempt.slots, before,

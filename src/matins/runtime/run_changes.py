@@ -26,7 +26,6 @@ from matins.engine.transitions import (
     CANCEL_WAITING,
     CLAIM,
     DENY,
-    ENQUEUE,
     EXPIRE,
     FAIL,
     FAIL_UNSTARTED,
@@ -312,7 +311,7 @@ def apply(
     _move_cursors(transaction, [(change.compiled, change.slot, change.at) for change in whole])
     _count_failures(transaction, whole, now)
     _undo_preparations(transaction, [change for change in over if not change.transition.started], now)
-    waited = whole + [change for change in taken if change.transition is ENQUEUE]
+    waited = whole + [change for change in taken if change.transition.target in (RunState.QUEUED, RunState.WAITING)]
     _promote(transaction, {change.compiled.schedule_id for change in waited}, now)
     _settle_accounts(transaction, taken, now)
     for change in taken:
@@ -608,6 +607,12 @@ def _move_cursors(transaction: Transaction, ends: Sequence[tuple[CompiledSchedul
 def _count_failures(transaction: Transaction, over: list[RunChange], now: int) -> None:
     """Count failures. Interrupted, unknown and throttled runs do not count."""
     counted = [change for change in over if change.transition in (SUCCEED, *_FAILURES)]
+    stands_for = {  # a backfill that fails pauses itself
+        change.run_id
+        for change in counted
+        if change.slot is None and change.transition in _FAILURES and transaction.backfill_of(change.run_id)
+    }
+    counted = [change for change in counted if change.run_id not in stands_for] if stands_for else counted
     ends = [(change.compiled.schedule_id, change.at if change.transition in _FAILURES else None) for change in counted]
     transaction.count_failures(ends)
     for change in counted:

@@ -25,6 +25,7 @@ from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.records.agents import AGENTS
 from matins.records.kind import RecordContext
 from matins.runtime import approval_requests
+from matins.runtime.backfills import end_all
 from matins.runtime.capacity import Capacity
 from matins.runtime.new_runs import first_uncovered_slot
 from matins.runtime.pausing import resume
@@ -208,6 +209,7 @@ class ScheduleChanges:
         transaction.set_schedule_state(schedule.id, "removed", now, None, principal.who)
         transaction.replace_cursor(schedule.id, None, None, schedule.rev)
         transaction.set_listeners(schedule.id, [])
+        end_all(transaction, schedule.id, now)
         approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was deleted")
         live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
         end_runs(transaction, self.core.catalog, live, now, "schedule_removed")

@@ -59,6 +59,7 @@ class Transaction(
     made.StepRows,
     made.AttemptRows,
     made.WaitingRows,
+    made.BackfillRows,
     made.PlaceRows,
     made.PermitRows,
     made.WorkerRows,
