@@ -23,6 +23,7 @@ from matins.executors.conclusions import conclude, not_started, read_result, unr
 from matins.executors.endpoint_requests import EndpointCall, EndpointRequests, SpendingAllowance
 from matins.executors.isolation import Isolation, Places
 from matins.executors.metering import SpendingWatch
+from matins.executors.output_sender import OutputSender
 from matins.executors.preparation import Preparation, Prepared
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.recovery import machine_error
@@ -168,6 +169,7 @@ class AgentExecutor:
         self._resolve = resolve
         self._endpoint_requests = EndpointRequests(clock, self._call_ended)
         self._spending_watch = SpendingWatch(supervisor, loader.spending_limits)
+        self._output_sender = OutputSender(loader.kept_output, lambda: supervisor().files, clock)
         self._waiting: dict[Mark, WaitingAttempt] = {}
         """Attempts beyond the capacity."""
         self._active: dict[Mark, Attempt] = {}
@@ -197,6 +199,7 @@ class AgentExecutor:
             self._tasks.put(None)
         self._threads = []
         self._spending_watch.close()
+        self._output_sender.close()
         self._endpoint_requests.end_all()
 
     def interrupt(self) -> int:
@@ -355,6 +358,7 @@ class AgentExecutor:
     def _launch(self, prepared: Prepared) -> None:
         mark, runner = prepared.attempt.mark, prepared.runner
         self._started[mark] = prepared
+        self._output_sender.watch(mark)
         if prepared.launch is not None:
             self._watch(prepared)
             leased = prepared.context.lease_ms is not None
@@ -377,6 +381,7 @@ class AgentExecutor:
 
     def _release(self, attempt: Attempt) -> None:
         self._spending_watch.unwatch(attempt.mark)
+        self._output_sender.forget(attempt.mark)
         self._released.put(attempt)
         self._wake()
 
@@ -402,6 +407,7 @@ class AgentExecutor:
             self._end(attempt, Outcome(False, error=f"the run could not be adopted: {error}", lost=True))
             return
         if process.kind == "running":
+            self._output_sender.watch(attempt.mark)
             return  # its end arrives like any other
         del self._started[attempt.mark]
         if process.kind != "never_started":
@@ -446,6 +452,7 @@ class AgentExecutor:
         attempt = started.attempt
         try:
             reported = self._loader.reported(attempt)  # first: it needs the store
+            self._output_sender.finish(attempt.mark)
             result = with_report(read(), reported)
             outcome = conclude(started, process, result, self._supervisor().files, self._clock, end_reason)
         except StoreUnavailable as error:
@@ -462,5 +469,6 @@ class AgentExecutor:
             outcome = replace(outcome, cancelled=False, interrupted=True)
         self._cancelled.discard(attempt.run_id)
         self._spending_watch.unwatch(attempt.mark)
+        self._output_sender.forget(attempt.mark)
         self._ended.put(AttemptEnd(attempt, outcome))
         self._wake()
