@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from matins.errors import StoreUnavailable
-from matins.executors.agent_checks import has_program
+from matins.executors.agent_checks import MAX_AGENTS, RunnersHere
 from matins.executors.commands import Commands
 from matins.executors.conclusions import conclude, not_started, nowhere, read_result, unreadable, usage_by, with_report
 from matins.executors.endpoint_requests import EndpointCall, EndpointRequests, SpendingAllowance
@@ -110,9 +110,7 @@ def reason_now(folders: Iterable[str]) -> str | None:
     return None
 
 
-MAX_CONCURRENT = 64
 _THREADS = 4
-_LOOK_AGAIN_MS = 5_000
 _MAX_WAIT_MS = 10_000
 """An attempt that waits longer is released: another engine may have capacity."""
 _CANCELLED = Outcome(False, error="the run was cancelled before it started", cancelled=True)
@@ -151,10 +149,10 @@ class AgentExecutor:
         url: str | None = None,
         jobs: JobRegistry | None = None,
         resolve: Resolve | None = None,
+        here: RunnersHere | None = None,
     ) -> None:
         self._runners = runners
-        self._offers: frozenset[str] = frozenset()
-        self._look_again_at = 0
+        self._here = here or RunnersHere(runners, clock)
         self.fitness = Fitness(clock)
         isolation = Isolation(places, lambda: supervisor().probe())
         self._preparation = Preparation(
@@ -217,7 +215,7 @@ class AgentExecutor:
         for mark, (attempt, _) in list(self._waiting.items()):
             if attempt.run_id in self._cancelled:
                 self._end(self._waiting.pop(mark).attempt, _CANCELLED)
-            elif len(self._active) < MAX_CONCURRENT:
+            elif len(self._active) < MAX_AGENTS:
                 self._active[mark] = self._waiting.pop(mark).attempt
                 self._tasks.put(lambda attempt=attempt: self._begin(attempt))
 
@@ -245,7 +243,7 @@ class AgentExecutor:
         return done
 
     def capacity(self, *, for_agents: bool = False) -> int:
-        return 0 if self.fitness.reason is not None else MAX_CONCURRENT - self.running()
+        return 0 if self.fitness.reason is not None else MAX_AGENTS - self.running()
 
     def running(self) -> int:
         return len(self._active) + len(self._waiting)
@@ -257,15 +255,10 @@ class AgentExecutor:
         return bool(self._active)
 
     def offers(self) -> frozenset[str]:
-        """`runner:NAME` of those whose program is on PATH, looked up again every few seconds; and what is missing on
-        this machine."""
+        """The runners that this machine has, and why it cannot start agents, if it cannot."""
         if self.fitness.is_test_due():
             self._tasks.put(self._test_machine)
-        boot = self._clock.boot_ms()
-        if boot >= self._look_again_at:
-            self._look_again_at = boot + _LOOK_AGAIN_MS
-            self._offers = frozenset(f"runner:{name}" for name, runner in self._runners.items() if has_program(runner))
-        return self._offers | self.fitness.offers()
+        return self._here.offers() | self.fitness.offers()
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         released = drained(self._released)
