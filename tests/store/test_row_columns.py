@@ -12,6 +12,7 @@ from store_records import NOW
 from matins.chat._rows import ChatRows
 from matins.model import event, rows
 from matins.model.overview import RunFilter, ScheduleFilter
+from matins.model.selector import ALL
 from matins.store import Store
 from matins.store.postgres.store import PostgresStore
 from matins.store.sqlite.store import SqliteStore
@@ -28,6 +29,7 @@ ARGUMENTS: dict[str, Any] = {
     "DeliveryState": "retrying",
     "ScheduleFilter": ScheduleFilter(),
     "RunFilter": RunFilter(),
+    "Selector": ALL,
     "ScheduleSort": "name",
     "Iterable[int]": [1],
     "Iterable[str]": ["x"],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from matins.model.selector import ALL, Selector
+
 
 class PlannedRun(NamedTuple):
     id: int
@@ -143,12 +145,8 @@ ScheduleTab = Literal["all", "active", "attention", "paused", "agents"]
 
 
 class ScheduleFilter(NamedTuple):
-    agent: str | None = None
-    state: str | None = None
-    """The stored state."""
+    selector: Selector = ALL
     tab: ScheduleTab = "all"
-    query: str | None = None
-    """A pattern in lower case, with `!` before a character that means itself."""
     reader: str | None = None
     """The agent that asks, if it may look into the settings of its own schedules only."""
 
@@ -162,6 +160,9 @@ class RunFilter(NamedTuple):
     reason: str | None = None
     low: int = 0
     """The lowest id."""
+    selector: Selector = ALL
+    """Of their schedules."""
+    reader: str | None = None
 
 
 class TabCounts(NamedTuple):
