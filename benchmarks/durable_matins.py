@@ -267,6 +267,14 @@ def fill(contestant: OfMatins) -> None:
     matins.close()
 
 
+def fill_far(contestant: OfMatins) -> None:
+    """Schedules that are not due for hours."""
+    matins = with_jobs(Matins(contestant.url))
+    far = datetime.now(UTC) - timedelta(hours=1)
+    matins.add("far 1", when=f"{far.minute} {far.hour} * * *", timezone="UTC", job="nothing")
+    matins.close()
+
+
 def rest(contestant: OfMatins) -> dict[str, Any]:
     ready: list[float] = []
     began = time.perf_counter()
@@ -354,7 +362,7 @@ def fire_beside(contestant: OfMatins) -> dict[str, Any]:
 if __name__ == "__main__":
     adapter.MEASURES.update(failing=failing, starting=starting, idle=idle, backlog=backlog)
     adapter.MEASURES["catch-up"] = catch_up
-    own: list[Callable[[Any], Any]] = [open_store, preview, fill, rest, tick, fail_before, fire_beside]
+    own: list[Callable[[Any], Any]] = [open_store, preview, fill, fill_far, rest, tick, fail_before, fire_beside]
     adapter.ROLES |= {act.__name__: act for act in own}
     adapter.ROLES["prepare_missed"] = lambda contestant: OfMissed(contestant.task).prepare()
     adapter.main(OfMatins)

@@ -110,7 +110,7 @@ def test_time_passes_quickly_while_something_waits_for_a_place() -> None:
     bench.add("s", when="0 9 * * *", job="work", agent="x")
     bench.limits.set("agent:x", size=1)
     with bench._store.transaction(0) as transaction:
-        assert transaction.take_permit("agent:x", 999)
+        assert transaction.take_permits("agent:x", [999])
     turns: list[int] = []
     turn = bench.engine.turn
     bench.engine.turn = lambda: (turns.append(1), turn())[1]  # type: ignore[method-assign]

@@ -95,7 +95,8 @@ class Matins(TransactionApi):
         self._workdir = None if folder is None else str(folder)
         isolation = Isolation(self.places, probe_here)
         self._catalog = Catalog(workdir=self._workdir, out_of_reach=isolation.out_of_reach)
-        self._loader = ContextLoader(self._store, self._catalog, self.clock, self.settings.lease_ms)
+        own = self.settings
+        self._loader = ContextLoader(self._store, self._catalog, self.clock, own.lease_ms, own.run_lease_ms)
         self._service = Service(self._store, self.clock, self._wake, self._workdir, self.jobs)
         self._service.local.state_folder = self.settings.state_folder
         self._service.local.isolation = isolation

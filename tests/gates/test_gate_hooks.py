@@ -168,7 +168,7 @@ def test_a_hook_set_while_a_run_waits_is_asked(bench: Sandbox) -> None:
     """P7 B8: it had not been checked"""
     bench.limits.set("agent:x", size=1)
     with bench._store.transaction(0) as transaction:
-        assert transaction.take_permit("agent:x", 999)
+        assert transaction.take_permits("agent:x", [999])
     bench.add("s", when=HOURLY, job="work", agent="x")
     bench.run_until(at("09:10"))
     assert lines(bench) == ["09:00 ready"]

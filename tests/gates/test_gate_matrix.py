@@ -104,7 +104,7 @@ class NoPlaceSkip(Closed):
     def close(self) -> None:
         self.bench.limits.set("agent:x", size=len(TRIGGERS))
         with self.bench._store.transaction(0) as transaction:
-            assert all(transaction.take_permit("agent:x", 999) for _ in TRIGGERS)
+            assert len(transaction.take_permits("agent:x", [999] * len(TRIGGERS))) == len(TRIGGERS)
         self.words = {"agent": "x", "at_capacity": self.at_capacity}
 
     def open(self) -> None:

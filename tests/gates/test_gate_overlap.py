@@ -190,7 +190,7 @@ def test_v3_what_waits_at_a_gate_holds_no_place(bench: Sandbox, waits: str) -> N
 def full(bench: Sandbox, scope: str, *, taken: bool) -> None:
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
         if taken:
-            assert transaction.take_permit(scope, 999)
+            assert transaction.take_permits(scope, [999])
         else:
             transaction.release_permits([999])
 

@@ -318,7 +318,7 @@ def test_several_runs_that_were_held_go_on_in_their_order(bench: Sandbox, overla
     bench.add("s", when="*/10 * * * *", job="note", agent="x", overlap=overlap)
     bench.settings = replace(bench.settings, check_interval_ms=60_000)
     with bench._store.transaction(0) as transaction:
-        assert transaction.take_permit("agent:x", 999)
+        assert transaction.take_permits("agent:x", [999])
     bench.run_until(at("08:30"))
     bench.pause("s")
     with bench._store.transaction(0) as transaction:

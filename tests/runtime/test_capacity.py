@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from matins.errors import InvalidInput
+from matins.model.rows import ReadyRun
+from matins.store.sqlite.transaction import SqliteTransaction
 from matins.store.transaction import Transaction
 from matins.testing import Sandbox
 
@@ -237,21 +239,25 @@ def test_what_has_no_permit_releases_none(bench: Sandbox, monkeypatch: pytest.Mo
     """H10: a limit on everything costs a drain one permit per run, and nothing for those that wait"""
     taken: list[int] = []
     released: list[int] = []
-    take, release = Transaction.take_permit, Transaction.release_permits
+    take, release, read = Transaction.take_permits, Transaction.release_permits, SqliteTransaction.ready
     refuse = [True]  # once, another worker takes the last one first
 
-    def taking(rows: Transaction, scope: str, run_id: int) -> bool:
-        if len(taken) == 10 and refuse:
-            return not refuse.pop()
-        taken.append(run_id)
-        return take(rows, scope, run_id)
+    def taking(rows: Transaction, scope: str, run_ids: list[int]) -> list[int]:
+        found = take(rows, scope, run_ids[: -1 if len(taken) == 12 and refuse and refuse.pop() else None])
+        taken.extend(found)
+        return found
 
     def releasing(rows: Transaction, run_ids: Iterable[int]) -> None:
         ids = list(run_ids)
         released.extend(ids)
         release(rows, ids)
 
-    monkeypatch.setattr(Transaction, "take_permit", taking)
+    def reading(rows: SqliteTransaction, now: int, limit: int, *more: Any) -> list[ReadyRun]:
+        assert limit <= 4, "more runs are read than the limit has left"
+        return read(rows, now, limit, *more)
+
+    monkeypatch.setattr(SqliteTransaction, "ready", reading)
+    monkeypatch.setattr(Transaction, "take_permits", taking)
     monkeypatch.setattr(Transaction, "release_permits", releasing)
     bench.limits.set("global", size=4)
     add(bench, "x", 40)

@@ -34,7 +34,9 @@ class Shared:
             yield transaction
 
 
-def heart(bench: Sandbox, store: Any, cancelled: list[int], fenced: list[bool]) -> Heartbeat:
+def heart(
+    bench: Sandbox, store: Any, cancelled: list[int], fenced: list[bool], renewed: list[Any] | None = None
+) -> Heartbeat:
     return Heartbeat(
         store,
         bench.clock,
@@ -42,6 +44,7 @@ def heart(bench: Sandbox, store: Any, cancelled: list[int], fenced: list[bool]) 
         every_ms=3_600_000,
         lease_ms=LEASE,
         cancel=cancelled.extend,
+        renew=lambda marks, since: None if renewed is None else renewed.append((marks, since)),
         fenced=fenced.append,
     )
 
@@ -88,6 +91,25 @@ def test_without_an_answer_for_two_thirds_of_the_lease_it_starts_nothing_more(th
     store.answers = True
     beating.beat()
     assert fenced[-1] is False
+
+
+def test_leases_are_renewed_only_when_the_store_has_answered(theatre: Sandbox) -> None:
+    """B9 S2: since the question, however late the answer is heard; and only of what still belongs to this engine"""
+    theatre.add("s", when="*/5 * * * *", job="work")
+    theatre.run_until("2026-03-27T08:05:00Z")
+    store, renewed = Shared(theatre), list[Any]()
+    beating = heart(theatre, store, [], [], renewed)
+    since, send = theatre.clock.boot_ms(), beating._send
+    beating._send = lambda: (send(), theatre.clock.advance(9_000))[0]  # type: ignore[method-assign]
+    beating.beat()
+    assert renewed == [({(int(theatre.runs.list(schedule="s")[0].id), 1)}, since)]
+    store.answers = False
+    beating.beat()
+    store.answers = True
+    with theatre._store.transaction(0) as transaction:
+        transaction.stop_worker(theatre.engine.worker, 0)
+    beating.beat()
+    assert len(renewed) == 1
 
 
 def test_whom_others_took_for_dead_goes_on_as_a_new_worker(theatre: Sandbox) -> None:

@@ -165,7 +165,7 @@ def test_on_a_shared_store_a_worker_is_dead_when_its_beat_stands_still_for_a_lea
     theatre.add("s", when="*/5 * * * *", job="work")
     theatre.run_until(AT)
     store, clock = theatre._store, theatre.clock
-    reaper = Reaper(Shared(store), theatre._catalog, 15_000, 3_000)  # type: ignore[arg-type]
+    reaper = Reaper(Shared(store), theatre._catalog, 15_000, 3_000, 60_000)  # type: ignore[arg-type]
     with store.transaction(0) as transaction:
         reaper.open(transaction.insert_worker("other", 0), 0)
 
@@ -195,7 +195,7 @@ def test_looking_round_is_not_done_every_turn(theatre: Sandbox) -> None:
             return theatre._store.reading()
 
     clock = ManualClock()
-    reaper = Reaper(Counting(theatre._store), theatre._catalog, 15_000, 3_000)  # type: ignore[arg-type]
+    reaper = Reaper(Counting(theatre._store), theatre._catalog, 15_000, 3_000, 60_000)  # type: ignore[arg-type]
     reaper.open(theatre.engine.worker, 0)
     for _ in range(100):
         clock.advance(100)

@@ -141,7 +141,7 @@ class Walk:
         """No place is free: what has leave must wait, and much can happen meanwhile."""
         self.bench.limits.set("global", size=1)
         with self.bench._store.transaction(self.bench.clock.now_ms()) as transaction:
-            transaction.take_permit("global", _PLACE)
+            transaction.take_permits("global", [_PLACE])
 
     def _clear(self) -> None:
         with self.bench._store.transaction(self.bench.clock.now_ms()) as transaction:

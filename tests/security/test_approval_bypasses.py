@@ -76,7 +76,7 @@ def given_back(bench: Watched, **words: Any) -> Callable[[], None]:
     bench.engine._released += captured(bench)
     bench.limits.set("global", size=1)
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
-        assert transaction.take_permit("global", 999_999)
+        assert transaction.take_permits("global", [999_999])
     bench.engine.turn()
     assert (bench.last().status, bench.last().attempt) == ("ready", 0)
 

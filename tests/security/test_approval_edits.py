@@ -21,7 +21,7 @@ def fill(bench: Watched) -> None:
     """Take the only place there is."""
     bench.limits.set("global", size=1)
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
-        assert transaction.take_permit("global", 999_999)
+        assert transaction.take_permits("global", [999_999])
 
 
 def clear(bench: Watched) -> None:

@@ -108,7 +108,7 @@ def test_b2_a_limit_is_reached(bench: Sandbox) -> None:
     bench.run("s")
     assert headline(bench) == "Ready: waiting for an engine to start it."
     with bench.store.transaction(bench.clock.now_ms()) as transaction:
-        assert transaction.take_permit("global", 999_999)
+        assert transaction.take_permits("global", [999_999])
     assert headline(bench) == 'Ready: 1 of 1 places of "global" are taken.'
 
 

@@ -75,7 +75,7 @@ def permits_kept() -> Planted:
 
 def permit_taken_twice() -> Planted:
     """A permit is taken whether it is free or not."""
-    return _sql("take_permit", " AND run_id IS NULL)", ")")
+    return _sql("take_permits", " AND run_id IS NULL)", ")")
 
 
 def promoted_past_others() -> Planted:

@@ -243,6 +243,7 @@ class Worker(Actor):
             every_ms=self._settings.beat_ms,
             lease_ms=self._settings.lease_ms,
             cancel=self.executor.cancel,
+            renew=lambda marks, since: None,
             fenced=self._fence,
         )
         self.next_beat = self.clock.boot_ms() + self._settings.beat_ms

@@ -219,28 +219,27 @@ def test_permits_are_taken_once_and_given_back(store: Store) -> None:
     with store.transaction(NOW) as transaction:
         assert transaction.limits() == []
         transaction.set_limit("global", 2)
-        assert [transaction.take_permit("global", run) for run in (1, 2, 3)] == [True, True, False]
-        assert not transaction.take_permit("agent:none", 1)
+        assert sorted(transaction.take_permits("global", [1, 2, 3])) == [1, 2]
+        assert not transaction.take_permits("agent:none", [1])
         transaction.release_permits([1, 9])
         assert transaction.limits() == [("global", 2, 1)]
-        assert transaction.take_permit("global", 3)
+        assert transaction.take_permits("global", [3])
 
 
 def test_a_scope_grows_and_shrinks_but_never_takes_a_permit_away(store: Store) -> None:
     """C12: what is held beyond a lowered limit is gone when it is given back, and counts again when it is raised."""
     with store.transaction(NOW) as transaction:
         transaction.set_limit("global", 4)
-        for run in (1, 2, 3, 4):
-            transaction.take_permit("global", run)
+        transaction.take_permits("global", [1, 2, 3, 4])
         transaction.release_permits([2])
         transaction.set_limit("global", 1)
         assert transaction.limits() == [("global", 1, 3)]
         transaction.release_permits([4])
         assert transaction.limits() == [("global", 1, 2)]
-        assert not transaction.take_permit("global", 5)
+        assert not transaction.take_permits("global", [5])
         transaction.set_limit("global", 3)
         assert transaction.limits() == [("global", 3, 2)]
-        assert [transaction.take_permit("global", run) for run in (5, 6)] == [True, False]
+        assert transaction.take_permits("global", [5, 6]) == [5]
 
 
 def test_live_runs_come_oldest_first_whatever_they_do(store: Store) -> None:

@@ -54,6 +54,7 @@ NOTABLE_SETTINGS = tuple(
 )
 """Settings that reach beyond an agent's own prompt and target. A proposal highlights them."""
 PRIVATE_SETTINGS = frozenset(name for name, declared in SETTINGS.items() if is_private(declared))
+_MAX_PATTERNS, _MAX_PATTERN = 20, 500
 _DERIVED = ("job_prompt", "harmless", "step_jobs", "files")
 """Fields that follow from the type of the job, and from the files that commands run; they are no settings."""
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), job="")
@@ -95,6 +96,10 @@ def parse_schedule(
     check_texts(definition)
     if definition.ping is not None and not re.match("https?://[^/]", definition.ping):
         raise InvalidInput('"ping" must be an http or https URL.', field="ping")  # it may contain a key
+    if len(definition.attach) > _MAX_PATTERNS or any(len(pattern) > _MAX_PATTERN for pattern in definition.attach):
+        allowed = f"at most {_MAX_PATTERNS} patterns of at most {_MAX_PATTERN} characters"
+        hint = Example({"attach": ["reports/*.pdf"]})
+        raise InvalidInput(f'"attach" must be {allowed}.', field="attach", allowed=allowed, hint=hint)
     for pattern in definition.attach:
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/") or not pattern.isprintable():
             message = f'"attach" must name files below the directory of the run, not {pattern!r}.'

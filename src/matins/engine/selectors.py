@@ -151,8 +151,8 @@ def selector_text(
     names: Iterable[str] = (), *, agent: str | None = None, labels: Iterable[str] = (), state: str | None = None,
     text: str | None = None,
 ) -> str | None:  # fmt: skip
-    """The text of a selector for what commands and pages ask for; None where they ask for nothing. A label is `team=ops`,
-    or `team` for having it."""
+    """The text of a selector for what commands and pages ask for; None where they ask for nothing. A label is
+    `team=ops`, or `team` for having it."""
     named = tuple(Value(name, exact=ANY not in name) for name in names)
     terms = [Term("name", named)] if named else []
     exact = (("agent", agent), ("state", state), ("text", text))

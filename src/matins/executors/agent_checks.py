@@ -139,6 +139,26 @@ def agent_call(agent: Agent, prompt: str, folder: str, allowed_hosts: Collection
     )
 
 
+def check_model(agent: Agent | None, definition: ScheduleDefinition) -> None:
+    """Raise InvalidInput for a model or an effort that the agent's runner does not take, or that a command has."""
+    for field in ("model", "effort"):
+        if getattr(definition, field) is not None and not converses(definition):
+            message = f"A command has no {field}."
+            raise InvalidInput(message, value=getattr(definition, field), field=field, hint="Omit it.")
+    if agent is None or (definition.model is None and definition.effort is None):
+        return
+    if (runner := runners().get(agent.runner)) is None:
+        return
+    if definition.effort is not None:
+        check_effort(runner, definition.effort)
+    call = replace(agent_call(agent, _PROMPT, "/", ()), model=definition.model or agent.model)
+    try:
+        runner.check(call)
+    except InvalidInput as error:  # others concern the agent
+        if error.field == "model":
+            raise
+
+
 def has_program(runner: AnyRunner) -> bool:
     """Whether the runner's program is on PATH, or it needs none."""
     return isinstance(runner, EndpointRunner) or not runner.program or shutil.which(runner.program) is not None

@@ -176,6 +176,8 @@ class AgentExecutor:
         self._ended: SimpleQueue[AttemptEnd] = SimpleQueue()
         self._released: SimpleQueue[Attempt] = SimpleQueue()
         self._cancelled: set[int] = set()
+        self._renewed_at = clock.boot_ms()
+        """Until then, what this engine has was its own."""
         self._interrupting = False
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._deferred: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -286,6 +288,11 @@ class AgentExecutor:
         for mark in [mark for mark in list(self._started) if mark[0] in run_ids]:
             self._end_early(mark)
 
+    def renew(self, marks: set[Mark], since: int) -> None:
+        self._renewed_at = since
+        for mark in marks.intersection(self._started):
+            self._supervisor().renew(*mark, since)
+
     def _end_early(self, mark: Mark) -> None:
         if not self._endpoint_requests.end(mark):
             self._supervisor().end(*mark)
@@ -303,7 +310,9 @@ class AgentExecutor:
             return
         try:
             context = self._loader.run_context(attempt)
-            if not context.approved:  # the agent changed after the claim: the run needs approval again
+            lease, age = context.lease_ms, self._clock.boot_ms() - self._renewed_at
+            # The agent changed after the claim, so that the run needs approval again; or it may have started elsewhere.
+            if not context.approved or (lease is not None and age >= lease):
                 self._release(attempt)
                 return
             self._launch(self._preparation.prepare(attempt, context))
@@ -351,7 +360,10 @@ class AgentExecutor:
         self._started[mark] = prepared
         if prepared.launch is not None:
             self._watch(prepared)
-            self._supervisor().start(prepared.launch)
+            leased = prepared.context.lease_ms is not None
+            self._supervisor().start(
+                prepared.launch._replace(leased_at=self._renewed_at) if leased else prepared.launch
+            )
         elif isinstance(runner, EndpointRunner):
             client, secrets = HttpClient(prepared.call.allowed_hosts, self._resolve), prepared.call.secrets
             allowance = SpendingAllowance(

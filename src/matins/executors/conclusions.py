@@ -87,6 +87,7 @@ _ENDED = {
     "cpu": "the run exceeded its CPU limit",
     "file_size": "the run exceeded its limit for the size of a file",
     "budget": "the run exceeded its spending limit",
+    "lease": "the store did not answer for too long, so that the run may have started elsewhere",
 }
 
 
@@ -116,7 +117,7 @@ def outcome_of(
         over_budget=result.stopped_by == "money" or process.ended_by == "budget",
         turn=AgentTurn(call.prompt, kept_text(result), result.session, _session_usage(result, assignment)),
         denials=result.denials,
-        lost=process.kind in ("unknown", "orphaned"),
+        lost=process.kind in ("unknown", "orphaned") or process.ended_by == "lease",
     )
 
 
@@ -299,7 +300,8 @@ def _with_files(started: Prepared, outcome: Outcome, files: RunFiles) -> Outcome
 
     patterns, attempt, call = started.attempt.compiled.definition.attach, started.attempt, started.call
     copies = copies_folder(files.folder, *attempt.mark)
-    found = attach(patterns, call.workdir, call.owner, attempt.started_at, call.secrets, copies)
+    hidden = () if started.context.agent is None else started.context.agent.hidden
+    found = attach(patterns, call.workdir, call.owner, attempt.started_at, call.secrets, copies, hidden)
     return replace(outcome, result={**outcome.result, **found._asdict()})
 
 

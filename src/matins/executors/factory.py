@@ -82,6 +82,10 @@ class ExecutorRouter:
         for part in self._parts:
             part.cancel(run_ids)
 
+    def renew(self, marks: set[Mark], since: int) -> None:
+        for part in self._parts:
+            part.renew(marks, since)
+
     def interrupt(self) -> int:
         return sum(part.interrupt() for part in self._parts)
 

@@ -318,7 +318,7 @@ class OrderContexts:
         order = self.orders[attempt.mark]
         return RunContext(
             _agent_of(order), order.assignment, order.previous_state, self.policies(attempt), order.call,
-            steps=order.steps, item=order.item, sent=True,
+            steps=order.steps, item=order.item, sent=True, lease_ms=order.lease_ms,
         )  # fmt: skip
 
     def void_approval(self, attempt: Attempt, why: str) -> None:

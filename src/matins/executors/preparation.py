@@ -202,14 +202,14 @@ class Preparation:
         agent, runner = self._agent_and_runner(attempt, context)
         if isinstance(runner, EndpointRunner):
             call = self._call(attempt, agent, context, runner, None)
-            return Prepared(attempt, runner, context, call, _limits(attempt, agent))
+            return Prepared(attempt, runner, context, call, _limits(attempt, agent, context))
         held_item, errand = self._find_held_item(attempt, context), self._errand(attempt, agent)
         call = _moved(self._call(attempt, agent, context, runner, held_item), errand)
         command = runner.command(call)
         call = _with_known_environment(call, agent)
         call = replace(call, ask=partial(self._ask, agent, folder_of(agent, self._workdir), call.environment))
         meter = session_meter(runner, call, context.assignment, attempt.started_at)
-        limits = _limits(attempt, agent)
+        limits = _limits(attempt, agent, context)
         return Prepared(attempt, runner, context, call, limits, held_item, command, meter=meter, errand=errand)
 
     def _agent_and_runner(self, attempt: Attempt, context: RunContext) -> tuple[Agent, AnyRunner]:
@@ -219,7 +219,7 @@ class Preparation:
     def _build(
         self, attempt: Attempt, context: RunContext, agent: Agent, runner: AnyRunner, held_item: HeldWorkItem | None
     ) -> Prepared:
-        limits = _limits(attempt, agent)
+        limits = _limits(attempt, agent, context)
         folder = folder_of(agent, self._workdir)
         if is_own_folder(agent):
             self._make_own_folder(agent)
@@ -478,7 +478,7 @@ def _owner(agent: Agent) -> int | None:
     return None if account is None else account.uid
 
 
-def _limits(attempt: Attempt, agent: Agent) -> Limits:
+def _limits(attempt: Attempt, agent: Agent, context: RunContext) -> Limits:
     return Limits(
         attempt.compiled.definition.timeout_ms or agent.timeout_ms,
         agent.idle_timeout_ms,
@@ -488,4 +488,5 @@ def _limits(attempt: Attempt, agent: Agent) -> Limits:
         files=agent.open_files,
         processes=agent.processes,
         file_bytes=agent.file_size,
+        lease_ms=context.lease_ms,
     )

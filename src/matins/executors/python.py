@@ -286,6 +286,9 @@ class PythonExecutor:
         agent = self.loader.policies(attempt).agents.get(attempt.compiled.agent)
         return self._workdir if agent is None else folder_of(agent, self._workdir)
 
+    def renew(self, marks: set[Mark], since: int) -> None:
+        """Do nothing: no lease ends a function."""
+
     def interrupt(self) -> int:
         return 0  # threads cannot be ended from outside
 

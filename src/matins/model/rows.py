@@ -181,6 +181,10 @@ class StartedRun(NamedTuple):
     def key(self) -> CompiledKey:
         return self.schedule_id, self.rev, self.step
 
+    @property
+    def mark(self) -> tuple[int, int]:
+        return self.id, self.epoch
+
 
 class RunAhead(NamedTuple):
     """A run of a slot that is still to come: the clock was ahead."""

@@ -82,11 +82,16 @@ class Capacity:
         """The free permits of a scope. Negative after a limit was lowered, until enough runs have ended."""
         return self._permits[scope]
 
+    def may_take_permits(self, item: CompiledSchedule) -> bool:
+        """Whether each limited scope of this schedule seems to have a free permit."""
+        return all(self._permits[scope] > 0 for scope in self.limited & item.scopes)
+
+    def take_permits(self, item: CompiledSchedule) -> None:
+        for scope in self.limited & item.scopes:
+            self._permits[scope] -= 1
+
     def exhausted(self) -> list[str]:
         return [scope for scope, left in self._permits.items() if left <= 0]
-
-    def use_permit(self, scope: str) -> None:
-        self._permits[scope] -= 1
 
     def mark_exhausted(self, scope: str) -> None:
         """Record that another worker took the last permit."""

@@ -10,12 +10,13 @@ from matins.model.rows import AttemptRow, Claim, CompiledKey, NewEvent, ReadyRun
 from matins.runtime import spending
 from matins.runtime.attempt import Attempt, key_at_claim
 from matins.runtime.capacity import Capacity, Placement
-from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.catalog import GLOBAL, Catalog, CompiledSchedule
 from matins.runtime.clearance import Clearance
 from matins.runtime.planner import mark_broken
 from matins.runtime.run_changes import RunChange, apply, event_type, hold_with_schedule, unfold
 from matins.store.transaction import Transaction
 
+_Chosen = tuple[ReadyRun, CompiledSchedule, int]
 _MAX_READ = 500
 """How many runs to read when there is capacity for only one kind."""
 
@@ -35,10 +36,12 @@ class Dispatcher:
         if self._clearance.policies.budgets:
             transaction.lock_policies()  # before any run: from here on nothing waits for a lock
         limit = _MAX_READ if capacity.only_one_kind else capacity.maximum
+        if GLOBAL in capacity.limited and not capacity.only_one_kind:  # each run but those of steps needs a permit
+            limit = min(limit, capacity.permits_left(GLOBAL))
         rows = transaction.ready(until or now, limit, capacity.exhausted(), places)
         if not rows:
             return []
-        chosen: list[tuple[ReadyRun, CompiledSchedule, int]] = []
+        chosen: list[_Chosen] = []
         for row, item in self._unlocked(transaction, rows, now):
             at = max(now, row.not_before)
             if (at > now and not self._waits(item)) or not self._may_start(transaction, row, item, capacity, at):
@@ -48,7 +51,10 @@ class Dispatcher:
                 continue
             if not item.emits_message:
                 capacity.take(item)
+            capacity.take_permits(item)
             chosen.append((row, item, at))
+        if capacity.limited:
+            chosen = _permitted(transaction, chosen, capacity)
         return self._start(transaction, chosen, worker)
 
     def _unlocked(
@@ -75,9 +81,7 @@ class Dispatcher:
         is_job = not (item.wakes_agent or item.emits_message or item.steps)
         return is_job and not self._clearance.asks(item)
 
-    def _start(
-        self, transaction: Transaction, chosen: list[tuple[ReadyRun, CompiledSchedule, int]], worker: int
-    ) -> list[Attempt]:
+    def _start(self, transaction: Transaction, chosen: list[_Chosen], worker: int) -> list[Attempt]:
         claimed = transaction.claim([Claim(row.id, row.epoch, worker, at) for row, _, at in chosen])
         won = [one for one in chosen if one[0].id in claimed]
         transaction.insert_attempts([AttemptRow(row.id, row.epoch + 1, worker, at) for row, _, at in won])
@@ -104,7 +108,7 @@ class Dispatcher:
         return (
             (item.emits_message or bool(item.steps) or capacity.available(item) > 0)
             and clearance.may_start(transaction, row, item, now)
-            and _permitted(transaction, row, item, capacity)
+            and capacity.may_take_permits(item)
             and clearance.reserve_budget(transaction, row, item, now)
         )
 
@@ -133,20 +137,24 @@ def release(transaction: Transaction, attempts: list[Attempt], now: int) -> None
     hold_with_schedule(transaction, again, now, ("pending", "paused", "broken"))
 
 
-def _permitted(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, capacity: Capacity) -> bool:
-    """Take a permit of each limited scope, all or none, always in the same order."""
-    scopes = sorted(capacity.limited & item.scopes)
-    if any(capacity.permits_left(scope) <= 0 for scope in scopes):
-        return False
-    for number, scope in enumerate(scopes):
-        if not transaction.take_permit(scope, row.id):
+def _permitted(transaction: Transaction, chosen: list[_Chosen], capacity: Capacity) -> list[_Chosen]:
+    """Those of the chosen runs that get a permit of each of their limited scopes. The others stay ready: other workers
+    were faster."""
+    needs = {row.id: capacity.limited & item.scopes for row, item, _ in chosen}
+    holders, lost = set[int](), set[int]()
+    for scope in sorted(capacity.limited):
+        asking = [run_id for run_id, scopes in needs.items() if scope in scopes and run_id not in lost]
+        taken = set(transaction.take_permits(scope, asking) if asking else ())
+        holders |= taken
+        if len(taken) < len(asking):
+            lost |= set(asking) - taken
             capacity.mark_exhausted(scope)
-            if number:  # releasing costs more than taking: only what was taken is released
-                transaction.release_permits([row.id])
-            return False
-    for scope in scopes:
-        capacity.use_permit(scope)
-    return True
+    if not lost:
+        return chosen
+    if holders & lost:  # releasing costs more than taking: only what was taken is released
+        transaction.release_permits(holders & lost)
+    spending.release(transaction, lost)
+    return [one for one in chosen if one[0].id not in lost]
 
 
 def _attempt(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> Attempt:

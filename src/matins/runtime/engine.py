@@ -67,6 +67,9 @@ class EngineOptions:
     """The agents whose runs this node takes. Default: all."""
     max_runs: int | None = None
     """How many runs this node has at once."""
+    run_lease_ms: int = 60_000
+    """How long the processes of an agent go on after their engine last reached a shared store, where `on_unknown` is
+    `retry`: another node starts the run only when they have ended."""
 
     @property
     def node(self) -> Node:
@@ -94,6 +97,7 @@ class EngineSettings(NodeSettings, total=False):
     heartbeat_url: str | None
     heartbeat_every_ms: int
     state_folder: str | None
+    run_lease_ms: int
 
 
 class _Situation(NamedTuple):
@@ -163,7 +167,7 @@ class Engine:
         self.dispatcher = Dispatcher(catalog, self.clearance, self.placement)
         self.timers = Timers(catalog)
         self.checks: Checks = NoChecks()
-        self.reaper = Reaper(store, catalog, settings.lease_ms, settings.beat_ms)
+        self.reaper = Reaper(store, catalog, settings.lease_ms, settings.beat_ms, settings.run_lease_ms)
         self.maintenance = Maintenance(store, settings.history_days, settings.history_runs)
         self._lineage = lineage or Lineage(store)
         self.turned_at = clock.boot_ms()

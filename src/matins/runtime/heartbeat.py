@@ -19,6 +19,7 @@ from matins.errors import MatinsError, StoreError
 from matins.model.clock import Clock
 from matins.model.rows import StartedRun
 from matins.net.outbound import HttpClient, check_url
+from matins.runtime.attempt import Mark
 from matins.runtime.engine import EngineOptions
 from matins.store import Store
 
@@ -37,6 +38,7 @@ class Heartbeat:
         every_ms: int,
         lease_ms: int,
         cancel: Callable[[set[int]], None],
+        renew: Callable[[set[Mark], int], None],
         fenced: Callable[[bool], None],
     ) -> None:
         self._store = store
@@ -45,6 +47,7 @@ class Heartbeat:
         self._every = every_ms
         self._lease = lease_ms
         self._cancel = cancel
+        self._renew = renew
         self._fenced = fenced
         self._last = clock.boot_ms()
         self._stop = False
@@ -68,37 +71,36 @@ class Heartbeat:
 
     def beat(self) -> None:
         """Send a heartbeat. Without one for two thirds of the lease, this worker starts no runs."""
+        since = self._clock.boot_ms()
         try:
-            alive, cancelling = self._send()
+            alive, started = self._send()
         except MatinsError as error:
             log.warning("The heartbeat failed: %s", error)
             self._fenced(self._clock.boot_ms() - self._last > self._lease * 2 // 3)
             return
         if alive:
             self._last = self._clock.boot_ms()
+            self._renew({row.mark for row in started}, since)
         self._fenced(not alive)
-        if cancelling:
+        if cancelling := {row.id for row in started if row.cancelling}:
             self._cancel(cancelling)
 
-    def _send(self) -> tuple[bool, set[int]]:
+    def _send(self) -> tuple[bool, list[StartedRun]]:
+        """Whether the worker is alive, and its started runs."""
         worker = self._worker()
         if not self._store.shared:  # while this engine had lost its lock, another one may have declared it dead
             with self._store.reading() as transaction:
                 alive = any(row.id == worker for row in transaction.workers())
-                return alive, _cancelling(transaction.started(worker, mine=True))
+                return alive, transaction.started(worker, mine=True)
         with self._store.transaction(self._clock.now_ms()) as transaction:
             alive = transaction.heartbeat(worker) is not None
-            return alive, _cancelling(transaction.started(worker, mine=True))
+            return alive, transaction.started(worker, mine=True)
 
     def _run(self) -> None:
         while not self._stop:
             self._soon.wait(self._every / 1000)
             self._soon.clear()
             self.beat()
-
-
-def _cancelling(rows: list[StartedRun]) -> set[int]:
-    return {row.id for row in rows if row.cancelling}
 
 
 MAX_TURN_AGE_MS = 30_000

@@ -42,6 +42,7 @@ class Loop:
             every_ms=settings.beat_ms,
             lease_ms=settings.lease_ms,
             cancel=lambda runs: engine.executor.cancel(runs),
+            renew=lambda marks, since: engine.executor.renew(marks, since),
             fenced=self._fence,
         )
 

@@ -192,16 +192,28 @@ IsGone = Callable[[Mapping[str, Any]], bool]
 """Whether the process of a worker with this identity has ended, and left its runs to the folder of this process."""
 
 
+_AFTER_LEASE_MS = 15_000
+"""When the lease of processes has ended, they have their grace, and whoever ends them some time."""
+
+
 class Reaper:
     """A worker is dead when its heartbeat has not changed for a lease, by the reaper's boot time, or when its process
-    on this machine has ended. On a store with a single owner, every other worker is dead."""
+    on this machine has ended. On a store with a single owner, every other worker is dead.
 
-    def __init__(self, store: Store, catalog: Catalog, lease_ms: int, every_ms: int) -> None:
+    An agent of a dead worker elsewhere may live until its lease ends: until then its run keeps its epoch, and an engine
+    in the place of the worker adopts it. Then it is retried."""
+
+    def __init__(self, store: Store, catalog: Catalog, lease_ms: int, every_ms: int, run_lease_ms: int) -> None:
         self._store = store
         self._catalog = catalog
         self._lease = lease_ms
         self._every = every_ms
+        self._run_lease = run_lease_ms
         self._seen: dict[int, tuple[int, int]] = {}
+        self._lost: dict[Mark, int] = {}
+        """Since when nobody has renewed the leases of agents elsewhere, in boot time."""
+        self._boot: int | None = None
+        """Of the last check."""
         self._worker = 0
         self._next = 0
         self._executor: Executor | None = None
@@ -237,11 +249,7 @@ class Reaper:
     def _others(self, transaction: Transaction, orphans: list[StartedRun]) -> list[StartedRun]:
         """Keep the runs that this process still runs, and return the others."""
         has = set[Mark]() if self._executor is None else self._executor.marks()
-        return [
-            row
-            for row in orphans
-            if (row.id, row.epoch) not in has or not transaction.adopt(row.id, row.epoch, self._worker)
-        ]
+        return [row for row in orphans if row.mark not in has or not transaction.adopt(*row.mark, self._worker)]
 
     def adopted_attempts(self) -> list[Attempt]:
         """Runs that were adopted since the last call. The executor knows whether they still run."""
@@ -253,7 +261,7 @@ class Reaper:
         self._adopted = []  # of a transaction that failed: whatever was committed is found again
         if boot < self._next:
             return
-        self._next = boot + self._every
+        self._next, self._boot = boot + self._every, boot
         if self._store.shared:
             self._check_workers(now, boot)
         if executor is not None:
@@ -276,9 +284,11 @@ class Reaper:
         attempts that are no longer ours."""
         has = executor.marks() | {attempt.mark for attempt in self._adopted}
         with self._store.reading() as transaction:
-            mine = transaction.started(self._worker, mine=True)
-            lost = self._without_attempt(mine, has) + transaction.orphans()
-        ours = {row.id for row in mine}
+            mine, orphans = transaction.started(self._worker, mine=True), transaction.orphans()
+            lost, ours = self._without_attempt(mine, has), {row.id for row in mine}
+            if orphans:
+                lost += self._decidable(transaction, orphans)
+                ours |= {row.id for row in orphans if row.mark in has}
         if foreign := {run_id for run_id, _ in has if run_id not in ours}:
             executor.cancel(foreign)
         if not lost:
@@ -289,12 +299,38 @@ class Reaper:
             transaction.lock_due({row.schedule_id for row in lost})  # one reaper at a time, and all locks at once
             mine = self._without_attempt(transaction.started(self._worker, mine=True), has)
             locked = {row.id for row in lost}
-            lost = [row for row in mine + transaction.orphans() if row.id in locked]
-            self._recover(transaction, lost, now)
+            orphans = [row for row in transaction.orphans() if row.id in locked]
+            here = [row for row in orphans if self._was_here(transaction, row)]
+            self._recover(transaction, mine + self._others(transaction, here), now)
+            self._recover(transaction, [row for row in orphans if row not in here], now, here=False)
 
     @staticmethod
     def _without_attempt(mine: list[StartedRun], has: set[Mark]) -> list[StartedRun]:
-        return [row for row in mine if row.state < RunState.HELD and (row.id, row.epoch) not in has]
+        return [row for row in mine if row.state < RunState.HELD and row.mark not in has]
+
+    def _decidable(self, transaction: Transaction, orphans: list[StartedRun]) -> list[StartedRun]:
+        """Those that were started here, or whose processes have ended by now."""
+        known = {row.mark for row in orphans}
+        self._lost = {mark: since for mark, since in self._lost.items() if mark in known}
+        compiled = self._catalog.compiled(transaction, {row.key for row in orphans})
+        return [
+            row for row in orphans if self._was_here(transaction, row) or not self._may_live(row, compiled.get(row.key))
+        ]
+
+    def _was_here(self, transaction: Transaction, row: StartedRun) -> bool:
+        return not self._store.shared or self._is_here(_parsed(transaction.worker_of(*row.mark) or "{}"))
+
+    def _may_live(self, row: StartedRun, item: CompiledSchedule | Exception | None) -> bool:
+        """Whether the processes of a run elsewhere may live, so that it cannot be retried. A run that is not retried
+        needs no lease."""
+        if not self._store.shared or not isinstance(item, CompiledSchedule) or not item.wakes_agent:
+            return False
+        if row.cancelling or row.state >= RunState.HELD or not retries_unknown(item.definition):
+            return False
+        return (
+            self._boot is None
+            or self._boot - self._lost.setdefault(row.mark, self._boot) < self._run_lease + _AFTER_LEASE_MS
+        )
 
     def _gone(self, workers: list[WorkerRow]) -> set[int]:
         """The workers whose process on this machine has ended."""
@@ -316,7 +352,10 @@ class Reaper:
                 continue  # another reaper was faster
             if worker in rows:
                 end_trouble(transaction, rows[worker], now)
-            self._recover(transaction, transaction.started(worker, mine=True), now, here=worker in here)
+            started = transaction.started(worker, mine=True)
+            if worker in self._seen:
+                self._lost |= {row.mark: self._seen[worker][1] for row in started}
+            self._recover(transaction, started, now, here=worker in here)
 
     def _is_here(self, identity: Mapping[str, Any]) -> bool:
         """Whether the journals of a worker are in the folder of this one. Where several engines run, by its nonce:
@@ -329,6 +368,8 @@ class Reaper:
         pairs = [(row, compiled.get(row.key)) for row in rows]
         if here:
             pairs = [(row, item) for row, item in pairs if not self._adopt(transaction, row, item, now)]
+        else:
+            pairs = [(row, item) for row, item in pairs if not self._may_live(row, item)]
         mark_unknown(transaction, [(row, item) for row, item in pairs if isinstance(item, CompiledSchedule)], now)
         end_unreadable(transaction, [row for row, item in pairs if not isinstance(item, CompiledSchedule)], now)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from matins.engine.events import EVENTS
-from matins.engine.jobs import as_scheduled
+from matins.engine.jobs import as_scheduled, retries_unknown
 from matins.engine.policies import Policies
 from matins.engine.prompts import CallContext, WorkItem
 from matins.engine.schedules import decode
@@ -54,6 +54,8 @@ class RunContext(NamedTuple):
     """The work item that the sender of the order claimed for the run."""
     sent: bool = False
     """Whether the run came as an order: its sender claims the work item, and reports the outcome to its source."""
+    lease_ms: int | None = None
+    """How long its processes go on when the engine does not renew their lease; None: to their end."""
 
 
 class RunContexts(Protocol):
@@ -119,9 +121,10 @@ class RunContexts(Protocol):
 class ContextLoader:
     """Loads the context of an attempt. Every method reads the store as it is now."""
 
-    def __init__(self, store: Store, catalog: Catalog, clock: Clock, lease_ms: int) -> None:
+    def __init__(self, store: Store, catalog: Catalog, clock: Clock, lease_ms: int, run_lease_ms: int) -> None:
         self._store = store
         self._lease = lease_ms
+        self._run_lease = run_lease_ms if store.shared else None
         self._catalog = catalog
         self._clock = clock
 
@@ -165,6 +168,7 @@ class ContextLoader:
                 approval is not None or needs_none(transaction, compiled, policies),
                 approval,
                 step_results(transaction, attempt),
+                lease_ms=self._run_lease if self._run_lease and retries_unknown(compiled.definition) else None,
             )
 
     def void_approval(self, attempt: Attempt, why: str) -> None:

@@ -768,9 +768,9 @@ class PermitRows(Statements):
         """Whether a run is starting or running."""
         return bool(self._all("is_running", run_id=run_id))
 
-    def take_permit(self, scope: str, run_id: int) -> bool:
-        """Take one free unit of a scope."""
-        return bool(self._all("take_permit", scope=scope, run_id=run_id))
+    def take_permits(self, scope: str, run_ids: Iterable[int]) -> list[int]:
+        """Give these runs free units of a scope, the first ones first; returns those that got one."""
+        return self._column("take_permits", scope=scope, run_ids=self._integers(run_ids))
 
 
 class PlaceRows(Statements):

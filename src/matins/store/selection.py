@@ -48,8 +48,10 @@ _WHOLE = "s.agent || '/' || s.name"
 _NEVER = '{"trigger":{"kind":"never"%'
 # As far as a reader may know: values of variables may be secrets.
 _HAS_TEXT = """(lower(s.name) LIKE :{name} ESCAPE '!' OR lower(s.agent) LIKE :{name} ESCAPE '!'
-  OR (CAST(:reader AS text) IS NULL OR s.agent = CAST(:reader AS text) OR (s.creator_role = 'agent' AND s.created_by = 'agent:' || CAST(:reader AS text)))
-  AND (coalesce(lower(s.note), '') LIKE :{name} ESCAPE '!' OR EXISTS (SELECT 1 FROM revisions w WHERE w.schedule_id = s.id AND w.rev = s.rev
+  OR (CAST(:reader AS text) IS NULL OR s.agent = CAST(:reader AS text)
+    OR (s.creator_role = 'agent' AND s.created_by = 'agent:' || CAST(:reader AS text)))
+  AND (coalesce(lower(s.note), '') LIKE :{name} ESCAPE '!'
+    OR EXISTS (SELECT 1 FROM revisions w WHERE w.schedule_id = s.id AND w.rev = s.rev
     AND lower(w.definition) LIKE :{name} ESCAPE '!' AND replace(w.definition, '"environment":', '') = w.definition)))"""
 
 
@@ -59,9 +61,8 @@ class Condition(NamedTuple):
     values: Mapping[str, Any]
 
     def into(self, statement: str) -> str:
-        of_runs = "" if not self.sql else (
-            f"AND r.schedule_id IN (SELECT s.id FROM schedules s JOIN due d ON d.schedule_id = s.id WHERE TRUE{self.sql})"
-        )  # fmt: skip
+        schedules = f"SELECT s.id FROM schedules s JOIN due d ON d.schedule_id = s.id WHERE TRUE{self.sql}"
+        of_runs = f"AND r.schedule_id IN ({schedules})" if self.sql else ""
         return statement.replace(_MARK, self.sql).replace(_MARK_OF_RUNS, of_runs)
 
 

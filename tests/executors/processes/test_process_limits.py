@@ -70,7 +70,7 @@ now = 0
 proc.boot_ms = lambda: now
 gate = os.open(sys.argv[2], os.O_RDWR)
 launch = dict(key='1-1', argv=['sh', '-c', sys.argv[3]], env=dict(os.environ), cwd='/', fsync=False)
-launch |= dict(layout=None, account=None, attached=False)
+launch |= dict(layout=None, account=None, attached=False, leased_at=None)
 launch |= dict(secrets=[], finals=['final'], retries=['again'], stdout_file=False)
 launch |= dict(head_bytes=100, tail_bytes=100, limits={limits!r})
 it = process_tree.ProcessTree(launch, None, run_folder.RunFolder(sys.argv[1]), [1, 1])
@@ -107,6 +107,16 @@ def test_output_keeps_a_run_from_being_idle(tmp_path: Path, gate: Gate) -> None:
         "2800",
         "idle_timeout",
     ]
+
+
+def test_b9_a_lease_ends_a_run_unless_it_is_renewed(tmp_path: Path, gate: Gate) -> None:
+    """B9: since when it counts is said with each renewal; a late one takes nothing back"""
+    steps = (
+        "it.renew(700); print(it.next_check_at()); it.renew(200); now = 1699; it.advance(now); "
+        "print(it.next_check_at()); now = 1700; it.advance(now)"
+    )
+    limits = Limits(timeout_ms=9_000, lease_ms=1_000)
+    assert driven(tmp_path, gate, "sleep 1000", limits, steps).split() == ["1700", "1700", "lease"]
 
 
 def test_b9_who_only_says_that_it_tries_again_is_idle(tmp_path: Path, gate: Gate) -> None:
@@ -393,7 +403,7 @@ def test_without_knowing_who_descends_from_whom_the_group_is_ended(tmp_path: Pat
         "from matins.executors.processes.launch import Limits\n"
         "proc.HAS_PROC = False\n"
         "launch = dict(key='1-1', argv=['sh', '-c', sys.argv[2]], env=dict(os.environ), cwd='/', fsync=False)\n"
-        "launch |= dict(layout=None, account=None, attached=False)\n"
+        "launch |= dict(layout=None, account=None, attached=False, leased_at=None)\n"
         "launch |= dict(secrets=[], finals=[], retries=[], stdout_file=False, head_bytes=100, tail_bytes=100)\n"
         "launch |= dict(limits=Limits(grace_ms=50)._asdict())\n"
         "it = process_tree.ProcessTree(launch, None, run_folder.RunFolder(sys.argv[1]), [1, 1])\n"

@@ -34,9 +34,10 @@ EndedBy = Literal[
     "processes",
     "cpu",
     "file_size",
+    "lease",
     "supervisor",
 ]
-"""`supervisor`: the run stopped it."""
+"""`lease`: it was not renewed, so the run may start elsewhere. `supervisor`: the run stopped it."""
 
 
 class Limits(NamedTuple):
@@ -59,6 +60,8 @@ class Limits(NamedTuple):
     """Of the whole tree at any time."""
     file_bytes: int | None = None
     """Size of a file that one process writes."""
+    lease_ms: int | None = None
+    """How long the processes go on after the last renewal: then the run may start elsewhere."""
 
 
 class Account(NamedTuple):
@@ -93,6 +96,8 @@ class Launch(NamedTuple):
     account: Account | None = None
     durable: bool = False
     """Whether the first line of the journal must survive a power cut."""
+    leased_at: int | None = None
+    """Since when the lease counts, in boot time; None: since the start."""
     name: str = ""
     """Of a command that is no run, instead of run and epoch. It ends with its engine, and leaves no files."""
 
@@ -238,4 +243,5 @@ def _document(key: str, launch: Launch, fsync: bool) -> dict[str, Any]:
         "layout": launch.layout,
         "account": launch.account,
         "attached": bool(launch.name),
+        "leased_at": launch.leased_at,
     }

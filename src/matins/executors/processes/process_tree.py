@@ -208,6 +208,7 @@ class ProcessTree:
         self._ended_by: str | None = None
         self._started_boot_ms = self._last_output_at = proc.boot_ms()
         self._started_at = proc.wall_ms()
+        self._leased_at: int = launch["leased_at"] or self._started_boot_ms
         self._finished = False
         """Whether the final event was seen."""
         self._term_at: int | None = None
@@ -379,6 +380,10 @@ class ProcessTree:
     def grace_ms(self) -> int:
         return self._limits["grace_ms"]
 
+    def renew(self, leased_at: int) -> None:
+        """Let the lease count since then, in boot time."""
+        self._leased_at = max(self._leased_at, leased_at)
+
     def end(self, reason: str) -> None:
         """Send TERM to all processes, and KILL to the rest after the grace."""
         if self._kill_at is None:
@@ -391,6 +396,7 @@ class ProcessTree:
         after_final = self._finished and self._limits["exit_timeout_ms"] is not None
         since = {
             "timeout": self._started_boot_ms,
+            "lease": self._leased_at,
             "exit_timeout" if after_final else "idle_timeout": self._last_output_at,
         }
         limits = ((name, at, self._limits[f"{name}_ms"]) for name, at in since.items())

@@ -251,6 +251,14 @@ class Supervisor:
                 self._watched[key].ending = ended_by
             self._resolve(key)
 
+    def renew(self, run_id: int, epoch: int, leased_at: int) -> None:
+        """Let the lease of a run count since then, in boot time."""
+        key = self._name(run_id, epoch)
+        with self._lock:
+            watched = self._watched.get(key)
+            if watched is not None and watched.warden is not None:
+                try_send(watched.warden.channel, {"renew": key, "at": leased_at})
+
     def end_command(self, name: str, ended_by: EndedBy = "cancelled") -> None:
         """Likewise, for a named command."""
         self._request_end(name, ended_by)

@@ -83,7 +83,7 @@ class Warden:
             elif "heartbeat" in message:
                 self._send_to_engine(self._answer(message))
             else:
-                self._handle_end(message)
+                self._handle(message)
         close_all(fds)
         if not connected:
             self._disconnect_engine()
@@ -96,9 +96,11 @@ class Warden:
             if self._run is not None and self._run.attached:
                 self._run.end("cancelled")
 
-    def _handle_end(self, message: dict[str, Any]) -> None:
+    def _handle(self, message: dict[str, Any]) -> None:
         if self._run is not None and message.get("end") == self._run.key:
             self._run.end(message.get("for", "cancelled"))
+        elif self._run is not None and message.get("renew") == self._run.key:
+            self._run.renew(message["at"])
 
     def _on_signals(self) -> None:
         if signal.SIGTERM in self._signals[0].recv(4096):
@@ -124,7 +126,7 @@ class Warden:
                 connected = self._attach(self._attached[fd], message["attach"]) and connected
             elif "heartbeat" in message:
                 connected = try_send(self._attached[fd], self._answer(message)) and connected
-            self._handle_end(message)
+            self._handle(message)
         if not connected:
             self._detach(fd)
 

@@ -261,6 +261,10 @@ class PostgresTransaction(Transaction):
         for change in ("shrink_limit", "keep_surplus_permits", "restore_permits", "grow_limit"):
             self._all(change, scope=scope, size=size)
 
+    def release_permits(self, run_ids: Iterable[int]) -> None:
+        values = {"ids": integers(run_ids)}
+        self._unsent += [Statement(SQL[name], values) for name in ("delete_surplus_permits", "release_permits")]
+
     # -- history
 
     def prune_events(self, before: int, types: Iterable[str]) -> list[StoredEvent] | None:

@@ -166,7 +166,7 @@ CREATE TABLE permits (
   n bigint NOT NULL,
   run_id bigint,
   PRIMARY KEY (scope, n)
-);
+) WITH (fillfactor = 50); -- few rows that change all the time
 CREATE INDEX permits_run ON permits (run_id) WHERE run_id IS NOT NULL;
 
 -- The last run that was let into a checkout which runs do not share. It is busy while that run is live.
