@@ -147,7 +147,8 @@ def test_the_number_of_statements_does_not_grow(in_memory: Sandbox) -> None:
     in_memory.add_many([{"name": f"s{n}", "when": "0 9 * * *", "job": "work"} for n in range(40)])
     in_memory.run_until("2026-03-27T09:30:00Z")
     calls: list[Callable[[int], list[Any]]] = [
-        lambda n: in_memory.list(limit=n, bars=30, sort="next", select="text=s"), lambda n: in_memory.runs.list(limit=n),
+        lambda n: in_memory.list(limit=n, bars=30, sort="next", select="text=s"),
+        lambda n: in_memory.runs.list(limit=n),
         lambda n: in_memory.search("s", limit=n), lambda n: in_memory.upcoming(limit=n),
     ]  # fmt: skip
     for call in calls:

@@ -46,7 +46,7 @@ def fill(bench: Sandbox) -> None:
 
 
 def test_stores_choose_as_the_rule_does(bench: Sandbox) -> None:
-    """B12: names, agents, states, labels and pauses, alone, together and negated, with patterns and with signs of SQL"""
+    """B12: names, agents, states, labels and pauses, alone, together and negated, with patterns and signs of SQL"""
     fill(bench)
     everything = bench.list()
     assert {one.state for one in everything} == {"active", "paused", "completed", "pending"}

@@ -11,8 +11,7 @@ from store_records import NOW
 
 from matins.chat._rows import ChatRows
 from matins.model import event, rows
-from matins.model.overview import RunFilter, ScheduleFilter
-from matins.model.selector import ALL
+from matins.model.selector import ALL, RunFilter, ScheduleFilter
 from matins.store import Store
 from matins.store.postgres.store import PostgresStore
 from matins.store.sqlite.store import SqliteStore
@@ -132,7 +131,7 @@ def test_rows_of_all_kinds_are_compared() -> None:
         rows.StateChange,
         rows.NewEvent,
     }
-    taken |= {event.ChainHead, event.NewNotice, rows.NewSchedule, rows.NewStep}
+    taken |= {event.ChainHead, event.NewNotice, rows.NewSchedule, rows.LabelRow, rows.NewStep}
     kinds = {kind for module in (rows, event) for kind in vars(module).values() if hasattr(kind, "_fields")}
     assert kinds - compared == taken
     assert {rows.ScheduleRow, rows.RunRow, rows.DefinitionRow, rows.CheckRow, rows.AttemptRow} <= compared

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from matins.model.selector import ALL, Selector
-
 
 class PlannedRun(NamedTuple):
     id: int
@@ -142,27 +140,6 @@ class PausedSchedule(NamedTuple):
 
 ScheduleSort = Literal["created", "name", "next"]
 ScheduleTab = Literal["all", "active", "attention", "paused", "agents"]
-
-
-class ScheduleFilter(NamedTuple):
-    selector: Selector = ALL
-    tab: ScheduleTab = "all"
-    reader: str | None = None
-    """The agent that asks, if it may look into the settings of its own schedules only."""
-
-
-class RunFilter(NamedTuple):
-    schedule_id: int | None = None
-    agent: str | None = None
-    lowest: int = 0
-    """The lowest state."""
-    highest: int = 99
-    reason: str | None = None
-    low: int = 0
-    """The lowest id."""
-    selector: Selector = ALL
-    """Of their schedules."""
-    reader: str | None = None
 
 
 class TabCounts(NamedTuple):

@@ -1,4 +1,6 @@
-"""A selector: which schedules a list, an action, a budget or a rule is about.
+"""Selectors; filters of lists.
+
+A selector: which schedules a list, an action, a budget or a rule is about.
 
 Terms are joined by AND, the values of one term by OR. `engine.selectors` has the texts.
 """
@@ -7,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
+
+from matins.model.overview import ScheduleTab
 
 LABEL = "label."
 """What the name of a label follows in the key of a term."""
@@ -35,6 +39,27 @@ class Selector(NamedTuple):
 
 
 ALL = Selector()
+
+
+class ScheduleFilter(NamedTuple):
+    selector: Selector = ALL
+    tab: ScheduleTab = "all"
+    reader: str | None = None
+    """The agent that asks, if it may look into the settings of its own schedules only."""
+
+
+class RunFilter(NamedTuple):
+    schedule_id: int | None = None
+    agent: str | None = None
+    lowest: int = 0
+    """The lowest state."""
+    highest: int = 99
+    reason: str | None = None
+    low: int = 0
+    """The lowest id."""
+    selector: Selector = ALL
+    """Of their schedules."""
+    reader: str | None = None
 
 
 class Selectable(NamedTuple):

@@ -12,10 +12,10 @@ from matins.api.results import Found, Run, RunStateName, Schedule, ScheduleCount
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.model.access import Principal
-from matins.model.overview import RecentRecord, RunFilter, ScheduleFilter, ScheduleSort, ScheduleTab
+from matins.model.overview import RecentRecord, ScheduleSort, ScheduleTab
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
-from matins.model.selector import ALL, Selector, Term, Value
+from matins.model.selector import ALL, RunFilter, ScheduleFilter, Selector, Term, Value
 from matins.runtime.catalog import run_record, schedule_record
 from matins.service.core import MAX_ID, Core
 from matins.service.run_views import by_schedule, run_result

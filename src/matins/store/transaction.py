@@ -21,7 +21,7 @@ from matins.model.event import (
     Subscription,
     SubscriptionState,
 )
-from matins.model.overview import RunFilter, ScheduleFilter, ScheduleSort, TabCounts
+from matins.model.overview import ScheduleSort, TabCounts
 from matins.model.policies import Approval, BudgetUsage, Throttle, Vote
 from matins.model.rows import (
     AttemptRow,
@@ -48,7 +48,7 @@ from matins.model.rows import (
     from_tuple,
 )
 from matins.model.run import Thread, ThreadAssignment, Usage
-from matins.model.selector import Selector
+from matins.model.selector import RunFilter, ScheduleFilter, Selector
 from matins.store import _rows as made
 
 R = TypeVar("R", Token, BrowserSession)
