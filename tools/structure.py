@@ -32,7 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-CEILINGS = Ceilings(files=1, single_use=1)
+CEILINGS = Ceilings(files=413, single_use=541)
 
 
 def modules() -> dict[str, ast.Module]:

@@ -76,11 +76,7 @@ from matins.api._types import (
     WorkSourceEdit,
     WorkSourceSettings,
 )
-<<<<<<< HEAD
-from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, RunId, Select, When
-=======
-from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, Moment, RunId, When
->>>>>>> next
+from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, Moment, RunId, Select, When
 from matins.api.results import (
     Absence,
     Approval,
@@ -144,12 +140,8 @@ from matins.model.call import CallSource
 from matins.model.event import DeliveryState
 from matins.model.overview import ScheduleSort, ScheduleTab
 from matins.model.policies import ApprovalState
-<<<<<<< HEAD
-from matins.model.schedule import MissionStatus
-=======
 from matins.model.run import BackfillChoice
-from matins.model.schedule import MissionStatus, ScheduleState
->>>>>>> next
+from matins.model.schedule import MissionStatus
 from matins.model.trigger import DstGap, DstOverlap
 from typing import Any, Literal, Unpack
 

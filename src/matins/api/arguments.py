@@ -267,11 +267,8 @@ _KINDS: Mapping[str, ArgumentKind] = {
     "Id": ArgumentKind(_id, ID, _same_text),
     "RunId": ArgumentKind(_run_id, RUN_ID, _same_text),
     "Instant": ArgumentKind(_instant, INSTANT, _same_text),
-<<<<<<< HEAD
     "Select": ArgumentKind(_select, _STRING, _same_text, "label.team=ops"),
-=======
     "Moment": ArgumentKind(_moment, _STRING, _same_text, "2026-11-01"),
->>>>>>> next
     "Json": ArgumentKind(_any, {}, _same_text, '{"…": "…"}'),
     "When": ArgumentKind(_any, WHEN, _same_text),
     "EventTypes": ArgumentKind(_types, {"anyOf": [_STRINGS, _STRING]}, _list_of, ["run.failed"]),

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
-    from matins.api.arguments import Id, Instant, Limit, RunId, Select
-=======
-    from matins.api.arguments import Id, Instant, Limit, Moment, RunId
->>>>>>> next
+    from matins.api.arguments import Id, Instant, Limit, Moment, RunId, Select
     from matins.api.results import (
         Backfill,
         BackfillPreview,

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from matins.api._types import ScheduleEdit, ScheduleSettings
-<<<<<<< HEAD
-    from matins.api.arguments import Count, Id, Instant, Json, Limit, Select, When
-=======
-    from matins.api.arguments import Count, Id, Instant, Json, Limit, Moment, When
->>>>>>> next
+    from matins.api.arguments import Count, Id, Instant, Json, Limit, Moment, Select, When
     from matins.api.results import (
         Calendar,
         CatchUp,
