@@ -130,6 +130,8 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("engine/calls.py", "            _check_size(path, [operand], field)", "            pass", "security/test_long_texts.py::test_a_filter_has_numbers_that_can_be_stored"),
     ),
     "An agent reads other agents' names, times, states and codes, never their words.": (
+        Mutant("mcp/tools.py", 'with_command(one["sentence"], None, one["command"])', 'with_command(one["sentence"], one["quote"], one["command"])', "security/test_words_of_others.py::test_p4_what_others_wrote_stands_between_marks"),
+        Mutant("api/results/runs.py", 'input: Content[Any]\n    """What the run was given', 'input: Any\n    """What the run was given', "security/test_words_of_others.py::test_b7_no_use_case_gives_an_agent_words_of_others"),
         Mutant("service/service.py", "changes = {} if own else dict(parts.blank)", "changes = dict[str, Any]()", "security/test_words_of_others.py::test_b7_no_tool_gives_an_agent_words_of_others"),
         Mutant("service/service.py", "        return own if schedule_id is None else self.owns_schedule(int(schedule_id))", "        return True if schedule_id is None else self.owns_schedule(int(schedule_id))", "security/test_words_of_others.py::test_b7_the_agent_itself_reads_its_words"),
         Mutant("service/service.py", '        return InvalidFile("The file is not valid."', '        return error or InvalidFile("The file is not valid."', "security/test_words_of_others.py::test_b7_a_file_tells_an_agent_nothing_of_what_is_in_it"),
