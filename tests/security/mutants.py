@@ -117,6 +117,8 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/conclusions.py", 'process.ended_by not in (None, "supervisor")', "process.ended_by is not None", "executors/test_agents_faults.py::test_b9_a_run_that_stops_its_supervisor_after_its_final_event_has_failed"),
     ),
     "No text keeps the engine busy for more than a moment.": (
+        Mutant("runtime/command_files.py", "nearest = files_of([words[number]], folder, expected) or nearest", "nearest = next(filter(None, (files_of([one], folder, expected) for one in words[number:])), {})", "security/test_long_texts.py::test_commands_are_read_in_a_moment"),
+        Mutant("engine/schedules.py", "if size > _MAX_STEP_COMMANDS:", "if False:", "security/test_long_texts.py::test_commands_are_read_in_a_moment"),
         Mutant("texts/markdown.py", 'if token.content.count("[") > _MAX_BRACKETS:', "if False:", "texts/test_markdown.py::test_no_text_keeps_the_parser_busy[brackets]"),
         Mutant("texts/markdown.py", "tables=_has_small_tables(head)", "tables=True", "texts/test_markdown.py::test_no_text_keeps_the_parser_busy[tables]"),
         Mutant("texts/markdown.py", "min(_MAX_COLUMN, max(map(len, column)))", "max(map(len, column))", "texts/test_markdown.py::test_a_wide_cell_does_not_widen_all_rows"),
