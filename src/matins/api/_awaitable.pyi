@@ -76,12 +76,14 @@ from matins.api._types import (
     WorkSourceEdit,
     WorkSourceSettings,
 )
-from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, RunId, When
+from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, Moment, RunId, When
 from matins.api.results import (
     Absence,
     Approval,
     AttentionItem,
     Audit,
+    Backfill,
+    BackfillPreview,
     Backup,
     BrowserSession,
     Calendar,
@@ -138,6 +140,7 @@ from matins.model.call import CallSource
 from matins.model.event import DeliveryState
 from matins.model.overview import ScheduleSort, ScheduleTab
 from matins.model.policies import ApprovalState
+from matins.model.run import BackfillChoice
 from matins.model.schedule import MissionStatus, ScheduleState
 from matins.model.trigger import DstGap, DstOverlap
 from typing import Any, Literal, Unpack
@@ -645,6 +648,50 @@ class AwaitableRuns(AwaitableRunsCalls):
         """Get what the last attempt wrote, as people read it: what the agent said, which tools it called with what, and
         shortened results. Lines of unknown tools are as they were; `output` has everything as it was written."""
 
+class AwaitableBackfills(AwaitableNoun):
+    async def preview(
+        self,
+        name: str,
+        *,
+        start: Moment,
+        end: Moment,
+        which: BackfillChoice = "missing",
+        newest_first: bool = False,
+        limit: int | None = None,
+        max_parallel: int = 1,
+        agent: str | None = None,
+    ) -> BackfillPreview:
+        """Preview the runs of a backfill, and what they usually cost. A day as the end is included."""
+    async def create(
+        self,
+        name: str,
+        *,
+        start: Moment,
+        end: Moment,
+        which: BackfillChoice = "missing",
+        newest_first: bool = False,
+        limit: int | None = None,
+        max_parallel: int = 1,
+        max_cost: str | None = None,
+        expect: int | None = None,
+        agent: str | None = None,
+    ) -> Backfill:
+        """Start runs for past slots, one after the other, with the settings of now. The records of the slots stay.
+
+        `which`: slots that are missing, those that failed too, or all. `expect`: only if it is still so many runs."""
+    async def list(
+        self, *, schedule: str | None = None, agent: str | None = None, before: Id | None = None, limit: Limit = 100
+    ) -> builtins.list[Backfill]:
+        """List backfills of all schedules, or of one, the newest first."""
+    async def get(self, backfill_id: Id) -> Backfill:
+        """Get a backfill, and how far it is."""
+    async def pause(self, backfill_id: Id) -> Backfill:
+        """Pause a backfill. Runs that have started continue."""
+    async def resume(self, backfill_id: Id) -> Backfill:
+        """Resume a paused backfill."""
+    async def cancel(self, backfill_id: Id, *, let_run: bool = False) -> Backfill:
+        """End a backfill and its live runs; with `let_run`, only those that have not started."""
+
 class AwaitableMissions(AwaitableNoun):
     async def make(
         self,
@@ -712,6 +759,7 @@ class AwaitableApi(AwaitableNoun):
     webhooks: AwaitableWebhooksNoun
     work_sources: AwaitableWorkSourcesNoun
     runs: AwaitableRuns
+    backfills: AwaitableBackfills
     missions: AwaitableMissions
     def __init__(self, transport: AsyncTransport) -> None: ...
     async def add(
@@ -802,10 +850,12 @@ class AwaitableApi(AwaitableNoun):
         input: Json | None = None,
         model: str | None = None,
         effort: str | None = None,
+        slot: Moment | None = None,
         key: str | None = None,
         agent: str | None = None,
     ) -> Run:
-        """Start a run now, once per key: the same key gives the run that exists.
+        """Start a run now, once per key: the same key gives the run that exists. `slot`: the past slot that it makes up
+        for, as `{{slot}}` in prompts.
 
         `input` goes over the schedule's `payload`, key by key: {"days": 30} is `{{input.days}}` in prompts,
         `INPUT_DAYS` in processes, and a part of a job's payload. It is stored and shown: it is no place for secrets.

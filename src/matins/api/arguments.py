@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -24,6 +25,8 @@ RunId = str | int
 """The id of a run, or of one of its steps by number: `12/2`."""
 Instant = datetime | str | int
 """A datetime with a zone, an RFC 3339 text with an offset, or UTC milliseconds."""
+Moment = datetime | str | int
+"""An instant; or a text without an offset, `2026-11-01T09:00` or a day, on the clock of what is asked about."""
 When = str | Trigger | Mapping[str, Any]
 """A text, a trigger, or the result of `Trigger.to_dict`."""
 EventTypes = str | Sequence[str]
@@ -40,6 +43,7 @@ _MAX_STEP_DIGITS = 3
 _MAX_INSTANT = 253_402_300_799_999
 """The end of the year 9999."""
 _MAX_INTEGER = 1 << 63
+_WALL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?")
 
 
 class ArgumentKind(NamedTuple):
@@ -184,6 +188,12 @@ def _instant(field: str, value: Any) -> int:
         raise InstantError(message, value=value, field=field, hint=hint) from None
 
 
+def _moment(field: str, value: Any) -> int | str:
+    if isinstance(value, str) and _WALL_TIME.fullmatch(value.strip()):
+        return value.strip()
+    return _instant(field, value)
+
+
 def _strings(field: str, value: Any) -> list[str]:
     items = list(cast("list[Any]", value)) if isinstance(value, (list, tuple, set, frozenset)) else [None]
     if not all(isinstance(item, str) for item in items):
@@ -249,6 +259,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
     "Id": ArgumentKind(_id, ID, _same_text),
     "RunId": ArgumentKind(_run_id, RUN_ID, _same_text),
     "Instant": ArgumentKind(_instant, INSTANT, _same_text),
+    "Moment": ArgumentKind(_moment, _STRING, _same_text, "2026-11-01"),
     "Json": ArgumentKind(_any, {}, _same_text, '{"…": "…"}'),
     "When": ArgumentKind(_any, WHEN, _same_text),
     "EventTypes": ArgumentKind(_types, {"anyOf": [_STRINGS, _STRING]}, _list_of, ["run.failed"]),
@@ -262,7 +273,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
 
 def _choices() -> dict[str, tuple[str, ...]]:
     from matins.api import results
-    from matins.model import access, call, event, overview, policies, schedule, trigger
+    from matins.model import access, call, event, overview, policies, run, schedule, trigger
 
     states = tuple(state for state in get_args(schedule.ScheduleState) if state != "removed")
     return {
@@ -272,6 +283,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "MissionStatus": get_args(schedule.MissionStatus),
         "RunStateName": get_args(results.RunStateName),
         "RunOutcome": get_args(RunOutcome),
+        "BackfillChoice": get_args(run.BackfillChoice),
         "ReportedOutcome": get_args(ReportedOutcome),
         "ApprovalState": get_args(policies.ApprovalState),
         "DeliveryState": get_args(event.DeliveryState),

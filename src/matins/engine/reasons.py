@@ -306,6 +306,7 @@ def _cancelled(context: ReasonContext) -> Sentence:
 CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "already_running": _already_running,
     "waiting_for": lambda context: f"{context.run()} must end first",
+    "backfill": lambda context: f"{context.run()}, of a backfill, must end first",
     "cancelling_other": _cancelling,
     "queue_full": _queue_full,
     "max_executions": lambda context: (

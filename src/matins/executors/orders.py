@@ -257,7 +257,7 @@ class OrderWriter:
             epoch=attempt.epoch,
             key=attempt.key,
             attempt=attempt.number,
-            slot=attempt.slot,
+            slot=attempt.nominal_slot,
             slots=attempt.slots,
             first_slot=attempt.first_slot,
             started_at=attempt.started_at,
@@ -296,6 +296,8 @@ class OrderWriter:
 
 class OrderContexts:
     """The context of attempts by their orders, for executors without a store."""
+
+    kept_output = None  # the end of the output goes with the outcome
 
     def __init__(self) -> None:
         self.orders: dict[Mark, Order] = {}

@@ -383,7 +383,7 @@ def run_schedule(calls: PrincipalCalls, given: Document) -> Document:
     if given.get("dry_run"):
         found = calls.call("schedules.why", name=given["name"])
         return {"summary": "Dry run: nothing was started.", "gates": _gates(found["now"])}
-    found = {name: given[name] for name in ("name", "key", "input", "model", "effort") if name in given}
+    found = {name: given[name] for name in ("name", "key", "input", "model", "effort", "slot") if name in given}
     return shown_run(calls.call("schedules.run", **found))
 
 
@@ -547,6 +547,7 @@ _TOOLS = (
     Tool("run_schedule", "Start a run now, once per key. Ask why before you run something again.",
          {"name": NAME, "key": _text("The same key gives the same run."), "input": INPUT,
           "model": _text("Of this run alone."), "effort": _text("How much the model thinks in this run."),
+          "slot": _text("Past slot that it makes up for: ISO time."),
           "wait_seconds": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S, "description": "Wait for its end."},
           "dry_run": DRY_RUN},
          run_schedule, "run", ("name",)),

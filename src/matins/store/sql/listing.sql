@@ -65,7 +65,7 @@ WHERE s.state <> 'removed' AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:
 -- run_columns: part: what is read of runs `r` with their schedules `s`
 r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of, r.given;
+  r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill;
 
 -- listed_run: part: runs of a filter
 r.id >= :low AND r.id < :before AND r.step = 0 AND r.state BETWEEN :lowest AND :highest
