@@ -288,6 +288,12 @@ class ChainStart(NamedTuple):
     started_at: int | None
 
 
+class LabelRow(NamedTuple):
+    key: str
+    value: str
+    schedule_id: int
+
+
 class NewSchedule(NamedTuple):
     id: int
     agent: str

@@ -33,9 +33,10 @@ from matins.executors.registry import runners
 from matins.model.access import Principal, name_of
 from matins.model.agent import Agent
 from matins.model.job import JobTypes
-from matins.model.overview import PausedSchedule, ScheduleFilter
+from matins.model.overview import PausedSchedule
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
+from matins.model.selector import ScheduleFilter
 from matins.runtime.catalog import run_record, schedule_record
 from matins.runtime.pausing import pause
 from matins.service.core import Core

@@ -33,7 +33,6 @@ from matins.model.overview import (
     RunCost,
     RunPlace,
     SlotState,
-    TabCounts,
 )
 from matins.model.policies import BudgetUsage, SpendingRow, Vote
 from matins.model.rows import (
@@ -756,10 +755,6 @@ class ListingRows(Statements):
     def schedules_called(self, name: str, agent: str | None) -> list[ScheduleRow]:
         """The schedules of this name that are not deleted, of one agent or of any."""
         return self._rows(ScheduleRow, "schedules_called", name=name, agent=agent)
-
-    def tab_counts(self, agent: str | None, query: str | None, reader: str | None = None) -> TabCounts:
-        """The number of schedules in each tab of the list."""
-        return self._rows(TabCounts, "tab_counts", agent=agent, query=query, reader=reader)[0]
 
 
 class OverviewRows(Statements):
