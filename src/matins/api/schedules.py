@@ -13,7 +13,7 @@ from matins.api._types import RecordNouns
 from matins.api.approvals import Approvals
 from matins.api.events import AuditLog, Calls, Events, Incidents, Subscriptions
 from matins.api.runs import Backfills, Runs
-from matins.api.system import File, Sessions, System, Threads, Tokens
+from matins.api.system import File, Nodes, Sessions, System, Threads, Tokens
 from matins.api.use_case import Noun, noun, use_case
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     calls: Calls = noun()
     incidents: Incidents = noun()
     threads: Threads = noun()
+    nodes: Nodes = noun()
     tokens: Tokens = noun()
     sessions: Sessions = noun()
     file: File = noun()

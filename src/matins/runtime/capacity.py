@@ -139,6 +139,7 @@ class Placement:
         self._policies: Policies | None = None
         self._offers: Labels = _NOTHING
         self.mine: frozenset[int] = frozenset([ANYWHERE])
+        self._closed = False
         self._turn = 0
         self.reads_all = True
         """Whether the last batch had all places in which this engine might find a run."""
@@ -147,13 +148,17 @@ class Placement:
         """Forget the places after a rollback."""
         self._needs, self._numbers, self._policies = {}, {}, None
 
-    def renew(self, transaction: Transaction, count: int, offers: Labels) -> None:
-        """Read the places if there are new ones. Those that this engine can do are no longer reported as missing."""
-        if count == len(self._needs) and offers == self._offers:
+    def renew(self, transaction: Transaction, count: int, offers: Labels, *, closed: bool = False) -> None:
+        """Read the places if there are new ones. Those that this engine can do are no longer reported as missing.
+        `closed`: the node takes no runs."""
+        if count == len(self._needs) and offers == self._offers and closed == self._closed:
             return
         self._needs = {row.id: frozenset(json.loads(row.needs)) for row in transaction.places()}
         self._numbers = {needs: number for number, needs in self._needs.items()}
-        self._offers = offers
+        self._offers, self._closed = offers, closed
+        if closed:
+            self.mine = frozenset()
+            return
         served = [number for number, needs in self._needs.items() if not lacking(needs, offers)]
         self.mine = frozenset([ANYWHERE, *served])
         transaction.clear_reports(served)
@@ -180,7 +185,7 @@ class Placement:
         if found is None:
             found = self._numbers[needs] = transaction.place(needs_text(needs))
             self._needs[found] = needs
-            if not lacking(needs, self._offers):
+            if not self._closed and not lacking(needs, self._offers):
                 self.mine |= {found}
         return found
 

@@ -45,6 +45,8 @@ from matins.model.rows import (
     FileEntry,
     LiveRun,
     NextInstants,
+    NodeRuns,
+    NodeState,
     PlaceRow,
     PolicyRow,
     ReadyPlace,
@@ -756,6 +758,38 @@ class ListingRows(Statements):
     def schedules_called(self, name: str, agent: str | None) -> list[ScheduleRow]:
         """The schedules of this name that are not deleted, of one agent or of any."""
         return self._rows(ScheduleRow, "schedules_called", name=name, agent=agent)
+
+
+class NodeRows(Statements):
+    """Nodes that take no new runs, and the runs of all nodes."""
+
+    def node_states(self) -> list[NodeState]:
+        """The nodes that are cordoned or draining."""
+        return self._rows(NodeState, "node_states")
+
+    def node_state(self, name: str) -> NodeState | None:
+        """The state of a node; None where it is open."""
+        return self._row(NodeState, "node_state", name=name)
+
+    def set_node_state(self, node: NodeState) -> None:
+        """Cordon or drain a node."""
+        self._all(
+            "set_node_state",
+            name=node.name,
+            state=node.state,
+            by=node.by,
+            note=node.note,
+            at=node.at,
+            ends_at=node.ends_at,
+        )
+
+    def open_node(self, name: str) -> bool:
+        """Let a node take runs again. False if it was open."""
+        return bool(self._all("open_node", name=name))
+
+    def node_runs(self) -> list[NodeRuns]:
+        """How many runs each node has started that have not ended."""
+        return self._rows(NodeRuns, "node_runs")
 
 
 class OverviewRows(Statements):

@@ -63,6 +63,7 @@ class Transaction(
     made.AttemptRows,
     made.WaitingRows,
     made.BackfillRows,
+    made.NodeRows,
     made.PlaceRows,
     made.PermitRows,
     made.WorkerRows,

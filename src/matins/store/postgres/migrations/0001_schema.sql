@@ -232,6 +232,16 @@ CREATE TABLE checkouts (
   PRIMARY KEY (host, folder)
 );
 
+-- Nodes that take no new runs. All others are open.
+CREATE TABLE nodes (
+  name text PRIMARY KEY,
+  state text NOT NULL CHECK (state IN ('cordoned', 'draining')),
+  by text NOT NULL, -- who said so
+  note text,
+  at bigint NOT NULL,
+  ends_at bigint -- of a draining node: when runs that have not ended are interrupted
+);
+
 CREATE TABLE workers (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   identity text NOT NULL,

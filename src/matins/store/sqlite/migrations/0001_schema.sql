@@ -210,6 +210,16 @@ CREATE TABLE checkouts (
   PRIMARY KEY (host, folder)
 ) STRICT, WITHOUT ROWID;
 
+-- Nodes that take no new runs. All others are open.
+CREATE TABLE nodes (
+  name TEXT PRIMARY KEY,
+  state TEXT NOT NULL CHECK (state IN ('cordoned', 'draining')),
+  by TEXT NOT NULL, -- who said so
+  note TEXT,
+  at INTEGER NOT NULL,
+  ends_at INTEGER -- of a draining node: when runs that have not ended are interrupted
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE workers (
   id INTEGER PRIMARY KEY,
   identity TEXT NOT NULL,
