@@ -288,6 +288,7 @@ class AgentSettings(TypedDict, total=False):
     max_concurrent: int | None
     runs_on: Sequence[str] | None
     host: str | None
+    session_store: Literal["local", "shared"] | None
     provider: str | None
     target: str | Mapping[str, Any] | None
     deliver: Sequence[str] | None
@@ -323,6 +324,7 @@ class AgentEdit(TypedDict, total=False):
     max_concurrent: int | None
     runs_on: Sequence[str] | None
     host: str | None
+    session_store: Literal["local", "shared"] | None
     provider: str | None
     target: str | Mapping[str, Any] | None
     deliver: Sequence[str] | None

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from matins.engine.jobs import JOB_NEED
-from matins.engine.placement import NOT_ON, Labels, agent_needs, lacking, unserved
+from matins.engine.placement import NOT_ON, SESSION, Labels, agent_needs, lacking, unserved
 from matins.engine.policies import Policies
 from matins.engine.transitions import FAIL_UNSTARTED
 from matins.model.rows import NewEvent, ScopeRow, StartedRun
@@ -117,6 +117,8 @@ class BoundedCapacity(Capacity):
 
 
 ANYWHERE = 0
+GONE_AFTER_MS = 60_000
+"""How long a node may be away, as when it is restarted, before the conversations on it count as gone."""
 TROUBLE = "trouble:"
 """Among the offers of an engine: why its machine cannot start agents now."""
 MAX_PLACES = 8
@@ -240,6 +242,7 @@ class UnservedRuns:
         offers = [engine.offered for engine in self._store.engines(self._lease)] if elsewhere else []
         for row in elsewhere:
             needs = places[row.place]
+            self._bring_back(row.place, needs, now)
             missing = unserved(needs, offers)
             if missing is None:
                 continue
@@ -249,6 +252,16 @@ class UnservedRuns:
                 self._fail(row.place, "not_here", now)
             if row.not_before <= now - _REPORT_AFTER_MS:
                 self._report(row.place, needs, row.not_before, now)
+
+    def _bring_back(self, place: int, needs: Labels, now: int) -> None:
+        """Let any node decide about runs whose conversations are on a node that is gone."""
+        hosts = [need.removeprefix(SESSION) for need in needs if need.startswith(SESSION)]
+        if not hosts:
+            return
+        with self._store.transaction(now) as transaction:
+            if all(transaction.is_live_node(host, now - GONE_AFTER_MS) is None for host in hosts):
+                rest = sorted(need for need in needs if not need.startswith(SESSION))
+                transaction.move_ready(place, transaction.place(json.dumps(rest)) if rest else ANYWHERE)
 
     def _report(self, place: int, needs: Labels, since: int, now: int) -> None:
         with self._store.transaction(now) as transaction:

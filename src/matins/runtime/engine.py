@@ -167,6 +167,8 @@ class Engine:
         self.clearance = Clearance()
         self.placement = Placement()
         self.unserved_runs = UnservedRuns(store, catalog, self.placement, settings.lease_ms)
+        if store.shared:
+            self.clearance.node, self.clearance.placement = self.node.name, self.placement
         self.planner = Planner(catalog, self.clearance, self.placement)
         self.dispatcher = Dispatcher(catalog, self.clearance, self.placement)
         self.timers = Timers(catalog)

@@ -787,6 +787,10 @@ class NodeRows(Statements):
         """Let a node take runs again. False if it was open."""
         return bool(self._all("open_node", name=name))
 
+    def is_live_node(self, name: str, since: int) -> int | None:
+        """An engine of a node that runs, or has ended after an instant."""
+        return self._value("is_live_node", name=name, since=since)
+
     def node_runs(self) -> list[NodeRuns]:
         """How many runs each node has started that have not ended."""
         return self._rows(NodeRuns, "node_runs")
@@ -980,6 +984,10 @@ class PlaceRows(Statements):
     def count_ready(self, place: int) -> int:
         """The number of ready runs of a place."""
         return self._value("count_ready", place=place)
+
+    def move_ready(self, before: int, after: int) -> None:
+        """Move ready runs to another place."""
+        self._all("move_ready", before=before, after=after)
 
 
 class PolicyRows(Statements):
@@ -1258,12 +1266,22 @@ class ThreadRows(Statements):
     """Threads, their messages and their runs."""
 
     def insert_thread(
-        self, agent: str, channel: str | None, session: str | None, session_name: str | None, now: int
+        self, agent: str, channel: str | None, session: str | None, session_name: str | None, host: str | None, now: int
     ) -> int:
         """Add a thread."""
         return self._value(
-            "insert_thread", agent=agent, channel=channel, session=session, session_name=session_name, now=now
+            "insert_thread",
+            agent=agent,
+            channel=channel,
+            session=session,
+            session_name=session_name,
+            host=host,
+            now=now,
         )
+
+    def set_session_host(self, thread_id: int, run_id: int) -> None:
+        """Note that the session of a thread is on the node that runs a run."""
+        self._all("set_session_host", thread_id=thread_id, run_id=run_id)
 
     def assign_thread(self, run_id: int, thread_id: int, how: str) -> None:
         """Set the thread of a run."""

@@ -14,6 +14,9 @@ ON CONFLICT (name) DO UPDATE SET state = excluded.state, by = excluded.by, note 
 -- open_node(name: str) -> bool: let a node take runs again. False if it was open
 DELETE FROM nodes WHERE name = :name RETURNING name;
 
+-- is_live_node(name: str, since: int) -> int | None: an engine of a node that runs, or has ended after an instant
+SELECT max(id) FROM workers WHERE node = :name AND (stopped_at IS NULL OR stopped_at > :since);
+
 -- node_runs() -> list[NodeRuns]: how many runs each node has started that have not ended
 SELECT w.node, count(*) AS runs FROM runs r JOIN workers w ON w.id = r.owner
 WHERE r.state {live} AND r.state IN ({starting}, {running}) GROUP BY w.node;

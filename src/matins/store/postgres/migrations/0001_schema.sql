@@ -408,7 +408,8 @@ CREATE TABLE threads (
   fresh_run bigint NOT NULL DEFAULT 0, -- the first run of its present conversation
   fresh_message bigint NOT NULL DEFAULT 0, -- messages up to this one belong to earlier conversations
   closing_run bigint, -- the run that was told to write down what the next conversation must know
-  kept text -- what it wrote
+  kept text, -- what it wrote
+  host text -- the node whose tool has the session
 );
 CREATE INDEX threads_channel ON threads (agent, channel, id) WHERE channel IS NOT NULL;
 CREATE INDEX threads_session ON threads (agent, session) WHERE session IS NOT NULL;
