@@ -184,7 +184,7 @@ def _drained(task: Task) -> dict[str, Any]:
 
 def starts(url: str, engines: int, count: int, seconds: float, variant: str = "") -> dict[str, Any]:
     """How long after their instants runs start, in milliseconds: spread over so many seconds, or all at once."""
-    first = time.time() + 15 + count / 500
+    first = time.time() + 30 + count / 250
     with tempfile.TemporaryDirectory() as folder:
         task = Task(folder, url, variant, count, engines, seconds=seconds, first_due=first)
         in_own_process(SCRIPT, "prepare_latency", task)
@@ -236,7 +236,7 @@ def latencies(server: Server, fills: dict[int, str], options: argparse.Namespace
     for measure, count, seconds in (("latency", 100, 6.0), ("herd", options.due, 0.0)):
         if measure not in options.only:
             continue
-        for many in fills if measure == "latency" else [min(fills)]:
+        for many in [max(fills) if measure == "latency" else min(fills)]:
             for engines in options.engines:
                 url = server.database(fills[many])
                 about = {"measure": measure, "schedules": many, "engines": engines, "count": count}
