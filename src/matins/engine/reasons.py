@@ -303,6 +303,12 @@ def _cancelled(context: ReasonContext) -> Sentence:
     return Sentence(f"cancelled by {by}" if isinstance(by, str) else "cancelled", context.quote("note"))
 
 
+def _turned_away(context: ReasonContext) -> str:
+    nodes = context["nodes"]
+    parts = [f"{name}: {reason}" for name, reason in nodes.items()] if isinstance(nodes, dict) else []
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
 CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "already_running": _already_running,
     "waiting_for": lambda context: f"{context.run()} must end first",
@@ -331,6 +337,7 @@ CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "missed": _missed,
     "no_agent": lambda context: f'there is no agent "{context["agent"]}"',
     "missing_job": lambda context: f'no running engine {context.tense.had} the job "{context["job"]}"',
+    "not_here": lambda context: f"every node that offers what it needs turned it away{_turned_away(context)}",
     "no_work": _no_work,
     "failed": _failed,
     "steps_skipped": lambda context: Sentence("a step was skipped", _steps(context)),

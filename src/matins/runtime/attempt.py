@@ -49,6 +49,8 @@ class Attempt(NamedTuple):
     """The key of a manual run or of a step; None: it follows from the slot."""
     not_before: int | None = None
     """Of an attempt that is released: when the run may be claimed again; None: now."""
+    not_here: str | None = None
+    """Of an attempt that is released: what this node lacks for it, so that only others claim it again."""
 
     @property
     def key(self) -> str:
