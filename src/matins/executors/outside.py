@@ -15,23 +15,24 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from matins.engine.jobs import retries_unknown
-from matins.engine.placement import Labels
+from matins.engine.placement import OUTSIDE, Labels, queue_labels
 from matins.engine.policies import Policies
 from matins.errors import MatinsError, StoreUnavailable
 from matins.executors.conclusions import not_started
+from matins.executors.factory import OUTSIDE_KINDS
 from matins.executors.orders import Order, OrderWriter, decode_outcome, encode_order
+from matins.model.agent import Agent
 from matins.model.clock import Clock
 from matins.model.run import Outcome
 from matins.plugins import installed
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.signals import drained
 
 if TYPE_CHECKING:
     from matins.executors.worker import Worker
 
 log = logging.getLogger("matins")
-KINDS = "matins.outside"
-OUTSIDE = "outside:"
 MAX_RUNS = 500
 _GRACE_MS = 5 * 60_000
 """How long after its timeout the other engine gives an attempt up. Its worker ends it before."""
@@ -130,7 +131,7 @@ class OutsideKind:
 
 
 def outside_kinds() -> dict[str, OutsideKind]:
-    return installed(KINDS)
+    return installed(OUTSIDE_KINDS)
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,8 @@ class _Carried:
     label: str
     is_there: bool = False
     """Whether the other engine has it."""
+    is_delayed: bool = False
+    """Whether the other engine did not answer, so that it may have it."""
     name: str = ""
     """That of its last question, otherwise its own."""
     ending: set[str] = field(default_factory=set[str])
@@ -197,10 +200,10 @@ class OutsideExecutor:
             for name, record in policies.records.get(kind.name, {}).items()
         }
 
-    def label_of(self, attempt: Attempt) -> str | None:
-        """The connection that an attempt is for."""
-        agent = None if self._policies is None else self._policies.agents.get(attempt.compiled.agent)
-        needs = attempt.compiled.needs.union(() if agent is None else agent.runs_on)
+    def label_of(self, item: CompiledSchedule) -> str | None:
+        """The connection that runs of a schedule are for."""
+        agent = self._agent(item) if item.wakes_agent else None
+        needs = item.needs if agent is None else item.needs.union(agent.runs_on)
         kinds = {f"{name}:" for name in outside_kinds()} if needs else ()
         return next((need for need in sorted(needs) if any(need.startswith(kind) for kind in kinds)), None)
 
@@ -216,16 +219,22 @@ class OutsideExecutor:
         """Stop following. Nothing ends elsewhere."""
         loop, thread = self._loop, self._thread
         if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(lambda: [task.cancel() for task in self._tasks] and None)
+            asyncio.run_coroutine_threadsafe(self._stop_following(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
             self._loop = self._thread = None
+            self._engines.clear()  # their clients belong to the loop
 
     def submit(self, batch: list[Attempt]) -> None:
         self._take(batch, adopted=False)
 
-    def adoptable(self, attempt: Attempt, *, here: bool) -> bool:
+    def adoptable(self, attempt: Attempt) -> bool:
         return True
+
+    def follows(self, item: CompiledSchedule) -> bool:
+        return self.label_of(item) is not None
 
     def adopt(self, attempts: list[Attempt]) -> None:
         self._take(attempts, adopted=True)
@@ -248,8 +257,8 @@ class OutsideExecutor:
 
     def running(self) -> int:
         """Those that this process still has to hand over or to record; the others continue without it."""
-        there = sum(carried.is_there for carried in list(self._carried.values()))
-        return len(self._carried) - there + self._ended.qsize() + self._released.qsize()
+        own = sum(not (one.is_there or one.is_delayed) for one in list(self._carried.values()))
+        return own + self._ended.qsize() + self._released.qsize()
 
     def marks(self) -> set[Mark]:
         return set(self._carried)
@@ -276,7 +285,9 @@ class OutsideExecutor:
 
     def _take(self, attempts: list[Attempt], *, adopted: bool) -> None:
         for attempt in attempts:
-            carried = self._carried[attempt.mark] = _Carried(attempt, self.label_of(attempt) or "", is_there=adopted)
+            carried = self._carried[attempt.mark] = _Carried(
+                attempt, self.label_of(attempt.compiled) or "", is_there=adopted
+            )
             self._spawn(self._carry(carried))
 
     def _spawn(self, work: Awaitable[None]) -> None:
@@ -290,6 +301,11 @@ class OutsideExecutor:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _stop_following(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _carry(self, carried: _Carried) -> None:
         attempt = carried.attempt
@@ -321,8 +337,8 @@ class OutsideExecutor:
                 raise _ReleasedError
         carried.name = name = f"{order.store}/{attempt.run_id}/{attempt.epoch}"
         if not carried.is_there:
-            where = self._where(order, attempt, times.patience_ms)
-            await self._again(lambda: self._engine(carried).start(name, encode_order(order), where))
+            where = self._where(carried, times.patience_ms)
+            await self._again(lambda: self._engine(carried).start(name, encode_order(order), where), carried)
             carried.is_there = True
         if attempt.run_id in self._cancelled:
             await self._end(carried)
@@ -346,7 +362,7 @@ class OutsideExecutor:
                 case Lost(worker) if worker:
                     asked += 1
                     carried.name = f"{name}/ask/{asked}"
-                    where = self._where(order, carried.attempt, times.lost_ms)
+                    where = self._where(carried, times.lost_ms)
                     evidence = worker
                     await self._again(
                         lambda: self._engine(carried).ask(carried.name, encode_order(order), evidence, where)  # noqa: B023
@@ -373,9 +389,13 @@ class OutsideExecutor:
             carried.ending.add(name)
             await self._again(lambda: self._engine(carried).end(name, "cancelled in Matins"))
 
-    def _where(self, order: Order, attempt: Attempt, patience_ms: int) -> Where:
-        agent = None if self._policies is None else self._policies.agents.get(attempt.compiled.agent)
-        labels = queue_labels(attempt.compiled.definition, agent)
+    def _agent(self, item: CompiledSchedule) -> Agent | None:
+        return None if self._policies is None else self._policies.agents.get(item.agent)
+
+    def _where(self, carried: _Carried, patience_ms: int) -> Where:
+        attempt = carried.attempt
+        agent = self._agent(attempt.compiled)
+        labels = queue_labels(attempt.compiled.definition, agent, carried.label)
         timeout_ms = attempt.compiled.definition.timeout_ms or (agent.timeout_ms if agent else None)
         return Where(labels, (timeout_ms or _NO_TIMEOUT_MS) + _GRACE_MS, patience_ms)
 
@@ -390,13 +410,15 @@ class OutsideExecutor:
             known = self._engines[carried.label] = record, kind.connect(name, record)
         return known[1]
 
-    async def _again(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def _again(self, call: Callable[[], Awaitable[T]], carried: _Carried | None = None) -> T:
         """The answer of a call, however often it must be tried."""
         delay, warned = self._times.first_delay_s, False
         while True:
             try:
                 return await call()
             except (Unreachable, StoreUnavailable) as error:
+                if carried is not None:
+                    carried.is_delayed = True
                 if not warned:
                     log.warning("%s It is tried again.", error.message)
                     warned = True

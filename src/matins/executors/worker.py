@@ -142,7 +142,7 @@ class OrderRunner:
         job = attempt.compiled.definition.job
         if not attempt.compiled.wakes_agent or self._jobs.replaces(job):
             return None if self._jobs.get(job) else f'This worker lacks the job "{job}".'
-        own = dict((order.settings or {}).get("environment") or ())
+        own: dict[str, str] = dict((order.settings or {}).get("environment") or ())
         runner = SHELL if attempt.compiled.definition.command is not None else (order.settings or {}).get("runner")
         if runner is None or "PATH" in own or f"runner:{runner}" in self._agents.offers():
             return None

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -70,6 +71,10 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         return
 
 
+def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    loop.call_soon_threadsafe(call)
+
+
 class TemporalWorker:
     def __init__(self, client: Client, connection: TemporalConnection, worker: Worker) -> None:
         self._client = client
@@ -83,7 +88,7 @@ class TemporalWorker:
 
     async def serve(self, stopping: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
-        self._worker.wake = lambda: loop.call_soon_threadsafe(self._collect)
+        self._worker.wake = partial(_call_soon, loop, self._collect)
         queues = queues_of(self._connection.prefix, self._name, self._worker.node.labels)
         polls = [asyncio.create_task(self._poll(queue)) for queue in queues]
         ticks = asyncio.create_task(self._tick())
@@ -142,7 +147,7 @@ class TemporalWorker:
 
     async def _take(self, task: PollActivityTaskQueueResponse) -> None:
         handle = self._client.get_async_activity_handle(task_token=task.task_token)
-        arguments = await self._client.data_converter.decode(task.input.payloads, [bytes, dict])
+        arguments = await self._client.data_converter.decode(task.input.payloads)
         try:
             order = decode_order(arguments[0])
             runner = await asyncio.to_thread(self._worker.runner, order.store)

@@ -95,7 +95,7 @@ def worker(
     It takes orders, and gives back outcomes as JSON. Secrets arrive as references (env:NAME, file:/path), and are
     resolved here. Ctrl-C stops it; agents that run continue, and the next worker with this home follows them.
     """
-    context.app.worker(source, home=context.location["home"], name=name, labels=labels, max_runs=max_runs)
+    context.app.worker(source, context.location["home"], name, labels, max_runs)
 
 
 @root_command("stats")
