@@ -509,6 +509,24 @@ def test_apprise_turns_the_answer_into_what_the_service_takes(inbox):
 # -- file
 
 
+def test_files_of_one_name_are_kept_whatever_their_names_are(tmp_path):
+    """B16: names are the agent's."""
+    names = ("a.txt", "a.txt", "...", "../../b", ".hidden", "a/b\nc")
+    files = [kept(tmp_path, str(n), str(n).encode(), "text/plain")._replace(name=names[n]) for n in range(len(names))]
+    (receipt,) = deliver(place("file", to=(str(tmp_path / "r"),)), ANSWER._replace(files=tuple(files)))
+    assert {path.name: path.read_text() for path in Path(receipt.id.removesuffix(".md")).iterdir()} == {
+        "a.txt": "0", "2-a.txt": "1", "file": "2", "-..-b": "3", "hidden": "4", "a-b-c": "5",
+    }  # fmt: skip
+
+
+def test_an_answer_arrived_though_old_ones_cannot_be_deleted(tmp_path):
+    """B16: an agent that can write there puts a folder where a file was: the answer is not sent for ever."""
+    (tmp_path / "r" / "2020-01-01-0000-old" / "inner").mkdir(parents=True)
+    (tmp_path / "r" / "2020-01-01-0000-old.md").touch()
+    (receipt,) = deliver(place("file", to=(str(tmp_path / "r"),), keep=1))
+    assert Path(receipt.id).is_file()
+
+
 def test_a_file_has_the_name_of_its_slot_and_is_its_owners(tmp_path):
     """B21: made with its folder, for the owner only; the same key is the same file."""
     folder = tmp_path / "new" / "reports"

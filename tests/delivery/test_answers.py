@@ -124,6 +124,27 @@ def test_an_unknown_destination_is_refused() -> None:
     bench.close()
 
 
+def test_a_destination_that_nothing_can_be_sent_to_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B21: when the schedule is made, and by doctor, until the setting is there."""
+    monkeypatch.delenv("PHONE_TOKEN", raising=False)
+    bench = Sandbox(clock=ManualClock(START))
+    bench.job("report")(lambda run: "x")
+    bench.destinations.set("mail", kind="email", to=["ada@example.com"])
+    bench.destinations.set("phone", kind="telegram", token="env:PHONE_TOKEN", to=["1"])
+    added = bench.add("a", when="0 9 * * *", job="report", deliver=["mail", "phone"])
+    no_server = "Nothing can be sent to mail. There is no mail server. matins smtp set --host mail.example.com"
+    assert added.notes[0] == no_server
+    assert added.notes[1].startswith("Nothing can be sent to phone. ")
+    assert "PHONE_TOKEN" in added.notes[1]
+    found = {one.what: one for one in bench.system.doctor()}
+    assert found["destination mail"].fix == "matins smtp set --host mail.example.com"
+    assert "PHONE_TOKEN" in found["destination phone"].sentence
+    bench.smtp.set(host="127.0.0.1", sender="matins@example.com")
+    monkeypatch.setenv("PHONE_TOKEN", "1:x")
+    assert not any(one.what.startswith("destination") for one in bench.system.doctor())
+    bench.close()
+
+
 # -- once: the table of cuts
 
 

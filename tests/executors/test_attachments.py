@@ -96,6 +96,71 @@ def test_folders_of_matins_are_passed_over(tmp_path: Path) -> None:
     assert [file["name"] for file in found.files] == ["mine.txt"]
 
 
+def test_folders_that_the_agent_does_not_see_are_passed_over(office: Office, tmp_path: Path) -> None:
+    """B16: files are copied outside the walls, and `hidden` holds there too."""
+    private = tmp_path / "work" / "private"
+    private.mkdir(parents=True)
+    office.matins.agents.set("ann", runner="shell", command=["true"], hidden=[str(private)], isolation="none")
+    command = "echo secret > private/key.txt; echo fine > fine.txt"
+    result = ended(office, command, tmp_path / "work", agent="ann", attach=["**/*.txt", "private/*", "private/key.txt"])
+    assert [file["name"] for file in result["files"]] == ["fine.txt"]
+
+
+def test_names_that_are_no_text_are_shown(office: Office, tmp_path: Path) -> None:
+    """B16: names are bytes, and the agent's. The outcome stays what it is, and names stay short."""
+    long = "/".join(["0" * 250] * 3)
+    command = f"printf x > $(printf 'a\\377.txt'); mkdir -p {long}; truncate -s 10000001 {long}/b.txt; echo Done."
+    result = ended(office, command, tmp_path / "work", attach=["**/*.txt"])
+    assert [file["name"] for file in result["files"]] == ["a\ufffd.txt"]
+    (reason,) = result["left_out"]
+    assert reason.startswith("…0000")
+    assert reason.endswith("0/b.txt: it is larger than 10,000,000 bytes")
+    assert len(reason) < 250
+    assert result["text"] == "Done.\n"
+
+
+def test_a_file_is_a_file_and_no_message(tmp_path: Path) -> None:
+    """B16: a client would show an attached message as one that came."""
+    for name in ("a.eml", "b.vpm", "c.pdf", "d.txt.gz"):
+        (tmp_path / name).touch()
+    found = attach(["*"], str(tmp_path), None, 0, (), tmp_path / "copies" / "1-1")
+    types = {file["name"]: file["media_type"] for file in found.files}
+    assert types == {**dict.fromkeys(types, "application/octet-stream"), "c.pdf": "application/pdf"}
+
+
+def test_many_files_are_counted_not_named(tmp_path: Path) -> None:
+    """B16: what an agent writes does not fill the record of its run."""
+    work = tmp_path / "work"
+    work.mkdir()
+    for number in range(500):
+        (work / f"{number:03}.txt").touch()
+    found = attach(["*"], str(work), None, 0, (), tmp_path / "copies" / "1-1")
+    assert len(found.files) == 10
+    assert found.left_out == [
+        *(f"{number:03}.txt: there are more than 10 files" for number in range(10, 20)),
+        "480 more files: there are too many",
+    ]
+
+
+def test_a_secret_is_found_wherever_it_is(tmp_path: Path) -> None:
+    """B16: files are searched in pieces, and a secret may lie across two of them."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "big.bin").write_bytes(b"x" * ((1 << 20) - 4) + b"hunter2hunter2" + b"x" * 100)
+    found = attach(["*"], str(work), None, 0, ("hunter2hunter2",), tmp_path / "copies" / "1-1")
+    assert (found.files, found.left_out) == ([], ["big.bin: it contains a secret"])
+
+
+def test_however_many_copies_there_are_old_ones_are_deleted(tmp_path: Path) -> None:
+    (tmp_path / "new.txt").write_text("new")
+    for number in range(10_001):
+        (tmp_path / "copies" / f"{number}-1").mkdir(parents=not number)
+    os.utime(tmp_path / "copies" / "7-1", (1, 1))
+    found = attach(["new.txt"], str(tmp_path), None, 40 * 86_400_000, (), tmp_path / "copies" / "x")
+    assert found.left_out == []
+    assert not (tmp_path / "copies" / "7-1").exists()
+
+
 def test_copies_are_deleted_after_a_month(tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_text("new")
     old = tmp_path / "copies" / "1-1"
@@ -111,6 +176,12 @@ def test_patterns_that_lead_out_are_refused(office: Office, tmp_path: Path, patt
     with pytest.raises(InvalidInput, match="must name files below the directory of the run") as caught:
         office.matins.add("report", when=WHEN, command="true", attach=[pattern])
     assert caught.value.field == "attach"
+
+
+def test_patterns_are_few_and_short(office: Office) -> None:
+    for patterns in (["a"] * 21, ["a" * 501]):
+        with pytest.raises(InvalidInput, match='"attach" must be at most 20 patterns of at most 500 characters'):
+            office.matins.add("report", when=WHEN, command="true", attach=patterns)
 
 
 def test_patterns_match_as_they_do_elsewhere(tmp_path: Path) -> None:

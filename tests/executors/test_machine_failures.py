@@ -204,7 +204,7 @@ def test_b18_a_run_that_all_live_nodes_turned_away_fails(office: Office, tmp_pat
     engine.unserved_runs.look(matins.clock.now_ms() + 60_000)
     ended = matins.runs.get(run.id)
     assert (ended.state, ended.reason) == ("failed", "not_here")
-    assert f"turned it away (a: {tmp_path / 'w'} is not a folder.)" in matins.why("s").summary
+    assert f"turned it away (a: {tmp_path / 'w'} is not a folder)" in matins.why("s").summary
 
 
 def test_a_machine_is_tested_ever_less_often_until_it_works() -> None:

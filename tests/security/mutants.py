@@ -57,7 +57,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
     ),
     "What an agent writes costs the engine 4 MB at a time.": (
         Mutant("texts/beneath.py", 'b""\n    if status.st_size > limit or len(data) > limit:', "os.pread(file, status.st_size, 0)\n    if False:", "texts/test_untrusted_folder.py::test_a_large_file_costs_no_memory"),
-        Mutant("texts/untrusted_folder.py", "if number >= MAX_ENTRIES:", "if False:", "texts/test_untrusted_folder.py::test_listing_ends", quick=True),
+        Mutant("texts/untrusted_folder.py", "if number >= most:", "if False:", "texts/test_untrusted_folder.py::test_listing_ends", quick=True),
         Mutant("executors/runners/session_files.py", "skipped, self._in_long_line = self._in_long_line or len(line) > MAX_LINE_BYTES, False", "skipped, self._in_long_line = False, False", "executors/runners/test_session_files.py::test_a_long_line_is_skipped_and_the_next_is_read"),
         Mutant("executors/runners/session_files.py", "while self._offset < MAX_SESSION_BYTES:", "while True:", "executors/runners/test_session_files.py::test_a_large_file_costs_little"),
         Mutant("executors/runners/session_files.py", "folder.read(name, MAX_LOOK_BYTES, self._offset)", "folder.read(name, 900_000_000, self._offset)", "executors/runners/test_session_files.py::test_a_large_file_costs_little"),
@@ -72,6 +72,16 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/inside/goose_usage.py", "resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))", "pass", "executors/runners/test_goose_sessions.py::test_b16_a_store_that_needs_much_memory_gets_none"),
         Mutant("executors/inside/goose_usage.py", "os.fstat(stream.fileno()).st_size - _MAX_LOG_BYTES", "0", "executors/runners/test_goose_sessions.py::test_b16_a_long_log_is_read_from_its_end"),
         Mutant("coding_tools/goose.py", "if len(output) > _MAX_ANSWER_LENGTH:", "if False:", "executors/runners/test_goose_sessions.py::test_b5_an_answer_that_cannot_be_right_is_none"),
+    ),
+    "What Matins sends for an agent is what its run could read, without the secrets of the run.": (
+        Mutant("texts/untrusted_folder.py", "forbidden() | unseen", "forbidden()", "executors/test_attachments.py::test_folders_that_the_agent_does_not_see_are_passed_over"),
+        Mutant("texts/untrusted_folder.py", "forbidden() | unseen", "unseen", "executors/test_attachments.py::test_folders_of_matins_are_passed_over"),
+        Mutant("service/runs.py", "found = attach(files, workdir, uid, 0, secrets, copies, agent.hidden)", "found = attach(files, workdir, uid, 0, secrets, copies)", "service/test_messages.py::test_what_the_agent_does_not_see_is_not_sent"),
+        Mutant("service/runs.py", "as_scheduled(agent, compiled.definition), policies", "agent, policies", "service/test_messages.py::test_what_the_agent_does_not_see_is_not_sent"),
+        Mutant("executors/attachments.py", "if _has_secret(data, secrets):", "if False:", "executors/test_attachments.py::test_what_is_left_out_is_said"),
+        Mutant("executors/attachments.py", '"name": _shown(name.rpartition("/")[2])', '"name": name.rpartition("/")[2]', "executors/test_attachments.py::test_names_that_are_no_text_are_shown"),
+        Mutant("executors/attachments.py", "if len(found.left_out) == _MAX_LEFT_OUT:", "if False:", "executors/test_attachments.py::test_many_files_are_counted_not_named"),
+        Mutant("service/runs.py", "discard(copies)\n", "pass\n", "service/test_messages.py::test_what_is_refused_leaves_no_copies"),
     ),
     "An agent cannot put another directory in the place of the home, or of the environment that Matins runs from.": (
         Mutant("executors/processes/walls.py", "for path in layout.pinned:", "for path in ():", "security/test_isolation_pins.py::test_b16_a_restart_finds_the_same_home_and_the_same_code"),
@@ -107,6 +117,11 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/conclusions.py", 'process.ended_by not in (None, "supervisor")', "process.ended_by is not None", "executors/test_agents_faults.py::test_b9_a_run_that_stops_its_supervisor_after_its_final_event_has_failed"),
     ),
     "No text keeps the engine busy for more than a moment.": (
+        Mutant("runtime/command_files.py", "nearest = files_of([words[number]], folder, expected) or nearest", "nearest = next(filter(None, (files_of([one], folder, expected) for one in words[number:])), {})", "security/test_long_texts.py::test_commands_are_read_in_a_moment"),
+        Mutant("engine/schedules.py", "if size > _MAX_STEP_COMMANDS:", "if False:", "security/test_long_texts.py::test_commands_are_read_in_a_moment"),
+        Mutant("texts/markdown.py", 'if token.content.count("[") > _MAX_BRACKETS:', "if False:", "texts/test_markdown.py::test_no_text_keeps_the_parser_busy[brackets]"),
+        Mutant("texts/markdown.py", "tables=_has_small_tables(head)", "tables=True", "texts/test_markdown.py::test_no_text_keeps_the_parser_busy[tables]"),
+        Mutant("texts/markdown.py", "min(_MAX_COLUMN, max(map(len, column)))", "max(map(len, column))", "texts/test_markdown.py::test_a_wide_cell_does_not_widen_all_rows"),
         Mutant("engine/prompts.py", '\\{\\{([^{}]*)\\}\\}"', '\\{\\{\\s*([^{}]*?)\\s*\\}\\}"', "test_patterns.py"),
         Mutant("engine/calls.py", "if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:", "if False:", "security/test_long_texts.py"),
         Mutant("chat/messages.py", "    if len(message) > MAX_LENGTH:", "    if False:", "security/test_long_texts.py"),
@@ -117,6 +132,8 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("engine/calls.py", "            _check_size(path, [operand], field)", "            pass", "security/test_long_texts.py::test_a_filter_has_numbers_that_can_be_stored"),
     ),
     "An agent reads other agents' names, times, states and codes, never their words.": (
+        Mutant("mcp/tools.py", 'with_command(one["sentence"], None, one["command"])', 'with_command(one["sentence"], one["quote"], one["command"])', "security/test_words_of_others.py::test_p4_what_others_wrote_stands_between_marks"),
+        Mutant("api/results/runs.py", 'input: Content[Any]\n    """What the run was given', 'input: Any\n    """What the run was given', "security/test_words_of_others.py::test_b7_no_use_case_gives_an_agent_words_of_others"),
         Mutant("service/service.py", "changes = {} if own else dict(parts.blank)", "changes = dict[str, Any]()", "security/test_words_of_others.py::test_b7_no_tool_gives_an_agent_words_of_others"),
         Mutant("service/service.py", "        return own if schedule_id is None else self.owns_schedule(int(schedule_id))", "        return True if schedule_id is None else self.owns_schedule(int(schedule_id))", "security/test_words_of_others.py::test_b7_the_agent_itself_reads_its_words"),
         Mutant("service/service.py", '        return InvalidFile("The file is not valid."', '        return error or InvalidFile("The file is not valid."', "security/test_words_of_others.py::test_b7_a_file_tells_an_agent_nothing_of_what_is_in_it"),

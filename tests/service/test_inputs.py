@@ -383,11 +383,29 @@ def test_b22_model_and_effort_are_chosen_for_a_run(in_memory: Sandbox) -> None:
     assert raised.value.hint == "Known: low, medium, high, xhigh, max."
     with pytest.raises(InvalidInput, match="gemini has no setting for the effort"):
         in_memory.run("of-gem", effort="high")
-    in_memory.add("job", when="0 9 * * *", job="work")
-    with pytest.raises(InvalidInput, match="has no agent, so it has no model"):
-        in_memory.run("job", model="opus")
+    for name, settings in (("job", {"job": "work"}), ("date", {"command": "date"})):
+        in_memory.add(name, when="0 9 * * *", **settings)
+        with pytest.raises(InvalidInput, match="has no agent, so it has no model"):
+            in_memory.run(name, model="opus")
     with pytest.raises(NotAllowed, match="Only those who may change a schedule choose the model"):
         in_memory.acting_as(RUNNER).run("of-ada", model="opus")
+
+
+def test_b22_a_model_that_the_runner_does_not_take_is_refused_with_the_schedule(in_memory: Sandbox) -> None:
+    """B22: not only once the run starts"""
+    in_memory.agents.set("scout", runner="demo")
+    settings = {"when": "0 9 * * *", "agent": "scout", "prompt": "Look"}
+    in_memory.add("s", **settings)
+    for wrong in ({"model": "opus"}, {"effort": "high"}):
+        for call in (
+            lambda wrong=wrong: in_memory.add("t", **settings, **wrong),
+            lambda wrong=wrong: in_memory.run("s", **wrong),
+        ):
+            with pytest.raises(InvalidInput) as raised:
+                call()
+            assert raised.value.field == next(iter(wrong))
+    with pytest.raises(InvalidInput, match="A command has no model"):
+        in_memory.add("date", when="0 9 * * *", command="date", model="opus")
 
 
 def test_b22_agents_choose_neither_model_nor_effort(in_memory: Sandbox) -> None:

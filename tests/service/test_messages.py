@@ -125,6 +125,39 @@ def test_files_that_cannot_be_sent_are_refused(talk: Talk) -> None:
     assert talk.matins.events.list(types=["run.message"]) == []
 
 
+def test_what_the_agent_does_not_see_is_not_sent(talk: Talk) -> None:
+    """B16: a hidden folder in its directory, and a secret that the schedule gives it."""
+    (talk.work / "private").mkdir()
+    (talk.work / "private" / "key.txt").write_text("of the owner")
+    (talk.work / "mine.txt").write_text("token: correcthorse")
+    (talk.folder / "other").write_text("correcthorse")
+    talk.matins.agents.edit("scout", hidden=[str(talk.work / "private")])
+    agent = talk.begin(deliver=["notes"], environment={"TOKEN": f"file:{talk.folder}/other"})
+    with pytest.raises(InvalidInput, match="not all of them are files"):
+        agent.runs.send("x", files=["private/key.txt"])
+    with pytest.raises(InvalidInput, match="it contains a secret"):
+        agent.runs.send("x", files=["mine.txt"])
+    agent.runs.send("It is correcthorse.")
+    (note,) = talk.notes(1)
+    assert "It is " in note
+    assert "correcthorse" not in note
+
+
+def test_what_is_refused_leaves_no_copies(talk: Talk) -> None:
+    """B16: an agent does not fill the disk of the owner with messages that it may not send."""
+    talk.matins.agent_rules.set("scout", max_messages=1)
+    agent = talk.begin(deliver=["notes"])
+    (talk.work / "a.txt").write_text("a")
+    (talk.work / "b.txt").write_text("hunter2hunter2")
+    for files in (["a.txt", "b.txt"], ["a.txt"] * 11, ["a" * 1_001]):
+        with pytest.raises(InvalidInput):
+            agent.runs.send("x", files=files)
+    agent.runs.send("x", files=["a.txt"])
+    with pytest.raises(NotAllowed):
+        agent.runs.send("x", files=["a.txt"])
+    assert len(list(talk.folder.rglob("attached/*/*"))) == 1
+
+
 def test_what_is_no_message_is_refused(talk: Talk) -> None:
     agent = talk.begin(deliver=["notes"])
     for arguments in ({"text": " "}, {"text": "x" * 40_000}, {"text": "x", "title": "t" * 300}):

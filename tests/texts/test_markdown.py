@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from html.parser import HTMLParser
 
 import pytest
@@ -151,6 +152,36 @@ def test_pieces_keep_their_styles_and_end_between_words():
     [[first], _] = groups
     assert first.spans[0].styles == {"bold"}
     assert first.text.endswith("word ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 60_000, "![" * 30_000, "[a][b]" * 10_000, ("|a" * 250 + "\n" + "|-" * 250 + "\n" + "|\n" * 250 + "\n") * 40],
+    ids=["brackets", "images", "references", "tables"],
+)
+def test_no_text_keeps_the_parser_busy(text):
+    """B7: what costs a parser quadratic time is plain text."""
+    before = time.thread_time()
+    found = blocks(text)
+    assert time.thread_time() - before < 5  # more than a minute without the bound
+    assert "".join(words(plain(found))) == words(text)
+
+
+def test_a_wide_cell_does_not_widen_all_rows():
+    """B7: a table of 30,000 characters would become a text of 40 million."""
+    text = f"| {'a' * 15_000} | b |\n| - | - |\n" + "| a | b |\n" * 2_000
+    [table] = blocks(text)
+    assert len(table.text) < 250_000
+    assert table.text.endswith(f"a{' ' * 79}  b")
+
+
+def test_paragraphs_and_tables_beside_are_read():
+    """The bound is for each paragraph, and counts only cells that are not written."""
+    rows = "| a | b | c |\n| - | - | - |\n" + "| 1 | 2 | 3 |\n" * 2_000
+    found = blocks(f"{'[x](https://x.org) ' * 300}\n\n{rows}\n{'[' * 400}")
+    assert [block.kind for block in found] == ["text", "table", "text"]
+    assert found[0].spans[0].url == "https://x.org"
+    assert len(found[1].rows) == 2_001
 
 
 def test_the_parser_is_not_loaded_with_the_module():

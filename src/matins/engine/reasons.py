@@ -303,15 +303,10 @@ def _cancelled(context: ReasonContext) -> Sentence:
     return Sentence(f"cancelled by {by}" if isinstance(by, str) else "cancelled", context.quote("note"))
 
 
-def _turned_away(context: ReasonContext) -> str:
-    nodes = context["nodes"]
-    parts = [f"{name}: {reason}" for name, reason in nodes.items()] if isinstance(nodes, dict) else []
-    return f" ({'; '.join(parts)})" if parts else ""
-
-
 CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "already_running": _already_running,
     "waiting_for": lambda context: f"{context.run()} must end first",
+    "backfill": lambda context: f"{context.run()}, of a backfill, must end first",
     "cancelling_other": _cancelling,
     "queue_full": _queue_full,
     "max_executions": lambda context: (
@@ -337,7 +332,7 @@ CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "missed": _missed,
     "no_agent": lambda context: f'there is no agent "{context["agent"]}"',
     "missing_job": lambda context: f'no running engine {context.tense.had} the job "{context["job"]}"',
-    "not_here": lambda context: f"every node that offers what it needs turned it away{_turned_away(context)}",
+    "not_here": lambda context: f"every node that offers what it needs turned it away ({context['nodes']})",
     "no_work": _no_work,
     "failed": _failed,
     "steps_skipped": lambda context: Sentence("a step was skipped", _steps(context)),

@@ -15,10 +15,17 @@ from typing import Any, NamedTuple
 
 from matins.engine.when.durations import DAY_MS
 from matins.executors.processes.output import Redactor
+from matins.texts.beneath import Identities, identities
 from matins.texts.untrusted_folder import Entry, UntrustedFolder, open_folder, open_or_make_folder
 
 MAX_FILES, MAX_FILE_BYTES = 10, 10_000_000
+_MAX_LEFT_OUT, _MAX_NAME = 10, 200
+_MAX_COPIES = 1_000_000
+_CHUNK = 1 << 20
+"""A search for secrets keeps other threads waiting: for so much at a time."""
 _KEPT_MS = 30 * DAY_MS
+_PARTS = ("message/", "multipart/")
+"""In an e-mail they would be more than a file."""
 _SLACK_MS = 20
 """The clock of file systems may be behind by that."""
 
@@ -31,45 +38,73 @@ class Attached(NamedTuple):
 
 
 def attach(
-    patterns: Iterable[str], workdir: str, owner: int | None, since: int, secrets: Iterable[str], copies: Path
+    patterns: Iterable[str],
+    workdir: str,
+    owner: int | None,
+    since: int,
+    secrets: Iterable[str],
+    copies: Path,
+    hidden: Iterable[str] = (),
 ) -> Attached:
-    """Copy the files that match and were changed since then. What is left out is said, and fails no run."""
+    """Copy the files that match and were changed since then. What is left out is said, and fails no run.
+
+    `hidden` are folders that the agent does not see, which are passed over."""
     found = Attached([], [])
+    unseen = identities(Path(path).expanduser() for path in hidden)
     try:
         with open_folder(workdir, owner) as folder:
-            _copy(folder, patterns, since, [secret.encode() for secret in secrets], copies, found)
+            _copy(folder, patterns, since, [os.fsencode(secret) for secret in secrets], copies, unseen, found)
     except OSError as error:
-        found.left_out.append(f"{error.filename or workdir}: {error.strerror}")
+        found.left_out.append(f"{_shown(str(error.filename or workdir))}: {error.strerror}")
     return found
 
 
 def _copy(
-    folder: UntrustedFolder, patterns: Iterable[str], since: int, secrets: list[bytes], copies: Path, found: Attached
+    folder: UntrustedFolder,
+    patterns: Iterable[str],
+    since: int,
+    secrets: list[bytes],
+    copies: Path,
+    unseen: Identities,
+    found: Attached,
 ) -> None:
     named: dict[str, Entry] = {}
     for pattern in patterns:
-        named |= {entry.name: entry for entry in folder.matching(pattern)}
+        named |= {entry.name: entry for entry in folder.matching(pattern, unseen)}
     changed = [one for one in named.values() if one.changed_ns >= (since - _SLACK_MS) * 1_000_000]
-    for entry in sorted(changed, key=lambda entry: entry.name):
+    ahead = sorted(changed, key=lambda entry: entry.name)
+    for number, entry in enumerate(ahead):
+        if len(found.left_out) == _MAX_LEFT_OUT:
+            found.left_out.append(f"{len(ahead) - number:,} more files: there are too many")
+            break
         if len(found.files) == MAX_FILES:
-            found.left_out.append(f"{entry.name}: there are more than {MAX_FILES} files")
+            found.left_out.append(f"{_shown(entry.name)}: there are more than {MAX_FILES} files")
             continue
         try:
             data = folder.read_whole(entry.name, MAX_FILE_BYTES)
         except OSError as error:
-            found.left_out.append(f"{entry.name}: {error.strerror}")
+            found.left_out.append(f"{_shown(entry.name)}: {error.strerror}")
             continue
         if _has_secret(data, secrets):
-            found.left_out.append(f"{entry.name}: it contains a secret")
+            found.left_out.append(f"{_shown(entry.name)}: it contains a secret")
             continue
         found.files.append(_kept(entry.name, data, copies, len(found.files)))
     if found.files:
         _delete_old(copies, since - _KEPT_MS)
 
 
+def _shown(name: str) -> str:
+    """A name as JSON and people can have it: its bytes are the agent's, and may be no text."""
+    text = os.fsencode(name).decode(errors="replace")
+    return text if len(text) <= _MAX_NAME else f"…{text[1 - _MAX_NAME :]}"
+
+
 def _has_secret(data: bytes, secrets: list[bytes]) -> bool:
-    redactor = Redactor(secrets)
-    return redactor.feed(data) + redactor.finish() != data
+    redactor, same = Redactor(secrets), hashlib.sha256()
+    for at in range(0, len(data), _CHUNK):
+        same.update(redactor.feed(data[at : at + _CHUNK]))
+    same.update(redactor.finish())
+    return same.digest() != hashlib.sha256(data).digest()
 
 
 def _kept(name: str, data: bytes, copies: Path, number: int) -> dict[str, Any]:
@@ -78,25 +113,34 @@ def _kept(name: str, data: bytes, copies: Path, number: int) -> dict[str, Any]:
         folder.replace(str(number), data)
     kind, encoding = mimetypes.guess_type(name)
     return {
-        "name": name.rpartition("/")[2],
+        "name": _shown(name.rpartition("/")[2]),
         "path": str(copies / str(number)),
         "size": len(data),
         "digest": hashlib.sha256(data).hexdigest(),
-        "media_type": kind if kind and encoding is None else "application/octet-stream",
+        "media_type": kind if kind and encoding is None and not kind.startswith(_PARTS) else "application/octet-stream",
     }
 
 
 def _delete_old(copies: Path, before: int) -> None:
     with open_folder(copies.parent) as runs:
-        for run in runs.entries():
-            if not run.is_folder or run.changed_ns >= before * 1_000_000:
-                continue
-            for file in runs.entries(run.name):
-                runs.delete(f"{run.name}/{file.name}")
-            with suppress(OSError):  # another engine may be at it
-                runs.delete(run.name, is_folder=True)
+        for run in runs.entries(most=_MAX_COPIES):
+            if run.is_folder and run.changed_ns < before * 1_000_000:
+                _delete(runs, run.name)
 
 
-def copies_folder(runs: str, run_id: int, epoch: int) -> Path:
-    """Where the copies of a run are."""
-    return Path(os.fspath(runs), "attached", f"{run_id}-{epoch}")
+def discard(copies: Path) -> None:
+    """Delete the copies that nobody gets."""
+    with suppress(FileNotFoundError), open_folder(copies.parent) as runs:
+        _delete(runs, copies.name)
+
+
+def _delete(runs: UntrustedFolder, name: str) -> None:
+    for file in runs.entries(name):
+        runs.delete(f"{name}/{file.name}")
+    with suppress(OSError):  # another engine may be at it
+        runs.delete(name, is_folder=True)
+
+
+def copies_folder(runs: str, run_id: int, part: object) -> Path:
+    """Where the copies of an attempt, or of a message in it, are."""
+    return Path(os.fspath(runs), "attached", f"{run_id}-{part}")

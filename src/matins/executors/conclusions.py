@@ -311,7 +311,8 @@ def _with_files(started: Prepared, outcome: Outcome, files: RunFiles) -> Outcome
 
     patterns, attempt, call = started.attempt.compiled.definition.attach, started.attempt, started.call
     copies = copies_folder(files.folder, *attempt.mark)
-    found = attach(patterns, call.workdir, call.owner, attempt.started_at, call.secrets, copies)
+    hidden = () if started.context.agent is None else started.context.agent.hidden
+    found = attach(patterns, call.workdir, call.owner, attempt.started_at, call.secrets, copies, hidden)
     return replace(outcome, result={**outcome.result, **found._asdict()})
 
 

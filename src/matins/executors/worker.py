@@ -22,6 +22,7 @@ from matins.engine.jobs import SHELL
 from matins.engine.placement import Node, parse_node
 from matins.engine.validation import invalid
 from matins.errors import InvalidInput, MatinsError
+from matins.executors.agent_checks import RunnersHere
 from matins.executors.agents import AgentExecutor
 from matins.executors.factory import ExecutorRouter
 from matins.executors.isolation import Places
@@ -64,12 +65,13 @@ class OrderRunner:
         self._contexts = OrderContexts()
         self._attempts: dict[Mark, Attempt] = {}
         self._supervisor = SharedSupervisor(lambda: Supervisor(folder, wake))
-        self._agents = AgentExecutor(
+        self._here = here = RunnersHere(runners(), clock)
+        agents = AgentExecutor(
             runners(), self._supervisor, clock, wake, self._contexts,
-            workdir=str(home), places=lambda: Places(folder, home), jobs=jobs,
+            workdir=str(home), places=lambda: Places(folder, home), jobs=jobs, here=here,
         )  # fmt: skip
         python = PythonExecutor(jobs, clock, wake, self._contexts, threads=8, workdir=str(home))
-        self._executors = ExecutorRouter(self._agents, python, jobs.replaces)
+        self._executors = ExecutorRouter(lambda: agents, here, python, jobs.replaces)
         self._executors.start()
 
     @property
@@ -144,7 +146,7 @@ class OrderRunner:
             return None if self._jobs.get(job) else f'This worker lacks the job "{job}".'
         own: dict[str, str] = dict((order.settings or {}).get("environment") or ())
         runner = SHELL if attempt.compiled.definition.command is not None else (order.settings or {}).get("runner")
-        if runner is None or "PATH" in own or f"runner:{runner}" in self._agents.offers():
+        if runner is None or "PATH" in own or f"runner:{runner}" in self._here.offers():
             return None
         return f'This worker lacks the tool "{runner}".'
 

@@ -274,7 +274,8 @@ class UnservedRuns:
 def _failed(transaction: Transaction, row: StartedRun, item: CompiledSchedule, reason: str, now: int) -> RunChange:
     evidence = {"job": item.definition.job}
     if reason == "not_here":
-        evidence = {"nodes": dict(transaction.turned_away(row.id))}
+        nodes = transaction.turned_away(row.id)
+        evidence = {"nodes": "; ".join(f"{node}: {reason.removesuffix('.')}" for node, reason in nodes)}
     return RunChange(row.id, row.epoch, row.slot, item, FAIL_UNSTARTED, now, reason=reason, evidence=evidence)
 
 

@@ -161,4 +161,6 @@ def _permitted(transaction: Transaction, chosen: list[_Chosen], capacity: Capaci
 def _attempt(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> Attempt:
     slot = transaction.nominal_slot(row.id) if item.step else row.slot
     key = key_at_claim(transaction, item, row.id, row.slot)
-    return Attempt(row.id, row.epoch + 1, row.attempt + 1, slot, row.slots, row.first_slot, now, item, key)
+    return Attempt(
+        row.id, row.epoch + 1, row.attempt + 1, slot, row.slots, row.first_slot, now, item, key, None, row.for_slot
+    )

@@ -24,6 +24,8 @@ import tzdata
 from msgspec import structs
 
 from matins.api.results import Finding
+from matins.delivery.destinations import problem_of
+from matins.delivery.notices import address_of
 from matins.engine.answers import deliver_command, reaches_nobody, recipients
 from matins.engine.jobs import runs_only_commands
 from matins.engine.notify_addresses import KIND as ALGORAND
@@ -172,6 +174,7 @@ class Doctor:
             *agents,
             *_notify_addresses(schedules, policies),
             *_answers(schedules, policies),
+            *_destinations(policies, now),
             *frequent,
             *commands,
             *_hook_programs(policies, workdir),
@@ -450,6 +453,14 @@ def _answers(schedules: Iterable[ScheduleRecord], policies: Policies) -> Iterato
     if names:
         sentence = f"No destination gets the answers of {_listed(names)}"
         yield Finding("answers", None, sentence, deliver_command(policies))
+
+
+def _destinations(policies: Policies, now: int) -> Iterator[Finding]:
+    """Report destinations to which nothing can be sent."""
+    for one in policies.destinations.values():
+        if (problem := problem_of(address_of(one, policies, now))) is not None:
+            fix = str(problem.hint or f"matins destinations show {shlex.quote(one.name)}")
+            yield Finding(f"destination {one.name}", False, problem.message.removesuffix("."), fix)
 
 
 def _listed(names: Sequence[str]) -> str:

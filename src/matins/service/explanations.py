@@ -204,7 +204,7 @@ class Explanations:
             if at in (run.slot, run.first_slot) or (
                 isinstance(compiled, CompiledSchedule) and _is_slot(compiled, schedule, at)
             ):
-                return _recorded(question, run)
+                return _recorded(question, run, at)
         if at < schedule.created_at:
             made = question.local(schedule.created_at)
             return _Answer("before", Sentence(f"The schedule did not exist then. It was added on {made}."))
@@ -261,12 +261,24 @@ def _with_move(question: _Question, answer: _Answer, at: int | None) -> _Answer:
     return answer._replace(summary=Sentence(f"{text} {told}", quote))
 
 
-def _recorded(question: _Question, run: RunRecord) -> _Answer:
+def _recorded(question: _Question, run: RunRecord, at: int | None = None) -> _Answer:
     when = _started_by(question, run) if run.slot is None else question.local(run.slot)
     core, transaction, policies = question.core, question.transaction, question.policies
     unstarted = why_unstarted(core, transaction, policies, run, question.engines, question.now)
     text, quote = unstarted or run_summary(run, question.zone)
-    return _Answer("record", Sentence(f"{when}: {text}{_kept(question, run)}", quote), run)
+    return _Answer("record", Sentence(f"{when}: {text}{_kept(question, run)}{_made_up(question, run, at)}", quote), run)
+
+
+def _made_up(question: _Question, run: RunRecord, at: int | None) -> str:
+    """What became of the slot after its record."""
+    slot = run.slot if at is None else at
+    found = None if slot is None else question.transaction.made_up_by(run.schedule_id, slot, run.id)
+    if found is None:
+        return ""
+    number, state = found[0], RunState(found[1])
+    if state is RunState.SUCCEEDED:
+        return f" Made up for by run {number}."
+    return f" Run {number} stands for it: {state.displayed}."
 
 
 def _kept(question: _Question, run: RunRecord) -> str:
@@ -279,6 +291,9 @@ def _kept(question: _Question, run: RunRecord) -> str:
 
 def _started_by(question: _Question, run: RunRecord) -> str:
     at = question.local(run.planned_at)
+    if run.for_slot is not None:
+        by = "Started manually" if run.backfill is None else f"Started by backfill {run.backfill}"
+        return f"{by} at {at} for {question.local(run.for_slot)}"
     calls = question.transaction.calls_of_run(run.id, 1)
     if not calls:
         return f"Started manually at {at}"

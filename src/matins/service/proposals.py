@@ -27,6 +27,7 @@ from matins.engine.targets import context_of, resolve_current
 from matins.engine.validation import nearest
 from matins.engine.when.triggers import Trigger
 from matins.errors import InvalidInput, NotAllowed
+from matins.executors.agent_checks import check_model
 from matins.executors.secrets import check_command, check_commands
 from matins.model.access import Principal, name_of
 from matins.model.agent import Agent, Target
@@ -292,6 +293,8 @@ def check_agents(
 def _check_agent(
     agent: str, definition: ScheduleDefinition, known: Mapping[str, Agent], field: str, *, by_agent: bool
 ) -> None:
+    if wakes_agent(definition):
+        check_model(known.get(agent), definition)
     if not wakes_agent(definition) or (definition.command is not None and agent == SHELL not in known):
         return  # the agent of commands is made with its first one
     if agent in known:

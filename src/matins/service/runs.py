@@ -9,7 +9,9 @@ from __future__ import annotations
 import builtins
 import re
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -21,11 +23,11 @@ from matins.engine.answers import FAILED, answer_text, destinations_of, digest_o
 from matins.engine.audit import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
 from matins.engine.inputs import check_input, encode_given, free_texts, read_given
-from matins.engine.jobs import AGENT_JOB, decided_by, full_prompt
+from matins.engine.jobs import AGENT_JOB, as_scheduled, converses, decided_by, full_prompt
 from matins.engine.money import format_money
 from matins.engine.policies import Policies
 from matins.engine.prompts import check_prompt_text, first_name, has_input, inputs_in
-from matins.engine.reasons import CAUSES, rfc3339
+from matins.engine.reasons import CAUSES, local_time, rfc3339
 from matins.engine.schedules import UNREADABLE, decode, encode, schedule_settings, texts_of
 from matins.engine.settings import ParseContext
 from matins.engine.steps import of_step
@@ -33,10 +35,10 @@ from matins.engine.transitions import FAIL, MARK_UNKNOWN, RETRY, SUCCEED
 from matins.engine.validation import check_name, nearest
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, Example, InvalidInput, NotAllowed, NotFound
+from matins.executors.agent_checks import check_model
 from matins.executors.endpoint_requests import redacted_text
 from matins.executors.isolation import account_of
-from matins.executors.registry import JobRegistry, runners
-from matins.executors.runners.request_checks import check_effort
+from matins.executors.registry import JobRegistry
 from matins.executors.secrets import known_secrets
 from matins.executors.work_items import open_source
 from matins.model import run as model
@@ -53,9 +55,10 @@ from matins.runtime.agent_folders import folder_of
 from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.clearance import Floors
-from matins.runtime.planner import insert_requested_run, live_runs
+from matins.runtime.planner import NO_RUNS, insert_requested_run, met_runs
 from matins.runtime.run_changes import RunChange, apply, chat_place, end_runs, event_type
 from matins.runtime.spending import SpendingLimit, spending_limits
+from matins.service.backfills import instant_of
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.drafts import check_note
 from matins.service.file.plan import applied_text
@@ -120,7 +123,8 @@ class Runs:
 
     def run(
         self, principal: Principal, name: str, *, input: Any = None,  # noqa: A002 - the word of every surface
-        model: str | None = None, effort: str | None = None, key: str | None = None, agent: str | None = None,
+        model: str | None = None, effort: str | None = None, slot: int | str | None = None, key: str | None = None,
+        agent: str | None = None,
     ) -> Run:  # fmt: skip
         """Start a run now. An agent cannot run a completed or expired schedule."""
         now, core = self.core.clock.now_ms(), self.core
@@ -139,7 +143,8 @@ class Runs:
             if model is not None or effort is not None:
                 policies = core.catalog.policies(transaction)
                 given = given._replace(**_chosen(principal, compiled, policies, model, effort))
-            made = self._start(transaction, principal, schedule, compiled, key, now, encode_given(given))
+            for_slot = None if slot is None else _past_slot(compiled, slot, now)
+            made = self._start(transaction, principal, schedule, compiled, key, now, encode_given(given), for_slot)
             result = self._result(transaction, made)
         core.notify()
         return result
@@ -167,7 +172,8 @@ class Runs:
             compiled = core.compiled_at(transaction, schedule, run.rev)
             start = _check_retry(transaction, run, compiled, from_step)
             given = None if run.given is None else encode_given(run.given)
-            made = self._start(transaction, principal, schedule, compiled, key, now, given)
+            for_slot = run.for_slot if run.slot is None else run.slot
+            made = self._start(transaction, principal, schedule, compiled, key, now, given, for_slot)
             transaction.set_retry(made, run.id, start)
             for call in transaction.calls_of_run(run.id, 1):
                 transaction.link_call(call.id, made, None)
@@ -210,26 +216,27 @@ class Runs:
         key: str,
         now: int,
         given: str | None = None,
+        for_slot: int | None = None,
     ) -> int:
         verdict = self._verdict(transaction, principal, compiled, now)
         held = schedule.state in ("paused", "broken")
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
         by = principal.as_requester
-        return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, by, now, given)
+        return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, by, now, given, for_slot)
 
     def _verdict(
         self, transaction: Transaction, principal: Principal, compiled: CompiledSchedule, now: int
     ) -> Verdict | None:
         policies = self.core.catalog.policies(transaction)
-        live = live_runs(transaction, [compiled.schedule_id]).get(compiled.schedule_id, [])
+        live, backfill = met_runs(transaction, [compiled.schedule_id]).get(compiled.schedule_id, NO_RUNS)
         definition = compiled.definition
         if principal.is_human and definition.quiet_hours is not None and definition.overlap != "cancel_other":
             # Runs that wait for quiet hours do not block a manual run; with cancel_other they end.
             waiting = {row.id for row in transaction.waiting_for("quiet_hours")}
             live = [(run, state) for run, state in live if run not in waiting]
         short = None if compiled.steps else spending.expected_charge(transaction, policies, compiled, now)
-        facts = Facts(live, False, compiled.agent, policies, short, manual=principal.is_human)
+        facts = Facts(live, False, compiled.agent, policies, short, manual=principal.is_human, backfill=backfill)
         return judge(Candidate(compiled.definition, None, facts, 0, False, now), compiled.levels)
 
     def cancel(self, principal: Principal, run_id: int | StepId, *, reason: str = "cancelled") -> Run:
@@ -412,6 +419,21 @@ def _given(principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, 
     return Given(value, fenced, prompts)
 
 
+def _past_slot(compiled: CompiledSchedule, slot: int | str, now: int) -> int:
+    """The past slot that a run makes up for."""
+    times = compiled.timetable
+    zone = compiled.definition.trigger.timezone
+    at = instant_of("slot", slot, zone)
+    if at > now:
+        raise InvalidInput('"slot" is to come.', value=slot, field="slot", hint="Name a past slot, or omit it.")
+    if not times.elapsed and not times.trigger.count(at, at + 1):
+        near = [one for one in (times.trigger.prev_ms(at), times.trigger.next_ms(at)) if one is not None]
+        nearest = " and ".join(local_time(one, zone) for one in near)
+        message = f'"{compiled.name}" has no slot at {local_time(at, zone)}.'
+        raise InvalidInput(message, value=slot, field="slot", hint=f"The nearest: {nearest}." if nearest else None)
+    return at
+
+
 def _chosen(
     principal: Principal, compiled: CompiledSchedule, policies: Policies, model: str | None, effort: str | None
 ) -> dict[str, Any]:
@@ -420,14 +442,14 @@ def _chosen(
         message = "Only those who may change a schedule choose the model and the effort of its runs."
         raise NotAllowed(message, value=principal.role, field="model" if model else "effort", hint="Omit it.")
     parts = [compiled.step_of(number) for number in range(1, len(compiled.steps) + 1)] or [compiled]
-    agents = [policies.agents[part.agent] for part in parts if part.wakes_agent and part.agent in policies.agents]
-    if not any(part.wakes_agent for part in parts):
+    asked = [part for part in parts if converses(part.definition)]
+    if not asked:
         message = f'"{compiled.name}" has no agent, so it has no model and no effort.'
         raise InvalidInput(message, value=model or effort, field="model" if model else "effort", hint="Omit it.")
-    for agent in agents:
-        if effort is not None and (runner := runners().get(agent.runner)) is not None:
-            check_effort(runner, effort)
-    return {"model": None if model is None else check_name("model", model), "effort": effort}
+    model = None if model is None else check_name("model", model)
+    for part in asked:
+        check_model(policies.agents.get(part.agent), replace(part.definition, model=model, effort=effort))
+    return {"model": model, "effort": effort}
 
 
 def _check_complete(name: str, part: CompiledSchedule) -> None:
@@ -602,7 +624,7 @@ class SpeakingRuns:
             schedule=schedule.name,
             agent=principal.name,
             runner=None if agent is None else agent.runner,
-            slot=to_datetime(run.slot if run.parent is None else transaction.nominal_slot(run.id)),
+            slot=to_datetime((run.slot or run.for_slot) if run.parent is None else transaction.nominal_slot(run.id)),
             attempt=run.attempt,
             workdir=None if agent is None else agent.workdir,
             thread=None if thread is None else str(thread.id),
@@ -652,17 +674,29 @@ class SpeakingRuns:
         with self.core.store.reading() as transaction:
             speaker = self._speaker(transaction, principal.run_id)
             names = message_recipients(speaker.definition, speaker.agent.name, speaker.policies, to)
+            _sent_before(transaction, speaker)  # before files are copied
         secrets = known_secrets(speaker.agent)
-        attached = self._attached(speaker, files or [], secrets)
+        if not files:
+            return self._sent(principal, names, text, title, secrets, None, now)
+        from matins.executors.attachments import copies_folder, discard
+
+        folder, run = str(state_folder(self.core.store, self.core.local.state_folder)), speaker.run
+        copies = copies_folder(folder, run.id, f"{run.epoch}-{uuid.uuid4().hex[:12]}")
+        try:
+            attached = self._attached(speaker, files, secrets, copies)
+            return self._sent(principal, names, text, title, secrets, attached, now)
+        except BaseException:
+            discard(copies)
+            raise
+
+    def _sent(
+        self, principal: Principal, names: Sequence[str], text: str, title: str | None, secrets: tuple[str, ...],
+        attached: str | None, now: int,
+    ) -> SentMessage:  # fmt: skip
+        assert principal.run_id is not None
         with self.core.store.transaction(now) as transaction:
-            run = self._speaker(transaction, principal.run_id).run
-            whole = run.id if run.parent is None else run.parent
-            sent = max((row.number for row in transaction.answers_of(whole)), default=0)
-            most = speaker.policies.rules_for(speaker.agent.name).max_messages
-            if sent >= most:
-                message = f"This run has sent {sent} of at most {most} messages." if most else "Agents may not send."
-                hint = "Put the rest into your answer. The owner can allow more: agent_rules, max_messages."
-                raise NotAllowed(message, field="max_messages", hint=hint)
+            speaker = self._speaker(transaction, principal.run_id)
+            run, (whole, sent, most) = speaker.run, _sent_before(transaction, speaker)
             message, number = redacted_text(text.strip(), secrets), sent + 1
             for name in names:
                 row = AnswerRow(
@@ -685,20 +719,21 @@ class SpeakingRuns:
         agent = None if isinstance(compiled, Exception) else policies.agents.get(compiled.agent)
         if isinstance(compiled, Exception) or agent is None:
             raise Conflict(f"The agent of run {run.id} was deleted.", value=run.id, field="run")
-        return _Speaker(run, compiled.definition, agent, policies)
+        return _Speaker(run, compiled.definition, as_scheduled(agent, compiled.definition), policies)
 
-    def _attached(self, speaker: _Speaker, files: builtins.list[str], secrets: tuple[str, ...]) -> str | None:
+    def _attached(self, speaker: _Speaker, files: builtins.list[str], secrets: tuple[str, ...], copies: Path) -> str:
         """The files of a message as its row has them. One that cannot be sent is refused: the agent can do something
         about it."""
-        if not files:
-            return None
-        from matins.executors.attachments import attach, copies_folder
+        from matins.executors.attachments import MAX_FILES, attach
 
-        agent, run, account = speaker.agent, speaker.run, account_of(speaker.agent)
-        folder = copies_folder(str(state_folder(self.core.store, self.core.local.state_folder)), run.id, run.epoch)
-        copies = folder.with_name(f"{folder.name}-{uuid.uuid4().hex[:12]}")
+        allowed = f"at most {MAX_FILES} paths of at most {_MAX_PATH} characters"
+        if len(files) > MAX_FILES or any(len(name) > _MAX_PATH for name in files):
+            hint = "Put several files into an archive."
+            raise InvalidInput(f'"files" must be {allowed}.', field="files", allowed=allowed, hint=hint)
+        agent, account = speaker.agent, account_of(speaker.agent)
         workdir = folder_of(agent, self.core.workdir or ".")
-        found = attach(files, workdir, None if account is None else account.uid, 0, secrets, copies)
+        uid = None if account is None else account.uid
+        found = attach(files, workdir, uid, 0, secrets, copies, agent.hidden)
         if found.left_out or len(found.files) < len(files):
             why = found.left_out[0] if found.left_out else f"not all of them are files below {workdir}"
             hint = "Name files below your directory."
@@ -706,7 +741,7 @@ class SpeakingRuns:
         return orjson.dumps(found.files).decode()
 
 
-_MAX_MESSAGE, _MAX_TITLE = 32_000, 200
+_MAX_MESSAGE, _MAX_TITLE, _MAX_PATH = 32_000, 200, 1_000
 
 
 class _Speaker(NamedTuple):
@@ -714,6 +749,18 @@ class _Speaker(NamedTuple):
     definition: ScheduleDefinition
     agent: Agent
     policies: Policies
+
+
+def _sent_before(transaction: Transaction, speaker: _Speaker) -> tuple[int, int, int]:
+    """The run whose messages are counted, how many it has sent, and how many it may send. Raises after the last."""
+    whole = speaker.run.id if speaker.run.parent is None else speaker.run.parent
+    sent = max((row.number for row in transaction.answers_of(whole)), default=0)
+    most = speaker.policies.rules_for(speaker.agent.name).max_messages
+    if sent >= most:
+        message = f"This run has sent {sent} of at most {most} messages." if most else "Agents may not send."
+        hint = "Put the rest into your answer. The owner can allow more: agent_rules, max_messages."
+        raise NotAllowed(message, field="max_messages", hint=hint)
+    return whole, sent, most
 
 
 def _left(limit: SpendingLimit) -> LimitLeft:

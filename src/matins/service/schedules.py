@@ -18,7 +18,9 @@ from msgspec import structs
 
 from matins.api.results import FilePlace, Pause, Schedule
 from matins.config.file import file_format
-from matins.engine.answers import deliver_command, reaches_nobody
+from matins.delivery.destinations import problem_of
+from matins.delivery.notices import address_of
+from matins.engine.answers import deliver_command, destinations_of, reaches_nobody
 from matins.engine.jobs import full_prompt
 from matins.engine.policies import Policies
 from matins.engine.schedules import UNREADABLE, idle_settings, newly_idle, schedule_settings, start_text
@@ -31,9 +33,10 @@ from matins.executors.registry import runners
 from matins.model.access import Principal, name_of
 from matins.model.agent import Agent
 from matins.model.job import JobTypes
-from matins.model.overview import PausedSchedule, ScheduleFilter
+from matins.model.overview import PausedSchedule
 from matins.model.run import RunRecord
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
+from matins.model.selector import ScheduleFilter
 from matins.runtime.catalog import run_record, schedule_record
 from matins.runtime.pausing import pause
 from matins.service.core import LEASE_MS, Core
@@ -102,6 +105,10 @@ class Additions:
         notes += command_notes(draft.definition, draft.agent, policies, isolation, by_owner=owner)
         if reaches_nobody(draft.definition, draft.agent, policies):
             notes.append(f"No destination gets its answers. To send them: {deliver_command(policies)}")
+        for name in destinations_of(draft.definition, draft.agent, policies):
+            one = policies.destinations.get(name)
+            if one is not None and (problem := problem_of(address_of(one, policies, now))) is not None:
+                notes.append(f"Nothing can be sent to {name}. {problem.message} {problem.hint or ''}".rstrip())
         return notes + [f"{error.message} {error.hint or ''}".strip() for error in found]
 
     def create_agents(
@@ -148,7 +155,8 @@ class Schedules:
             in_file = self.writer.add(principal, name, draft.agent, draft.definition)
             if in_file is not None:
                 return self.get(principal, in_file)
-        with self.core.store.transaction(now) as transaction:
+        begin = self.core.store.transaction if made else self.core.store.together  # agents change the policies
+        with begin(now) as transaction:
             notes = self.additions.create_agents(transaction, principal, made, now)
             notes += [*draft.trigger.notes, *idle_settings(draft.definition, settings)]
             notes += problems

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_core import StateCore
     from markdown_it.token import Token
 
 Style = Literal["bold", "italic", "strike", "code"]
@@ -24,6 +25,11 @@ _STYLES: dict[str, Style] = {"strong": "bold", "em": "italic", "s": "strike"}
 _CODE: frozenset[Style] = frozenset({"code"})
 _MAX_PARSED = 200_000
 """Of a longer text the rest is plain: the parser takes 10 ms for 10,000 characters."""
+_MAX_BRACKETS, _MAX_CELLS = 300, 5_000
+"""The parser takes quadratic time for brackets of one paragraph. It completes rows of a table: short lines become many
+cells."""
+_MAX_COLUMN = 80
+"""Of aligned text; behind a longer cell, columns are not aligned."""
 _MAX_URL = 2_000
 _LINK = re.compile(r"(?:https?://|mailto:)[^\s<>\"]{1,2000}", re.IGNORECASE)
 _BARE = re.compile(r"https?://[^\s<>\"`]{1,2000}", re.IGNORECASE)
@@ -76,15 +82,42 @@ class Block(NamedTuple):
 def blocks(text: str) -> list[Block]:
     """The blocks of a text in Markdown."""
     head, rest = text[:_MAX_PARSED], text[_MAX_PARSED:]
-    found = list(_Reader(_parser().parse(head)).blocks())
+    found = list(_Reader(_parser(tables=_has_small_tables(head)).parse(head)).blocks())
     return [*found, Block("text", (Span(rest),))] if rest else found
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _parser(*, tables: bool) -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": False, "maxNesting": 100}).enable(["table", "strikethrough"])
+    made = MarkdownIt("commonmark", {"html": False, "maxNesting": 100}).enable(["table"] * tables + ["strikethrough"])
+    made.core.ruler.at("inline", _parse_inline)
+    return made
+
+
+def _parse_inline(state: StateCore) -> None:
+    """Parse the text of paragraphs. One with too many brackets is plain."""
+    from markdown_it.token import Token
+
+    for token in state.tokens:
+        if token.type != "inline":
+            continue
+        if token.content.count("[") > _MAX_BRACKETS:
+            token.children = [Token("text", "", 0, content=token.content)]
+        else:
+            token.children = []
+            state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+def _has_small_tables(text: str) -> bool:
+    """Whether its tables have few cells that are not written. A table ends with an empty line."""
+    cells = columns = lines = 0
+    for line in (*text.split("\n"), ""):
+        if line.strip():
+            columns, lines = max(columns, line.count("|")), lines + 1
+        else:
+            cells, columns, lines = cells + columns * lines, 0, 0
+    return cells - text.count("|") <= _MAX_CELLS
 
 
 class _List:
@@ -260,7 +293,7 @@ def indented(text: str, block: Block) -> str:
 def aligned(rows: Sequence[Row]) -> str:
     """A table as text with aligned columns."""
     texts = [["".join(span.with_url for span in cell).replace("\n", " ") for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=False)]
+    widths = [min(_MAX_COLUMN, max(map(len, column))) for column in zip(*texts, strict=False)]
     return "\n".join("  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=False)).rstrip() for row in texts)
 
 

@@ -177,15 +177,15 @@ class UntrustedFolder:
         with self._parent(name) as (folder, last), suppress(FileNotFoundError):
             (os.rmdir if is_folder else os.unlink)(last, dir_fd=folder)
 
-    def entries(self, name: str = ".") -> list[Entry]:
+    def entries(self, name: str = ".", most: int | None = None) -> list[Entry]:
         """The folders and regular files of a folder. Links, pipes and the like are left out."""
-        folder = self._walk(name, FOLDER)
+        folder, most = self._walk(name, FOLDER), most or MAX_ENTRIES
         try:
             found: list[Entry] = []
             with os.scandir(folder) as listed:
                 for number, entry in enumerate(listed):
-                    if number >= MAX_ENTRIES:
-                        raise Refused(name, f"it has more than {MAX_ENTRIES:,} entries")
+                    if number >= most:
+                        raise Refused(name, f"it has more than {most:,} entries")
                     with suppress(FileNotFoundError):
                         status = entry.stat(follow_symlinks=False)
                         is_folder = stat.S_ISDIR(status.st_mode)
@@ -210,13 +210,13 @@ class UntrustedFolder:
                 elif left > 1:
                     ahead.append((path, left - 1))
 
-    def matching(self, pattern: str) -> Iterator[Entry]:
-        """The files that match a pattern such as `reports/*.pdf` or `**/*.csv`, by their paths. Folders of Matins are
-        passed over. It is bounded as `walk` is."""
+    def matching(self, pattern: str, unseen: Identities = frozenset()) -> Iterator[Entry]:
+        """The files that match a pattern such as `reports/*.pdf` or `**/*.csv`, by their paths. Folders of Matins, and
+        those of `unseen`, are passed over. It is bounded as `walk` is."""
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
         if ".." in parts or pattern.startswith("/"):
             raise Refused(pattern, "it leads out of the folder")
-        own, ahead, seen = forbidden(), [("", parts)], 0
+        own, ahead, seen = forbidden() | unseen, [("", parts)], 0
         while ahead:
             at, (part, *rest) = ahead.pop()
             if part == "**" and rest:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from matins.delivery.texts import NoticeText, clean_text
-from matins.errors import MatinsError
+from matins.errors import InvalidInput, MatinsError
 from matins.executors.secrets import resolve
 from matins.model.access import Person
 from matins.model.destination import Destination, Smtp
@@ -133,6 +133,8 @@ class DestinationKind:
     """Sends a part under a key: letters, digits and "-". Raises NotDelivered."""
     keyed: bool = False
     """Whether a part that is sent twice under one key is recognised, by the channel or by its receiver."""
+    ready: Callable[[Address], None] = lambda address: None
+    """Raises InvalidInput while something is missing that no setting of the destination has."""
     limited: bool = True
     """Whether `max_per_hour` applies: people read it."""
 
@@ -141,6 +143,20 @@ class DestinationKind:
 def destination_kinds() -> dict[str, DestinationKind]:
     """Kinds of destinations by name."""
     return {kind.name: kind for kind in installed(DESTINATIONS).values()}
+
+
+def problem_of(address: Address) -> MatinsError | None:
+    """Why nothing can be sent to a destination, as far as its settings tell."""
+    kind = destination_kinds().get(address.destination.kind)
+    if kind is None:
+        hint = "Install what adds it, or delete the destination."
+        return InvalidInput(f'There is no kind of destination "{address.destination.kind}".', hint=hint)
+    try:
+        _ = address.to, address.url, address.token  # secrets that cannot be read
+        kind.ready(address)
+    except MatinsError as error:
+        return error
+    return None
 
 
 def part_key(store_id: str, run_id: int, number: int, part: int, copy: int = 0) -> str:

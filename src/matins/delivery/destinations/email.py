@@ -5,6 +5,7 @@ Everything that is sent again has the same Message-ID: mail programs show it onc
 
 from __future__ import annotations
 
+import shlex
 import smtplib
 import socket
 import ssl
@@ -70,10 +71,21 @@ def send(address: Address, message: NoticeText) -> None:
     _sent(address, _Letter(message.title, text_of(message)), message.key)
 
 
+def ready(address: Address) -> None:
+    if not address.to:
+        name = address.destination.name
+        hint = f"matins destinations edit {shlex.quote(name)} --to ada@example.com"
+        raise InvalidInput("There is no recipient, and the person has no e-mail address.", field="to", hint=hint)
+    if address.smtp.host is None:
+        raise InvalidInput("There is no mail server.", field="smtp", hint="matins smtp set --host mail.example.com")
+
+
 def _sent(address: Address, letter: _Letter, key: str) -> Receipt:
     """Send one message to all recipients together. A server that refuses them for good is not tried again."""
-    if not address.to:
-        raise NotDelivered("there is no recipient, and the person has no e-mail address", retry=False)
+    try:
+        ready(address)
+    except InvalidInput as error:
+        raise NotDelivered(f"{error.message[0].lower()}{error.message[1:-1]}: {error.hint}", retry=False) from None
     mail, sending = _mail(address, letter, key), False
     try:
         with _connected(address.smtp) as server:
@@ -111,8 +123,7 @@ def _mail(address: Address, letter: _Letter, key: str) -> EmailMessage:
 
 @contextmanager
 def _connected(smtp: Smtp) -> Generator[smtplib.SMTP]:
-    if smtp.host is None:
-        raise NotDelivered("there is no mail server: matins smtp set --host mail.example.com", retry=False)
+    assert smtp.host is not None
     if smtp.tls == "none" and not _is_loopback(smtp.host):
         raise NotDelivered(f"mail to {smtp.host} must be encrypted: matins smtp edit --tls starttls", retry=False)
     context = ssl.create_default_context()
@@ -152,5 +163,5 @@ def check(destination: Destination) -> None:
 
 EMAIL = DestinationKind(
     "email", "E-mail to the addresses in `to`, by the server of `smtp`.",
-    send, check=check, parts=parts, answer=send_answer, keyed=True,
+    send, check=check, parts=parts, answer=send_answer, ready=ready, keyed=True,
 )  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +17,7 @@ from matins.errors import Example, InvalidInput
 from matins.model.destination import Destination
 from matins.texts.untrusted_folder import UntrustedFolder, open_or_make_folder
 
+log = logging.getLogger("matins")
 _OTHER = re.compile(r"[^\w.-]+")
 _OURS = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{4}-.{1,80}\.md")
 _MAX_NAME = 60
@@ -54,13 +57,25 @@ def send_answer(address: Address, part: Part, key: str) -> Receipt:
         with open_or_make_folder(path) as folder:
             if note.files:
                 folder.make_folder(note.name)
-            for file in note.files:
-                folder.replace(f"{note.name}/{_OTHER.sub('-', file.name)[-_MAX_NAME:].lstrip('.')}", file.read())
+            for name, file in _by_name(note.files).items():
+                folder.replace(f"{note.name}/{name}", file.read())
             folder.replace(f"{note.name}.md", note.text.encode())
-            _prune(folder, address.destination.keep)
+            try:
+                _prune(folder, address.destination.keep)
+            except OSError as error:  # the answer has arrived: it is not sent again
+                log.warning("Old answers in %s cannot be deleted: %s", path, error.strerror)
     except OSError as error:
         raise NotDelivered(f"{path} cannot be written: {error.strerror or error}") from None
     return Receipt(str(path / f"{note.name}.md"))
+
+
+def _by_name(files: Iterable[Upload]) -> dict[str, Upload]:
+    """The files by names that the folder can have. Two of one name are both kept."""
+    found: dict[str, Upload] = {}
+    for file in files:
+        name = _OTHER.sub("-", file.name)[-_MAX_NAME:].lstrip(".") or "file"
+        found[f"{len(found) + 1}-{name}" if name in found else name] = file
+    return found
 
 
 def _prune(folder: UntrustedFolder, keep: int) -> None:
