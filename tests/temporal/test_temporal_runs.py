@@ -32,7 +32,7 @@ def test_b18_a_run_goes_to_a_worker_and_its_outcome_comes_back(
         assert run.outcome["result"]["text"].strip() == "on 1"
         found = [one for one in matins.system.doctor() if one.what == "temporal main"]
         assert [one.ok for one in found] == [True], found
-        assert "bare@" in found[0].sentence
+        assert "box@" in found[0].sentence
 
 
 def test_b18_a_cancel_ends_the_tree_on_the_worker(matins: Matins, workers: Workers, tmp_path: Path) -> None:
