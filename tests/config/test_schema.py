@@ -85,6 +85,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "hooks": {"command": "true"},
     "destinations": {"to": ["alerts"]},
     "chat": {"app_token": "env:SLACK_APP_TOKEN"},
+    "calendars": {"dates": ["12-25"]},
 }
 HMAC = {"kind": "hmac", "header": "X-Signature"}
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {
