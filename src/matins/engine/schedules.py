@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -323,15 +324,14 @@ class Reference(NamedTuple):
 
 
 _REFERRING = tuple(
-    (declared.name, declared.field, noun)
-    for declared in OWN_SETTINGS.values()
-    if (noun := getattr(declared.kind, "of", ""))
+    (declared.name, noun) for declared in OWN_SETTINGS.values() if (noun := getattr(declared.kind, "of", ""))
 )
+_referred_by = attrgetter(*(OWN_SETTINGS[name].field for name, _ in _REFERRING))
 
 
 def references(definition: ScheduleDefinition) -> Iterable[Reference]:
-    for setting, field, noun in _REFERRING:
-        for name in referred_names(getattr(definition, field)):
+    for (setting, noun), held in zip(_REFERRING, _referred_by(definition), strict=True):
+        for name in referred_names(held) if held else ():
             yield Reference(setting, noun, name)
     for trigger in definition.on:
         if isinstance(trigger, OnWebhook):
@@ -428,10 +428,8 @@ def trigger_source(definition: TriggerDefinition) -> str:
 
 def idle_settings(definition: ScheduleDefinition, given: Mapping[str, Any]) -> list[str]:
     """One sentence for each given setting that has no effect without another."""
-    idle = {name: needed for needed, works, names in _NEEDS if not works(definition) for name in names}
-    return [
-        f'"{name}" has no effect: it needs {idle[name]}.' for name in given if name in idle and given[name] is not None
-    ]
+    found = [(name, *_NEEDED_BY[name]) for name, value in given.items() if name in _NEEDED_BY and value is not None]
+    return [f'"{name}" has no effect: it needs {needed}.' for name, needed, works in found if not works(definition)]
 
 
 def newly_idle(before: ScheduleDefinition, after: ScheduleDefinition, given: Mapping[str, Any]) -> list[str]:
@@ -460,3 +458,4 @@ _NEEDS: tuple[tuple[str, Callable[[ScheduleDefinition], bool], tuple[str, ...]],
     ("fallback: wait", lambda definition: definition.fallback == "wait", ("fallback_timeout", "final_fallback")),
 )  # fmt: skip
 """What settings need in order to have an effect."""
+_NEEDED_BY = {name: (needed, works) for needed, works, names in _NEEDS for name in names}

@@ -34,6 +34,7 @@ from matins.executors.runners.request_checks import check_effort
 from matins.executors.secrets import check_program, environment_of, from_home, resolve
 from matins.executors.work_items import source_of
 from matins.model.agent import Agent
+from matins.model.clock import Clock
 from matins.model.job import Errand, ErrandPlace, JobType
 from matins.model.schedule import ScheduleDefinition
 from matins.net.outbound import check_url
@@ -162,6 +163,31 @@ def check_model(agent: Agent | None, definition: ScheduleDefinition) -> None:
 def has_program(runner: AnyRunner) -> bool:
     """Whether the runner's program is on PATH, or it needs none."""
     return isinstance(runner, EndpointRunner) or not runner.program or shutil.which(runner.program) is not None
+
+
+MAX_AGENTS = 64
+"""How many runs of agents one engine has at a time."""
+LOOK_AGAIN_MS = 5_000
+
+
+class RunnersHere:
+    """What this machine has of runners: `runner:NAME` of those whose program is on PATH, looked up again every few
+    seconds."""
+
+    def __init__(self, runners: Mapping[str, AnyRunner], clock: Clock) -> None:
+        self._runners = runners
+        self._clock = clock
+        self._offers: frozenset[str] = frozenset()
+        self._look_again_at = 0
+
+    def offers(self) -> frozenset[str]:
+        boot = self._clock.boot_ms()
+        if boot >= self._look_again_at:
+            self._look_again_at = boot + LOOK_AGAIN_MS
+            here = [f"runner:{name}" for name, runner in self._runners.items() if has_program(runner)]
+            if len(here) != len(self._offers) or not self._offers.issuperset(here):
+                self._offers = frozenset(here)
+        return self._offers
 
 
 def find_program(program: str, path: str | None, folder: str) -> str:

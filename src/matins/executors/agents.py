@@ -17,12 +17,13 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from matins.errors import StoreUnavailable
-from matins.executors.agent_checks import NoFolder, has_program
+from matins.executors.agent_checks import LOOK_AGAIN_MS, MAX_AGENTS, NoFolder, RunnersHere
 from matins.executors.commands import Commands
 from matins.executors.conclusions import conclude, not_started, read_result, unreadable, usage_by, with_report
 from matins.executors.endpoint_requests import EndpointCall, EndpointRequests, SpendingAllowance
 from matins.executors.isolation import Isolation, Places
 from matins.executors.metering import SpendingWatch
+from matins.executors.output_sender import OutputSender
 from matins.executors.preparation import Preparation, Prepared
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.recovery import machine_error
@@ -109,9 +110,7 @@ def reason_now(folders: Iterable[str]) -> str | None:
     return None
 
 
-MAX_CONCURRENT = 64
 _THREADS = 4
-_LOOK_AGAIN_MS = 5_000
 _MAX_WAIT_MS = 10_000
 """An attempt that waits longer is released: another engine may have capacity."""
 _NO_FOLDER_MS = 5_000
@@ -152,9 +151,10 @@ class AgentExecutor:
         url: str | None = None,
         jobs: JobRegistry | None = None,
         resolve: Resolve | None = None,
+        here: RunnersHere | None = None,
     ) -> None:
         self._runners = runners
-        self._offers: frozenset[str] = frozenset()
+        self._here = here or RunnersHere(runners, clock)
         self._look_again_at = 0
         self.fitness = Fitness(clock)
         self._missing_folders: frozenset[str] = frozenset()
@@ -169,6 +169,7 @@ class AgentExecutor:
         self._resolve = resolve
         self._endpoint_requests = EndpointRequests(clock, self._call_ended)
         self._spending_watch = SpendingWatch(supervisor, loader.spending_limits)
+        self._output_sender = OutputSender(loader.kept_output, lambda: supervisor().files, clock)
         self._waiting: dict[Mark, WaitingAttempt] = {}
         """Attempts beyond the capacity."""
         self._active: dict[Mark, Attempt] = {}
@@ -198,6 +199,7 @@ class AgentExecutor:
             self._tasks.put(None)
         self._threads = []
         self._spending_watch.close()
+        self._output_sender.close()
         self._endpoint_requests.end_all()
 
     def interrupt(self) -> int:
@@ -217,7 +219,7 @@ class AgentExecutor:
         for mark, (attempt, _) in list(self._waiting.items()):
             if attempt.run_id in self._cancelled:
                 self._end(self._waiting.pop(mark).attempt, _CANCELLED)
-            elif len(self._active) < MAX_CONCURRENT:
+            elif len(self._active) < MAX_AGENTS:
                 self._active[mark] = self._waiting.pop(mark).attempt
                 self._tasks.put(lambda attempt=attempt: self._begin(attempt))
 
@@ -245,7 +247,7 @@ class AgentExecutor:
         return done
 
     def capacity(self, *, for_agents: bool = False) -> int:
-        return 0 if self.fitness.reason is not None else MAX_CONCURRENT - self.running()
+        return 0 if self.fitness.reason is not None else MAX_AGENTS - self.running()
 
     def running(self) -> int:
         return len(self._active) + len(self._waiting)
@@ -257,17 +259,15 @@ class AgentExecutor:
         return bool(self._active)
 
     def offers(self) -> frozenset[str]:
-        """`runner:NAME` of those whose program is on PATH, looked up again every few seconds; and what is missing on
-        this machine."""
+        """The runners, and what is missing on this machine, looked up again every few seconds."""
         if self.fitness.is_test_due():
             self._tasks.put(self._test_machine)
         boot = self._clock.boot_ms()
         if boot >= self._look_again_at:
-            self._look_again_at = boot + _LOOK_AGAIN_MS
-            self._offers = frozenset(f"runner:{name}" for name, runner in self._runners.items() if has_program(runner))
+            self._look_again_at = boot + LOOK_AGAIN_MS
             self._missing_folders = frozenset(folder for folder in self._missing_folders if not Path(folder).is_dir())
         missing = (f"{NO_FOLDER}{folder}" for folder in self._missing_folders)
-        return self._offers.union(missing, self.fitness.offers())
+        return self._here.offers().union(missing, self.fitness.offers())
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         released = drained(self._released)
@@ -358,6 +358,7 @@ class AgentExecutor:
     def _launch(self, prepared: Prepared) -> None:
         mark, runner = prepared.attempt.mark, prepared.runner
         self._started[mark] = prepared
+        self._output_sender.watch(mark)
         if prepared.launch is not None:
             self._watch(prepared)
             leased = prepared.context.lease_ms is not None
@@ -380,6 +381,7 @@ class AgentExecutor:
 
     def _release(self, attempt: Attempt) -> None:
         self._spending_watch.unwatch(attempt.mark)
+        self._output_sender.forget(attempt.mark)
         self._released.put(attempt)
         self._wake()
 
@@ -405,6 +407,7 @@ class AgentExecutor:
             self._end(attempt, Outcome(False, error=f"the run could not be adopted: {error}", lost=True))
             return
         if process.kind == "running":
+            self._output_sender.watch(attempt.mark)
             return  # its end arrives like any other
         del self._started[attempt.mark]
         if process.kind != "never_started":
@@ -449,6 +452,7 @@ class AgentExecutor:
         attempt = started.attempt
         try:
             reported = self._loader.reported(attempt)  # first: it needs the store
+            self._output_sender.finish(attempt.mark)
             result = with_report(read(), reported)
             outcome = conclude(started, process, result, self._supervisor().files, self._clock, end_reason)
         except StoreUnavailable as error:
@@ -465,5 +469,6 @@ class AgentExecutor:
             outcome = replace(outcome, cancelled=False, interrupted=True)
         self._cancelled.discard(attempt.run_id)
         self._spending_watch.unwatch(attempt.mark)
+        self._output_sender.forget(attempt.mark)
         self._ended.put(AttemptEnd(attempt, outcome))
         self._wake()

@@ -297,6 +297,8 @@ class OrderWriter:
 class OrderContexts:
     """The context of attempts by their orders, for executors without a store."""
 
+    kept_output = None  # the end of the output goes with the outcome
+
     def __init__(self) -> None:
         self.orders: dict[Mark, Order] = {}
         self.senders: dict[Mark, dict[str, Any]] = {}

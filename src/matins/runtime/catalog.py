@@ -66,6 +66,8 @@ class Special(IntFlag):
 
 AT_END = int(Special.STEPS | Special.AGENT | Special.ANSWER)
 """What keeps a success from the short road. The rest is over when a run has started."""
+MAY_EMIT = int(Special.AGENT | Special.MESSAGE)
+"""What a run may be that only emits an event: an agent's runner may be `message`."""
 AT_START = ~int(Special.ANSWER)
 """What keeps a slot from the short road."""
 

@@ -26,6 +26,7 @@ from matins.model.run import Message, RunState, ThreadAssignment, Usage
 from matins.runtime.approval_requests import needs_none, used_approval, void_run
 from matins.runtime.attempt import Attempt
 from matins.runtime.catalog import Catalog, call_context, run_record
+from matins.runtime.kept_output import KeptOutput
 from matins.runtime.spending import SpendingLimit, spending_limits
 from matins.runtime.tokens import run_token
 from matins.store import Store
@@ -60,6 +61,9 @@ class RunContext(NamedTuple):
 
 class RunContexts(Protocol):
     """What executors ask about an attempt."""
+
+    kept_output: KeptOutput | None
+    """Where other machines read the output of runs; None where it stays with its files."""
 
     def worker_of(self, attempt: Attempt) -> Mapping[str, Any]:
         """The identity of the worker that started the attempt."""
@@ -127,6 +131,7 @@ class ContextLoader:
         self._run_lease = run_lease_ms if store.shared else None
         self._catalog = catalog
         self._clock = clock
+        self.kept_output = KeptOutput(store, clock) if store.shared else None
 
     def worker_of(self, attempt: Attempt) -> dict[str, Any]:
         """The identity of the worker that started the attempt."""

@@ -152,7 +152,8 @@ class Schedules:
             in_file = self.writer.add(principal, name, draft.agent, draft.definition)
             if in_file is not None:
                 return self.get(principal, in_file)
-        with self.core.store.transaction(now) as transaction:
+        begin = self.core.store.transaction if made else self.core.store.together  # agents change the policies
+        with begin(now) as transaction:
             notes = self.additions.create_agents(transaction, principal, made, now)
             notes += [*draft.trigger.notes, *idle_settings(draft.definition, settings)]
             notes += problems

@@ -39,7 +39,7 @@ class SqliteTransaction(Transaction):
 
     def __init__(self, connection: apsw.Connection, chain: Chain, spare_run_ids: range) -> None:
         self._connection: Any = connection  # apsw's types of bindings need Python 3.12
-        self._chain = chain
+        self.chain = chain
         self.spare_run_ids = spare_run_ids
         self.events: list[NewEvent] = []
         self.last_event_id = 0
@@ -99,7 +99,7 @@ class SqliteTransaction(Transaction):
         return self._all("promote", ids=_json(schedule_ids), now=now)
 
     def count_failures(self, rows: Sequence[tuple[int, int | None]]) -> None:
-        failed = any(failed_at is not None for _, failed_at in rows)
+        failed = [failed_at for _, failed_at in rows if failed_at is not None]
         if self._failing is None:
             self._failing = bool(self._value("any_failing"))
         if failed or self._failing:
@@ -179,7 +179,7 @@ class SqliteTransaction(Transaction):
     def link_events(self) -> None:
         """Link the events just before the commit."""
         if self.events:
-            self._many("insert_event", self._chain.link(self.events))
+            self._many("insert_event", self.chain.link(self.events))
             self.last_event_id = self._connection.last_insert_rowid()
 
     def _all(self, query: str, /, **values: Any) -> list[Any]:

@@ -169,6 +169,21 @@ CREATE TABLE attempts (
   PRIMARY KEY (run_id, epoch)
 );
 
+-- Output of attempts, for readers on other machines: pieces of stdout and stderr, compressed by zlib.
+CREATE TABLE outputs (
+  run_id bigint NOT NULL,
+  epoch bigint NOT NULL,
+  stream text NOT NULL,
+  at bigint NOT NULL,    -- where the piece begins
+  size bigint NOT NULL,  -- its bytes
+  total bigint NOT NULL, -- those of the stream at that moment
+  data bytea NOT NULL,
+  PRIMARY KEY (run_id, epoch, stream, at)
+);
+ALTER TABLE outputs ALTER COLUMN data SET STORAGE EXTERNAL; -- it is compressed already
+-- Live runs whose output somebody reads on another machine: it is sent each second.
+CREATE TABLE output_followers (run_id bigint PRIMARY KEY, until bigint NOT NULL);
+
 -- Verdicts of guards, pre-checks and hooks.
 CREATE TABLE checks (
   run_id bigint NOT NULL,
