@@ -77,7 +77,7 @@ def test_every_example_is_valid(section: str) -> None:
         assert programs or interpreted(text, EXAMPLES_KNOWN).problems == (), name
 
 
-KEYS = {"chat": "slack", "hooks": "before:schedule:trigger", "rates": "EUR", "limits": "global"}
+KEYS = {"calendars": "closing", "chat": "slack", "hooks": "before:schedule:trigger", "rates": "EUR", "limits": "global"}
 NEEDS: dict[str, dict[str, Any]] = {
     "schedules": {"when": "every 1h", "job": "work"},
     "budgets": {"max_cost": "$5"},
