@@ -79,6 +79,8 @@ class ScheduleSettings(TypedDict, total=False):
     inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
+    runs_on: Sequence[str] | None
+    host: str | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None
@@ -154,6 +156,8 @@ class ScheduleEdit(TypedDict, total=False):
     inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
+    runs_on: Sequence[str] | None
+    host: str | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None
@@ -287,6 +291,8 @@ class AgentSettings(TypedDict, total=False):
     exit_timeout: str | None
     max_cost: str | None
     max_concurrent: int | None
+    runs_on: Sequence[str] | None
+    host: str | None
     provider: str | None
     target: str | Mapping[str, Any] | None
     deliver: Sequence[str] | None
@@ -320,6 +326,8 @@ class AgentEdit(TypedDict, total=False):
     exit_timeout: str | None
     max_cost: str | None
     max_concurrent: int | None
+    runs_on: Sequence[str] | None
+    host: str | None
     provider: str | None
     target: str | Mapping[str, Any] | None
     deliver: Sequence[str] | None

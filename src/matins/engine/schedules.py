@@ -57,6 +57,8 @@ NOTABLE_SETTINGS = tuple(
 """Settings that reach beyond an agent's own prompt and target. A proposal highlights them."""
 PRIVATE_SETTINGS = frozenset(name for name, declared in SETTINGS.items() if is_private(declared))
 _MAX_PATTERNS, _MAX_PATTERN = 20, 500
+_MAX_STEP_COMMANDS = 16_000
+"""Each word may name a file, which is looked for while the proposal is stored."""
 _DERIVED = ("job_prompt", "harmless", "step_jobs", "files")
 """Fields that follow from the type of the job, and from the files that commands run; they are no settings."""
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), job="")
@@ -189,6 +191,12 @@ def check_texts(definition: ScheduleDefinition) -> None:
     has_work, has_call = definition.work_source is not None, bool(definition.on)
     check_steps(definition.steps)
     _check_command(definition, "")
+    size = sum(
+        len(step.command if isinstance(step.command, str) else "".join(step.command or ())) for step in definition.steps
+    )
+    if size > _MAX_STEP_COMMANDS:
+        message = f"The commands of all steps must be at most {_MAX_STEP_COMMANDS:,} characters, not {size:,}."
+        raise InvalidInput(message, field="steps", hint="Put them into scripts, and name the scripts.")
     for number, step in enumerate(definition.steps, 1):
         _check_command(step, f"steps[{number}].")
         earlier = tuple(answer_field(other.title) for other in before(definition.steps, number))
