@@ -85,6 +85,12 @@ class Server:
                 used += int(fields[11]) + int(fields[12])
         return used / TICKS
 
+    def commits(self, url: str) -> int:
+        """How many transactions wrote something; looks are none of them."""
+        with psycopg.connect(url) as connection:
+            (number,) = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone() or (0,)
+        return number
+
     def close(self) -> None:
         self._databases.close()
 
@@ -146,12 +152,15 @@ def drain(server: Server, url: str | None, engines: int, variant: str, count: in
         task = Task(folder, url, variant, count, engines)
         in_own_process(SCRIPT, "prepare", task)
         server.settle()
-        before = server.cpu_s()
-        waits = None if url is None else Waits(url)
+        if url is None:
+            return _drained(task)
+        before, committed = server.cpu_s(), server.commits(url)
+        waits = Waits(url)
         reached = _drained(task)
-        told = {} if waits is None else {"server_us": round(1e6 * (server.cpu_s() - before) / count, 1)}
+        reached["server_us"] = round(1e6 * (server.cpu_s() - before) / count, 1)
+        reached["fires_a_commit"] = round(count / (server.commits(url) - committed), 1)
         adapter.count_afresh(OfMatins, task)
-        return reached | told | ({} if waits is None else {"waits": waits.shares()})
+        return reached | {"waits": waits.shares()}
 
 
 def _drained(task: Task) -> dict[str, Any]:

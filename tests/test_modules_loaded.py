@@ -25,7 +25,7 @@ from matins.mcp.app import McpApp
 
 CEILINGS = {
     "import matins": 2,
-    "import matins.library": 230,
+    "import matins.library": 235,
     "matins --help": 17,
     "matins list": 32,
     "matins runs": 31,

@@ -32,7 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-CEILINGS = Ceilings(files=410, single_use=538)
+CEILINGS = Ceilings(files=419, single_use=545)
 
 
 def modules() -> dict[str, ast.Module]:

@@ -24,7 +24,7 @@ def source(folder: Path, data: bytes, *, live: bool = False) -> Source:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
     run: Any = SimpleNamespace(id=1, state=SimpleNamespace(live=live))
-    return Source(folder, "run", OUT, run, None)
+    return Source(folder, "run", OUT, run, None, None)
 
 
 def text_of(found: Source, limit: int) -> str:

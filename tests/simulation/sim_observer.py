@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 from sim_approvals import ApprovalRules
+from sim_backfills import BackfillRules
 from sim_chain import chain_problems
 from sim_cursors import CursorRules
 from sim_gates import GateRules, InForce
@@ -46,6 +47,7 @@ class Observer:
         self._approvals = ApprovalRules(self.reader, self._in_force)
         self._money = MoneyRules(self.reader, self._in_force)
         self._steps = StepRules(self.reader)
+        self._backfills = BackfillRules(self.reader)
         self.unknown = UnknownRules(self.reader)
         self._dispatched: dict[int, int] = {}
         self._keys: dict[tuple[int, str], int] = {}
@@ -81,6 +83,7 @@ class Observer:
         )
         commit = Commit(now, changed, events, [(self.runs.get(run_id), run) for run_id, run in after.items()])
         self._check_ends(commit)
+        self._backfills.check(commit, self.runs)
         births, ended = self._check_runs(after, self._told(commit), now)
         withdrawn = {event.run_id for event in events if event.type == "run.withdrawn"}
         self._check_forgotten(changed.get("runs", set()) - after.keys(), withdrawn, now)
@@ -135,6 +138,7 @@ class Observer:
             old = self.runs.get(run_id)
             if old is None:
                 self._check_birth(new)
+                self._backfills.born(new)
                 if new.slot is not None:
                     births[new.schedule_id].append(new)
                     self.slots += new.slots
@@ -181,7 +185,7 @@ class Observer:
             require(8, self._keys.setdefault(key, run.id) == run.id, f"a second run for the key {key}: {run}")
 
     def _check_schedule(self, schedule_id: int) -> None:
-        live = [run for run in self._live[schedule_id].values() if not run.step]
+        live = [run for run in self._live[schedule_id].values() if not run.step and not _stands_aside(run)]
         started = [run.id for run in live if run.state in STARTED and run.exclusive]
         require(9, len(started) <= 1, f"schedule {schedule_id} does not allow overlap, but {started} are live")
         queued = [run.id for run in live if run.state == RunState.QUEUED]
@@ -261,7 +265,13 @@ class Observer:
         runs = [self.runs[run_id] for run_id in sorted(planned) if run_id in self.runs]
         left = [f"not over: {run}" for run in runs if run.state < OVER]
         late = [cursor for cursor in self.cursors.values() if cursor.due_at is not None and cursor.due_at <= now]
-        return left + [f"due and not planned: {cursor}" for cursor in late]
+        left += [f"due and not planned: {cursor}" for cursor in late]
+        return left + self._backfills.unfinished()
+
+
+def _stands_aside(run: RunRow) -> bool:
+    """A run of a backfill that waits for a time or a person is in nobody's way."""
+    return run.backfill is not None and run.state == RunState.WAITING and run.reason != "checking"
 
 
 def _check_change(old: RunRow, new: RunRow, *, told: bool, whole: bool) -> None:

@@ -14,7 +14,7 @@ from matins.model.run import RunState
 
 _RUN = """SELECT id, schedule_id, rev, slot, request_key, state, exclusive, scope, epoch, attempt, owner, planned_at,
   started_at, ended_at, slots, first_slot, cancelling, reason, outcome, cleared, not_before, parent, step,
-  round FROM runs"""
+  round, for_slot, backfill FROM runs"""
 _CURSOR = """SELECT d.schedule_id, s.state, d.next_slot, d.due_at, d.rev, d.paused, d.waiting, d.executions
   FROM due d JOIN schedules s ON s.id = d.schedule_id"""
 
@@ -44,6 +44,8 @@ class RunRow(NamedTuple):
     parent: int | None
     step: int
     round: int | None
+    for_slot: int | None
+    backfill: int | None
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -51,6 +53,7 @@ class RunRow(NamedTuple):
         return (
             *(self.id, self.schedule_id, self.slot, self.request_key),
             *(self.exclusive, self.planned_at, self.slots, self.first_slot, self.parent, self.step, self.round),
+            *(self.for_slot, self.backfill),
         )
 
     @property

@@ -112,6 +112,9 @@ class Users(Actor):
         for schedule in self.owner.list():
             if schedule.state == "paused":
                 self.owner.resume(schedule.name, agent=schedule.agent)
+        for backfill in self.owner.backfills.list():
+            if backfill.state == "paused":
+                self.owner.backfills.resume(backfill.id)
 
     def resolve_all(self, run_ids: list[int]) -> None:
         """What became of runs that are held because their worker is gone, a person must say."""
@@ -145,6 +148,23 @@ class Users(Actor):
         run = self.owner.run(name, key=key)
         require(8, run.request_key == key, f"the key {key} gave another run: {run}")
         return f"{name} {key} is run {run.id}"
+
+    def backfill(self) -> str:
+        """Start one for slots of the last minutes, or let one wait, go on or end."""
+        open_ones = [one for one in self.owner.backfills.list(limit=20) if one.state in ("running", "paused")]
+        if open_ones and self._rng.random() < 0.4:
+            one, verb = self._rng.choice(open_ones), self._rng.choice(("pause", "resume", "resume", "cancel"))
+            return f"{verb} {one.id}: {getattr(self.owner.backfills, verb)(one.id).state}"
+        name, now = self._name(), self.clock.now_ms()
+        most = self._rng.choice((2, 5))
+        start, which = now - self._rng.choice((30_000, 180_000)), self._rng.choice(("missing", "failed", "all"))
+        newest_first = self._rng.random() < 0.3
+        overlaps = self.owner.get(name).settings.get("overlap") == "allow"
+        parallel = self._rng.choice((1, 3)) if overlaps else 1
+        made = self.owner.backfills.create(
+            name, start=start, end=now, which=which, limit=most, newest_first=newest_first, max_parallel=parallel
+        )
+        return f"{name}: {made.id} with {made.planned} runs"
 
     def retry(self) -> str:
         """Some run that is over, as a whole or from a step on."""
@@ -227,6 +247,8 @@ ACTIONS: tuple[Callable[[Users], str], ...] = (
     Users.run,
     Users.cancel,
     Users.retry,
+    Users.backfill,
+    Users.backfill,
     Users.cancel,
     Users.resolve,
     Users.limit,

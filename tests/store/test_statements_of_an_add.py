@@ -354,3 +354,22 @@ def test_h10_pipelines_work_behind_a_pooler(postgres_server: str) -> None:
             assert found_faults(matins.store) == []
         connection.execute("SET client_min_messages = warning")
         connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+def test_h10_a_bulk_reaches_the_server_in_portions(
+    matins: Matins, trips: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H10 B8: the server hears of each portion before the next one is prepared, and of all of them or none"""
+    monkeypatch.setattr("matins.service.schedule_changes._PORTION", 20)
+    monkeypatch.setattr("matins.store.postgres.transaction._MAX_ROWS", 30)
+    many = [{"name": f"s{nth}", **DAILY, "payload": nth} for nth in range(70)]
+    with pytest.raises(Conflict, match='"s3" is given twice'):
+        matins.add_many([*many, many[3]])
+    with pytest.raises(Conflict, match='"first"'):
+        matins.add_many([*many, {"name": "first", **DAILY}])
+    trips.clear()
+    ids = matins.add_many(many)
+    assert [name for trip in trips for name in trip].count("insert_schedules") == 4
+    assert [matins.get(f"s{nth}").id for nth in (0, 19, 20, 69)] == [ids[nth] for nth in (0, 19, 20, 69)]
+    assert matins.audit.verify().problems == []
+    assert matins.counts().all == 71

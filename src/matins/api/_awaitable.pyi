@@ -76,12 +76,14 @@ from matins.api._types import (
     WorkSourceEdit,
     WorkSourceSettings,
 )
-from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, RunId, When
+from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, Moment, RunId, Select, When
 from matins.api.results import (
     Absence,
     Approval,
     AttentionItem,
     Audit,
+    Backfill,
+    BackfillPreview,
     Backup,
     BrowserSession,
     Calendar,
@@ -138,7 +140,8 @@ from matins.model.call import CallSource
 from matins.model.event import DeliveryState
 from matins.model.overview import ScheduleSort, ScheduleTab
 from matins.model.policies import ApprovalState
-from matins.model.schedule import MissionStatus, ScheduleState
+from matins.model.run import BackfillChoice
+from matins.model.schedule import MissionStatus
 from matins.model.trigger import DstGap, DstOverlap
 from typing import Any, Literal, Unpack
 
@@ -587,6 +590,7 @@ class AwaitableRuns(AwaitableRunsCalls):
         *,
         schedule: str | None = None,
         agent: str | None = None,
+        select: Select | None = None,
         state: RunStateName | None = None,
         reason: str | None = None,
         since: Instant | None = None,
@@ -594,7 +598,9 @@ class AwaitableRuns(AwaitableRunsCalls):
         before: Id | None = None,
         limit: Limit = 100,
     ) -> builtins.list[Run]:
-        """List runs of all schedules, or of one, the newest first. `since` and `until`: by when they were planned."""
+        """List runs of all schedules, or of some, the newest first. `since` and `until`: by when they were planned.
+
+        `select`: those of these schedules, for example `label.team=ops`."""
     async def live(self) -> builtins.list[LiveRun]:
         """List runs that have not ended, the newest first, each beside what its schedule usually takes."""
     async def get(self, run_id: RunId) -> Run:
@@ -644,6 +650,50 @@ class AwaitableRuns(AwaitableRunsCalls):
     ) -> Transcript:
         """Get what the last attempt wrote, as people read it: what the agent said, which tools it called with what, and
         shortened results. Lines of unknown tools are as they were; `output` has everything as it was written."""
+
+class AwaitableBackfills(AwaitableNoun):
+    async def preview(
+        self,
+        name: str,
+        *,
+        start: Moment,
+        end: Moment,
+        which: BackfillChoice = "missing",
+        newest_first: bool = False,
+        limit: int | None = None,
+        max_parallel: int = 1,
+        agent: str | None = None,
+    ) -> BackfillPreview:
+        """Preview the runs of a backfill, and what they usually cost. A day as the end is included."""
+    async def create(
+        self,
+        name: str,
+        *,
+        start: Moment,
+        end: Moment,
+        which: BackfillChoice = "missing",
+        newest_first: bool = False,
+        limit: int | None = None,
+        max_parallel: int = 1,
+        max_cost: str | None = None,
+        expect: int | None = None,
+        agent: str | None = None,
+    ) -> Backfill:
+        """Start runs for past slots, one after the other, with the settings of now. The records of the slots stay.
+
+        `which`: slots that are missing, those that failed too, or all. `expect`: only if it is still so many runs."""
+    async def list(
+        self, *, schedule: str | None = None, agent: str | None = None, before: Id | None = None, limit: Limit = 100
+    ) -> builtins.list[Backfill]:
+        """List backfills of all schedules, or of one, the newest first."""
+    async def get(self, backfill_id: Id) -> Backfill:
+        """Get a backfill, and how far it is."""
+    async def pause(self, backfill_id: Id) -> Backfill:
+        """Pause a backfill. Runs that have started continue."""
+    async def resume(self, backfill_id: Id) -> Backfill:
+        """Resume a paused backfill."""
+    async def cancel(self, backfill_id: Id, *, let_run: bool = False) -> Backfill:
+        """End a backfill and its live runs; with `let_run`, only those that have not started."""
 
 class AwaitableMissions(AwaitableNoun):
     async def make(
@@ -712,6 +762,7 @@ class AwaitableApi(AwaitableNoun):
     webhooks: AwaitableWebhooksNoun
     work_sources: AwaitableWorkSourcesNoun
     runs: AwaitableRuns
+    backfills: AwaitableBackfills
     missions: AwaitableMissions
     def __init__(self, transport: AsyncTransport) -> None: ...
     async def add(
@@ -741,10 +792,8 @@ class AwaitableApi(AwaitableNoun):
     async def list(
         self,
         *,
-        agent: str | None = None,
-        state: ScheduleState | None = None,
+        select: Select | None = None,
         tab: ScheduleTab = "all",
-        query: str | None = None,
         sort: ScheduleSort = "created",
         bars: int = 0,
         after: Id | None = None,
@@ -752,9 +801,10 @@ class AwaitableApi(AwaitableNoun):
     ) -> builtins.list[Schedule]:
         """List schedules with their next and last run, the oldest first, by name, or those that fire next first.
 
-        `tab`: active, paused, made by agents, or in need of attention. `query`: those with this text in name, agent,
-        settings or note. `bars`: with so many of their last records."""
-    async def counts(self, *, agent: str | None = None, query: str | None = None) -> ScheduleCounts:
+        `select`: for example `agent=claude label.team=ops state=active report-*`; `text=quota` has this text in name,
+        agent, settings or note. `tab`: active, paused, made by agents, or in need of attention. `bars`: with so many
+        of their last records."""
+    async def counts(self, *, select: Select | None = None) -> ScheduleCounts:
         """Count the schedules of each tab of the list."""
     async def search(self, text: str, *, limit: Limit = 10) -> builtins.list[Found]:
         """Search schedules, agents and runs by name, text or number."""
@@ -802,10 +852,12 @@ class AwaitableApi(AwaitableNoun):
         input: Json | None = None,
         model: str | None = None,
         effort: str | None = None,
+        slot: Moment | None = None,
         key: str | None = None,
         agent: str | None = None,
     ) -> Run:
-        """Start a run now, once per key: the same key gives the run that exists.
+        """Start a run now, once per key: the same key gives the run that exists. `slot`: the past slot that it makes up
+        for, as `{{slot}}` in prompts.
 
         `input` goes over the schedule's `payload`, key by key: {"days": 30} is `{{input.days}}` in prompts,
         `INPUT_DAYS` in processes, and a part of a job's payload. It is stored and shown: it is no place for secrets.

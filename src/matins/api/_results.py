@@ -105,6 +105,10 @@ class Agent(Struct, frozen=True):
     """Cost at which a run of the agent is stopped."""
     max_concurrent: int | None
     """Maximum number of concurrent runs of the agent."""
+    runs_on: list[str]
+    """Labels that a node must have to run the agent."""
+    host: str | None
+    """Node that runs the agent."""
     provider: str | None
     """Provider whose rate limits apply; default: the runner's."""
     target: Content[dict[str, Any]]

@@ -78,6 +78,8 @@ class ScheduleSettings(TypedDict, total=False):
     inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
+    runs_on: Sequence[str] | None
+    host: str | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None
@@ -151,6 +153,8 @@ class ScheduleEdit(TypedDict, total=False):
     inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
+    runs_on: Sequence[str] | None
+    host: str | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None
@@ -282,6 +286,8 @@ class AgentSettings(TypedDict, total=False):
     exit_timeout: str | None
     max_cost: str | None
     max_concurrent: int | None
+    runs_on: Sequence[str] | None
+    host: str | None
     provider: str | None
     target: str | Mapping[str, Any] | None
     deliver: Sequence[str] | None
@@ -315,6 +321,8 @@ class AgentEdit(TypedDict, total=False):
     exit_timeout: str | None
     max_cost: str | None
     max_concurrent: int | None
+    runs_on: Sequence[str] | None
+    host: str | None
     provider: str | None
     target: str | Mapping[str, Any] | None
     deliver: Sequence[str] | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -12,10 +13,12 @@ from matins.api.runs import ReportedOutcome, RunOutcome
 from matins.api.schema import Schema
 from matins.api.use_case import Parameter, UseCase
 from matins.engine.schedules import SETTINGS
+from matins.engine.selectors import parse_selector
 from matins.engine.validation import check_choice, invalid, nearest, preview_of
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import Example, InstantError, InvalidInput, MatinsError
 from matins.model.run import StepId
+from matins.model.selector import Selector
 from matins.records import record_kinds
 
 Id = str | int
@@ -24,12 +27,16 @@ RunId = str | int
 """The id of a run, or of one of its steps by number: `12/2`."""
 Instant = datetime | str | int
 """A datetime with a zone, an RFC 3339 text with an offset, or UTC milliseconds."""
+Moment = datetime | str | int
+"""An instant; or a text without an offset, `2026-11-01T09:00` or a day, on the clock of what is asked about."""
 When = str | Trigger | Mapping[str, Any]
 """A text, a trigger, or the result of `Trigger.to_dict`."""
 EventTypes = str | Sequence[str]
 FilePath = str | PathLike[str]
 Json = Any
 """Any JSON value."""
+Select = str
+"""Which schedules: `agent=claude label.team=ops state=active report-*`."""
 Limit = int
 """The number of items of a page: 1 to 1,000."""
 Count = int
@@ -40,6 +47,7 @@ _MAX_STEP_DIGITS = 3
 _MAX_INSTANT = 253_402_300_799_999
 """The end of the year 9999."""
 _MAX_INTEGER = 1 << 63
+_WALL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?")
 
 
 class ArgumentKind(NamedTuple):
@@ -184,11 +192,21 @@ def _instant(field: str, value: Any) -> int:
         raise InstantError(message, value=value, field=field, hint=hint) from None
 
 
+def _moment(field: str, value: Any) -> int | str:
+    if isinstance(value, str) and _WALL_TIME.fullmatch(value.strip()):
+        return value.strip()
+    return _instant(field, value)
+
+
 def _strings(field: str, value: Any) -> list[str]:
     items = list(cast("list[Any]", value)) if isinstance(value, (list, tuple, set, frozenset)) else [None]
     if not all(isinstance(item, str) for item in items):
         raise invalid(field, cast("object", value), "a list of strings")
     return cast("list[str]", items)
+
+
+def _select(field: str, value: Any) -> Selector:
+    return parse_selector(_text(field, value), field)
 
 
 def _types(field: str, value: Any) -> list[str]:
@@ -249,6 +267,8 @@ _KINDS: Mapping[str, ArgumentKind] = {
     "Id": ArgumentKind(_id, ID, _same_text),
     "RunId": ArgumentKind(_run_id, RUN_ID, _same_text),
     "Instant": ArgumentKind(_instant, INSTANT, _same_text),
+    "Select": ArgumentKind(_select, _STRING, _same_text, "label.team=ops"),
+    "Moment": ArgumentKind(_moment, _STRING, _same_text, "2026-11-01"),
     "Json": ArgumentKind(_any, {}, _same_text, '{"…": "…"}'),
     "When": ArgumentKind(_any, WHEN, _same_text),
     "EventTypes": ArgumentKind(_types, {"anyOf": [_STRINGS, _STRING]}, _list_of, ["run.failed"]),
@@ -262,7 +282,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
 
 def _choices() -> dict[str, tuple[str, ...]]:
     from matins.api import results
-    from matins.model import access, call, event, overview, policies, schedule, trigger
+    from matins.model import access, call, event, overview, policies, run, schedule, trigger
 
     states = tuple(state for state in get_args(schedule.ScheduleState) if state != "removed")
     return {
@@ -272,6 +292,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "MissionStatus": get_args(schedule.MissionStatus),
         "RunStateName": get_args(results.RunStateName),
         "RunOutcome": get_args(RunOutcome),
+        "BackfillChoice": get_args(run.BackfillChoice),
         "ReportedOutcome": get_args(ReportedOutcome),
         "ApprovalState": get_args(policies.ApprovalState),
         "DeliveryState": get_args(event.DeliveryState),

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Literal
 from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
-    from matins.api.arguments import Id, Instant, Limit, RunId
+    from matins.api.arguments import Id, Instant, Limit, Moment, RunId, Select
     from matins.api.results import (
+        Backfill,
+        BackfillPreview,
         Check,
         LiveRun,
         Output,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
         ThreadAssignment,
         Transcript,
     )
+    from matins.model.run import BackfillChoice
 
 
 RunOutcome = Literal["succeeded", "failed", "unknown", "retry"]
@@ -38,6 +41,7 @@ class Runs(Noun, noun="runs"):
         *,
         schedule: str | None = None,
         agent: str | None = None,
+        select: Select | None = None,
         state: RunStateName | None = None,
         reason: str | None = None,
         since: Instant | None = None,
@@ -45,7 +49,10 @@ class Runs(Noun, noun="runs"):
         before: Id | None = None,
         limit: Limit = 100,
     ) -> builtins.list[Run]:
-        """List runs of all schedules, or of one, the newest first. `since` and `until`: by when they were planned."""
+        """List runs of all schedules, or of some, the newest first. `since` and `until`: by when they were planned.
+
+        `select`: those of these schedules, for example `label.team=ops`.
+        """
 
     @use_case("read", "GET /v1/runs/live")
     def live(self) -> builtins.list[LiveRun]:
@@ -136,6 +143,71 @@ class Runs(Noun, noun="runs"):
             time.sleep(pause)
             run = self.get(run_id)
         return run
+
+
+class Backfills(Noun, noun="backfills"):
+    @use_case("read", "GET /v1/schedules/{name:path}/backfill")
+    def preview(
+        self,
+        name: str,
+        *,
+        start: Moment,
+        end: Moment,
+        which: BackfillChoice = "missing",
+        newest_first: bool = False,
+        limit: int | None = None,
+        max_parallel: int = 1,
+        agent: str | None = None,
+    ) -> BackfillPreview:
+        """Preview the runs of a backfill, and what they usually cost. A day as the end is included."""
+
+    @use_case("operate", "POST /v1/schedules/{name:path}/backfills", status=201, query=("agent",),
+              location="/v1/backfills/{id}")  # fmt: skip
+    def create(
+        self,
+        name: str,
+        *,
+        start: Moment,
+        end: Moment,
+        which: BackfillChoice = "missing",
+        newest_first: bool = False,
+        limit: int | None = None,
+        max_parallel: int = 1,
+        max_cost: str | None = None,
+        expect: int | None = None,
+        agent: str | None = None,
+    ) -> Backfill:
+        """Start runs for past slots, one after the other, with the settings of now. The records of the slots stay.
+
+        `which`: slots that are missing, those that failed too, or all. `expect`: only if it is still so many runs.
+        """
+
+    @use_case("read", "GET /v1/backfills", page=("before", "id"))
+    def list(
+        self,
+        *,
+        schedule: str | None = None,
+        agent: str | None = None,
+        before: Id | None = None,
+        limit: Limit = 100,
+    ) -> builtins.list[Backfill]:
+        """List backfills of all schedules, or of one, the newest first."""
+
+    @use_case("read", "GET /v1/backfills/{backfill_id}")
+    def get(self, backfill_id: Id) -> Backfill:
+        """Get a backfill, and how far it is."""
+
+    @use_case("operate", "POST /v1/backfills/{backfill_id}/pause")
+    def pause(self, backfill_id: Id) -> Backfill:
+        """Pause a backfill. Runs that have started continue."""
+
+    @use_case("operate", "POST /v1/backfills/{backfill_id}/resume")
+    def resume(self, backfill_id: Id) -> Backfill:
+        """Resume a paused backfill."""
+
+    @use_case("operate", "POST /v1/backfills/{backfill_id}/cancel")
+    def cancel(self, backfill_id: Id, *, let_run: bool = False) -> Backfill:
+        """End a backfill and its live runs; with `let_run`, only those that have not started."""
 
 
 def is_settled(run: Run) -> bool:

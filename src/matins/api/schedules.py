@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from matins.api._types import RecordNouns
 from matins.api.approvals import Approvals
 from matins.api.events import AuditLog, Calls, Events, Incidents, Subscriptions
-from matins.api.runs import Runs
+from matins.api.runs import Backfills, Runs
 from matins.api.system import File, Sessions, System, Threads, Tokens
 from matins.api.use_case import Noun, noun, use_case
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from matins.api._types import ScheduleEdit, ScheduleSettings
-    from matins.api.arguments import Count, Id, Instant, Json, Limit, When
+    from matins.api.arguments import Count, Id, Instant, Json, Limit, Moment, Select, When
     from matins.api.results import (
         Calendar,
         CatchUp,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         Usual,
     )
     from matins.model.overview import ScheduleSort, ScheduleTab
-    from matins.model.schedule import MissionStatus, ScheduleState
+    from matins.model.schedule import MissionStatus
     from matins.model.trigger import DstGap, DstOverlap
 
 
@@ -101,6 +101,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     """Schedules themselves are `m.add`, `m.list`; everything else is `m.noun.verb`: `m.runs.cancel(7)`."""
 
     runs: Runs = noun()
+    backfills: Backfills = noun()
     missions: Missions = noun()
     approvals: Approvals = noun()
     events: Events = noun()
@@ -148,10 +149,8 @@ class Api(Noun, RecordNouns, noun="schedules"):
     def list(
         self,
         *,
-        agent: str | None = None,
-        state: ScheduleState | None = None,
+        select: Select | None = None,
         tab: ScheduleTab = "all",
-        query: str | None = None,
         sort: ScheduleSort = "created",
         bars: int = 0,
         after: Id | None = None,
@@ -159,12 +158,13 @@ class Api(Noun, RecordNouns, noun="schedules"):
     ) -> builtins.list[Schedule]:
         """List schedules with their next and last run, the oldest first, by name, or those that fire next first.
 
-        `tab`: active, paused, made by agents, or in need of attention. `query`: those with this text in name, agent,
-        settings or note. `bars`: with so many of their last records.
+        `select`: for example `agent=claude label.team=ops state=active report-*`; `text=quota` has this text in name,
+        agent, settings or note. `tab`: active, paused, made by agents, or in need of attention. `bars`: with so many
+        of their last records.
         """
 
     @use_case("read", "GET /v1/schedule-counts")
-    def counts(self, *, agent: str | None = None, query: str | None = None) -> ScheduleCounts:
+    def counts(self, *, select: Select | None = None) -> ScheduleCounts:
         """Count the schedules of each tab of the list."""
 
     @use_case("read", "GET /v1/search")
@@ -234,10 +234,12 @@ class Api(Noun, RecordNouns, noun="schedules"):
         input: Json | None = None,  # noqa: A002 - the word of every surface
         model: str | None = None,
         effort: str | None = None,
+        slot: Moment | None = None,
         key: str | None = None,
         agent: str | None = None,
     ) -> Run:
-        """Start a run now, once per key: the same key gives the run that exists.
+        """Start a run now, once per key: the same key gives the run that exists. `slot`: the past slot that it makes up
+        for, as `{{slot}}` in prompts.
 
         `input` goes over the schedule's `payload`, key by key: {"days": 30} is `{{input.days}}` in prompts,
         `INPUT_DAYS` in processes, and a part of a job's payload. It is stored and shown: it is no place for secrets.

@@ -124,7 +124,7 @@ class Pings:
 
     def __call__(self, queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
         compiled, run = delivery.compiled, delivery.run
-        if compiled is None or run is None or compiled.definition.ping is None:
+        if compiled is None or run is None or run.backfill is not None or compiled.definition.ping is None:
             return DeliveryResult()  # the run was pruned, or its schedule has no URL any more
         what = PING_EVENTS[delivery.event.type]
         if compiled.definition.ping_style == "plain" and what != "success":

@@ -30,8 +30,8 @@ class Pipelines:
 
     def __call__(self, queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
         run, compiled = delivery.run, delivery.compiled
-        if run is None or compiled is None:
-            return DeliveryResult()  # the run has been pruned, or its schedule cannot be read
+        if run is None or compiled is None or run.backfill is not None:
+            return DeliveryResult()  # it has been pruned, or cannot be read; what follows is not made up for
         now = self._clock.now_ms()
         with self._store.transaction(now) as transaction:
             hops = 1 + max((call.hops for call in transaction.calls_of_run(run.id, _ALL)), default=0)

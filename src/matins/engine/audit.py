@@ -216,7 +216,7 @@ ENDS = _with_steps(
 _OF_RUNS = {*CREATED, *STARTED, *ENDS, SHORTENED, WITHDRAWN}
 _NOT_EVIDENCE = (
     "reason", "rev", "epoch", "digest", "slot", "slots", "first", "by", "who", "title", "step", "of", "started_at",
-    "worker", "summary", "quote", "error", "deliver",
+    "worker", "summary", "quote", "error", "deliver", "for_slot",
 )  # fmt: skip
 """What else events of ends say."""
 Attempts = Mapping[int, Mapping[int, AttemptRow]]

@@ -306,6 +306,7 @@ def _cancelled(context: ReasonContext) -> Sentence:
 CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "already_running": _already_running,
     "waiting_for": lambda context: f"{context.run()} must end first",
+    "backfill": lambda context: f"{context.run()}, of a backfill, must end first",
     "cancelling_other": _cancelling,
     "queue_full": _queue_full,
     "max_executions": lambda context: (
@@ -331,6 +332,7 @@ CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "missed": _missed,
     "no_agent": lambda context: f'there is no agent "{context["agent"]}"',
     "missing_job": lambda context: f'no running engine {context.tense.had} the job "{context["job"]}"',
+    "not_here": lambda context: f"every node that offers what it needs turned it away ({context['nodes']})",
     "no_work": _no_work,
     "failed": _failed,
     "steps_skipped": lambda context: Sentence("a step was skipped", _steps(context)),

@@ -12,29 +12,30 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
 from matins.errors import StoreUnavailable
-from matins.executors.agent_checks import NoFolder, has_program
+from matins.executors.agent_checks import MAX_AGENTS, RunnersHere
 from matins.executors.commands import Commands
-from matins.executors.conclusions import conclude, not_started, read_result, unreadable, usage_by, with_report
+from matins.executors.conclusions import conclude, not_started, nowhere, read_result, unreadable, usage_by, with_report
 from matins.executors.endpoint_requests import EndpointCall, EndpointRequests, SpendingAllowance
 from matins.executors.isolation import Isolation, Places
 from matins.executors.metering import SpendingWatch
+from matins.executors.output_sender import OutputSender
 from matins.executors.preparation import Preparation, Prepared
 from matins.executors.processes.launch import ProcessOutcome
 from matins.executors.processes.recovery import machine_error
 from matins.executors.processes.supervisor import SharedSupervisor
 from matins.executors.registry import JobRegistry
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, RunnerResult
+from matins.executors.secrets import MissingHere
 from matins.executors.work_items import ItemChanged
 from matins.model.clock import Clock
 from matins.model.run import Outcome
 from matins.net.outbound import HttpClient, Resolve
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
-from matins.runtime.capacity import NO_FOLDER, TROUBLE
+from matins.runtime.capacity import TROUBLE
 from matins.runtime.run_context import RunContexts
 from matins.runtime.signals import drained
 
@@ -109,13 +110,9 @@ def reason_now(folders: Iterable[str]) -> str | None:
     return None
 
 
-MAX_CONCURRENT = 64
 _THREADS = 4
-_LOOK_AGAIN_MS = 5_000
 _MAX_WAIT_MS = 10_000
 """An attempt that waits longer is released: another engine may have capacity."""
-_NO_FOLDER_MS = 5_000
-"""How long a run whose folder is missing here is left to other engines."""
 _CANCELLED = Outcome(False, error="the run was cancelled before it started", cancelled=True)
 _LOST = Outcome(False, error="the worker ended during the call, and the outcome is unknown", lost=True)
 
@@ -152,12 +149,11 @@ class AgentExecutor:
         url: str | None = None,
         jobs: JobRegistry | None = None,
         resolve: Resolve | None = None,
+        here: RunnersHere | None = None,
     ) -> None:
         self._runners = runners
-        self._offers: frozenset[str] = frozenset()
-        self._look_again_at = 0
+        self._here = here or RunnersHere(runners, clock)
         self.fitness = Fitness(clock)
-        self._missing_folders: frozenset[str] = frozenset()
         isolation = Isolation(places, lambda: supervisor().probe())
         self._preparation = Preparation(
             runners, clock, loader, workdir, isolation, Commands(supervisor), url, jobs or JobRegistry()
@@ -169,6 +165,7 @@ class AgentExecutor:
         self._resolve = resolve
         self._endpoint_requests = EndpointRequests(clock, self._call_ended)
         self._spending_watch = SpendingWatch(supervisor, loader.spending_limits)
+        self._output_sender = OutputSender(loader.kept_output, lambda: supervisor().files, clock)
         self._waiting: dict[Mark, WaitingAttempt] = {}
         """Attempts beyond the capacity."""
         self._active: dict[Mark, Attempt] = {}
@@ -198,6 +195,7 @@ class AgentExecutor:
             self._tasks.put(None)
         self._threads = []
         self._spending_watch.close()
+        self._output_sender.close()
         self._endpoint_requests.end_all()
 
     def interrupt(self) -> int:
@@ -217,7 +215,7 @@ class AgentExecutor:
         for mark, (attempt, _) in list(self._waiting.items()):
             if attempt.run_id in self._cancelled:
                 self._end(self._waiting.pop(mark).attempt, _CANCELLED)
-            elif len(self._active) < MAX_CONCURRENT:
+            elif len(self._active) < MAX_AGENTS:
                 self._active[mark] = self._waiting.pop(mark).attempt
                 self._tasks.put(lambda attempt=attempt: self._begin(attempt))
 
@@ -245,7 +243,7 @@ class AgentExecutor:
         return done
 
     def capacity(self, *, for_agents: bool = False) -> int:
-        return 0 if self.fitness.reason is not None else MAX_CONCURRENT - self.running()
+        return 0 if self.fitness.reason is not None else MAX_AGENTS - self.running()
 
     def running(self) -> int:
         return len(self._active) + len(self._waiting)
@@ -257,17 +255,10 @@ class AgentExecutor:
         return bool(self._active)
 
     def offers(self) -> frozenset[str]:
-        """`runner:NAME` of those whose program is on PATH, looked up again every few seconds; and what is missing on
-        this machine."""
+        """The runners that this machine has, and why it cannot start agents, if it cannot."""
         if self.fitness.is_test_due():
             self._tasks.put(self._test_machine)
-        boot = self._clock.boot_ms()
-        if boot >= self._look_again_at:
-            self._look_again_at = boot + _LOOK_AGAIN_MS
-            self._offers = frozenset(f"runner:{name}" for name, runner in self._runners.items() if has_program(runner))
-            self._missing_folders = frozenset(folder for folder in self._missing_folders if not Path(folder).is_dir())
-        missing = (f"{NO_FOLDER}{folder}" for folder in self._missing_folders)
-        return self._offers.union(missing, self.fitness.offers())
+        return self._here.offers() | self.fitness.offers()
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         released = drained(self._released)
@@ -329,8 +320,8 @@ class AgentExecutor:
             started = self._started.pop(attempt.mark, None)
             if isinstance(error, OSError) and (reason := machine_error(error.errno)) is not None:
                 self._leave(attempt, started, reason)
-            elif isinstance(error, NoFolder) and self._others_may_have(str(error.value), attempt):
-                self._release(attempt._replace(not_before=self._clock.now_ms() + _NO_FOLDER_MS))
+            elif isinstance(error, MissingHere):
+                self._turn_away(attempt, error)
             else:
                 self._end(attempt, not_started(attempt, error))
 
@@ -350,14 +341,18 @@ class AgentExecutor:
         self.fitness.test()
         self._wake()
 
-    def _others_may_have(self, folder: str, attempt: Attempt) -> bool:
-        """Whether another engine may have the folder. From now on this engine announces that it does not."""
-        self._missing_folders |= {folder}
-        return any(f"{NO_FOLDER}{folder}" not in offers for offers in self._loader.offers_of_others(attempt))
+    def _turn_away(self, attempt: Attempt, error: MissingHere) -> None:
+        """Leave a run to other nodes, which may have what is missing here. When none is left, the run fails."""
+        elsewhere = self._loader.elsewhere(attempt)
+        if elsewhere.may_start:
+            self._release(attempt._replace(not_here=error.message))
+        else:
+            self._end(attempt, not_started(attempt, nowhere(error, elsewhere)))
 
     def _launch(self, prepared: Prepared) -> None:
         mark, runner = prepared.attempt.mark, prepared.runner
         self._started[mark] = prepared
+        self._output_sender.watch(mark)
         if prepared.launch is not None:
             self._watch(prepared)
             leased = prepared.context.lease_ms is not None
@@ -380,6 +375,7 @@ class AgentExecutor:
 
     def _release(self, attempt: Attempt) -> None:
         self._spending_watch.unwatch(attempt.mark)
+        self._output_sender.forget(attempt.mark)
         self._released.put(attempt)
         self._wake()
 
@@ -405,6 +401,7 @@ class AgentExecutor:
             self._end(attempt, Outcome(False, error=f"the run could not be adopted: {error}", lost=True))
             return
         if process.kind == "running":
+            self._output_sender.watch(attempt.mark)
             return  # its end arrives like any other
         del self._started[attempt.mark]
         if process.kind != "never_started":
@@ -449,6 +446,7 @@ class AgentExecutor:
         attempt = started.attempt
         try:
             reported = self._loader.reported(attempt)  # first: it needs the store
+            self._output_sender.finish(attempt.mark)
             result = with_report(read(), reported)
             outcome = conclude(started, process, result, self._supervisor().files, self._clock, end_reason)
         except StoreUnavailable as error:
@@ -465,5 +463,6 @@ class AgentExecutor:
             outcome = replace(outcome, cancelled=False, interrupted=True)
         self._cancelled.discard(attempt.run_id)
         self._spending_watch.unwatch(attempt.mark)
+        self._output_sender.forget(attempt.mark)
         self._ended.put(AttemptEnd(attempt, outcome))
         self._wake()

@@ -6,11 +6,13 @@ Routes each run to the executor of its kind: agents or jobs.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from matins.executors.agent_checks import MAX_AGENTS, RunnersHere
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.commands import AgentCommands, Commands
 from matins.executors.isolation import Isolation, Places
@@ -26,18 +28,26 @@ if TYPE_CHECKING:
 
 
 class ExecutorRouter:
-    """Two executors as one."""
+    """The executor of jobs, and that of agents, which is made with the first run for one."""
 
-    def __init__(self, agents: Executor, jobs: Executor, replaced: Callable[[str], bool] = lambda name: False) -> None:
-        self._agents = agents
+    def __init__(
+        self,
+        make_agents: Callable[[], Executor],
+        runners: RunnersHere,
+        jobs: Executor,
+        replaced: Callable[[str], bool] = lambda name: False,
+    ) -> None:
+        self._make_agents = make_agents
+        self._runners = runners
+        self._agents: Executor | None = None
         self._jobs = jobs
         self._replaced = replaced
         """Whether this program has a function for a job that wakes agents elsewhere."""
-        self._parts = (agents, jobs)
+        self._parts: tuple[Executor, ...] = (jobs,)
+        self._making = threading.Lock()
 
     def start(self) -> None:
-        for part in self._parts:
-            part.start()
+        self._jobs.start()
 
     def stop(self) -> None:
         for part in self._parts:
@@ -58,19 +68,21 @@ class ExecutorRouter:
         return [ended for part in self._parts for ended in part.drain()]
 
     def capacity(self, *, for_agents: bool = False) -> int:
-        return (self._agents if for_agents else self._jobs).capacity()
+        if not for_agents:
+            return self._jobs.capacity()
+        return MAX_AGENTS if self._agents is None else self._agents.capacity()
 
     def offers(self) -> frozenset[str]:
-        return self._agents.offers() | self._jobs.offers()
+        return (self._agents or self._runners).offers() | self._jobs.offers()
 
     def running(self) -> int:
-        return self._agents.running() + self._jobs.running()
+        return sum([part.running() for part in self._parts])
 
     def marks(self) -> set[Mark]:
         return {mark for part in self._parts for mark in part.marks()}
 
     def busy(self) -> bool:
-        return self._agents.busy() or self._jobs.busy()
+        return self._jobs.busy() or (self._agents is not None and self._agents.busy())
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         return [attempt for part in self._parts for attempt in part.withdraw(everything=everything)]
@@ -87,18 +99,28 @@ class ExecutorRouter:
             part.renew(marks, since)
 
     def interrupt(self) -> int:
-        return sum(part.interrupt() for part in self._parts)
+        return sum([part.interrupt() for part in self._parts])
 
     def _is_for_agent(self, attempt: Attempt) -> bool:
         return attempt.compiled.wakes_agent and not self._replaced(attempt.compiled.shared.definition.job)
 
     def _part(self, attempt: Attempt) -> Executor:
-        return self._agents if self._is_for_agent(attempt) else self._jobs
+        return self._for_agents() if self._is_for_agent(attempt) else self._jobs
+
+    def _for_agents(self) -> Executor:
+        with self._making:
+            if self._agents is None:
+                self._agents = self._make_agents()
+                self._agents.start()
+                self._parts = (self._agents, self._jobs)
+            return self._agents
 
     def _sorted(self, attempts: list[Attempt]) -> list[tuple[Executor, list[Attempt]]]:
         for_agents = [attempt for attempt in attempts if self._is_for_agent(attempt)]
-        for_jobs = attempts if not for_agents else [one for one in attempts if not self._is_for_agent(one)]
-        return [(part, some) for part, some in ((self._agents, for_agents), (self._jobs, for_jobs)) if some]
+        if not for_agents:
+            return [(self._jobs, attempts)] if attempts else []
+        for_jobs = [one for one in attempts if not self._is_for_agent(one)]
+        return [(part, some) for part, some in ((self._for_agents(), for_agents), (self._jobs, for_jobs)) if some]
 
 
 C = TypeVar("C", bound=CheckExecutor)
@@ -141,10 +163,11 @@ class ExecutorFactory:
     ) -> ExecutorRouter:
         """The executor of all runs. `url`: the API for agents; `loop`: the program's own, for async jobs."""
         jobs = self.python(PythonExecutor, wake, threads, loop)
-        return ExecutorRouter(self._agents(wake, url), jobs, self.jobs.replaces)
+        here = RunnersHere(runners(), self.clock)
+        return ExecutorRouter(lambda: self._agents(wake, url, here), here, jobs, self.jobs.replaces)
 
-    def _agents(self, wake: Callable[[], None], url: str | None) -> AgentExecutor:
-        from matins.executors.agents import AgentExecutor  # only engines have one
+    def _agents(self, wake: Callable[[], None], url: str | None, here: RunnersHere) -> AgentExecutor:
+        from matins.executors.agents import AgentExecutor  # only engines that start agents have one
 
         return AgentExecutor(
             runners(),
@@ -156,6 +179,7 @@ class ExecutorFactory:
             places=self.places,
             url=url,
             jobs=self.jobs,
+            here=here,
         )
 
     def commands(self) -> AgentCommands:

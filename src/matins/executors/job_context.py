@@ -48,7 +48,7 @@ class JobContext:
     @property
     def slot(self) -> datetime | None:
         """The nominal instant in the schedule's time zone; None for a manual run."""
-        return self._local(self._attempt.slot)
+        return self._local(self._attempt.nominal_slot)
 
     @property
     def key(self) -> str:
@@ -106,7 +106,7 @@ class JobContext:
     @property
     def lateness(self) -> float:
         """Seconds from the slot to the start."""
-        slot = self._attempt.slot
+        slot = self._attempt.nominal_slot
         return 0.0 if slot is None else max(0, self._attempt.started_at - slot) / 1000
 
     @property

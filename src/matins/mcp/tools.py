@@ -107,8 +107,8 @@ def list_schedules(calls: PrincipalCalls, given: Document) -> Document:
 
 
 def _matching(calls: PrincipalCalls, given: Document) -> Iterator[Document]:
-    wanted, after = {"agent": given.get("agent"), "state": given.get("state")}, cursor_of(given)
-    while page := calls.call("schedules.list", after=after, limit=_PAGE, **wanted):
+    after = cursor_of(given)
+    while page := calls.call("schedules.list", after=after, limit=_PAGE, select=given.get("select")):
         yield from (item for item in page if _matches(calls, item, given))
         after = page[-1]["id"]
 
@@ -383,7 +383,7 @@ def run_schedule(calls: PrincipalCalls, given: Document) -> Document:
     if given.get("dry_run"):
         found = calls.call("schedules.why", name=given["name"])
         return {"summary": "Dry run: nothing was started.", "gates": _gates(found["now"])}
-    found = {name: given[name] for name in ("name", "key", "input", "model", "effort") if name in given}
+    found = {name: given[name] for name in ("name", "key", "input", "model", "effort", "slot") if name in given}
     return shown_run(calls.call("schedules.run", **found))
 
 
@@ -410,10 +410,13 @@ def _why(calls: PrincipalCalls, given: Document) -> Document:
     return {name: value for name, value in answer.items() if value not in (None, [])}
 
 
-def _answers(detail: Document) -> list[str]:
+def _answers(detail: Document) -> list[Document]:
     """What became of the answer at each destination, or why nobody gets it."""
-    told = [with_command(one["sentence"], one["quote"], one["command"]) for one in detail["run"]["answers"]]
-    return told or [detail["unsent"]] if told or detail["unsent"] else []
+    told = [
+        {"says": with_command(one["sentence"], None, one["command"]), **quote_of(one)}
+        for one in detail["run"]["answers"]
+    ]
+    return told or [{"says": detail["unsent"]}] if told or detail["unsent"] else []
 
 
 def _gates(reports: list[Document]) -> list[Document]:
@@ -515,8 +518,9 @@ _TOOLS = (
           "files": _texts("Paths below your directory.")}, _send, "run", ("text",), in_run=True, outside=False),
     Tool("status", "What needs a person, what runs, what comes next, and whether schedules fire at all.", {}, _status),
     Tool("list_schedules", "List schedules with next and last run. Look here before you create one.",
-         {"query": _text("Words of name, agent or prompt."), "agent": _text("Only those of this agent."),
-          "state": _one_of(_STATES, "Only those in this state."), "mine": _flag("Only those that you made."),
+         {"query": _text("Words of name, agent or prompt."),
+          "select": _text("Only these: agent=claude label.team=ops state=active report-*"),
+          "mine": _flag("Only those that you made."),
           "limit": LIMIT, "cursor": CURSOR}, list_schedules, in_run=True),
     Tool("get_schedule", "One schedule: settings, the next slots with verdicts, the last runs, cost per day.",
          {"name": NAME}, get_schedule, required=("name",)),
@@ -544,6 +548,7 @@ _TOOLS = (
     Tool("run_schedule", "Start a run now, once per key. Ask why before you run something again.",
          {"name": NAME, "key": _text("The same key gives the same run."), "input": INPUT,
           "model": _text("Of this run alone."), "effort": _text("How much the model thinks in this run."),
+          "slot": _text("Past slot that it makes up for: ISO time."),
           "wait_seconds": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S, "description": "Wait for its end."},
           "dry_run": DRY_RUN},
          run_schedule, "run", ("name",)),

@@ -7,11 +7,12 @@ The fields of a row that a store gives are the columns of its statements.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from matins.model.run import RunState
+from matins.model.run import BackfillChoice, BackfillState, RunState
 
 CompiledKey = tuple[int, int, int]
 """Schedule, revision and step (0 for the whole): what a run's settings are found by."""
@@ -96,6 +97,15 @@ class ReadyPlace(NamedTuple):
     not_before: int
 
 
+class WaitingPlace(NamedTuple):
+    """Settings of which runs wait in a place."""
+
+    schedule_id: int
+    rev: int
+    step: int
+    place: int
+
+
 class ReadyRun(NamedTuple):
     """A run that may start."""
 
@@ -113,6 +123,7 @@ class ReadyRun(NamedTuple):
     step: int
     not_before: int
     given: str | None
+    for_slot: int | None
 
     @property
     def key(self) -> CompiledKey:
@@ -157,6 +168,7 @@ class WaitingRun(NamedTuple):
     reason: str
     planned_at: int
     step: int
+    backfill: int | None
 
     @property
     def key(self) -> CompiledKey:
@@ -204,6 +216,8 @@ class LiveRun(NamedTuple):
     schedule_id: int
     id: int
     state: int
+    backfill: int | None
+    reason: str | None
 
 
 class TurnFacts(NamedTuple):
@@ -282,6 +296,12 @@ class ChainStart(NamedTuple):
 
     root: int | None
     started_at: int | None
+
+
+class LabelRow(NamedTuple):
+    key: str
+    value: str
+    schedule_id: int
 
 
 class NewSchedule(NamedTuple):
@@ -385,6 +405,54 @@ class RunRow(NamedTuple):
     round: int | None
     retry_of: int | None
     given: str | None
+    for_slot: int | None
+    backfill: int | None
+
+
+class SlotRun(NamedTuple):
+    """A record of slots, or a run that stands for one."""
+
+    id: int
+    first: int
+    last: int
+    state: int
+    reason: str | None
+
+
+class BackfillRow(NamedTuple):
+    """Runs for past slots, and how far they are."""
+
+    id: int
+    schedule_id: int
+    rev: int
+    """The settings of its start."""
+    state: BackfillState
+    reason: str | None
+    """Why it is paused."""
+    changed_by: str | None
+    """Who paused, resumed or cancelled it."""
+    first_slot: int
+    last_slot: int
+    choice: BackfillChoice
+    newest_first: int
+    last_seen: int | None
+    """The last slot that was looked at."""
+    planned: int
+    """The runs of its preview."""
+    made: int
+    most: int
+    """The runs that it may make."""
+    max_parallel: int
+    max_cost: int | None
+    """What all of its runs may cost, in micro-dollars."""
+    waits_since: int | None
+    """Since when it lets other runs pass."""
+    failures_after: int
+    """Up to this run, failures do not count."""
+    next_at: int | None
+    created_at: int
+    created_by: str
+    ended_at: int | None
 
 
 class NewStep(NamedTuple):
@@ -441,6 +509,10 @@ class WorkerRow(NamedTuple):
     """What runs may need and find there, as a JSON list: `job:report`, `runner:claude`."""
     node: str
     """The name of its node: of the host, unless the operator gave another."""
+
+    @property
+    def offered(self) -> frozenset[str]:
+        return frozenset(json.loads(self.offers))
 
 
 class PolicyRow(NamedTuple):

@@ -63,6 +63,11 @@ class StepId(NamedTuple):
         return f"{self.run}/{self.step}"
 
 
+BackfillState = Literal["running", "paused", "done", "cancelled"]
+BackfillChoice = Literal["missing", "failed", "all"]
+"""Slots that did not run; those that failed too; all of them again."""
+
+
 class Given(NamedTuple):
     """What a run was started with, beside the settings of its schedule."""
 
@@ -112,6 +117,10 @@ class RunRecord:
     """The run whose successful steps this one carried over."""
     given: Given | None = None
     """What it was started with, if there was anything."""
+    for_slot: int | None = None
+    """The past slot that a run without a slot stands for."""
+    backfill: int | None = None
+    """The backfill that made it."""
 
     @property
     def status(self) -> str:

@@ -179,6 +179,10 @@ class ScheduleDefinition:
                 "Parts of the work, each a prompt, a command or a job; some may wait for others.",
                 [{"title": "Build", "agent": "coder"}, {"title": "Deploy", "agent": "ops", "after": ["Build"]}],
                 notable=True)] = ()
+    runs_on: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, labels=True), "Labels that a node must have to run it, beside those of the agent.",
+                ["gpu"], notable=True)] = ()
+    host: Annotated[str | None, Setting(Name(label=True), "Node that runs it.", "build-1", notable=True)] = None
     overlap: Annotated[Overlap,
         Setting(_choice(Overlap),
                 "What to do when the previous run has not finished; default: skip, or queue without `when`.",

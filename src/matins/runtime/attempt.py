@@ -49,6 +49,15 @@ class Attempt(NamedTuple):
     """The key of a manual run or of a step; None: it follows from the slot."""
     not_before: int | None = None
     """Of an attempt that is released: when the run may be claimed again; None: now."""
+    for_slot: int | None = None
+    """The past slot that a run without a slot stands for."""
+    not_here: str | None = None
+    """Of an attempt that is released: what this node lacks for it, so that only others claim it again."""
+
+    @property
+    def nominal_slot(self) -> int | None:
+        """What the job is told as its slot."""
+        return self.for_slot if self.slot is None else self.slot
 
     @property
     def key(self) -> str:

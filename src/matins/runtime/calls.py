@@ -15,7 +15,7 @@ from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 from matins.runtime import spending
 from matins.runtime.catalog import Catalog, CompiledSchedule, schedule_record
-from matins.runtime.planner import insert_requested_run, live_runs
+from matins.runtime.planner import NO_RUNS, insert_requested_run, met_runs
 from matins.store.transaction import Transaction
 
 DEBOUNCING = "debouncing"
@@ -147,10 +147,10 @@ class _Reply(NamedTuple):
             last = transaction.last_planned(schedule.id, now - least)
             if last is not None:
                 return Verdict(RunState.SKIPPED, "min_interval", {"until": last + least})
-        live = live_runs(transaction, [schedule.id]).get(schedule.id, [])
+        live, backfill = met_runs(transaction, [schedule.id]).get(schedule.id, NO_RUNS)
         short = spending.expected_charge(transaction, policies, compiled, now)
         stopped = schedule.state in ("paused", "broken")
-        facts = Facts(live, False, compiled.agent, policies, short, called=True, paused=stopped)
+        facts = Facts(live, False, compiled.agent, policies, short, called=True, paused=stopped, backfill=backfill)
         return judge(
             Candidate(compiled.definition, None, facts, schedule.executions, False, now), gates & compiled.levels
         )

@@ -25,8 +25,6 @@ def emit(transaction: Transaction, attempts: Sequence[Attempt], policies: Polici
 
     The event, the end of the run and the cursor are written in one transaction.
     """
-    if not any(attempt.compiled.wakes_agent or attempt.compiled.emits_message for attempt in attempts):
-        return list(attempts)
     ended: list[AttemptEnd] = []
     left: list[Attempt] = []
     for attempt in attempts:
@@ -48,8 +46,8 @@ def is_message(item: CompiledSchedule, policies: Policies) -> bool:
 
 def prompt_context(attempt: Attempt, previous: RunState | None, steps: Mapping[str, Any]) -> PromptContext:
     compiled = attempt.compiled
-    local = None if attempt.slot is None else compiled.timetable.trigger.local(attempt.slot).isoformat()
-    late = 0 if attempt.slot is None else max(0, attempt.started_at - attempt.slot)
+    local = None if attempt.nominal_slot is None else compiled.timetable.trigger.local(attempt.nominal_slot).isoformat()
+    late = 0 if attempt.nominal_slot is None else max(0, attempt.started_at - attempt.nominal_slot)
     before = None if previous is None else previous.label
     return PromptContext(
         compiled.name, compiled.agent, attempt.run_id, attempt.number, local, late, attempt.slots, before,

@@ -44,6 +44,7 @@ def pause(
     transaction.set_paused_until(schedule_id, until)
     transaction.replace_cursor(schedule_id, next_slot, None, rev, paused=True, waiting=waiting)
     transaction.suspend_runs(schedule_id)
+    transaction.pause_backfills(schedule_id)
     data = {**signed(by), "note": note, "until": until}
     transaction.events.append(NewEvent(now, "schedule.paused", schedule_id, None, data))
     return True
@@ -73,5 +74,6 @@ def resume(transaction: Transaction, schedule: ScheduleRecord, compiled: Compile
     transaction.set_schedule_state(schedule.id, "active", now, None, None)
     transaction.replace_cursor(schedule.id, slot, compiled.timetable.due_at(schedule.id, slot), schedule.rev)
     transaction.resume_runs(schedule.id, now)
+    transaction.resume_backfills(schedule.id, now)
     transaction.promote([schedule.id], now)
     transaction.events.append(NewEvent(now, "schedule.resumed", schedule.id, None, signed(by)))

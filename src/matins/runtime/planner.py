@@ -20,7 +20,7 @@ from matins.engine.gates import BITS, Facts, Mask, Surroundings, Verdict, active
 from matins.engine.gates.limits import BUDGET
 from matins.engine.gates.state import MIN_FAILURES, Failures
 from matins.engine.inputs import given_digest
-from matins.engine.planning import Plan, PlannedRun
+from matins.engine.planning import Plan, PlannedRun, covered
 from matins.engine.policies import NO_POLICIES
 from matins.engine.transitions import INITIAL_STATES
 from matins.engine.when.triggers import Trigger
@@ -33,7 +33,7 @@ from matins.runtime.attempt import Attempt
 from matins.runtime.capacity import Capacity, Placement
 from matins.runtime.catalog import AT_START, Catalog, CompiledSchedule, Special
 from matins.runtime.clearance import Clearance
-from matins.runtime.new_runs import covered, end_data, new_run, next_uncovered_slot, planned_event, recorded_due
+from matins.runtime.new_runs import end_data, new_run, next_uncovered_slot, planned_event, recorded_due
 from matins.runtime.run_changes import continue_schedule, end_runs
 from matins.store import Store
 from matins.store.transaction import Transaction
@@ -51,7 +51,7 @@ class _Seen(NamedTuple):
     """What is read once for a batch."""
 
     compiled: Mapping[CompiledKey, CompiledSchedule | Exception]
-    live: Mapping[int, Sequence[tuple[int, int]]]
+    live: Mapping[int, MetRuns]
     at_rest: Facts
     active: Mask
     open_to_all: bool
@@ -146,7 +146,7 @@ class Planner:
 
     def _look(self, transaction: Transaction, due: list[Due], capacity: Capacity) -> _Seen:
         compiled = self._catalog.compiled(transaction, [(row.schedule_id, row.rev, 0) for row in due])
-        live = live_runs(transaction, [row.schedule_id for row in due])
+        live = met_runs(transaction, [row.schedule_id for row in due])
         policies = self._catalog.policies(transaction)
         if policies is not self._at_rest.policies:
             self._at_rest, self._active = Facts(policies=policies), active_gates(Surroundings(policies))
@@ -252,7 +252,7 @@ class _New:
             run_id, item.schedule_id, item.rev, slot, None, _STARTING, item.exclusive, item.scope, 1, 1,
             worker, None, at, at, None, slots, first, None, None, place,
         )))  # fmt: skip
-        self._start.append(_attempt((run_id, 1, 1, slot, slots, first, at, item, None, None)))
+        self._start.append(_attempt((run_id, 1, 1, slot, slots, first, at, item, None, None, None, None)))
         data = covered(slot, slots, first)
         data["worker"] = worker
         self._transaction.events.append(_event((at, "run.started", item.schedule_id, run_id, data)))
@@ -299,7 +299,7 @@ def _facts(
     transaction: Transaction, seen: _Seen, row: Due, item: CompiledSchedule, capacity: Capacity, now: int
 ) -> tuple[Facts, Mask]:
     """What the gates of a due schedule judge by, and those that may stop it."""
-    blocking = seen.live.get(row.schedule_id, ())
+    blocking, backfill = seen.live.get(row.schedule_id, NO_RUNS)
     policies, failing = seen.at_rest.policies, row.failures >= MIN_FAILURES
     full = not item.steps and capacity.is_full_for(item)
     gates = item.gates | seen.active & item.levels
@@ -307,7 +307,9 @@ def _facts(
         return seen.at_rest, gates
     short = spending.expected_charge(transaction, policies, item, now) if gates & BITS[BUDGET.name] else None
     until = item.timetable.backs_off_until(Failures(row.failures, row.failed_at), now) if failing else None
-    facts = Facts(blocking, full, item.agent, policies, short, failures=row.failures, backs_off_until=until)
+    facts = Facts(
+        blocking, full, item.agent, policies, short, failures=row.failures, backs_off_until=until, backfill=backfill
+    )
     return facts, gates | touched_gates(facts) & item.levels
 
 
@@ -330,6 +332,27 @@ def live_runs(transaction: Transaction, schedule_ids: list[int]) -> dict[int, li
     return live
 
 
+class MetRuns(NamedTuple):
+    """The live runs that a further run of the schedule may meet: not those of a backfill that wait for a time or a
+    person. They are queued when they go on."""
+
+    runs: Sequence[tuple[int, int]] = ()
+    backfill: int | None = None
+    """The first of them that a backfill made."""
+
+
+NO_RUNS = MetRuns()
+
+
+def met_runs(transaction: Transaction, schedule_ids: list[int]) -> dict[int, MetRuns]:
+    met: dict[int, MetRuns] = {}
+    for schedule_id, run, state, backfill, reason in transaction.live(schedule_ids):
+        if backfill is None or state != RunState.WAITING or reason == "checking":
+            runs, first = met.get(schedule_id, NO_RUNS)
+            met[schedule_id] = MetRuns([*runs, (run, state)], run if first is None and backfill is not None else first)
+    return met
+
+
 def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> None:
     """Mark a schedule that cannot be planned as broken, with the reason. Its cursor stays, so no slot is lost.
 
@@ -347,10 +370,10 @@ def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> 
 
 def insert_requested_run(
     transaction: Transaction, catalog: Catalog, compiled: CompiledSchedule, verdict: Verdict | None, key: str,
-    by: dict[str, Any], now: int, given: str | None = None,
+    by: dict[str, Any], now: int, given: str | None = None, for_slot: int | None = None, backfill: int | None = None,
 ) -> int:  # fmt: skip
     """Insert a run in the state that the gates decided, with its event. `by` says who requested it; `given` is what it
-    was started with, of which the event has the digest."""
+    was started with, of which the event has the digest; `for_slot` the past slot that it stands for."""
     planned = PlannedRun(None, None, 1, RunState.READY, None, {"by": by})
     if verdict is not None:
         evidence = {**(verdict.evidence or {}), "by": by}
@@ -360,6 +383,8 @@ def insert_requested_run(
     transaction.insert_runs([new_run(run_id, compiled, planned, now, key, place)])
     if given is not None:
         transaction.set_given(run_id, given)
+    if for_slot is not None:
+        transaction.set_for_slot(run_id, for_slot, backfill)
     if verdict is not None and verdict.cancel:
         end_runs(transaction, catalog, verdict.cancel, now, "cancelled_by_newer")
     data: dict[str, Any] = {"by": by["name"], "reason": planned.reason, "slot": None}
@@ -367,6 +392,8 @@ def insert_requested_run(
         data["who"] = by["who"]
     if given is not None:
         data["input"] = given_digest(given)
+    if for_slot is not None:
+        data["for_slot"] = for_slot
     if not planned.state.live:
         data |= end_data(compiled, planned, now)
     transaction.events.append(NewEvent(now, INITIAL_STATES[planned.state], compiled.schedule_id, run_id, data))

@@ -69,9 +69,9 @@ def record(
         # How often the provider has refused this run before: such attempts do not count.
         deferrals = max(0, len(transaction.attempts(attempt.run_id)) - attempt.number) if outcome.limit else 0
         changes.append(_change_of(attempt, outcome, now, deferrals))
-    taken = succeed_plainly(transaction, plain, now, limited=limited) + apply(
-        transaction, changes, now, limited=limited, policies=policies
-    )
+    taken = succeed_plainly(transaction, plain, now, limited=limited)
+    if changes:
+        taken += apply(transaction, changes, now, limited=limited, policies=policies)
     return len(ended) - taken
 
 
@@ -306,7 +306,7 @@ class Reaper:
 
     @staticmethod
     def _without_attempt(mine: list[StartedRun], has: set[Mark]) -> list[StartedRun]:
-        return [row for row in mine if row.state < RunState.HELD and row.mark not in has]
+        return [row for row in mine if row.state < RunState.HELD and (row.id, row.epoch) not in has]
 
     def _decidable(self, transaction: Transaction, orphans: list[StartedRun]) -> list[StartedRun]:
         """Those that were started here, or whose processes have ended by now."""
@@ -389,7 +389,9 @@ class Reaper:
         started_at = run.started_at or run.planned_at
         slot = transaction.nominal_slot(row.id) if item.step else row.slot
         key = key_at_claim(transaction, item, row.id, row.slot)
-        attempt = Attempt(row.id, row.epoch, row.attempt, slot, run.slots, run.first_slot, started_at, item, key)
+        attempt = Attempt(
+            row.id, row.epoch, row.attempt, slot, run.slots, run.first_slot, started_at, item, key, None, run.for_slot
+        )
         if not self._executor.adoptable(attempt) or not transaction.adopt(row.id, row.epoch, self._worker):
             return False
         transaction.events.append(

@@ -26,7 +26,6 @@ from matins.engine.transitions import (
     CANCEL_WAITING,
     CLAIM,
     DENY,
-    ENQUEUE,
     EXPIRE,
     FAIL,
     FAIL_UNSTARTED,
@@ -66,7 +65,7 @@ from matins.model.run import DONE, AgentTurn, Outcome, ProviderLimit, RunState, 
 from matins.model.schedule import ScheduleDefinition, Step
 from matins.plugins import installed
 from matins.runtime import approval_requests, spending
-from matins.runtime.attempt import Attempt, AttemptEnd
+from matins.runtime.attempt import AttemptEnd
 from matins.runtime.catalog import Catalog, CompiledSchedule, call_context, schedule_record
 from matins.runtime.new_runs import next_uncovered_slot
 from matins.runtime.pausing import is_held, pause
@@ -312,7 +311,7 @@ def apply(
     _move_cursors(transaction, [(change.compiled, change.slot, change.at) for change in whole])
     _count_failures(transaction, whole, now)
     _undo_preparations(transaction, [change for change in over if not change.transition.started], now)
-    waited = whole + [change for change in taken if change.transition is ENQUEUE]
+    waited = whole + [change for change in taken if change.transition.target in (RunState.QUEUED, RunState.WAITING)]
     _promote(transaction, {change.compiled.schedule_id for change in waited}, now)
     _settle_accounts(transaction, taken, now)
     for change in taken:
@@ -436,16 +435,20 @@ def succeed_plainly(
         result = None if outcome is DONE else result_data(outcome)
         rows.append(_plain_end((attempt.run_id, attempt.epoch, now, None if result is None else as_json(result))))
     settled = transaction.succeed(rows)
-    taken: list[Attempt] = []
+    if settled is not None:
+        both = [(end, row) for end, row in zip(ended, rows, strict=True) if end.attempt.mark in settled]
+        ended, rows = [end for end, _ in both], [row for _, row in both]
+    taken = [attempt for attempt, _ in ended]
     events, kind = transaction.events, SUCCEED.event
-    for (attempt, _), row in zip(ended, rows, strict=True):
-        if settled is None or attempt.mark in settled:
-            item, data = attempt.compiled, _bound(attempt.compiled.rev, row.outcome, attempt.epoch)
-            events.append(_new_event((now, kind, item.schedule_id, attempt.run_id, data)))
-            taken.append(attempt)
+    for attempt, row in zip(taken, rows, strict=True):
+        item = attempt.compiled
+        data = _bound(item.rev, row.outcome, attempt.epoch)
+        events.append(_new_event((now, kind, item.schedule_id, attempt.run_id, data)))
     if limited is None or limited:
         _release_permits(transaction, [(attempt.run_id, attempt.compiled) for attempt in taken], limited)
-    _move_cursors(transaction, [(attempt.compiled, attempt.slot, now) for attempt in taken])
+    waiting = [attempt for attempt in taken if attempt.compiled.shared.timetable.from_completion]
+    if waiting:
+        _move_cursors(transaction, [(attempt.compiled, attempt.slot, now) for attempt in waiting])
     schedule_ids = {attempt.compiled.schedule_id for attempt in taken}
     transaction.count_failures([(schedule_id, None) for schedule_id in schedule_ids])
     _promote(transaction, schedule_ids, now)
@@ -604,6 +607,12 @@ def _move_cursors(transaction: Transaction, ends: Sequence[tuple[CompiledSchedul
 def _count_failures(transaction: Transaction, over: list[RunChange], now: int) -> None:
     """Count failures. Interrupted, unknown and throttled runs do not count."""
     counted = [change for change in over if change.transition in (SUCCEED, *_FAILURES)]
+    stands_for = {  # a backfill that fails pauses itself
+        change.run_id
+        for change in counted
+        if change.slot is None and change.transition in _FAILURES and transaction.backfill_of(change.run_id)
+    }
+    counted = [change for change in counted if change.run_id not in stands_for] if stands_for else counted
     ends = [(change.compiled.schedule_id, change.at if change.transition in _FAILURES else None) for change in counted]
     transaction.count_failures(ends)
     for change in counted:

@@ -14,6 +14,7 @@ import orjson
 
 from matins.engine.events import EVENTS
 from matins.engine.jobs import as_scheduled, retries_unknown
+from matins.engine.placement import lacking
 from matins.engine.policies import Policies
 from matins.engine.prompts import CallContext, WorkItem
 from matins.engine.schedules import decode
@@ -25,7 +26,9 @@ from matins.model.rows import NewEvent
 from matins.model.run import Message, RunState, ThreadAssignment, Usage
 from matins.runtime.approval_requests import needs_none, used_approval, void_run
 from matins.runtime.attempt import Attempt
+from matins.runtime.capacity import run_needs
 from matins.runtime.catalog import Catalog, call_context, run_record
+from matins.runtime.kept_output import KeptOutput
 from matins.runtime.spending import SpendingLimit, spending_limits
 from matins.runtime.tokens import run_token
 from matins.store import Store
@@ -58,15 +61,29 @@ class RunContext(NamedTuple):
     """How long its processes go on when the engine does not renew their lease; None: to their end."""
 
 
+class Elsewhere(NamedTuple):
+    """The other nodes, as seen by one that cannot run an attempt."""
+
+    node: str
+    """This node."""
+    tried: Mapping[str, str]
+    """The nodes that turned the run away, and why."""
+    may_start: bool
+    """Whether another node offers what the run needs, and has not turned it away."""
+
+
 class RunContexts(Protocol):
     """What executors ask about an attempt."""
+
+    kept_output: KeptOutput | None
+    """Where other machines read the output of runs; None where it stays with its files."""
 
     def worker_of(self, attempt: Attempt) -> Mapping[str, Any]:
         """The identity of the worker that started the attempt."""
         ...
 
-    def offers_of_others(self, attempt: Attempt) -> list[frozenset[str]]:
-        """What the other workers offer."""
+    def elsewhere(self, attempt: Attempt) -> Elsewhere:
+        """Whether other nodes may run what this one cannot."""
         ...
 
     def run_token(self, attempt: Attempt) -> str:
@@ -127,18 +144,22 @@ class ContextLoader:
         self._run_lease = run_lease_ms if store.shared else None
         self._catalog = catalog
         self._clock = clock
+        self.kept_output = KeptOutput(store, clock) if store.shared else None
 
     def worker_of(self, attempt: Attempt) -> dict[str, Any]:
         """The identity of the worker that started the attempt."""
         with self._store.reading() as transaction:
             return orjson.loads(transaction.worker_of(*attempt.mark) or "{}")
 
-    def offers_of_others(self, attempt: Attempt) -> list[frozenset[str]]:
-        """What the running engines offer, without that of the attempt."""
+    def elsewhere(self, attempt: Attempt) -> Elsewhere:
+        """Whether other nodes may run what this one cannot, and those that cannot either."""
         with self._store.reading() as transaction:
             own = transaction.worker_of(*attempt.mark)
-        others = [engine for engine in self._store.engines(self._lease) if engine.identity != own]
-        return [frozenset(orjson.loads(engine.offers)) for engine in others]
+            needs, tried = run_needs(transaction, attempt.run_id), dict(transaction.turned_away(attempt.run_id))
+        engines = self._store.engines(self._lease)
+        node = next((engine.node for engine in engines if engine.identity == own), "")
+        others = any(engine.node != node and not lacking(needs, engine.offered) for engine in engines)
+        return Elsewhere(node, tried, may_start=others)
 
     def run_token(self, attempt: Attempt) -> str:
         """The token with which the processes of this attempt call Matins."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from matins.engine.gates import Candidate, Facts, judge
-from matins.engine.transitions import AFTER_VERDICT, EXPIRE, MARK_READY, SUSPEND, Transition
+from matins.engine.transitions import AFTER_VERDICT, ENQUEUE, EXPIRE, MARK_READY, SUSPEND, Transition
 from matins.model.policies import Approval
 from matins.model.rows import NewEvent, StateChange, WaitingRun
 from matins.model.run import GatesPassed, RunState
-from matins.runtime import spending
+from matins.runtime import backfills, spending
+from matins.runtime.backfills import Backfills, without_bounds
 from matins.runtime.calls import DEBOUNCING
 from matins.runtime.catalog import Catalog, CompiledSchedule, schedule_record
 from matins.runtime.pausing import is_held, resume
-from matins.runtime.planner import live_runs, mark_broken, repeat_one_shot
+from matins.runtime.planner import NO_RUNS, live_runs, mark_broken, met_runs, repeat_one_shot
 from matins.runtime.run_changes import RunChange, apply, end_runs, end_unreadable
 from matins.store.transaction import Transaction
 
@@ -23,13 +22,17 @@ _BATCH = 200
 class Timers:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+        self.backfills = Backfills(catalog)
         self.next_at: int | None = 0
         """When the next timer is due, as far as this process knows; 0 until the first turn."""
 
     def turn(self, transaction: Transaction, now: int) -> None:
         """Handle all timers that are due."""
         if self.next_at is None or self.next_at > now:
+            if self.backfills.running:
+                self.backfills.turn(transaction, now)
             return
+        self.backfills.turn(transaction, now)
         for schedule_id in transaction.ended_pauses(now, _BATCH):
             self._resume(transaction, schedule_id, now)
         for provider in transaction.delete_ended_throttles(now):
@@ -50,7 +53,7 @@ class Timers:
         change, cancel = RunChange(row.id, row.epoch, row.slot, item, MARK_READY, now, now), ()
         if row.reason == "checking":  # the former check is void: the run is checked again
             change = change._replace(renewed=True)
-        if is_held(transaction, row.schedule_id):
+        if is_held(transaction, row.schedule_id) and not backfills.goes_on(transaction, row.backfill):
             change = change._replace(transition=SUSPEND, reason="paused")
         elif row.reason != "checking":
             change, cancel = self._judged(transaction, row, item, change, now)
@@ -62,18 +65,23 @@ class Timers:
     ) -> tuple[RunChange, tuple[int, ...]]:
         """The change for the run, and the runs to cancel for it."""
         policies = self._catalog.policies(transaction)
-        live = [] if item.step else live_runs(transaction, [row.schedule_id])[row.schedule_id]
+        met = NO_RUNS if item.step else met_runs(transaction, [row.schedule_id]).get(row.schedule_id, NO_RUNS)
         # Earlier runs, and runs that were started manually meanwhile.
-        others = [(run, state) for run, state in live if run < row.id or (run > row.id and state >= RunState.READY)]
+        others = [(run, state) for run, state in met.runs if run < row.id or (run > row.id and state >= RunState.READY)]
         if row.reason == DEBOUNCING:  # runs that wait for calls of other groups are not in its way
             waiting = {other.id for other in transaction.waiting_for(DEBOUNCING)}
             others = [(run, state) for run, state in others if run not in waiting]
         short = None if row.attempt else spending.expected_charge(transaction, policies, item, now)
         called = row.slot is None and transaction.is_called(row.id)
         manual = row.slot is None and not called
-        facts = Facts(others, False, item.agent, policies, short, manual=manual, called=called)
+        if (
+            row.backfill is not None
+        ):  # it waits for whatever else there is, and nothing makes it one that a person started
+            manual, called = False, True
+        backfill = met.backfill if any(run == met.backfill for run, _ in others) else None
+        facts = Facts(others, False, item.agent, policies, short, manual=manual, called=called, backfill=backfill)
         # Its slot was in time and was counted when the run was created, so these two limits do not apply.
-        definition = replace(item.definition, ends_at=None, max_executions=None)
+        definition = without_bounds(item.definition, waits=row.backfill is not None)
         verdict = judge(Candidate(definition, row.slot, facts, 0, False, now), item.levels)
         if verdict is None:
             return change, ()
@@ -122,6 +130,7 @@ def reject(transaction: Transaction, catalog: Catalog, approval: Approval, now: 
     schedule_id = approval.schedule_id
     transaction.set_schedule_state(schedule_id, "rejected", now, why, by)
     transaction.replace_cursor(schedule_id, None, None, approval.rev)
+    backfills.end_all(transaction, schedule_id, now)
     live = live_runs(transaction, [schedule_id]).get(schedule_id, [])
     steps = transaction.live_runs(transaction.live_steps([run for run, _ in live]))
     waiting = [run for run, state in live if state <= RunState.READY]
@@ -146,8 +155,10 @@ def answer_run(
     change = RunChange(row.id, row.epoch, row.slot, item, denied, now, None, reason, None, evidence)
     if granted:
         paused = is_held(transaction, approval.schedule_id)
+        # Others of its schedule did not wait for a run of a backfill that was not approved.
+        go_on = ENQUEUE if item.exclusive and not item.step and transaction.backfill_of(row.id) else MARK_READY
         change = RunChange(
-            row.id, row.epoch, row.slot, item, SUSPEND if paused else MARK_READY, now, now, cleared=GatesPassed.APPROVED
+            row.id, row.epoch, row.slot, item, SUSPEND if paused else go_on, now, now, cleared=GatesPassed.APPROVED
         )
         change = change._replace(reason="paused" if paused else None, evidence=evidence)
     return apply(transaction, [change], now) > 0

@@ -202,7 +202,7 @@ def check_note(note: object, field: str = "note") -> None:
         raise InvalidInput(message, value=note, field=field, hint="Shorten it.")
 
 
-def check_duplicates(rows: Sequence[NewSchedule]) -> None:
+def check_duplicates(rows: Sequence[Draft]) -> None:
     seen: set[tuple[str, str]] = set()
     for row in rows:
         if (row.agent, row.name) in seen:

@@ -22,7 +22,7 @@ from matins.model.words import Sentence
 from matins.runtime import spending
 from matins.runtime.capacity import Capacity
 from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.planner import live_runs
+from matins.runtime.planner import NO_RUNS, met_runs
 from matins.store.transaction import Transaction
 
 
@@ -81,14 +81,16 @@ def present_facts(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int
 ) -> Facts:
     """The facts of a run that is planned now."""
+    live, backfill = met_runs(transaction, [compiled.schedule_id]).get(compiled.schedule_id, NO_RUNS)
     return Facts(
-        live_runs(transaction, [compiled.schedule_id]).get(compiled.schedule_id, ()),
+        live,
         Capacity(1, transaction.limits()).is_full_for(compiled),
         compiled.agent,
         policies,
         spending.expected_charge(transaction, policies, compiled, now),
         failures=schedule.failures,
         backs_off_until=compiled.timetable.backs_off_until(Failures(schedule.failures, schedule.failed_at), now),
+        backfill=backfill,
     )
 
 

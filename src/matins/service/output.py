@@ -1,4 +1,5 @@
-"""The output of a run, read from its folder while it runs and afterwards; no supervisor is needed (`Outputs`).
+"""The output of a run, read while it runs and afterwards: from its folder, and on other machines from the store
+(`Outputs`). No supervisor is needed.
 
 `Transcripts`: the same as people read it, with what was said, which tool was called and what came back. A line that no
 tool prints stays as it is.
@@ -29,6 +30,7 @@ from matins.executors.runners.protocol import TellsEntries
 from matins.executors.runners.tool_events import MAX_LINE_BYTES, read_event
 from matins.model.access import Principal
 from matins.model.run import Entry, RunRecord, StepId
+from matins.runtime.kept_output import KeptOutput
 from matins.service.core import Core
 from matins.store import Store
 
@@ -110,9 +112,17 @@ class Source(NamedTuple):
     stream: str
     run: RunRecord
     identity: str | None
+    kept: KeptOutput | None
+    """Where the output is that its machine has sent; None if the files are here, or nobody sends it."""
 
     def read(self, offset: int, limit: int) -> OutputChunk:
         """Up to `limit` bytes. The beginning of an output and its end are two files, which are read as one."""
+        if self.kept is not None:
+            if self.run.state.live:
+                self.kept.follow(self.run.id)
+            stream = next(name for name, suffix in _STREAMS.items() if suffix == self.stream)
+            found = self.kept.read((self.run.id, self.run.epoch), stream, offset, limit)
+            return OutputChunk(*found, complete=not self.run.state.live)
         chunk = read_output(self.folder, self.name, offset, limit, stream=self.stream)
         end = chunk.at + len(chunk.data)
         if not chunk.data or len(chunk.data) == limit or end >= chunk.total:
@@ -140,7 +150,7 @@ class Outputs:
     ) -> Output:
         source = self.source(run_id, stream, offset, limit)
         chunk = source.read(source.begin(offset), limit)
-        if chunk.total == 0:
+        if chunk.total == 0 and source.kept is None:
             check_local(source.run, source.identity)
         return _output(chunk, source.run)
 
@@ -151,12 +161,14 @@ class Outputs:
             run = self.core.run(transaction, run_id)
             identity = transaction.worker_of(run.id, run.epoch)
         name = name_of(run.id, run.epoch, _part(identity, "incarnation") or "")
-        folder = state_folder(self.core.store, self.core.local.state_folder)
-        return Source(folder, name, _STREAMS[stream], run, identity)
+        folder, store = state_folder(self.core.store, self.core.local.state_folder), self.core.store
+        here = any(os.path.lexists(path_in(str(folder), file)) for file in (name, *output.file_names(name)))
+        kept = None if here or not store.shared else KeptOutput(store, self.core.clock)
+        return Source(folder, name, _STREAMS[stream], run, identity, kept)
 
     def tail(self, run_id: int) -> str:
         """The last lines of a run, for a message: of its output, or its answer, and of its errors. Secrets are redacted
-        before they reach the files. Empty where there is nothing on this machine."""
+        before they reach the files. Empty where there is nothing."""
         try:
             source = self.source(run_id, "stdout", 0, _TAIL_BYTES)
         except NotFound:
@@ -300,7 +312,7 @@ class Transcripts:
     ) -> Transcript:
         source = self.outputs.source(run_id, stream, offset, limit)
         page = page_of(source, offset, limit)
-        if page.total == 0:
+        if page.total == 0 and source.kept is None:
             check_local(source.run, source.identity)
         return page
 

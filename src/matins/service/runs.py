@@ -27,7 +27,7 @@ from matins.engine.jobs import AGENT_JOB, as_scheduled, converses, decided_by, f
 from matins.engine.money import format_money
 from matins.engine.policies import Policies
 from matins.engine.prompts import check_prompt_text, first_name, has_input, inputs_in
-from matins.engine.reasons import CAUSES, rfc3339
+from matins.engine.reasons import CAUSES, local_time, rfc3339
 from matins.engine.schedules import UNREADABLE, decode, encode, schedule_settings, texts_of
 from matins.engine.settings import ParseContext
 from matins.engine.steps import of_step
@@ -55,9 +55,10 @@ from matins.runtime.agent_folders import folder_of
 from matins.runtime.attempt import stored_run_key
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.clearance import Floors
-from matins.runtime.planner import insert_requested_run, live_runs
+from matins.runtime.planner import NO_RUNS, insert_requested_run, met_runs
 from matins.runtime.run_changes import RunChange, apply, chat_place, end_runs, event_type
 from matins.runtime.spending import SpendingLimit, spending_limits
+from matins.service.backfills import instant_of
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.drafts import check_note
 from matins.service.file.plan import applied_text
@@ -122,7 +123,8 @@ class Runs:
 
     def run(
         self, principal: Principal, name: str, *, input: Any = None,  # noqa: A002 - the word of every surface
-        model: str | None = None, effort: str | None = None, key: str | None = None, agent: str | None = None,
+        model: str | None = None, effort: str | None = None, slot: int | str | None = None, key: str | None = None,
+        agent: str | None = None,
     ) -> Run:  # fmt: skip
         """Start a run now. An agent cannot run a completed or expired schedule."""
         now, core = self.core.clock.now_ms(), self.core
@@ -141,7 +143,8 @@ class Runs:
             if model is not None or effort is not None:
                 policies = core.catalog.policies(transaction)
                 given = given._replace(**_chosen(principal, compiled, policies, model, effort))
-            made = self._start(transaction, principal, schedule, compiled, key, now, encode_given(given))
+            for_slot = None if slot is None else _past_slot(compiled, slot, now)
+            made = self._start(transaction, principal, schedule, compiled, key, now, encode_given(given), for_slot)
             result = self._result(transaction, made)
         core.notify()
         return result
@@ -169,7 +172,8 @@ class Runs:
             compiled = core.compiled_at(transaction, schedule, run.rev)
             start = _check_retry(transaction, run, compiled, from_step)
             given = None if run.given is None else encode_given(run.given)
-            made = self._start(transaction, principal, schedule, compiled, key, now, given)
+            for_slot = run.for_slot if run.slot is None else run.slot
+            made = self._start(transaction, principal, schedule, compiled, key, now, given, for_slot)
             transaction.set_retry(made, run.id, start)
             for call in transaction.calls_of_run(run.id, 1):
                 transaction.link_call(call.id, made, None)
@@ -212,26 +216,27 @@ class Runs:
         key: str,
         now: int,
         given: str | None = None,
+        for_slot: int | None = None,
     ) -> int:
         verdict = self._verdict(transaction, principal, compiled, now)
         held = schedule.state in ("paused", "broken")
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
         by = principal.as_requester
-        return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, by, now, given)
+        return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, by, now, given, for_slot)
 
     def _verdict(
         self, transaction: Transaction, principal: Principal, compiled: CompiledSchedule, now: int
     ) -> Verdict | None:
         policies = self.core.catalog.policies(transaction)
-        live = live_runs(transaction, [compiled.schedule_id]).get(compiled.schedule_id, [])
+        live, backfill = met_runs(transaction, [compiled.schedule_id]).get(compiled.schedule_id, NO_RUNS)
         definition = compiled.definition
         if principal.is_human and definition.quiet_hours is not None and definition.overlap != "cancel_other":
             # Runs that wait for quiet hours do not block a manual run; with cancel_other they end.
             waiting = {row.id for row in transaction.waiting_for("quiet_hours")}
             live = [(run, state) for run, state in live if run not in waiting]
         short = None if compiled.steps else spending.expected_charge(transaction, policies, compiled, now)
-        facts = Facts(live, False, compiled.agent, policies, short, manual=principal.is_human)
+        facts = Facts(live, False, compiled.agent, policies, short, manual=principal.is_human, backfill=backfill)
         return judge(Candidate(compiled.definition, None, facts, 0, False, now), compiled.levels)
 
     def cancel(self, principal: Principal, run_id: int | StepId, *, reason: str = "cancelled") -> Run:
@@ -412,6 +417,21 @@ def _given(principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, 
                 prompts[str(number)] = prompt
         _check_complete(compiled.name, part)
     return Given(value, fenced, prompts)
+
+
+def _past_slot(compiled: CompiledSchedule, slot: int | str, now: int) -> int:
+    """The past slot that a run makes up for."""
+    times = compiled.timetable
+    zone = compiled.definition.trigger.timezone
+    at = instant_of("slot", slot, zone)
+    if at > now:
+        raise InvalidInput('"slot" is to come.', value=slot, field="slot", hint="Name a past slot, or omit it.")
+    if not times.elapsed and not times.trigger.count(at, at + 1):
+        near = [one for one in (times.trigger.prev_ms(at), times.trigger.next_ms(at)) if one is not None]
+        nearest = " and ".join(local_time(one, zone) for one in near)
+        message = f'"{compiled.name}" has no slot at {local_time(at, zone)}.'
+        raise InvalidInput(message, value=slot, field="slot", hint=f"The nearest: {nearest}." if nearest else None)
+    return at
 
 
 def _chosen(
@@ -604,7 +624,7 @@ class SpeakingRuns:
             schedule=schedule.name,
             agent=principal.name,
             runner=None if agent is None else agent.runner,
-            slot=to_datetime(run.slot if run.parent is None else transaction.nominal_slot(run.id)),
+            slot=to_datetime((run.slot or run.for_slot) if run.parent is None else transaction.nominal_slot(run.id)),
             attempt=run.attempt,
             workdir=None if agent is None else agent.workdir,
             thread=None if thread is None else str(thread.id),

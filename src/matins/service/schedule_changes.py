@@ -25,6 +25,7 @@ from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.records.agents import AGENTS
 from matins.records.kind import RecordContext
 from matins.runtime import approval_requests
+from matins.runtime.backfills import end_all
 from matins.runtime.capacity import Capacity
 from matins.runtime.new_runs import first_uncovered_slot
 from matins.runtime.pausing import resume
@@ -36,6 +37,9 @@ from matins.service.drafts import Draft, changes_trigger, check_duplicates
 from matins.service.proposals import Proposals
 from matins.service.record_changes import RecordChanges
 from matins.store.transaction import Transaction
+
+_PORTION = 5_000
+"""So many schedules are prepared between two statements: a server ends a transaction in which it hears nothing."""
 
 
 def is_for_shell(definition: ScheduleDefinition, agent: str) -> bool:
@@ -119,22 +123,36 @@ class ScheduleChanges:
         if any(is_for_shell(draft.definition, draft.agent) for draft in drafts):
             self._make_shell(transaction, principal, now)
         authorship = self.proposals.authorship(transaction, principal, drafts)
+        check_duplicates(drafts)
         ids = transaction.schedule_ids(len(drafts))
         rows: list[NewSchedule] = []
-        waits: dict[int, str] = {}
-        for schedule_id, draft in zip(ids, drafts, strict=True):
-            row, why = authorship.row(draft, schedule_id, now)
-            rows.append(row)
-            if why is not None:
-                waits[schedule_id] = why
-            elif authorship.stands and row.state != "pending":  # the next one of this call is less than a moment later
-                authorship = authorship._replace(last_one_shot=now)
-                transaction.set_last_one_shot(principal.name, now)
-        if notes is not None:
-            notes += waits.values()
-        check_duplicates(rows)
-        transaction.insert_schedules(rows, now)
+        for first in range(0, len(drafts), _PORTION):
+            some = drafts[first : first + _PORTION]
+            waits: dict[int, str] = {}
+            for schedule_id, draft in zip(ids[first : first + _PORTION], some, strict=True):
+                row, why = authorship.row(draft, schedule_id, now)
+                rows.append(row)
+                if why is not None:
+                    waits[schedule_id] = why
+                elif authorship.stands and row.state != "pending":  # the next one of this call is a moment later
+                    authorship = authorship._replace(last_one_shot=now)
+                    transaction.set_last_one_shot(principal.name, now)
+            self._insert(transaction, principal, rows[first:], some, waits, now)
+            if notes is not None:
+                notes += waits.values()
         note_zones(transaction, (draft.trigger for draft in drafts))
+        if listening:
+            calls = [number for number, draft in zip(ids, drafts, strict=True) if draft.definition.on]
+            if calls:
+                self.listen(transaction, calls)
+        return rows
+
+    def _insert(
+        self, transaction: Transaction, principal: Principal, rows: Sequence[NewSchedule], drafts: Sequence[Draft],
+        waits: Mapping[int, str], now: int,
+    ) -> None:  # fmt: skip
+        """Insert schedules with their events, and request the approval of those that wait."""
+        transaction.insert_schedules(rows, now)
         author = principal.signed
         for row, draft in zip(rows, drafts, strict=True):
             data: dict[str, Any] = {"name": row.name, "agent": row.agent, **author, "role": principal.role,
@@ -144,11 +162,6 @@ class ScheduleChanges:
             transaction.events.append(NewEvent(now, "schedule.created", row.id, None, data))
             if row.state == "pending":
                 self.proposals.request(transaction, principal, row.id, now, waits.get(row.id))
-        if listening:
-            calls = [number for number, draft in zip(ids, drafts, strict=True) if draft.definition.on]
-            if calls:
-                self.listen(transaction, calls)
-        return rows
 
     def _make_shell(self, transaction: Transaction, principal: Principal, now: int) -> None:
         """Make the agent of commands with the first one."""
@@ -208,6 +221,7 @@ class ScheduleChanges:
         transaction.set_schedule_state(schedule.id, "removed", now, None, principal.who)
         transaction.replace_cursor(schedule.id, None, None, schedule.rev)
         transaction.set_listeners(schedule.id, [])
+        end_all(transaction, schedule.id, now)
         approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was deleted")
         live = [run for run, _ in live_runs(transaction, [schedule.id]).get(schedule.id, [])]
         end_runs(transaction, self.core.catalog, live, now, "schedule_removed")

@@ -33,6 +33,7 @@ from matins.model.words import CONTENT
 from matins.service.approvals import Approvals
 from matins.service.attention import Attention
 from matins.service.audit import Audit
+from matins.service.backfills import Backfills
 from matins.service.calls import Calls, Inbound
 from matins.service.core import Core
 from matins.service.doctor import Doctor
@@ -68,6 +69,8 @@ _MAX_DEPTH = 100
 
 def check_storable(arguments: Mapping[str, Any]) -> None:
     for name, value in arguments.items():
+        if value is None or value is False:
+            continue
         if name in ("payload", "body"):  # stored as JSON, which can encode a NUL
             _check_json(name, value)
         else:
@@ -251,6 +254,7 @@ def _not_its_own(principal: Principal, what: str, name: str) -> NotAllowed:
 _OF_CORE: Mapping[str, tuple[Callable[[Core], Any], ...]] = {
     "schedules": (Explanations, Timelines, Facts, ScheduleLists, Calendars, CatchUps),
     "runs": (Facts, RunLists, SpeakingRuns),
+    "backfills": (Backfills,),
     "events": (Events,),
     "subscriptions": (Subscriptions,),
     "audit": (Audit,),

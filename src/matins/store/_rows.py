@@ -33,11 +33,11 @@ from matins.model.overview import (
     RunCost,
     RunPlace,
     SlotState,
-    TabCounts,
 )
 from matins.model.policies import BudgetUsage, SpendingRow, Vote
 from matins.model.rows import (
     AttemptRow,
+    BackfillRow,
     ChainStart,
     CheckRow,
     Due,
@@ -52,7 +52,9 @@ from matins.model.rows import (
     RunRow,
     ScheduleRow,
     ScopeRow,
+    SlotRun,
     StartedRun,
+    WaitingPlace,
     WaitingRun,
     WorkerRow,
     ZoneVersion,
@@ -374,6 +376,126 @@ class AuditRows(Statements):
         return self._all("unlogged_votes", since=since)
 
 
+class BackfillRows(Statements):
+    """Backfills: runs for past slots."""
+
+    def backfill(self, backfill_id: int) -> BackfillRow | None:
+        """One backfill."""
+        return self._row(BackfillRow, "backfill", backfill_id=backfill_id)
+
+    def lock_backfill(self, backfill_id: int) -> BackfillRow | None:
+        """The same, locked."""
+        return self._row(BackfillRow, "lock_backfill", backfill_id=backfill_id)
+
+    def backfills(self, schedule_id: int | None, before: int, limit: int) -> list[BackfillRow]:
+        """A page of backfills, the newest first."""
+        return self._rows(BackfillRow, "backfills", schedule_id=schedule_id, before=before, limit=limit)
+
+    def running_backfills(self) -> list[tuple[int, int, int | None, int]]:
+        """(id, schedule, when to look next, room): running backfills, and how many more runs may be live."""
+        return self._all("running_backfills")
+
+    def insert_backfill(self, row: BackfillRow) -> int:
+        """Add a backfill, and return its id."""
+        return self._value(
+            "insert_backfill",
+            schedule_id=row.schedule_id,
+            rev=row.rev,
+            state=row.state,
+            first_slot=row.first_slot,
+            last_slot=row.last_slot,
+            choice=row.choice,
+            newest_first=row.newest_first,
+            planned=row.planned,
+            most=row.most,
+            max_parallel=row.max_parallel,
+            max_cost=row.max_cost,
+            next_at=row.next_at,
+            created_at=row.created_at,
+            created_by=row.created_by,
+        )
+
+    def move_backfill(self, row: BackfillRow) -> None:
+        """How far a backfill is."""
+        self._all(
+            "move_backfill",
+            id=row.id,
+            last_seen=row.last_seen,
+            made=row.made,
+            waits_since=row.waits_since,
+            next_at=row.next_at,
+        )
+
+    def set_backfill_state(
+        self,
+        backfill_id: int,
+        state: str,
+        reason: str | None,
+        by: str | None,
+        next_at: int | None,
+        ended_at: int | None,
+    ) -> None:
+        """Pause, resume or end a backfill. One that is resumed counts its failures anew."""
+        self._all(
+            "set_backfill_state",
+            backfill_id=backfill_id,
+            state=state,
+            reason=reason,
+            by=by,
+            next_at=next_at,
+            ended_at=ended_at,
+        )
+
+    def pause_backfills(self, schedule_id: int) -> list[int]:
+        """Pause those of a schedule that is paused."""
+        return self._column("pause_backfills", schedule_id=schedule_id)
+
+    def resume_backfills(self, schedule_id: int, now: int) -> list[int]:
+        """Let those continue that were paused with their schedule."""
+        return self._column("resume_backfills", schedule_id=schedule_id, now=now)
+
+    def open_backfills(self, schedule_id: int) -> list[int]:
+        """Backfills of a schedule that are not over."""
+        return self._column("open_backfills", schedule_id=schedule_id)
+
+    def backfill_counts(self, backfill_id: int) -> list[tuple[int, int]]:
+        """(state, number) of its runs."""
+        return self._all("backfill_counts", backfill_id=backfill_id)
+
+    def backfill_runs(self, backfill_id: int, live: int) -> list[int]:
+        """Its live runs that have not started; with `live`, all of them."""
+        return self._column("backfill_runs", backfill_id=backfill_id, live=live)
+
+    def backfill_ends(self, backfill_id: int, after: int, limit: int) -> list[int]:
+        """The states of its runs after one of them, as they ended, the last first."""
+        return self._column("backfill_ends", backfill_id=backfill_id, after=after, limit=limit)
+
+    def backfill_spent(self, backfill_id: int) -> int:
+        """What its runs spent and have reserved, in micro-dollars."""
+        return self._value("backfill_spent", backfill_id=backfill_id)
+
+    def slot_runs(self, schedule_id: int, first: int, last: int) -> list[SlotRun]:
+        """The records of slots from one to another, and the runs that stand for them. Records do not overlap: only the
+        first that ends at the last slot or later may reach back to it."""
+        return self._rows(SlotRun, "slot_runs", schedule_id=schedule_id, first=first, last=last)
+
+    def made_up_by(self, schedule_id: int, slot: int, after: int) -> tuple[int, int] | None:
+        """(id, state) of the newest run that stands for a slot, after another run."""
+        return next(iter(self._all("made_up_by", schedule_id=schedule_id, slot=slot, after=after)), None)
+
+    def set_for_slot(self, run_id: int, slot: int, backfill: int | None) -> None:
+        """Set the past slot that a new run stands for."""
+        self._all("set_for_slot", run_id=run_id, slot=slot, backfill=backfill)
+
+    def backfill_of(self, run_id: int) -> int | None:
+        """The backfill of a run."""
+        return self._value("backfill_of", run_id=run_id)
+
+    def waiting_before(self, place: int, scope: str | None, now: int) -> bool:
+        """Whether a run that no backfill made waits for the same capacity."""
+        return bool(self._all("waiting_before", place=place, scope=scope, now=now))
+
+
 class CallRows(Statements):
     """Calls, the runs that they started, and the schedules that listen to them."""
 
@@ -635,10 +757,6 @@ class ListingRows(Statements):
         """The schedules of this name that are not deleted, of one agent or of any."""
         return self._rows(ScheduleRow, "schedules_called", name=name, agent=agent)
 
-    def tab_counts(self, agent: str | None, query: str | None, reader: str | None = None) -> TabCounts:
-        """The number of schedules in each tab of the list."""
-        return self._rows(TabCounts, "tab_counts", agent=agent, query=query, reader=reader)[0]
-
 
 class OverviewRows(Statements):
     """What screens show of many schedules and runs at once: a statement each. Whole runs only: steps belong to
@@ -794,13 +912,40 @@ class PlaceRows(Statements):
         """Runs of a place that might have started since an instant, by id."""
         return self._column("ready_in", place=place, since=since, after=after, limit=limit)
 
-    def move_runs(self, scope: str, before: int, after: int) -> None:
-        """Move the runs of a scope that have not started to another place."""
-        self._all("move_runs", scope=scope, before=before, after=after)
+    def waiting_places(self, scope: str) -> list[WaitingPlace]:
+        """Where runs of a scope wait that have not started, by their settings."""
+        return self._rows(WaitingPlace, "waiting_places", scope=scope)
+
+    def move_runs(self, waiting: WaitingPlace, after: int) -> None:
+        """Move runs of these settings that have not started to another place."""
+        self._all(
+            "move_runs",
+            schedule_id=waiting.schedule_id,
+            rev=waiting.rev,
+            step=waiting.step,
+            place=waiting.place,
+            after=after,
+        )
+
+    def needs_of_run(self, run_id: int) -> str | None:
+        """What a node must offer for a run, as a JSON list; None where any can do it."""
+        return self._value("needs_of_run", run_id=run_id)
+
+    def set_place(self, run_id: int, place: int) -> None:
+        """Move a run to another place."""
+        self._all("set_place", run_id=run_id, place=place)
+
+    def note_turned_away(self, run_id: int, node: str, reason: str) -> None:
+        """Note that a node lacks what a run needs."""
+        self._all("note_turned_away", run_id=run_id, node=node, reason=reason)
 
     def report_place(self, place: int, now: int) -> bool:
         """Note that no engine can do the runs of a place. False if that is noted already."""
         return bool(self._all("report_place", place=place, now=now))
+
+    def count_ready(self, place: int) -> int:
+        """The number of ready runs of a place."""
+        return self._value("count_ready", place=place)
 
 
 class PolicyRows(Statements):

@@ -23,9 +23,10 @@ class Chain:
         self._head = head
         self._pending = (0, GENESIS)
 
-    def link(self, events: Iterable[NewEvent]) -> list[tuple[object, ...]]:
-        """Rows for the events, linked to the head."""
-        writer, seq, head = self.writer, self._seq, self._head
+    def link(self, events: Iterable[NewEvent], *, more: bool = False) -> list[tuple[object, ...]]:
+        """Rows for the events, linked to the head, or with `more` to the events that were linked last."""
+        writer = self.writer
+        seq, head = self._pending if more else (self._seq, self._head)
         rows: list[tuple[object, ...]] = []
         dumps = orjson.dumps
         for at, kind, schedule_id, run_id, data in events:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from matins.api._types import ScheduleSettings
-    from matins.api.arguments import Json, When
+    from matins.api.arguments import Json, Moment, When
     from matins.api.results import Run, Schedule
 
 
@@ -56,6 +56,7 @@ class TransactionApi(Api):
         input: Json | None = None,  # noqa: A002 - the word of every surface
         model: str | None = None,
         effort: str | None = None,
+        slot: Moment | None = None,
         key: str | None = None,
         agent: str | None = None,
         connection: psycopg.Connection[Any] | None = None,
@@ -63,4 +64,4 @@ class TransactionApi(Api):
         """On PostgreSQL, `connection` is a connection of psycopg 3 with a transaction of yours: the run starts when you
         commit it. Until then no other run of the schedule can start or end."""
         with self._within(connection):
-            return super().run(name, input=input, model=model, effort=effort, key=key, agent=agent)
+            return super().run(name, input=input, model=model, effort=effort, slot=slot, key=key, agent=agent)

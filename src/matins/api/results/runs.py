@@ -10,7 +10,7 @@ from matins.model.call import CallOutcome, CallSource
 from matins.model.destination import IncidentKind
 from matins.model.event import DeliveryState, IncidentState, SubscriptionState
 from matins.model.policies import ApprovalKind, ApprovalState
-from matins.model.run import EntryKind, ThreadState
+from matins.model.run import BackfillChoice, BackfillState, EntryKind, ThreadState
 from matins.model.schedule import MissionStatus, ScheduleState
 from matins.model.words import Content
 
@@ -81,6 +81,10 @@ class Run(Struct, frozen=True):
     live: bool
     slot: datetime | None
     """The nominal instant; None for a manual run."""
+    for_slot: datetime | None
+    """The past slot that a run without a slot stands for."""
+    backfill: str | None
+    """The backfill that made it."""
     request_key: Content[str | None]
     slots: int
     """How many slots this record stands for."""
@@ -123,6 +127,72 @@ class Figures(Struct, frozen=True):
 class MoneyFigures(Struct, frozen=True):
     p50: str | None
     p95: str | None
+
+
+class SlotGroup(Struct, frozen=True):
+    """Slots of a backfill whose newest records are alike."""
+
+    state: RunStateName | None
+    """None: they have no record."""
+    reason: str | None
+    slots: int
+    runs: bool
+    """Whether the backfill runs them."""
+
+
+class BackfillPreview(Struct, frozen=True):
+    """What a backfill would run, and what that usually costs."""
+
+    schedule_id: str
+    schedule: str
+    agent: str
+    timezone: str
+    first_slot: datetime
+    last_slot: datetime
+    slots: int
+    runs: int
+    """The number of runs."""
+    groups: list[SlotGroup]
+    which: BackfillChoice
+    newest_first: bool
+    max_parallel: int
+    usual_ms: int | None
+    """What a run usually takes; None while nothing is known."""
+    usual_cost: str | None
+    duration_ms: int | None
+    """What all of it takes, if each run takes what is usual."""
+    cost: str | None
+    notes: list[str]
+    """What is different from runs at their time."""
+
+
+class Backfill(Struct, frozen=True):
+    """Runs for past slots."""
+
+    id: str
+    schedule_id: str
+    schedule: str
+    agent: str
+    timezone: str
+    state: BackfillState
+    reason: str | None
+    sentence: str
+    first_slot: datetime
+    last_slot: datetime
+    which: BackfillChoice
+    newest_first: bool
+    planned: int
+    """The runs of its preview."""
+    made: int
+    states: dict[str, int]
+    """Its runs by state."""
+    max_parallel: int
+    max_cost: str | None
+    cost: str
+    """What its runs spent, or may still spend."""
+    created_at: datetime
+    created_by: str
+    ended_at: datetime | None
 
 
 class Usual(Struct, frozen=True):

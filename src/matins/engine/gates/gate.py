@@ -64,6 +64,8 @@ class Facts(NamedTuple):
     standing: Standing | None = None
     queued: int | None = None
     """How many of the live runs are queued, where it was counted."""
+    backfill: int | None = None
+    """The live run of a backfill that a run may meet: a slot waits for it, and is never skipped for it."""
 
 
 class Candidate(NamedTuple):

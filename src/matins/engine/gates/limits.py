@@ -62,6 +62,8 @@ def _judge_overlap(candidate: Candidate) -> Verdict | None:
     live = candidate.facts.live
     if not live or policy == "allow":
         return None
+    if candidate.facts.backfill is not None:
+        return Verdict(RunState.QUEUED, "backfill", {"run": str(candidate.facts.backfill)})
     if policy == "skip" and not candidate.catching_up:
         throttled = None if candidate.facts.called else THROTTLE.judge(candidate)
         if throttled is not None and throttled.state is RunState.SKIPPED:  # the run that waits covers this slot
@@ -93,7 +95,7 @@ OVERLAP = Gate(
     stages=("plan",),
     settings="`overlap`: `skip`, `queue`, `cancel_other`, `allow`",
     refusal="The slot is `skipped`, or the run waits its turn.",
-    reasons=("already_running", "waiting_for", "cancelling_other", "queue_full"),
+    reasons=("already_running", "waiting_for", "cancelling_other", "queue_full", "backfill"),
     touched=lambda facts: bool(facts.live),
     judge=_judge_overlap,
     sentence=_overlap_sentence,

@@ -309,9 +309,11 @@ class RunFiles:
         """The first bytes, from the capped file, as they arrive. A character may be cut at both ends."""
         return output.read(self._path(run_id, epoch, stream), offset, limit)
 
-    def read_after(self, run_id: int, epoch: int, offset: int, limit: int) -> tuple[bytes, int, int]:
-        """stdout from an offset on, where it begins, and the total. Beyond the capped file, the ring is read."""
-        return output.read_after(self._path(run_id, epoch, output.OUT), offset, limit)
+    def read_after(
+        self, run_id: int, epoch: int, offset: int, limit: int, *, stream: str = output.OUT
+    ) -> tuple[bytes, int, int]:
+        """A stream from an offset on, where it begins, and the total. Beyond the capped file, the ring is read."""
+        return output.read_after(self._path(run_id, epoch, stream), offset, limit)
 
     def delete(self, run_id: int, epoch: int) -> None:
         """Delete the files of a run that will not be started or read again."""

@@ -20,6 +20,7 @@ from matins.model.rows import (
     Claim,
     Cursor,
     DefinitionRow,
+    LabelRow,
     NewEvent,
     NewRun,
     NewSchedule,
@@ -29,8 +30,10 @@ from matins.model.rows import (
     Release,
     StateChange,
 )
+from matins.model.selector import Selector
 from matins.store.chain import GENESIS, Chain, heads_text, seal_hash
 from matins.store.postgres.session import SQL, Integers, Session, Statement, Texts, in_dialect, integers, texts
+from matins.store.selection import POSTGRES, condition
 from matins.store.transaction import Transaction
 
 _RUN = ("int8", "int8", "int8", "int8", "text", "int2", "int2", "text", "int8", "int8", "int8", "int8", "int8", "int8",
@@ -58,6 +61,8 @@ _TEXTS = frozenset(
         "definition",
         "state",
         "created_by",
+        "key",
+        "value",
         "creator_role",
         "kind",
         "signature",
@@ -210,6 +215,38 @@ class PostgresTransaction(Transaction):
         self._batch("count_failures", list(tally.values()))
         self._failures.update(dict.fromkeys(tally.keys() & self._failures.keys(), 1))
 
+    # -- output
+
+    def insert_output(self, run_id: int, epoch: int, stream: str, at: int, size: int, total: int, data: bytes) -> None:
+        values = {"run_id": run_id, "epoch": epoch, "stream": stream, "at": at, "size": size, "total": total}
+        self._unsent.append(Statement(SQL["insert_output"], {**values, "data": data}))
+
+    def trim_output(self, run_id: int, epoch: int, stream: str, head: int, tail: int) -> None:
+        values = {"run_id": run_id, "epoch": epoch, "stream": stream, "head": head, "tail": tail}
+        self._unsent.append(Statement(SQL["trim_output"], values))
+
+    def kept_output(self, run_id: int, epoch: int) -> dict[str, int]:
+        return dict(self._all("kept_output", run_id=run_id, epoch=epoch))
+
+    def output_total(self, run_id: int, epoch: int, stream: str) -> int:
+        return self._value("output_total", run_id=run_id, epoch=epoch, stream=stream) or 0
+
+    def output_pieces(self, run_id: int, epoch: int, stream: str, offset: int, limit: int) -> list[tuple[int, bytes]]:
+        return self._all("output_pieces", run_id=run_id, epoch=epoch, stream=stream, offset=offset, limit=limit)
+
+    def follow_output(self, run_id: int, until: int) -> None:
+        self._unsent.append(Statement(SQL["follow_output"], {"run_id": run_id, "until": until}))
+
+    def followed_runs(self, run_ids: Iterable[int], now: int) -> set[int]:
+        return set(self._column("followed_runs", ids=integers(run_ids), now=now))
+
+    def delete_followers(self, run_ids: Iterable[int]) -> None:
+        self._unsent.append(Statement(SQL["delete_followers"], {"ids": integers(run_ids)}))
+
+    def _delete_runs(self, ids: Any) -> None:
+        super()._delete_runs(ids)
+        self._unsent += [Statement(SQL[name], {"ids": ids}) for name in ("delete_outputs", "delete_followers")]
+
     # -- schedules and runs
 
     def schedule_ids(self, count: int) -> list[int]:
@@ -228,6 +265,10 @@ class PostgresTransaction(Transaction):
                 self._new = rows[first:last]
                 self._unsent.append(Statement(SQL["insert_schedules"], {"now": now, **_packed(self._new)}))
                 first, size = last, 0
+        self._insert_labels((row.id, row.definition) for row in rows)
+
+    def insert_labels(self, rows: Sequence[LabelRow]) -> None:
+        self._unsent += [Statement(SQL["insert_labels"], _packed(some)) for some in _batches(rows)]
 
     def taken_names(self, names: Iterable[tuple[str, str]]) -> list[str]:
         agents, own = _columns(list(names), 2)
@@ -298,7 +339,9 @@ class PostgresTransaction(Transaction):
 
     def _write_events(self, chain: Chain, first: int) -> None:
         self.last_event_id = first + len(self.events) - 1
-        self._copy("copy_events", _EVENT, [(first + n, *row) for n, row in enumerate(chain.link(self.events))])
+        for start in range(0, len(self.events), _MAX_ROWS):  # the server hears of each part before the next is linked
+            linked = chain.link(self.events[start : start + _MAX_ROWS], more=start > 0)
+            self._copy("copy_events", _EVENT, [(first + start + n, *row) for n, row in enumerate(linked)])
 
     def _new_chain(self, now: int) -> Chain:
         writer = str(uuid.uuid4())
@@ -311,6 +354,11 @@ class PostgresTransaction(Transaction):
 
     def _all(self, query: str, /, **values: Any) -> list[Any]:
         return self._rows_of(Statement(SQL[query], values, reads=True))
+
+    def _selecting(self, query: str, selector: Selector, reader: str | None, values: Mapping[str, Any]) -> list[Any]:
+        chosen = condition(selector, POSTGRES, self._texts, reader)
+        text = in_dialect(chosen.into(SQL[query].decode()))
+        return self._rows_of(Statement(text, {**values, **chosen.values}, reads=True))
 
     def _rows_of(self, statement: Statement) -> list[Any]:
         self._unsent.append(statement)

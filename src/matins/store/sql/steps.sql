@@ -14,7 +14,7 @@ VALUES (:id, :schedule_id, :rev, :state, 0, :scope, 0, 0, :not_before, :planned_
 -- steps_of(run_id: int) -> list[RunRow]: the steps of a run in its last round, by number
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of, r.given
+  r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.parent = :run_id AND r.round = (SELECT max(round) FROM runs WHERE parent = :run_id) ORDER BY r.step;
 
@@ -27,4 +27,4 @@ UPDATE runs SET retry_of = :retry_of, retry_from = :retry_from WHERE id = :run_i
 SELECT retry_of, retry_from FROM runs WHERE id = :run_id;
 
 -- nominal_slot(run_id: int) -> int | None: the slot of the run that this is a step of
-SELECT p.slot FROM runs r JOIN runs p ON p.id = r.parent WHERE r.id = :run_id;
+SELECT coalesce(p.slot, p.for_slot) FROM runs r JOIN runs p ON p.id = r.parent WHERE r.id = :run_id;

@@ -5,14 +5,15 @@ SELECT min(at) FROM (
   SELECT min(not_before) AS at FROM runs WHERE state = {waiting} AND reason <> 'paused'
   UNION ALL SELECT min(expires_at) FROM approvals WHERE state = 'pending'
   UNION ALL SELECT min(paused_until) FROM schedules WHERE paused_until IS NOT NULL
-  UNION ALL SELECT min(resets_at) FROM throttles) timers;
+  UNION ALL SELECT min(resets_at) FROM throttles
+  UNION ALL SELECT min(next_at) FROM backfills WHERE state = 'running') timers;
 
 -- waiting_due(now: int, limit: int) -> list[WaitingRun]: waiting runs whose time has come
-SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at, step FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at, step, backfill FROM runs
 WHERE state = {waiting} AND reason <> 'paused' AND not_before <= :now ORDER BY not_before LIMIT :limit;
 
 -- waiting_for(reason: str) -> list[WaitingRun]: runs that wait for a reason, at any time
-SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at, step FROM runs
+SELECT id, schedule_id, rev, slot, epoch, attempt, reason, planned_at, step, backfill FROM runs
 WHERE state = {waiting} AND reason <> 'paused' AND reason = :reason ORDER BY id;
 
 -- defer_run(run_id: int, epoch: int, until: int) -> None: defer a ready run

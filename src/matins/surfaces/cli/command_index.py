@@ -41,6 +41,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "runs": Entry("runs:runs", "List runs of all schedules, or of one."),
         "logs": Entry("runs:logs", "Print the output of a run."),
         "cancel": Entry("runs:cancel", "Cancel a run."),
+        "backfill": Entry("backfills:backfill", "Run past slots that did not run, after a preview."),
+        "backfills": Entry("backfills:backfills", "List backfills, show one, pause, resume or cancel it."),
         "retry": Entry("runs:retry", "Run again what failed in a run."),
         "resolve": Entry("runs:resolve", "Set the outcome of a held run."),
         "report": Entry("scripting:report", "Report the outcome of the run that you are in."),

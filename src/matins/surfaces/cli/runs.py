@@ -191,13 +191,14 @@ _key_option = click.option("--key", metavar="TEXT", help="Key of the request: th
 @click.option("--model", metavar="NAME", help="Model of this run, by the runner's name for it.")
 @click.option("--effort", metavar="NAME", help="How much the model thinks in this run: low, medium, high.")
 @click.option("--set", "settings", multiple=True, hidden=True)
+@click.option("--slot", metavar="TIME", help="Past slot that the run makes up for: 2026-11-01T09:00.")
 @_key_option
 @click.option("--wait", "-w", is_flag=True, help="Wait until the run ends; the exit code is its outcome.")
 @click.option("--timeout", type=SECONDS, metavar="DURATION", help="Longest time to wait with --wait: 90s, 5m.")
 @click.pass_context
 def run(
     ctx: click.Context, name: str, agent: str | None, inputs: tuple[str, ...], settings: tuple[str, ...],
-    model: str | None, effort: str | None, key: str | None, wait: bool, timeout: float | None,
+    model: str | None, effort: str | None, slot: str | None, key: str | None, wait: bool, timeout: float | None,
 ) -> None:  # fmt: skip
     """With --wait, the exit code is 0 when the run succeeded, 5 when it failed, 3 when it was cancelled or timed out,
     4 when it was denied or blocked, 6 when it was over budget, 8 when it needs approval, and 1 when it did not run.
@@ -210,7 +211,7 @@ def run(
         raise click.UsageError(message, ctx)
     context = ctx.ensure_object(CliContext)
     given = _read_inputs(inputs) if inputs else None
-    chosen = {"input": given, "model": model, "effort": effort}
+    chosen = {"input": given, "model": model, "effort": effort, "slot": slot}
     started = context.call("schedules.run", name=name, agent=agent, key=key, **chosen)
     running = not started["live"] or context.call("system.stats")["running"]
     if not running:
@@ -315,7 +316,8 @@ def _listed(context: CliContext, items: list[Document], name: str | None, *, fil
 
 
 def _slot(found: Document, now: datetime) -> str | Cell:
-    return moment(found["slot"], now) if found["slot"] else f"manual {relative_time(found['planned_at'], now)}"
+    slot = found["slot"] or found["for_slot"]
+    return moment(slot, now) if slot else f"manual {relative_time(found['planned_at'], now)}"
 
 
 def _reason(found: Document) -> str:

@@ -49,6 +49,15 @@ CREATE TABLE revisions (
   PRIMARY KEY (schedule_id, rev)
 );
 
+-- The labels of schedules at their present revision.
+CREATE TABLE schedule_labels (
+  key text NOT NULL,
+  value text NOT NULL,
+  schedule_id bigint NOT NULL,
+  PRIMARY KEY (key, value, schedule_id)
+);
+CREATE INDEX schedule_labels_schedule ON schedule_labels (schedule_id);
+
 -- The hot row: the cursor. It does not depend on history, so pruning never fires a slot again.
 CREATE TABLE due (
   schedule_id bigint PRIMARY KEY,
@@ -107,7 +116,9 @@ CREATE TABLE runs (
   retry_of bigint,    -- the run whose steps that succeeded are carried over
   retry_from bigint, -- the step from which everything runs again
   place integer NOT NULL DEFAULT 0, -- the set of needs, see places; 0 where any engine can do it
-  given text          -- what it was started with beside the settings of its schedule, as JSON; mostly nothing
+  given text, -- what it was started with beside the settings of its schedule, as JSON; mostly nothing
+  for_slot bigint, -- the past slot that a run without a slot stands for
+  backfill bigint -- the backfill that made it
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE slot IS NOT NULL;
 CREATE UNIQUE INDEX runs_request ON runs (schedule_id, request_key) WHERE request_key IS NOT NULL;
@@ -116,15 +127,53 @@ CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND st
 CREATE INDEX runs_live ON runs (schedule_id, state, id) WHERE state BETWEEN 0 AND 5;
 CREATE INDEX runs_ready ON runs (place, not_before) WHERE state = 2;
 CREATE INDEX runs_parked ON runs (not_before) WHERE state = 0 AND reason <> 'paused';
+CREATE UNIQUE INDEX runs_backfill ON runs (backfill, for_slot) WHERE backfill IS NOT NULL;
+CREATE INDEX runs_made_up ON runs (schedule_id, for_slot) WHERE for_slot IS NOT NULL;
 CREATE INDEX runs_history ON runs (schedule_id, id) WHERE step = 0;
 CREATE UNIQUE INDEX runs_step ON runs (parent, round, step) WHERE parent IS NOT NULL;
 CREATE INDEX runs_ended ON runs USING brin (ended_at) WITH (autosummarize = on);
+
+-- Runs for past slots, made one after the other: a row, however many slots it covers.
+CREATE TABLE backfills (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  schedule_id bigint NOT NULL REFERENCES schedules (id),
+  rev bigint NOT NULL, -- the settings of its start
+  state text NOT NULL CHECK (state IN ('running', 'paused', 'done', 'cancelled')),
+  reason text, -- why it is paused: person, schedule, failures, budget, max_cost
+  changed_by text, -- who paused, resumed or cancelled it
+  first_slot bigint NOT NULL, -- the range, both ends included
+  last_slot bigint NOT NULL,
+  choice text NOT NULL, -- which slots: missing, failed, all
+  newest_first bigint NOT NULL,
+  last_seen bigint, -- the last slot that was looked at
+  planned bigint NOT NULL, -- the runs of its preview
+  made bigint NOT NULL DEFAULT 0,
+  most bigint NOT NULL, -- runs that it may make
+  max_parallel bigint NOT NULL,
+  max_cost bigint, -- in micro-dollars, for the whole
+  waits_since bigint, -- since when it lets other runs pass
+  failures_after bigint NOT NULL DEFAULT 0, -- up to this run, failures do not count
+  next_at bigint, -- when to look at it next
+  created_at bigint NOT NULL,
+  created_by text NOT NULL,
+  ended_at bigint
+);
+CREATE INDEX backfills_next ON backfills (next_at) WHERE state = 'running';
+CREATE INDEX backfills_schedule ON backfills (schedule_id, id);
 
 -- Sets of needs, such as ["job:report"]: an engine claims only runs of places whose needs it has.
 CREATE TABLE places (
   id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   needs text NOT NULL UNIQUE,
   reported_at bigint -- when it was reported that no engine has them
+);
+
+-- Nodes that lack what a run needs, which they found when they were about to start it.
+CREATE TABLE turned_away (
+  run_id bigint NOT NULL,
+  node text NOT NULL,
+  reason text NOT NULL,
+  PRIMARY KEY (run_id, node)
 );
 
 CREATE TABLE attempts (
@@ -136,6 +185,21 @@ CREATE TABLE attempts (
   reported text, -- the outcome that the agent reported, as JSON
   PRIMARY KEY (run_id, epoch)
 );
+
+-- Output of attempts, for readers on other machines: pieces of stdout and stderr, compressed by zlib.
+CREATE TABLE outputs (
+  run_id bigint NOT NULL,
+  epoch bigint NOT NULL,
+  stream text NOT NULL,
+  at bigint NOT NULL,    -- where the piece begins
+  size bigint NOT NULL,  -- its bytes
+  total bigint NOT NULL, -- those of the stream at that moment
+  data bytea NOT NULL,
+  PRIMARY KEY (run_id, epoch, stream, at)
+);
+ALTER TABLE outputs ALTER COLUMN data SET STORAGE EXTERNAL; -- it is compressed already
+-- Live runs whose output somebody reads on another machine: it is sent each second.
+CREATE TABLE output_followers (run_id bigint PRIMARY KEY, until bigint NOT NULL);
 
 -- Verdicts of guards, pre-checks and hooks.
 CREATE TABLE checks (

@@ -4,13 +4,13 @@ SELECT min(r.not_before) FROM unnest(%(places)b) p (place) CROSS JOIN LATERAL (
   ORDER BY not_before LIMIT 1) r;
 
 -- live(schedule_ids: Iterable[int]) -> list[LiveRun]: the live runs of these schedules, without their steps, the oldest first
-SELECT schedule_id, id, state FROM runs WHERE schedule_id = ANY(%(schedule_ids)b) AND state {live} AND parent IS NULL ORDER BY schedule_id, id;
+SELECT schedule_id, id, state, backfill, reason FROM runs WHERE schedule_id = ANY(%(schedule_ids)b) AND state {live} AND parent IS NULL ORDER BY schedule_id, id;
 
 -- ready: runs of these places that may start
 SELECT r.id, r.schedule_id, r.rev, r.slot, r.epoch, r.attempt, r.slots, r.first_slot, r.planned_at,
-  r.cancelling, r.cleared, r.step, r.not_before, r.given
+  r.cancelling, r.cleared, r.step, r.not_before, r.given, r.for_slot
 FROM unnest(%(places)b) p (place) CROSS JOIN LATERAL (
-  SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before, given
+  SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before, given, for_slot
   FROM runs
   WHERE state = {ready} AND place = p.place AND not_before <= %(now)b AND (scope IS NULL OR scope <> ALL(%(without)b))
   ORDER BY not_before LIMIT %(limit)b FOR UPDATE SKIP LOCKED) r
@@ -41,12 +41,13 @@ UPDATE runs r SET state = {ready}, attempt = r.attempt - 1, owner = NULL, not_be
 FROM unnest(%(run_id)b, %(epoch)b, %(not_before)b) u (id, epoch, not_before)
 WHERE r.id = u.id AND r.epoch = u.epoch AND r.state = {starting} RETURNING r.id;
 
--- promote: make the oldest queued run of each of these schedules ready, if no other run is active. OFFSET 0: few have a
+-- promote: make the oldest queued run of each of these schedules ready, if no other run is active; those of a backfill last. OFFSET 0: few have a
 --   queue, and only those are asked for other runs, each by the index, where EXISTS would read all live runs
 UPDATE runs SET state = {ready}, not_before = %(now)b, reason = NULL WHERE state = {queued} AND id = ANY(ARRAY(
   SELECT q.id FROM (SELECT j.id AS schedule_id, oldest.id FROM unnest(%(ids)b) j (id) CROSS JOIN LATERAL (
-    SELECT id FROM runs WHERE schedule_id = j.id AND state {live} AND state = {queued} AND parent IS NULL ORDER BY id LIMIT 1) oldest OFFSET 0) q
-  WHERE (SELECT id FROM runs o WHERE o.schedule_id = q.schedule_id AND o.state {live} AND o.state < {queued} AND o.parent IS NULL LIMIT 1) IS NULL
+    SELECT id FROM runs WHERE schedule_id = j.id AND state {live} AND state = {queued} AND parent IS NULL ORDER BY backfill IS NOT NULL, id LIMIT 1) oldest OFFSET 0) q
+  WHERE (SELECT id FROM runs o WHERE o.schedule_id = q.schedule_id AND o.state {live} AND o.state < {queued} AND o.parent IS NULL
+      AND (o.backfill IS NULL OR o.reason = 'checking') LIMIT 1) IS NULL
     AND (SELECT id FROM runs o WHERE o.schedule_id = q.schedule_id AND o.state {live} AND o.state > {queued} AND o.parent IS NULL LIMIT 1) IS NULL))
 RETURNING id, schedule_id;
 
@@ -61,7 +62,7 @@ WHERE id = ANY(%(ids)b) AND state {live} ORDER BY id FOR UPDATE;
 -- runs_of(schedule_id: int, before: int, limit: int) -> list[RunRow]: a schedule's runs, the newest first
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of, r.given
+  r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM runs r JOIN schedules s ON s.id = r.schedule_id
 WHERE r.schedule_id = %(schedule_id)b AND r.step = 0 AND r.id < %(before)b ORDER BY r.id DESC LIMIT %(limit)b;
 
@@ -79,7 +80,7 @@ COPY runs (id, schedule_id, rev, slot, request_key, state, exclusive, scope, epo
 --   finds it, and manual runs have no slot
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of, r.given
+  r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM unnest(%(schedule_ids)b) AS j(id) JOIN schedules s ON s.id = j.id
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
@@ -90,7 +91,7 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
 --   have been skipped
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of, r.given
+  r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM unnest(%(schedule_ids)b) AS j(id) JOIN schedules s ON s.id = j.id
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL AND started_at IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot

@@ -44,6 +44,15 @@ CREATE TABLE revisions (
   PRIMARY KEY (schedule_id, rev)
 ) STRICT, WITHOUT ROWID;
 
+-- The labels of schedules at their present revision.
+CREATE TABLE schedule_labels (
+  key TEXT NOT NULL,
+  value TEXT NOT NULL,
+  schedule_id INTEGER NOT NULL,
+  PRIMARY KEY (key, value, schedule_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX schedule_labels_schedule ON schedule_labels (schedule_id);
+
 -- The hot row: the cursor. It does not depend on history, so pruning never fires a slot again.
 CREATE TABLE due (
   schedule_id INTEGER PRIMARY KEY REFERENCES schedules (id),
@@ -102,7 +111,9 @@ CREATE TABLE runs (
   retry_of INTEGER,   -- the run whose steps that succeeded are carried over
   retry_from INTEGER, -- the step from which everything runs again
   place INTEGER NOT NULL DEFAULT 0, -- the set of needs, see places; 0 where any engine can do it
-  given TEXT          -- what it was started with beside the settings of its schedule, as JSON; mostly nothing
+  given TEXT, -- what it was started with beside the settings of its schedule, as JSON; mostly nothing
+  for_slot INTEGER, -- the past slot that a run without a slot stands for
+  backfill INTEGER -- the backfill that made it
 ) STRICT;
 CREATE UNIQUE INDEX runs_slot ON runs (schedule_id, slot) WHERE step = 0; -- manual runs have no slot
 CREATE UNIQUE INDEX runs_step ON runs (parent, round, step) WHERE parent IS NOT NULL;
@@ -112,6 +123,36 @@ CREATE UNIQUE INDEX runs_active ON runs (schedule_id) WHERE exclusive = 1 AND st
 CREATE INDEX runs_live ON runs (schedule_id, state, id) WHERE state BETWEEN 0 AND 5;
 CREATE INDEX runs_ready ON runs (place, not_before) WHERE state = 2;
 CREATE INDEX runs_parked ON runs (not_before) WHERE state = 0 AND reason <> 'paused';
+CREATE UNIQUE INDEX runs_backfill ON runs (backfill, for_slot) WHERE backfill IS NOT NULL;
+CREATE INDEX runs_made_up ON runs (schedule_id, for_slot) WHERE for_slot IS NOT NULL;
+
+-- Runs for past slots, made one after the other: a row, however many slots it covers.
+CREATE TABLE backfills (
+  id INTEGER PRIMARY KEY,
+  schedule_id INTEGER NOT NULL REFERENCES schedules (id),
+  rev INTEGER NOT NULL, -- the settings of its start
+  state TEXT NOT NULL CHECK (state IN ('running', 'paused', 'done', 'cancelled')),
+  reason TEXT, -- why it is paused: person, schedule, failures, budget, max_cost
+  changed_by TEXT, -- who paused, resumed or cancelled it
+  first_slot INTEGER NOT NULL, -- the range, both ends included
+  last_slot INTEGER NOT NULL,
+  choice TEXT NOT NULL, -- which slots: missing, failed, all
+  newest_first INTEGER NOT NULL,
+  last_seen INTEGER, -- the last slot that was looked at
+  planned INTEGER NOT NULL, -- the runs of its preview
+  made INTEGER NOT NULL DEFAULT 0,
+  most INTEGER NOT NULL, -- runs that it may make
+  max_parallel INTEGER NOT NULL,
+  max_cost INTEGER, -- in micro-dollars, for the whole
+  waits_since INTEGER, -- since when it lets other runs pass
+  failures_after INTEGER NOT NULL DEFAULT 0, -- up to this run, failures do not count
+  next_at INTEGER, -- when to look at it next
+  created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  ended_at INTEGER
+) STRICT;
+CREATE INDEX backfills_next ON backfills (next_at) WHERE state = 'running';
+CREATE INDEX backfills_schedule ON backfills (schedule_id, id);
 
 -- Sets of needs, such as ["job:report"]: an engine claims only runs of places whose needs it has.
 CREATE TABLE places (
@@ -119,6 +160,14 @@ CREATE TABLE places (
   needs TEXT NOT NULL UNIQUE,
   reported_at INTEGER -- when it was reported that no engine has them
 ) STRICT;
+
+-- Nodes that lack what a run needs, which they found when they were about to start it.
+CREATE TABLE turned_away (
+  run_id INTEGER NOT NULL,
+  node TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  PRIMARY KEY (run_id, node)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE attempts (
   run_id INTEGER NOT NULL,

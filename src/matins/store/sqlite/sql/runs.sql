@@ -4,7 +4,7 @@ SELECT min((SELECT not_before FROM runs WHERE state = {ready} AND place = p.valu
 FROM json_each(:places) p;
 
 -- live(schedule_ids: Iterable[int]) -> list[LiveRun]: the live runs of these schedules, without their steps, the oldest first
-SELECT r.schedule_id, r.id, r.state FROM json_each(:schedule_ids) j JOIN runs r ON r.schedule_id = j.value
+SELECT r.schedule_id, r.id, r.state, r.backfill, r.reason FROM json_each(:schedule_ids) j JOIN runs r ON r.schedule_id = j.value
 WHERE r.state {live} AND r.parent IS NULL ORDER BY r.schedule_id, r.id;
 
 -- insert_run: add a run
@@ -13,7 +13,7 @@ INSERT INTO runs (id, schedule_id, rev, slot, request_key, state, exclusive, sco
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- ready: runs of a place that may start
-SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before, given
+SELECT id, schedule_id, rev, slot, epoch, attempt, slots, first_slot, planned_at, cancelling, cleared, step, not_before, given, for_slot
 FROM runs
 WHERE state = {ready} AND place = :place AND not_before <= :now AND (scope IS NULL OR scope NOT IN (SELECT value FROM json_each(:without)))
 ORDER BY not_before LIMIT :limit;
@@ -37,11 +37,12 @@ WHERE id = ?1 AND epoch = ?2 AND state BETWEEN {starting} AND {held};
 UPDATE runs SET state = {ready}, attempt = attempt - 1, owner = NULL, not_before = ?3 WHERE id = ?1 AND epoch = ?2 AND state = {starting}
 RETURNING id;
 
--- promote: make the oldest queued run of each of these schedules ready, if no other run is active
+-- promote: make the oldest queued run of each of these schedules ready, if no other run is active; those of a backfill last
 UPDATE runs SET state = {ready}, not_before = :now, reason = NULL WHERE id IN (
-  SELECT (SELECT q.id FROM runs q WHERE q.schedule_id = j.value AND q.state {live} AND q.state = {queued} AND q.parent IS NULL ORDER BY q.id LIMIT 1)
+  SELECT (SELECT q.id FROM runs q WHERE q.schedule_id = j.value AND q.state {live} AND q.state = {queued} AND q.parent IS NULL ORDER BY q.backfill IS NOT NULL, q.id LIMIT 1)
   FROM json_each(:ids) j
-  WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.schedule_id = j.value AND o.state {live} AND o.state < {queued} AND o.parent IS NULL)
+  WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.schedule_id = j.value AND o.state {live} AND o.state < {queued} AND o.parent IS NULL
+    AND (o.backfill IS NULL OR o.reason = 'checking'))
     AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.schedule_id = j.value AND o.state {live} AND o.state > {queued} AND o.parent IS NULL))
 RETURNING id, schedule_id;
 
@@ -57,7 +58,7 @@ FROM json_each(:ids) j JOIN runs r ON r.id = j.value WHERE r.state {live};
 -- The index alone finds the page, before rows are read.
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of, r.given
+  r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = :schedule_id AND step = 0 AND id < :before ORDER BY id DESC LIMIT :limit) page
   CROSS JOIN runs r ON r.id = page.id CROSS JOIN schedules s ON s.id = r.schedule_id ORDER BY r.id DESC;
 
@@ -71,7 +72,7 @@ UPDATE meta SET value = value + :size WHERE key = 'next_run_id' RETURNING value 
 --   finds it, and manual runs have no slot
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of, r.given
+  r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM json_each(:schedule_ids) j JOIN schedules s ON s.id = j.value
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
@@ -82,7 +83,7 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
 --   have been skipped
 SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
-  r.step, r.round, r.retry_of, r.given
+  r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM json_each(:schedule_ids) j JOIN schedules s ON s.id = j.value
 JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
   SELECT by_slot.id FROM (SELECT id FROM runs WHERE schedule_id = s.id AND step = 0 AND slot IS NOT NULL AND started_at IS NOT NULL ORDER BY slot DESC LIMIT 1) by_slot
