@@ -162,6 +162,18 @@ class Budget(Struct, frozen=True):
     usage: list[BudgetUsage]
 
 
+class Calendar(Struct, frozen=True):
+    """A calendar."""
+
+    name: str
+    dates: Content[list[str]]
+    """Days: "2026-12-25", "12-25" in every year, or "2026-12-24..2027-01-02"; a name may follow."""
+    country: Content[str | None]
+    """Public holidays of a country, or of a part of it; needs the extra `holidays`."""
+    days: Content[list[str]]
+    """The holidays of `country` with their names, filled in when it is set."""
+
+
 class ChatApp(Struct, frozen=True):
     """A chat."""
 

@@ -93,11 +93,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f'Did you mean "{close[0]}"?' if close else f"Known: {', '.join(known) or 'none'}."
 
 
+DAYS = re.compile(r"((?:[0-9]{4}-)?[0-9]{2}-[0-9]{2})(?:\.\.((?:[0-9]{4}-)?[0-9]{2}-[0-9]{2}))?")
+"""A day or a range of days, beside the names of calendars."""
+
+
 def referred_names(value: object) -> tuple[str, ...]:
-    """The names of other records in the value of a setting: one, a list, or none. In a list, "none" is no name."""
+    """The names of other records in the value of a setting: one, a list, or none. In a list, "none" is no name, and
+    neither is a day."""
     if isinstance(value, str):
         return (value,)
-    return tuple(name for name in items_of(value) if isinstance(name, str) and name != NOBODY)
+    return tuple(
+        name for name in items_of(value) if isinstance(name, str) and name != NOBODY and not DAYS.fullmatch(name)
+    )
 
 
 def is_name(name: object) -> TypeGuard[str]:

@@ -117,7 +117,7 @@ class Gateway:
             member_cache_flags=library.MemberCacheFlags.none(),
         )  # fmt: skip
         if self._base is not None:
-            _lead_elsewhere(client.http, library.http.Route, self._base)
+            lead_elsewhere(client.http, library.http.Route, self._base)
         return client
 
     def received(self, message: str) -> None:
@@ -181,7 +181,7 @@ def _library() -> Any:
     return discord
 
 
-def _lead_elsewhere(http: Any, route_type: Any, base: str) -> None:
+def lead_elsewhere(http: Any, route_type: Any, base: str) -> None:
     """Have the client call another server than Discord's: its addresses are constants of the library."""
     request, connect = http.request, http.ws_connect
 

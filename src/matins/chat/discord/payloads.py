@@ -55,11 +55,8 @@ def _described(usage: str, help_: str) -> dict[str, Any]:
 
 def heard(event: str, data: Mapping[str, Any]) -> Heard | None:
     """A message, a slash command or a click; None for what is of no concern."""
-    if event == "MESSAGE_CREATE":
-        return _message(data)
-    if event == "INTERACTION_CREATE" and data.get("type") in (_COMMAND, _CLICK):
-        return _interaction(data)
-    return None
+    read = _READERS.get(event)
+    return None if read is None else read(data)
 
 
 def _message(data: Mapping[str, Any]) -> Heard | None:
@@ -85,7 +82,9 @@ def _message(data: Mapping[str, Any]) -> Heard | None:
     )
 
 
-def _interaction(data: Mapping[str, Any]) -> Heard:
+def _interaction(data: Mapping[str, Any]) -> Heard | None:
+    if data.get("type") not in (_COMMAND, _CLICK):
+        return None
     user = mapping_of(mapping_of(data.get("member")).get("user")) or mapping_of(data.get("user"))
     given, custom = mapping_of(data.get("data")), mapping_of(data.get("data")).get("custom_id")
     click = data.get("type") == _CLICK
@@ -104,6 +103,9 @@ def _interaction(data: Mapping[str, Any]) -> Heard:
         value=value,
         trigger=token if isinstance(token, str) and re.fullmatch(r"[\w.-]{1,500}", token) else "",
     )
+
+
+_READERS = {"MESSAGE_CREATE": _message, "INTERACTION_CREATE": _interaction}
 
 
 def command_of(given: Mapping[str, Any]) -> str:
