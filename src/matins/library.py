@@ -107,7 +107,16 @@ class Matins(TransactionApi):
         self._supervisor = SharedSupervisor(self._new_supervisor)
         self._service.local.versions = ToolVersions(isolation, Commands(self._supervisor), self._workdir)
         self._executors = ExecutorFactory(
-            self, self.jobs, self.clock, self._loader, self._supervisor, self.places, self._workdir, guard, on_blocked
+            self._store,
+            self,
+            self.jobs,
+            self.clock,
+            self._loader,
+            self._supervisor,
+            self.places,
+            self._workdir,
+            guard,
+            on_blocked,
         )
         self.outbox = Outbox(self._store, self.clock, self._catalog, self._senders())
         self._loop: Loop | None = None
@@ -116,6 +125,8 @@ class Matins(TransactionApi):
         self._standby: Standby | None = None
         self._pid = os.getpid()
         self._owning = threading.Lock()
+        self._calls = 0
+        """Calls that own the file while they run, because this process has no engine."""
         self._control: OwnerSocketServer | None = None
         self._own_folders = OwnFolders(lambda: own_folders(self.places()))
         super().__init__(InProcess(self))
@@ -233,14 +244,22 @@ class Matins(TransactionApi):
         store = self._store
         if store.shared or self._loop is not None or use_case.reads:
             return self._service.invoke(principal, use_case, arguments)
-        with self._owning:  # one thread at a time: the first release would release for all
-            if self._loop is not None or store.acquire(wait=True):
-                try:
-                    return self._service.invoke(principal, use_case, arguments)
-                finally:
-                    if self._loop is None:
-                        store.release()
-        return call_owner(store.owner_socket(), principal, use_case, arguments)
+        with self._owning:
+            owns = self._loop is not None or self._calls > 0 or store.acquire(wait=True)
+            self._calls += owns
+        if not owns:
+            return call_owner(store.owner_socket(), principal, use_case, arguments)
+        try:
+            return self._service.invoke(principal, use_case, arguments)
+        finally:
+            with self._owning:
+                self._calls -= 1
+                self._release_if_unused()
+
+    def _release_if_unused(self) -> None:
+        """Let another engine have the store: the last call that owns it releases it, or the end of the loop."""
+        if self._loop is None and not self._calls:
+            self._store.release()
 
     def watch_file(self, path: str | Path, folder: int | None = None) -> Reloader:
         """Use this file for `file.plan` and `file.apply`. The result, once started, applies it when it changes.
@@ -279,7 +298,7 @@ class Matins(TransactionApi):
                 return False
             path = self._store.socket_path()
             if path is not None and answers(path):  # its lock was deleted
-                self._store.release()
+                self._release_if_unused()
                 return False
             self._loop = loop = Loop(engine)
         try:
@@ -307,8 +326,9 @@ class Matins(TransactionApi):
         """Stop what runs beside the loop, then let another engine have the store."""
         self.outbox.stop()
         self._supervisor.close()
-        self._loop = None
-        self._store.release()
+        with self._owning:
+            self._loop = None
+            self._release_if_unused()
 
     def is_turning(self) -> bool:
         """Whether the engine of this process does its turns; True without one."""
@@ -351,7 +371,7 @@ class Matins(TransactionApi):
             message = f"This Matins was started in process {self._pid}, and its threads are not in this child of it."
             raise StoreError(message, hint="Create a Matins in the child, or start it after the fork.")
         if self._pid != os.getpid():
-            self._pid, self._owning = os.getpid(), threading.Lock()
+            self._pid, self._owning, self._calls = os.getpid(), threading.Lock(), 0
 
     def run_forever(self) -> None:
         """Run until SIGINT or SIGTERM."""

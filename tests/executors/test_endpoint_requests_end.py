@@ -20,7 +20,8 @@ from matins import SchedulerShutdownError, parse_trigger
 from matins.engine.jobs import AGENT_JOB
 from matins.engine.policies import Policies
 from matins.engine.schedules import encode
-from matins.executors.agents import MAX_CONCURRENT, AgentExecutor
+from matins.executors.agent_checks import MAX_AGENTS
+from matins.executors.agents import AgentExecutor
 from matins.executors.isolation import Places
 from matins.executors.processes.supervisor import SharedSupervisor, Supervisor
 from matins.executors.registry import runners
@@ -137,11 +138,11 @@ def test_no_more_are_called_at_once_than_there_is_room_for(office: Office, endpo
     """H10 B9: what is beyond that waits, and is not lost"""
     m = office.matins
     m.agents.set("ann", runner="openai", model="m", url=endpoint.url)
-    names = [f"s{number}" for number in range(MAX_CONCURRENT + 3)]
+    names = [f"s{number}" for number in range(MAX_AGENTS + 3)]
     m.add_many([{"name": n, "when": "every day at 09:00", "agent": "ann", "prompt": "fault:hang"} for n in names])
     for name in names:
         m.run(name)
-    endpoint.wait_for(MAX_CONCURRENT)
+    endpoint.wait_for(MAX_AGENTS)
     endpoint.go_on.set()
     assert {office.wait(name).state for name in names} == {"succeeded"}
 
@@ -218,20 +219,20 @@ def hall() -> Iterator[Hall]:
 
 def test_h10_what_has_no_place_waits_and_is_given_back(hall: Hall) -> None:
     """H10: after a while, since another engine may have one; all of it when this one stops"""
-    executor, works = hall.executor, hall.works(MAX_CONCURRENT + 5)
+    executor, works = hall.executor, hall.works(MAX_AGENTS + 5)
     executor.submit(works[:-1])
-    assert (executor.running(), executor.capacity()) == (MAX_CONCURRENT + 4, -4)
+    assert (executor.running(), executor.capacity()) == (MAX_AGENTS + 4, -4)
     assert executor.withdraw() == []
     hall.clock.advance(10_001)
     executor.submit(works[-1:])
-    assert executor.withdraw() == works[MAX_CONCURRENT:-1]
+    assert executor.withdraw() == works[MAX_AGENTS:-1]
     assert executor.withdraw(everything=True) == works[-1:]
-    assert (executor.running(), executor.capacity(), executor.busy()) == (MAX_CONCURRENT, 0, True)
+    assert (executor.running(), executor.capacity(), executor.busy()) == (MAX_AGENTS, 0, True)
 
 
 def test_h10_what_waits_begins_when_another_ends(hall: Hall) -> None:
     """H10"""
-    executor, works = hall.executor, hall.works(MAX_CONCURRENT + 5)
+    executor, works = hall.executor, hall.works(MAX_AGENTS + 5)
     executor.submit(works)
     hall.runner.go.set()
     assert {ended.attempt.run_id for ended in hall.ended(len(works))} == {work.run_id for work in works}
@@ -240,12 +241,12 @@ def test_h10_what_waits_begins_when_another_ends(hall: Hall) -> None:
 
 def test_what_is_cancelled_before_it_began_needs_no_place(hall: Hall) -> None:
     """B9: nothing is spent on it"""
-    executor, works = hall.executor, hall.works(MAX_CONCURRENT + 2)
+    executor, works = hall.executor, hall.works(MAX_AGENTS + 2)
     executor.submit(works)
     executor.cancel({works[-1].run_id})
     (ended,) = hall.ended(1)
     assert (ended.attempt, ended.outcome.cancelled) == (works[-1], True)
-    assert executor.running() == MAX_CONCURRENT + 1
+    assert executor.running() == MAX_AGENTS + 1
 
 
 def test_h11_what_has_not_begun_when_matins_stops_is_given_back(hall: Hall) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ load_migrations("matins.store.sqlite")  # once, before the forks: all processes 
 def trace(points: Points) -> None:
     """From now on every statement of this process passes its points."""
     names = {text: name for name, text in SQL.items()}
-    connect_plain, plain_transaction = SqliteStore._connect, SqliteStore.transaction
+    connect_plain = SqliteStore._connect
 
     def connect_traced(store: SqliteStore) -> Any:
         connection = connect_plain(store)
@@ -38,16 +38,20 @@ def trace(points: Points) -> None:
         _STATEMENTS[id(store)] = statements
         return connection
 
-    @contextlib.contextmanager
-    def transaction(store: SqliteStore, now: int) -> Generator[SqliteTransaction]:
-        try:
-            with plain_transaction(store, now) as opened:
-                yield opened
-        finally:
-            _STATEMENTS[id(store)].over()
+    def traced(plain: Callable[[SqliteStore, int], Any]) -> Callable[[SqliteStore, int], Any]:
+        @contextlib.contextmanager
+        def transaction(store: SqliteStore, now: int) -> Generator[SqliteTransaction]:
+            try:
+                with plain(store, now) as opened:
+                    yield opened
+            finally:
+                _STATEMENTS[id(store)].over()
+
+        return transaction
 
     SqliteStore._connect = connect_traced
-    SqliteStore.transaction = transaction
+    SqliteStore.transaction = traced(SqliteStore.transaction)
+    SqliteStore.together = traced(SqliteStore.together)
 
 
 _STATEMENTS: dict[int, Statements] = {}

@@ -40,6 +40,13 @@ class Plan(NamedTuple):
     """Whether the schedule has ended."""
 
 
+def covered(slot: int | None, slots: int, first: int | None) -> dict[str, Any]:
+    """The slots that a run stands for, as the event of its creation says them."""
+    if slots == 1 and first is None:
+        return {"slot": slot}
+    return {"slot": slot, "slots": slots, "first": first}
+
+
 class Timetable:
     """A compiled schedule definition, ready for planning."""
 

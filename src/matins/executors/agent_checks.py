@@ -31,9 +31,10 @@ from matins.executors.isolation import NOT_ISOLATED, Isolation, account_of, acco
 from matins.executors.registry import JobRegistry, NoService, runners
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Needs, RunnerRequest
 from matins.executors.runners.request_checks import check_effort
-from matins.executors.secrets import check_program, environment_of, from_home, resolve
+from matins.executors.secrets import MissingHere, check_program, environment_of, from_home, resolve
 from matins.executors.work_items import source_of
 from matins.model.agent import Agent
+from matins.model.clock import Clock
 from matins.model.job import Errand, ErrandPlace, JobType
 from matins.model.schedule import ScheduleDefinition
 from matins.net.outbound import check_url
@@ -76,10 +77,6 @@ class NoAgent(InvalidInput):
     """The agent of the run does not exist."""
 
 
-class NoFolder(InvalidInput):
-    """The folder of an agent is missing on this machine."""
-
-
 def known_agent(agent: Agent | None, name: str) -> Agent:
     if agent is None:
         hint = f"matins agents set {shlex.quote(name)} --runner claude"
@@ -103,7 +100,7 @@ def check_services(job: JobType | None, jobs: JobRegistry) -> None:
 
 def check_workdir(folder: str) -> None:
     if not Path(folder).is_dir():
-        raise NoFolder(
+        raise MissingHere(
             f"{folder} is not a folder.", value=folder, field="workdir", hint=f"mkdir -p {shlex.quote(folder)}"
         )
 
@@ -164,13 +161,38 @@ def has_program(runner: AnyRunner) -> bool:
     return isinstance(runner, EndpointRunner) or not runner.program or shutil.which(runner.program) is not None
 
 
+MAX_AGENTS = 64
+"""How many runs of agents one engine has at a time."""
+LOOK_AGAIN_MS = 5_000
+
+
+class RunnersHere:
+    """What this machine has of runners: `runner:NAME` of those whose program is on PATH, looked up again every few
+    seconds."""
+
+    def __init__(self, runners: Mapping[str, AnyRunner], clock: Clock) -> None:
+        self._runners = runners
+        self._clock = clock
+        self._offers: frozenset[str] = frozenset()
+        self._look_again_at = 0
+
+    def offers(self) -> frozenset[str]:
+        boot = self._clock.boot_ms()
+        if boot >= self._look_again_at:
+            self._look_again_at = boot + LOOK_AGAIN_MS
+            here = [f"runner:{name}" for name, runner in self._runners.items() if has_program(runner)]
+            if len(here) != len(self._offers) or not self._offers.issuperset(here):
+                self._offers = frozenset(here)
+        return self._offers
+
+
 def find_program(program: str, path: str | None, folder: str) -> str:
     """Where the program is: on PATH, or a path from the folder of the run."""
     named = str(Path(folder, from_home(program))) if "/" in program else program
     found = shutil.which(named, path=path)
     if found is None:
         hint = "Install it, or give its full path."
-        raise InvalidInput(f'"{program}" is not on PATH.', value=program, field="runner", hint=hint)
+        raise MissingHere(f'"{program}" is not on PATH.', value=program, field="runner", hint=hint)
     return found
 
 

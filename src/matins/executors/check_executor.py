@@ -70,7 +70,7 @@ class CheckExecutor:
             threading.Thread(target=self._run, args=(check,), name=f"matins-check-{check.run_id}", daemon=True).start()
 
     def drain(self) -> list[CheckedRun]:
-        return drained(self._results)
+        return [] if self._results.empty() else drained(self._results)
 
     def stop(self) -> None:
         """End the running checks. The next engine runs them again."""

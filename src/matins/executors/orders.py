@@ -35,9 +35,10 @@ from matins.model.settings import settings_of
 from matins.runtime.approval_requests import shown_item
 from matins.runtime.attempt import Attempt, Mark
 from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.kept_output import KeptOutput
 from matins.runtime.recorder import will_retry
 from matins.runtime.run_changes import as_json
-from matins.runtime.run_context import ContextLoader, RunContext
+from matins.runtime.run_context import ContextLoader, Elsewhere, RunContext
 from matins.runtime.spending import SpendingLimit
 from matins.store import Store
 
@@ -297,7 +298,7 @@ class OrderWriter:
 class OrderContexts:
     """The context of attempts by their orders, for executors without a store."""
 
-    kept_output = None  # the end of the output goes with the outcome
+    kept_output: KeptOutput | None = None  # the end of the output goes with the outcome
 
     def __init__(self) -> None:
         self.orders: dict[Mark, Order] = {}
@@ -307,8 +308,8 @@ class OrderContexts:
     def worker_of(self, attempt: Attempt) -> dict[str, Any]:
         return self.senders.get(attempt.mark, {})
 
-    def offers_of_others(self, attempt: Attempt) -> list[frozenset[str]]:
-        return [frozenset()]  # what is missing here may be elsewhere
+    def elsewhere(self, attempt: Attempt) -> Elsewhere:
+        return Elsewhere("", {}, may_start=True)  # what is missing here may be elsewhere
 
     def run_token(self, attempt: Attempt) -> str:
         raise NotHere("A run on a worker has no token: the worker has no API.")

@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from types import CodeType
 from typing import Any
 
+from matins.engine.policies import Policies
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
 from matins.executors.commands import storable_reason
@@ -30,6 +31,7 @@ from matins.model.run import DONE, Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.runtime.agent_folders import folder_of
 from matins.runtime.attempt import MAX_LEAD_MS, Attempt, AttemptEnd, Mark, mark_of
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.clock import seconds_left
 from matins.runtime.run_context import RunContexts
 
@@ -145,6 +147,7 @@ class PythonExecutor:
         # By (run, epoch): a held run may be retried while the first attempt still has a thread.
         self._active: dict[Mark, tuple[Attempt, int]] = {}
         self._started: dict[Mark, int] = {}
+        """Until the end has been drained: a job that has ended meanwhile is not given back."""
         self._overdue: set[Mark] = set()
         self._not_begun: set[Mark] = set()
         """Attempts whose jobs gave them back: the next turn releases their runs."""
@@ -193,6 +196,12 @@ class PythonExecutor:
     def adoptable(self, attempt: Attempt) -> bool:
         return False  # the job ended with its process
 
+    def follows(self, item: CompiledSchedule) -> bool:
+        return False
+
+    def use(self, policies: Policies) -> None:
+        """Do nothing: attempts come with what they need."""
+
     def adopt(self, attempts: list[Attempt]) -> None:
         raise AssertionError("there is nothing to adopt")
 
@@ -200,14 +209,16 @@ class PythonExecutor:
         if self._tasks and self._loop.is_gone:
             self._give_up_tasks()
         ended: list[AttemptEnd] = []
-        get, pop = self._ended.get_nowait, self._active.pop
+        get, pop, forget = self._ended.get_nowait, self._active.pop, self._started.pop
         try:
             while True:
                 ended.append(get())
         except Empty:
             pass
         for attempt, _ in ended:
-            pop(mark_of(attempt), None)
+            mark = mark_of(attempt)
+            pop(mark, None)
+            forget(mark, None)
         if self._overdue:
             self._overdue.difference_update([attempt.mark for attempt, _ in ended])
         if ended and self._queue.qsize() < self._threads:
@@ -325,7 +336,6 @@ class PythonExecutor:
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
         mark = mark_of(attempt)
-        self._started.pop(mark, None)
         if mark in self._overdue:
             outcome = Outcome(False, error=outcome.error or "the job ended after its timeout", timed_out=True)
         elif attempt.run_id in self._cancelled:  # also a job that returns: it was asked to, and its work is not done

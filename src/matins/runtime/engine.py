@@ -22,8 +22,8 @@ from matins.model.rows import NewEvent, ScopeRow, TurnFacts
 from matins.model.run import RunState
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor
-from matins.runtime.capacity import BoundedCapacity, Capacity, MissingEngines, Placement, trouble_of
-from matins.runtime.catalog import GLOBAL, Catalog
+from matins.runtime.capacity import BoundedCapacity, Capacity, Placement, UnservedRuns, trouble_of, turn_away
+from matins.runtime.catalog import GLOBAL, MAY_EMIT, Catalog
 from matins.runtime.checks import CheckedRun, Checks, NoChecks
 from matins.runtime.clearance import Clearance, record_checks
 from matins.runtime.clock import MAX_STEP_BACK_MS, ClockWatch
@@ -162,7 +162,7 @@ class Engine:
         self._node_offers = self.node.offers
         self.clearance = Clearance()
         self.placement = Placement()
-        self.missing_engines = MissingEngines(store, catalog, self.placement, settings.lease_ms)
+        self.unserved_runs = UnservedRuns(store, catalog, self.placement, settings.lease_ms)
         self.planner = Planner(catalog, self.clearance, self.placement)
         self.dispatcher = Dispatcher(catalog, self.clearance, self.placement)
         self.timers = Timers(catalog)
@@ -201,6 +201,7 @@ class Engine:
 
     def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
+            self.executor.use(self._catalog.policies(transaction))  # before runs of dead workers are taken over
             identity = {**self._identity, "incarnation": self.store.incarnation}
             offers = self.executor.offers() | self._node_offers
             worker = transaction.insert_worker(
@@ -286,7 +287,7 @@ class Engine:
         if checks := self.clearance.take_checks():
             self.checks.submit(checks)
         self.maintenance.turn(now, boot)
-        self.missing_engines.turn(now, boot)
+        self.unserved_runs.turn(now, boot)
         if self.accepting:  # an engine that stops would end what it takes over
             self.reaper.turn(now, boot, self.executor)
             self._adopt()
@@ -315,7 +316,7 @@ class Engine:
         with self.store.transaction(now) as transaction:
             facts = transaction.turn_facts()
             limits = transaction.limits() if facts.limited else []
-            stale = self._record(transaction, now, limited=frozenset(row.scope for row in limits))
+            stale = self._record(transaction, now, limited=frozenset([row.scope for row in limits]))
             if self.store.shared and transaction.heartbeat(self.worker) is None:
                 self.fenced = True  # considered dead: no worker would find runs that it claimed now
             if situation.offers != self._offers:  # a job was registered, or a program installed
@@ -372,7 +373,8 @@ class Engine:
         if self._overdue:
             recorder.hold(transaction, self._overdue, now)
         if self._released or self._uncertain:
-            release(transaction, self._released + self._still_ours(transaction, self._uncertain), now)
+            released = release(transaction, self._released + self._still_ours(transaction, self._uncertain), now)
+            turn_away(transaction, self.placement, released, self.node.name, now)
         return stale
 
     def _start(
@@ -387,6 +389,7 @@ class Engine:
         policies = self._catalog.policies(transaction)
         if policies.rev != self._policy_rev:  # it rises too when the clock was set back
             self._policy_rev, self.planner.recorded_until = policies.rev, transaction.recorded_until()
+            self.executor.use(policies)
         self.clearance.begin(policies, guarded=situation.guarded, capacity=situation.checks)
         self.placement.renew(transaction, facts.places, situation.offers)
         self.timers.turn(transaction, now)
@@ -394,7 +397,10 @@ class Engine:
         planned = self.planner.plan(transaction, now, self.worker, capacity, limit)
         self._planning = False
         claimed, ready_at = self._claim(transaction, now, capacity)
-        start = emit(transaction, planned.start + claimed, policies, now)
+        start = planned.start + claimed
+        special = [one.compiled.special for one in start]
+        if any(map(MAY_EMIT.__and__, special)):
+            start = emit(transaction, start, policies, now)
         if planned.taken == limit:
             return start, now
         (due_at, timer_at), until = transaction.next_instants(), now + self.lead_ms
@@ -408,7 +414,7 @@ class Engine:
         plan_at = due_at if due_at is None or due_at <= until else due_at - self.lead_ms
         if ready_at is not None and capacity.only_one_kind:
             ready_at = max(ready_at, now + _ONE_SIDED_MS)  # its kind may have no capacity: the end of a run wakes us
-        return start, min((at for at in (plan_at, ready_at, timer_at) if at is not None), default=None)
+        return start, min([at for at in (plan_at, ready_at, timer_at) if at is not None], default=None)
 
     def _claim(
         self, transaction: Transaction, now: int, capacity: Capacity, until: int | None = None

@@ -25,8 +25,6 @@ def emit(transaction: Transaction, attempts: Sequence[Attempt], policies: Polici
 
     The event, the end of the run and the cursor are written in one transaction.
     """
-    if not any(attempt.compiled.wakes_agent or attempt.compiled.emits_message for attempt in attempts):
-        return list(attempts)
     ended: list[AttemptEnd] = []
     left: list[Attempt] = []
     for attempt in attempts:

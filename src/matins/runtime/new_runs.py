@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from matins.engine.audit import end_facts
-from matins.engine.planning import PlannedRun
+from matins.engine.planning import PlannedRun, covered
 from matins.engine.reasons import sentence, summary_data
 from matins.engine.transitions import INITIAL_STATES
 from matins.engine.when.triggers import Trigger
@@ -41,13 +41,6 @@ def planned_event(run_id: int, item: CompiledSchedule, planned: PlannedRun, now:
         if not planned.state.live:
             data |= end_data(item, planned, now)
     return NewEvent(now, INITIAL_STATES[planned.state], item.schedule_id, run_id, data)
-
-
-def covered(slot: int | None, slots: int, first: int | None) -> dict[str, Any]:
-    """The slots that a run stands for, as the event of its creation says them."""
-    if slots == 1 and first is None:
-        return {"slot": slot}
-    return {"slot": slot, "slots": slots, "first": first}
 
 
 def end_data(item: CompiledSchedule, planned: PlannedRun, now: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from matins.engine.gates import BITS, Facts, Mask, Surroundings, Verdict, active
 from matins.engine.gates.limits import BUDGET
 from matins.engine.gates.state import MIN_FAILURES, Failures
 from matins.engine.inputs import given_digest
-from matins.engine.planning import Plan, PlannedRun
+from matins.engine.planning import Plan, PlannedRun, covered
 from matins.engine.policies import NO_POLICIES
 from matins.engine.transitions import INITIAL_STATES
 from matins.engine.when.triggers import Trigger
@@ -33,7 +33,7 @@ from matins.runtime.attempt import Attempt
 from matins.runtime.capacity import Capacity, Placement
 from matins.runtime.catalog import AT_START, Catalog, CompiledSchedule, Special
 from matins.runtime.clearance import Clearance
-from matins.runtime.new_runs import covered, end_data, new_run, next_uncovered_slot, planned_event, recorded_due
+from matins.runtime.new_runs import end_data, new_run, next_uncovered_slot, planned_event, recorded_due
 from matins.runtime.run_changes import continue_schedule, end_runs
 from matins.store import Store
 from matins.store.transaction import Transaction
@@ -252,7 +252,7 @@ class _New:
             run_id, item.schedule_id, item.rev, slot, None, _STARTING, item.exclusive, item.scope, 1, 1,
             worker, None, at, at, None, slots, first, None, None, place,
         )))  # fmt: skip
-        self._start.append(_attempt((run_id, 1, 1, slot, slots, first, at, item, None, None, None)))
+        self._start.append(_attempt((run_id, 1, 1, slot, slots, first, at, item, None, None, None, None)))
         data = covered(slot, slots, first)
         data["worker"] = worker
         self._transaction.events.append(_event((at, "run.started", item.schedule_id, run_id, data)))

@@ -65,7 +65,7 @@ from matins.model.run import DONE, AgentTurn, Outcome, ProviderLimit, RunState, 
 from matins.model.schedule import ScheduleDefinition, Step
 from matins.plugins import installed
 from matins.runtime import approval_requests, spending
-from matins.runtime.attempt import Attempt, AttemptEnd
+from matins.runtime.attempt import AttemptEnd
 from matins.runtime.catalog import Catalog, CompiledSchedule, call_context, schedule_record
 from matins.runtime.new_runs import next_uncovered_slot
 from matins.runtime.pausing import is_held, pause
@@ -435,16 +435,20 @@ def succeed_plainly(
         result = None if outcome is DONE else result_data(outcome)
         rows.append(_plain_end((attempt.run_id, attempt.epoch, now, None if result is None else as_json(result))))
     settled = transaction.succeed(rows)
-    taken: list[Attempt] = []
+    if settled is not None:
+        both = [(end, row) for end, row in zip(ended, rows, strict=True) if end.attempt.mark in settled]
+        ended, rows = [end for end, _ in both], [row for _, row in both]
+    taken = [attempt for attempt, _ in ended]
     events, kind = transaction.events, SUCCEED.event
-    for (attempt, _), row in zip(ended, rows, strict=True):
-        if settled is None or attempt.mark in settled:
-            item, data = attempt.compiled, _bound(attempt.compiled.rev, row.outcome, attempt.epoch)
-            events.append(_new_event((now, kind, item.schedule_id, attempt.run_id, data)))
-            taken.append(attempt)
+    for attempt, row in zip(taken, rows, strict=True):
+        item = attempt.compiled
+        data = _bound(item.rev, row.outcome, attempt.epoch)
+        events.append(_new_event((now, kind, item.schedule_id, attempt.run_id, data)))
     if limited is None or limited:
         _release_permits(transaction, [(attempt.run_id, attempt.compiled) for attempt in taken], limited)
-    _move_cursors(transaction, [(attempt.compiled, attempt.slot, now) for attempt in taken])
+    waiting = [attempt for attempt in taken if attempt.compiled.shared.timetable.from_completion]
+    if waiting:
+        _move_cursors(transaction, [(attempt.compiled, attempt.slot, now) for attempt in waiting])
     schedule_ids = {attempt.compiled.schedule_id for attempt in taken}
     transaction.count_failures([(schedule_id, None) for schedule_id in schedule_ids])
     _promote(transaction, schedule_ids, now)

@@ -158,6 +158,7 @@ class Doctor:
             *moved,
             *_engine(self.core.store, len(engines), now),
             *_machines(engines),
+            *_outside(policies),
             *webhooks,
             *bots,
         ]
@@ -364,6 +365,16 @@ def _restored(transaction: Transaction, now: int) -> Iterator[Finding]:
         yield Finding("store", None, sentence, "Compare: matins events --type store.restored; matins runs")
 
 
+def _outside(policies: Policies) -> Iterator[Finding]:
+    """Check the connections to engines elsewhere."""
+    from matins.executors.outside import outside_kinds  # few installations have one
+
+    for kind in outside_kinds().values():
+        for name, record in policies.records.get(kind.name, {}).items():
+            for ok, sentence, fix in kind.check(name, record):
+                yield Finding(f"{kind.name} {name}", ok, sentence, fix)
+
+
 def _stuck(transaction: Transaction) -> Iterator[Finding]:
     """Report runs that nobody works on."""
     held = [row for row in transaction.recent_runs(MAX_ID, _NEWEST_RUNS, None) if row.state == RunState.HELD]
@@ -398,17 +409,26 @@ def _closed(folder: Path) -> bool:
     return not folder.stat().st_mode & _OTHERS
 
 
+_FIXES = {
+    "job": "Start the program that registers it",
+    "runner": "Install {name} where an engine runs",
+    "label": "On a node that has it: matins up --label {name}",
+    "host": "On that machine: matins up --name {name}",
+    "agent": "On a node that takes it: matins up --agents {name}",
+}
+
+
 def _jobs(missing: Mapping[str, Sequence[ScheduleRecord]]) -> Iterator[Finding]:
-    """Report jobs and runners that no running engine has."""
+    """Report what runs need and no live node offers: jobs, tools, labels, nodes."""
     for need, schedules in missing.items():
-        kind, _, name = need.partition(":")
+        kind, _, name = need.partition(":") if ":" in need else ("label", "", need)
         failing = [one for one in schedules if fails_without(one, [need])]
         waiting = [one for one in schedules if not fails_without(one, [need])]
         first = _addressed([*waiting, *failing][0])
         groups = ((waiting, "wait"), (failing, "fail"))
         ends = [f"runs of {_listed([one.name for one in some])} {verb}" for some, verb in groups if some]
-        sentence = f"No running engine has it, so {' and '.join(ends)}"
-        fix = f"Install {name} where an engine runs" if kind == "runner" else "Start the program that registers it"
+        sentence = f"No live node offers it, so {' and '.join(ends)}"
+        fix = _FIXES[kind].format(name=shlex.quote(name))
         yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {first}")
 
 

@@ -69,6 +69,8 @@ _MAX_DEPTH = 100
 
 def check_storable(arguments: Mapping[str, Any]) -> None:
     for name, value in arguments.items():
+        if value is None or value is False:
+            continue
         if name in ("payload", "body"):  # stored as JSON, which can encode a NUL
             _check_json(name, value)
         else:

@@ -37,6 +37,10 @@ class Store(Protocol):
         """A transaction: all or nothing, durable when it returns."""
         ...
 
+    def together(self, now: int) -> AbstractContextManager[Transaction]:
+        """The same, for callers of which many come at once: they may share a commit. An error undoes its own part."""
+        ...
+
     def join(self, begun: Callable[[Transaction], None]) -> AbstractContextManager[None]:
         """Make the transactions of this thread one, which begins with the first of them and is committed at the end of
         the context. `begun` is called in it first."""

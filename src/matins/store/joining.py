@@ -53,8 +53,12 @@ class JoiningStore(Generic[T]):
         return getattr(self._thread, "joined", None)
 
     def transaction(self, now: int) -> AbstractContextManager[T]:
-        joined = self._joined
+        joined: _Joined[T] | None = getattr(self._thread, "joined", None)  # as below, without a call
         return self._begin(now) if joined is None else joined.part(lambda: self._begin(now))
+
+    def together(self, now: int) -> AbstractContextManager[T]:
+        """A transaction that may share its commit with those of other threads. What it raises undoes its part only."""
+        return self.transaction(now)
 
     @contextmanager
     def join(self, begun: Callable[[T], None]) -> Generator[None]:

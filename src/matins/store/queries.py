@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -75,6 +75,9 @@ def _with_parts(where: str, sql: str, parts: Mapping[str, str]) -> str:
     return _PART.sub(lambda found: _with_parts(where, parts[found[1]], parts), sql)
 
 
+_makes: Callable[[type[Any]], Callable[[Any], Any]] = cache(from_tuple)
+
+
 class Statements(ABC):
     """Runs named statements and reads their rows."""
 
@@ -91,7 +94,7 @@ class Statements(ABC):
         """A list as one value of a statement."""
 
     def _rows(self, row: type[Row], query: str, /, **values: Any) -> list[Row]:
-        return list(map(from_tuple(row), self._all(query, **values)))
+        return list(map(_makes(row), self._all(query, **values)))
 
     def _row(self, row: type[Row], query: str, /, **values: Any) -> Row | None:
         rows = self._all(query, **values)

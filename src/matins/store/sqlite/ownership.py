@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import weakref
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -34,7 +35,8 @@ class Ownership:
     """A lock that at most one process holds. A store in memory is always held."""
 
     def __init__(self, path: Path | None) -> None:
-        self._path = Path(f"{path}.lock") if path is not None else None
+        self._name = f"{path}.lock"
+        self._path = Path(self._name) if path is not None else None
         self._file: int | None = None
         self._pid = os.getpid()
         self._changing = threading.Lock()  # one thread reads through the descriptor, another releases it
@@ -47,17 +49,22 @@ class Ownership:
         if self._path is None or self._file is not None:
             return True
         with unwritable(self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = self._open(self._path)
         if not _acquired(file):
             os.close(file)
             return False
         with unwritable(self._path):
-            os.ftruncate(file, 0)
-            os.pwrite(file, b"{}", 0)
+            _write(file, b"")  # the address of an engine that was killed
         self._file = file
         self._pid = os.getpid()
         return True
+
+    def _open(self, path: Path) -> int:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def acquire_waiting(self) -> bool:
         """Take the lock, waiting for processes that hold it briefly. False when an engine holds it, or after 5 s."""
@@ -74,32 +81,26 @@ class Ownership:
         if self._path is None or self._pid != os.getpid():
             return True
         with self._changing:
-            return self._file is None or self._renewed(self._path, self._file)
-
-    def _renewed(self, path: Path, held: int) -> bool:
-        try:
-            status, own = os.stat(path), os.fstat(held)  # noqa: PTH116 - before every transaction
-            if (status.st_dev, status.st_ino) == (own.st_dev, own.st_ino):
+            if self._file is None:
                 return True
-        except FileNotFoundError:
-            pass
-        text = os.pread(held, 4096, 0)
-        self._file = None
-        if not self.acquire():
-            self._file = held  # deleted, but still this process's own
-            return False
-        assert self._file is not None
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, text, 0)
-        os.close(held)
-        return True
+            with suppress(FileNotFoundError):
+                status, own = os.stat(self._name), os.fstat(self._file)  # noqa: PTH116 - before every transaction
+                if (status.st_dev, status.st_ino) == (own.st_dev, own.st_ino):
+                    return True
+            held, self._file = self._file, None
+            if not self.acquire():
+                self._file = held  # deleted, but still this process's own
+                return False
+            assert self._file is not None
+            _write(self._file, os.pread(held, 4096, 0))
+            os.close(held)
+            return True
 
     def announce(self, socket: Path) -> None:
         """Write the address of the engine into the lock file."""
         if self._file is not None:
             text = json.dumps({"pid": os.getpid(), "boot": boot_id(), "socket": str(socket)})
-            os.ftruncate(self._file, 0)
-            os.pwrite(self._file, text.encode(), 0)
+            _write(self._file, text.encode())
 
     def owner(self) -> dict[str, str | int]:
         """The owner's process and address; empty for an owner that holds the lock briefly."""
@@ -129,7 +130,7 @@ class Ownership:
     def release(self) -> None:
         with self._changing:
             if self._file is not None and self._pid == os.getpid():
-                os.ftruncate(self._file, 0)
+                _write(self._file, b"")
                 os.close(self._file)
             self._file = None
 
@@ -139,6 +140,14 @@ class Ownership:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _write(file: int, text: bytes) -> None:
+    """Have this text in the file, and no other. Mostly both are empty: the owner is no engine."""
+    if os.fstat(file).st_size:
+        os.ftruncate(file, 0)
+    if text:
+        os.pwrite(file, text, 0)
 
 
 def _acquired(file: int) -> bool:
@@ -236,7 +245,8 @@ class OpenedFile:
     """`path` is None for a database in memory."""
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
+        self._path = None if path is None else str(path)
+        self._names = () if path is None else (f"{path}-wal", f"{path}-shm")
         self._identity, self._written = self._look()
         self._beside: dict[str, tuple[int, int]] = {}
         """The log and its index, by their paths. SQLite makes them when it first needs them."""
@@ -252,30 +262,26 @@ class OpenedFile:
                 hint=MOVED,
             )
         if written != self._written:  # mostly by this process, which writes the log back
-            if _versions(self._path) in (None, _BACKUP):
+            if _versions(Path(self._path)) in (None, _BACKUP):
                 raise StoreUnavailable(
                     f"Another file was copied over {self._path} while it was open.",
                     hint="Restart the process. Nothing is started until then.",
                 )
             self._written = written
-        for name in (f"{self._path}-wal", f"{self._path}-shm"):
-            self._check_beside(name)
-
-    def _check_beside(self, name: str) -> None:
-        """Raise LogLost when the file is not the one that was there first. SQLite replaces none while it is open."""
-        try:
-            status = os.stat(name)  # noqa: PTH116 - as below
-            found = status.st_dev, status.st_ino
-        except FileNotFoundError:
-            found = None
-        known = self._beside.get(name)
-        if known is None and found is not None:
-            self._beside[name] = found
-        elif known != found:
-            raise LogLost(
-                f"{name} was deleted or replaced while {self._path} was open.",
-                hint="Restart the process. Nothing is started until then.",
-            )
+        for name in self._names:
+            try:
+                status = os.stat(name)  # noqa: PTH116 - as below
+                found = status.st_dev, status.st_ino
+            except FileNotFoundError:
+                found = None
+            known = self._beside.get(name)
+            if known is None and found is not None:
+                self._beside[name] = found
+            elif known != found:  # SQLite replaces none while it is open
+                raise LogLost(
+                    f"{name} was deleted or replaced while {self._path} was open.",
+                    hint="Restart the process. Nothing is started until then.",
+                )
 
     @property
     def is_intact(self) -> bool:

@@ -1,6 +1,6 @@
 """A SQLite file, its readers, its backup.
 
-A SQLite file: WAL, synchronous FULL, one writer connection, one engine.
+A SQLite file: WAL, synchronous FULL, one writer connection, one engine. Threads that come at once share a commit.
 
 Connections that read a SQLite file beside its writer: neither waits for the other.
 
@@ -15,10 +15,10 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import mkstemp
-from typing import Any
+from typing import Any, NoReturn
 
 import apsw
 
@@ -52,17 +52,13 @@ class Readers:
         self._idle: list[Any] = []
         self.closed = False
 
-    @contextmanager
-    def snapshot(self) -> Generator[Any]:
-        """A connection in a transaction that sees one state of the file."""
-        connection = self._take()
-        connection.execute("BEGIN")
+    def value(self, statement: str) -> Any:
+        """The first column of the first row of a statement, which is a snapshot of its own."""
+        connection = self.take()
         try:
-            yield connection
+            return connection.execute(statement).fetchone()[0]
         finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            self._give_back(connection)
+            self.give_back(connection)
 
     def leave_to_parent(self) -> None:
         """Leave all of them to the parent, in a forked child."""
@@ -76,7 +72,7 @@ class Readers:
         while self._idle:
             self._idle.pop().close()
 
-    def _take(self) -> Any:
+    def take(self) -> Any:
         try:
             return self._idle.pop()
         except IndexError:
@@ -87,7 +83,10 @@ class Readers:
             self._open.append(connection)
             return connection
 
-    def _give_back(self, connection: Any) -> None:
+    def give_back(self, connection: Any) -> None:
+        """End its transaction, and let others have it."""
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         if connection not in self._open:
             return  # the parent's
         if self.closed or len(self._idle) >= _KEPT:
@@ -194,8 +193,28 @@ _PRAGMAS = (
 )
 _PATIENCE_S = 0.02
 _CHECKPOINT_PAGES = 4_000
+_NO_CHAIN = Chain(0)
+"""Of transactions that only read."""
+_MAX_SHARING = 32
+"""How many parts one commit has at most."""
+_LEFT_OPEN_S = 1.0
+"""After this time the thread that waits for a commit makes it: the one that was to come did not."""
 _MAX_LOG_PAGES = 16_000
 """Above it, readers take turns with the writer: a log that is always being read cannot be written back and reused."""
+
+
+class _Shared:
+    """A transaction of several threads. Each has a part of it, a savepoint, and waits until all of it is durable."""
+
+    def __init__(self, transaction: SqliteTransaction) -> None:
+        self.transaction = transaction
+        self.parts = 0
+        self.error: Exception | None = None
+        self.ended = threading.Event()
+
+    def part(self) -> AbstractContextManager[None]:
+        """What is undone when it fails. Of the first, that is everything."""
+        return self.transaction.savepoint() if self.parts else nullcontext()
 
 
 class SqliteStore(JoiningStore[SqliteTransaction]):
@@ -218,6 +237,10 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         self._run_ids = range(0)
         self._writer: int | None = None
         """The thread that has a transaction open."""
+        self._shared: _Shared | None = None
+        """A transaction to which another thread is about to add its part."""
+        self._coming: set[object] = set()
+        """One for each of those threads."""
         self._log_pages = 0
         self._readers = Readers(self._connect)
         with translated_errors(path):
@@ -240,7 +263,8 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
     def _leave_to_parent(self) -> None:
         """Leave the connection to the parent, in a forked child. The child opens the file again when it uses it."""
         self._lock = threading.RLock()  # a thread of the parent may have held it
-        self._writer = None
+        self._writer = self._shared = None
+        self._coming = set()
         if self.path is not None:
             self._readers.leave_to_parent()
             keep_forever(self._connection)
@@ -248,7 +272,7 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
 
     def close(self) -> None:
         self._readers.close()
-        with self._lock:
+        with self._alone():
             if not self._forked:
                 if not self._file.is_intact:  # the log belongs to the file before
                     with suppress(apsw.ConnectionClosedError):  # the second close of it does nothing
@@ -258,28 +282,108 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
 
     @contextmanager
     def _begin(self, now: int) -> Generator[SqliteTransaction]:
-        with self._lock, translated_errors(self.path):
-            self._check_file()
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._writer = threading.get_ident()
+        with self._lock:
             try:
-                chain = self._chain or self._new_chain(now)
-                transaction = SqliteTransaction(self._connection, chain, self._run_ids)
-                yield transaction
-                transaction.link_events()
-                self._file.check()  # again: what was read since may be of two files
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                else:  # the commit may have happened: only a new chain is consistent, and only new ids are unused
-                    self._chain, self._run_ids = None, range(0)
-                raise
+                transaction = self._opened(now)
+                self._writer = threading.get_ident()
+                try:
+                    yield transaction
+                    self._commit(transaction)
+                except BaseException:
+                    self._undo()
+                    raise
+                finally:
+                    self._writer = None
+            except apsw.Error as error:
+                raise_translated(error, self.path)
+
+    def _opened(self, now: int) -> SqliteTransaction:
+        """Begin a transaction, after what other threads share is committed."""
+        if self._shared is not None and self._writer is None:
+            self._end_shared()
+        self._check_file()
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            return SqliteTransaction(self._connection, self._chain or self._new_chain(now), self._run_ids)
+        except BaseException:
+            self._undo()
+            raise
+
+    def together(self, now: int) -> AbstractContextManager[SqliteTransaction]:
+        alone = self._joined is not None or self.path is None
+        return self.transaction(now) if alone else self._sharing(now)
+
+    @contextmanager
+    def _sharing(self, now: int) -> Generator[SqliteTransaction]:
+        """Do a part of a transaction. Then commit, unless another thread is about to add its own."""
+        me = object()
+        self._coming.add(me)
+        with translated_errors(self.path):
+            try:
+                with self._lock:
+                    self._coming.discard(me)
+                    shared = self._shared
+                    if shared is None:
+                        shared = self._shared = _Shared(self._opened(now))
+                    self._writer = threading.get_ident()
+                    try:
+                        with shared.part():
+                            yield shared.transaction
+                        shared.parts += 1
+                    finally:
+                        self._writer = None
+                        goes_on = shared.parts and self._coming and shared.parts < _MAX_SHARING
+                        if not goes_on or not self._connection.in_transaction:
+                            self._end_shared()
             finally:
-                self._writer = None
-            self._chain, self._run_ids = chain, transaction.spare_run_ids
-            if transaction.events:
-                self.last_head = chain.committed(transaction.last_event_id)
+                self._coming.discard(me)
+            while not shared.ended.wait(_LEFT_OPEN_S):
+                with self._lock:
+                    self._end_shared()
+            if shared.error is not None:
+                raise shared.error
+
+    def _end_shared(self) -> None:
+        """Commit what threads share, if there is something. An error is theirs: each raises it."""
+        shared, self._shared = self._shared, None
+        if shared is None:
+            return
+        try:
+            if not shared.parts:
+                self._undo()
+            elif self._connection.in_transaction:
+                self._commit(shared.transaction)
+            else:  # SQLite has undone all of it, with the part that failed
+                shared.error = StoreUnavailable(f"{self.path} does not answer.", hint="Matins retries.")
+        except BaseException as error:
+            self._undo()
+            shared.error = error if isinstance(error, Exception) else StoreUnavailable("The commit was interrupted.")
+            if shared.error is not error:
+                raise
+        finally:
+            shared.ended.set()
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """Have the connection that writes, after what other threads share is committed."""
+        with self._lock:
+            if self._shared is not None and self._writer is None:
+                self._end_shared()
+            yield
+
+    def _commit(self, transaction: SqliteTransaction) -> None:
+        transaction.link_events()
+        self._file.check()  # again: what was read since may be of two files
+        self._connection.execute("COMMIT")
+        self._chain, self._run_ids = transaction.chain, transaction.spare_run_ids
+        if transaction.events:
+            self.last_head = transaction.chain.committed(transaction.last_event_id)
+
+    def _undo(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        else:  # the commit may have happened: only a new chain is consistent, and only new ids are unused
+            self._chain, self._run_ids = None, range(0)
 
     def within(self, connection: Any, now: int) -> AbstractContextManager[None]:
         message = "connection= takes part in a transaction on PostgreSQL, and this store is SQLite."
@@ -295,20 +399,33 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         # Wait a moment for a transaction that writes: threads take turns, and a fire that shares them is late.
         if self._writer is not None and self._lock.acquire(timeout=_PATIENCE_S):
             self._lock.release()
-        with translated_errors(self.path):
+        try:
             self._check_file()
-            with self._readers.snapshot() as connection:
-                yield SqliteTransaction(connection, Chain(0), range(0))
+            connection = self._readers.take()
+            try:
+                connection.execute("BEGIN")
+                yield SqliteTransaction(connection, _NO_CHAIN, range(0))
+            finally:
+                self._readers.give_back(connection)
+        except apsw.Error as error:
+            raise_translated(error, self.path)
 
     def policy_rev(self) -> int:
-        with self.reading() as transaction:
-            return transaction.policy_rev()
+        if self._takes_turns():
+            with self.reading() as transaction:
+                return transaction.policy_rev()
+        with translated_errors(self.path):
+            self._check_file()
+            return self._readers.value(SQL["policy_rev"])
 
     def mark(self) -> object:
-        with self._lock, translated_errors(self.path):
-            self._check_file()
-            ((others,),) = self._connection.execute("PRAGMA data_version").fetchall()
-            return self._connection.total_changes(), others
+        with self._lock:
+            try:
+                self._check_file()
+                ((others,),) = self._connection.execute("PRAGMA data_version").fetchall()
+                return self._connection.total_changes(), others
+            except apsw.Error as error:
+                raise_translated(error, self.path)
 
     def _takes_turns(self) -> bool:
         """Whether this thread reads with the writer's connection: it reads what it has written, or it must."""
@@ -317,13 +434,13 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
 
     @contextmanager
     def _reading_in_turn(self) -> Generator[SqliteTransaction]:
-        with self._lock, translated_errors(self.path):
+        with self._alone(), translated_errors(self.path):
             self._check_file()
             alone = not self._connection.in_transaction
             if alone:
                 self._connection.execute("BEGIN")
             try:
-                yield SqliteTransaction(self._connection, Chain(0), range(0))
+                yield SqliteTransaction(self._connection, _NO_CHAIN, range(0))
             finally:
                 if alone and self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")  # unlike a failed commit, a rollback leaves none open
@@ -367,7 +484,7 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
 
     def checkpoint(self) -> None:
         """Write the log back into the database file."""
-        with self._lock, translated_errors(self.path):
+        with self._alone(), translated_errors(self.path):
             self._file.check()
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -524,7 +641,11 @@ def translated_errors(path: Path | None) -> Generator[None]:
     try:
         yield
     except apsw.Error as error:
-        for kinds, translated, message, hint in _TRANSLATIONS:
-            if isinstance(error, kinds):
-                raise translated(message.format(path=path, error=error), hint=hint) from error
-        raise
+        raise_translated(error, path)
+
+
+def raise_translated(error: apsw.Error, path: Path | None) -> NoReturn:
+    for kinds, kind, message, hint in _TRANSLATIONS:
+        if isinstance(error, kinds):
+            raise kind(message.format(path=path, error=error), hint=hint) from error
+    raise error
