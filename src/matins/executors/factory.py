@@ -5,7 +5,6 @@ Routes each run to the executor of its kind: agents or jobs.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +23,8 @@ from matins.runtime.attempt import Attempt, AttemptEnd, Executor, Mark
 from matins.runtime.run_context import RunContexts
 
 if TYPE_CHECKING:
+    import asyncio
+
     from matins.executors.agents import AgentExecutor
 
 
