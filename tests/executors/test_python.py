@@ -47,7 +47,7 @@ class Hall:
             self.jobs,
             self.clock,
             self.said.release,
-            AfterFailure(self.store, Catalog(), self.clock, 15_000),
+            AfterFailure(self.store, Catalog(), self.clock, 15_000, 60_000),
             threads=threads,
             loop=loop,
         )
@@ -360,6 +360,19 @@ def test_what_waits_too_long_for_a_thread_is_given_back_and_does_not_begin(hall:
     assert began == [5]
 
 
+def test_what_has_ended_is_not_given_back(hall: Hall) -> None:
+    """B9 S2: the job waited long for a thread, and ended after the turn had asked for ends"""
+    hall.jobs["work"] = lambda run: None
+    hall.submit("work", 1)
+    assert hall.said.acquire(timeout=PATIENCE)
+    hall.clock.advance(1_001)
+    assert hall.executor.withdraw() == []
+    assert hall.executor.withdraw(everything=True) == []
+    assert [ended.attempt.run_id for ended in hall.executor.drain()] == [1]
+    assert hall.executor.withdraw(everything=True) == []
+    assert hall.executor.overdue() == []
+
+
 def test_on_the_way_out_all_that_waits_is_given_back(hall: Hall) -> None:
     """B1"""
     gate = hall.jobs["gate"] = Gate()
@@ -417,7 +430,7 @@ def test_an_attempt_that_never_ended_and_its_successor_are_two() -> None:
         return run.attempt
 
     ended = threading.Semaphore(0)
-    loader = ContextLoader(open_store("sqlite://", clock), Catalog(), clock, 15_000)
+    loader = ContextLoader(open_store("sqlite://", clock), Catalog(), clock, 15_000, 60_000)
     executor = PythonExecutor(JobRegistry({"work": stuck}), clock, ended.release, loader, threads=2)
     known = CompiledSchedule(1, 1, "s", "", encode(parse_schedule("5m", {"job": "work"}, 0)[0]))
     first, second = (Attempt(7, epoch, epoch, None, 1, None, 0, known) for epoch in (1, 2))

@@ -60,7 +60,7 @@ def test_c13_an_agent_lists_proposes_is_told_that_it_waits_and_asks_why(server: 
             assert tool.input_schema["additionalProperties"] is False
         dry = await use(client, "create_schedule", when="every day at 9am", prompt="Look", name=name, dry_run=True)
         assert (dry.found["needs_approval"], dry.found["created"]) == (True, False)
-        assert not server.matins.acting_as(SCOUT).list(agent="scout", limit=10) or mode == "legacy"
+        assert not server.matins.acting_as(SCOUT).list(select="agent=scout", limit=10) or mode == "legacy"
         made = await use(client, "create_schedule", when="every day at 9am", prompt="Look", name=name)
         approval = made.found["approval"]
         assert approval["url"] == f"http://page.test/approvals/{approval['id']}"

@@ -19,7 +19,7 @@ DAY = 86_400_000
 
 def add(bench: Watched, count: int, agent: Principal = SCOUT) -> int:
     """How many of so many proposals are taken."""
-    taken = {schedule.name for schedule in bench.list(agent=agent.name, limit=1_000)}
+    taken = {schedule.name for schedule in bench.list(select=f"agent={agent.name}", limit=1_000)}
     names = [name for name in (f"{agent.name}-{number}" for number in range(100)) if name not in taken]
     for number, name in enumerate(names[:count]):
         try:
@@ -143,7 +143,7 @@ def test_a_deeper_bomb_stops_at_the_cap(bench: Watched) -> None:
         bench.run_until(at(f"09:{minute:02}"))
         for approval in bench.approvals.list():
             bench.approvals.approve(approval.id)
-    assert len(bench.list(agent="scout", limit=1_000)) == 1 + 10
+    assert len(bench.list(select="agent=scout", limit=1_000)) == 1 + 10
     assert set(refused) == {"max_schedules"}
     assert max(schedule.depth for schedule in bench.list(limit=1_000)) >= 2
 

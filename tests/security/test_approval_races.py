@@ -180,5 +180,5 @@ def test_two_at_once_do_not_both_find_room_under_the_quota(two: tuple[Watched, W
         )
         (error,) = refusals(given)
         assert isinstance(error, NotAllowed)
-        (made,) = one.list(agent="scout")
+        (made,) = one.list(select="agent=scout")
         one.delete(made.name)

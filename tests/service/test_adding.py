@@ -186,7 +186,7 @@ def test_looking_never_moves_a_cursor(bench: Sandbox, rows: Rows) -> None:
     for _ in range(3):
         bench.get("s")
         bench.list()
-        bench.list(agent="nobody")
+        bench.list(select="agent=nobody")
         bench.runs.list(schedule="s")
         bench.audit.verify()
     assert rows() == before
@@ -197,7 +197,7 @@ def test_a_list_comes_in_pages(bench: Sandbox) -> None:
     ids = bench.add_many([{"name": f"s{n}", "when": "5m", "job": "work", "agent": "ab"[n % 2]} for n in range(10)])
     assert [schedule.id for schedule in bench.list(limit=4)] == ids[:4]
     assert [schedule.id for schedule in bench.list(limit=4, after=ids[3])] == ids[4:8]
-    assert [schedule.id for schedule in bench.list(agent="b")] == ids[1::2]
+    assert [schedule.id for schedule in bench.list(select="agent=b")] == ids[1::2]
 
 
 def test_a_schedule_that_never_fires_by_time_stays_active_and_runs_when_it_is_started(bench: Sandbox) -> None:

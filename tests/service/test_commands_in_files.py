@@ -64,8 +64,8 @@ def test_b22_values_of_variables_are_neither_shown_nor_found(bench: Sandbox) -> 
     bench.add("plain", when="1d", command="date", description="Nightly")
     viewer = bench.acting_as(Principal("viewer", "eve"))
     assert viewer.get("dump").settings["environment"] == {"KEY": "…"}
-    assert viewer.list(query="hunter") == []
-    assert [one.name for one in viewer.list(query="nightly")] == ["plain"]  # the control
+    assert viewer.list(select="text=hunter") == []
+    assert [one.name for one in viewer.list(select="text=nightly")] == ["plain"]  # the control
     bench.edit("dump", environment={"KEY": "hunter3"})
     again = bench.add("dump", when="1d", agent="shell", command="date", environment={"KEY": "4"}, replace=True)
     assert again.rev == 3

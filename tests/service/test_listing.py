@@ -48,7 +48,7 @@ def test_tabs_and_their_counts(bench: Sandbox) -> None:
     assert {tab: len(items) for tab, items in found.items()} == {
         tab: getattr(counted, tab) for tab in found
     }  # fmt: skip
-    assert bench.counts(query="BUILD").attention == bench.counts(query="build").all == 1
+    assert bench.counts(select="text=BUILD").attention == bench.counts(select="text=build").all == 1
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,9 @@ def test_tabs_and_their_counts(bench: Sandbox) -> None:
 def test_a_text_anywhere(in_memory: Sandbox, query: str, expected: list[str] | None) -> None:
     """B12: in name, agent, settings and note; signs of patterns mean themselves"""
     fill(in_memory)
-    assert names(in_memory.list(query=query)) == (names(in_memory.list()) if expected is None else expected)
+    assert names(in_memory.list(select=f'text="{query}"')) == (
+        names(in_memory.list()) if expected is None else expected
+    )
 
 
 @pytest.mark.parametrize("sort", ["created", "name", "next"])
@@ -104,8 +106,8 @@ def test_completed_schedules_are_found(in_memory: Sandbox) -> None:
     in_memory.add("once", when="2026-03-27T08:30:00Z", job="work")
     in_memory.add("daily", when="0 9 * * *", job="work")
     in_memory.run_until("2026-03-27T08:31:00Z")
-    assert names(in_memory.list(state="completed")) == ["once"]
-    assert names(in_memory.list(state="active")) == ["daily"]
+    assert names(in_memory.list(select="state=completed")) == ["once"]
+    assert names(in_memory.list(select="state=active")) == ["daily"]
 
 
 def test_runs_by_reason_and_day(bench: Sandbox) -> None:
@@ -145,7 +147,8 @@ def test_the_number_of_statements_does_not_grow(in_memory: Sandbox) -> None:
     in_memory.add_many([{"name": f"s{n}", "when": "0 9 * * *", "job": "work"} for n in range(40)])
     in_memory.run_until("2026-03-27T09:30:00Z")
     calls: list[Callable[[int], list[Any]]] = [
-        lambda n: in_memory.list(limit=n, bars=30, sort="next", query="s"), lambda n: in_memory.runs.list(limit=n),
+        lambda n: in_memory.list(limit=n, bars=30, sort="next", select="text=s"),
+        lambda n: in_memory.runs.list(limit=n),
         lambda n: in_memory.search("s", limit=n), lambda n: in_memory.upcoming(limit=n),
     ]  # fmt: skip
     for call in calls:

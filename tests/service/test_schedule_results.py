@@ -36,8 +36,8 @@ def test_a_page_of_schedules(bench: Sandbox) -> None:
     assert [found.name for found in first] == ["s0", "s1"]
     rest = bench.list(after=first[-1].id)
     assert [found.name for found in rest] == ["s2", "s3", "s4"]
-    assert [found.name for found in bench.list(state="paused")] == ["s1"]
-    assert [found.name for found in bench.list(agent="ann", state="active", limit=1)] == ["s3"]
+    assert [found.name for found in bench.list(select="state=paused")] == ["s1"]
+    assert [found.name for found in bench.list(select="agent=ann state=active", limit=1)] == ["s3"]
     last = bench.get("s0").last_run
     assert last is not None
     assert last.state == "succeeded"
@@ -70,7 +70,7 @@ def test_runs_of_all_schedules(bench: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("use_case", "arguments"),
     [
-        ("schedules.list", {"state": "asleep"}),
+        ("schedules.list", {"select": "state=asleep"}),
         ("runs.list", {"state": "asleep"}),
         ("runs.list", {"limit": 0}),
         ("schedules.list", {"limit": 1001}),

@@ -67,10 +67,9 @@ def test_a_wrong_header_is_refused(source: Path, signature: str, message: str) -
 
 
 def test_a_parameter_of_a_part_needs_an_argument_too(source: Path) -> None:
-    _replace(
-        source / "store/sql/listing.sql", "(agent: str | None, query: str | None, reader: str | None = None)", "()"
-    )
-    with pytest.raises(HeaderError, match=r'^listing\.sql: tab_counts takes no "agent"\.$'):
+    _replace(source / "store/sql/listing.sql", "tab_counts: the", "tab_counts() -> TabCounts: the")
+    _replace(source / "store/sql/listing.sql", "/* selected */;", "AND {{of_tab}};")
+    with pytest.raises(HeaderError, match=r'^listing\.sql: tab_counts takes no "tab"\.$'):
         rows_texts(source)
 
 

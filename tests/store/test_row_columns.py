@@ -11,7 +11,7 @@ from store_records import NOW
 
 from matins.chat._rows import ChatRows
 from matins.model import event, rows
-from matins.model.overview import RunFilter, ScheduleFilter
+from matins.model.selector import ALL, RunFilter, ScheduleFilter
 from matins.store import Store
 from matins.store.postgres.store import PostgresStore
 from matins.store.sqlite.store import SqliteStore
@@ -28,6 +28,7 @@ ARGUMENTS: dict[str, Any] = {
     "DeliveryState": "retrying",
     "ScheduleFilter": ScheduleFilter(),
     "RunFilter": RunFilter(),
+    "Selector": ALL,
     "ScheduleSort": "name",
     "Iterable[int]": [1],
     "Iterable[str]": ["x"],
@@ -130,7 +131,7 @@ def test_rows_of_all_kinds_are_compared() -> None:
         rows.StateChange,
         rows.NewEvent,
     }
-    taken |= {event.ChainHead, event.NewNotice, rows.NewSchedule, rows.NewStep}
+    taken |= {event.ChainHead, event.NewNotice, rows.NewSchedule, rows.LabelRow, rows.NewStep}
     kinds = {kind for module in (rows, event) for kind in vars(module).values() if hasattr(kind, "_fields")}
     assert kinds - compared == taken
     assert {rows.ScheduleRow, rows.RunRow, rows.DefinitionRow, rows.CheckRow, rows.AttemptRow} <= compared

@@ -9,6 +9,7 @@ from matins.api._results import (
     AgentRules,
     AllowedHosts,
     Budget,
+    Calendar,
     ChatApp,
     Deliver,
     Destination,
@@ -37,6 +38,8 @@ from matins.api._types import (
     AllowedHostsSettings,
     BudgetEdit,
     BudgetSettings,
+    CalendarEdit,
+    CalendarSettings,
     ChatAppEdit,
     ChatAppSettings,
     DeliverEdit,
@@ -76,7 +79,7 @@ from matins.api._types import (
     WorkSourceEdit,
     WorkSourceSettings,
 )
-from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, Moment, RunId, When
+from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, Moment, RunId, Select, When
 from matins.api.results import (
     Absence,
     Approval,
@@ -86,7 +89,7 @@ from matins.api.results import (
     BackfillPreview,
     Backup,
     BrowserSession,
-    Calendar,
+    Calendar as ResultsCalendar,
     Call,
     CallerContext,
     CatchUp,
@@ -141,7 +144,7 @@ from matins.model.event import DeliveryState
 from matins.model.overview import ScheduleSort, ScheduleTab
 from matins.model.policies import ApprovalState
 from matins.model.run import BackfillChoice
-from matins.model.schedule import MissionStatus, ScheduleState
+from matins.model.schedule import MissionStatus
 from matins.model.trigger import DstGap, DstOverlap
 from typing import Any, Literal, Unpack
 
@@ -385,6 +388,18 @@ class AwaitableBudgetsNoun(AwaitableNoun):
     async def list(self) -> builtins.list[Budget]:
         """List budgets."""
 
+class AwaitableCalendarsNoun(AwaitableNoun):
+    async def set(self, name: str, **settings: Unpack[CalendarSettings]) -> Calendar:
+        """Create a calendar, or replace it."""
+    async def edit(self, name: str, **settings: Unpack[CalendarEdit]) -> Calendar:
+        """Change settings of a calendar; None resets one to its default."""
+    async def get(self, name: str) -> Calendar:
+        """Get a calendar."""
+    async def delete(self, name: str) -> bool:
+        """Delete a calendar. False when there is none."""
+    async def list(self) -> builtins.list[Calendar]:
+        """List calendars."""
+
 class AwaitableChatNoun(AwaitableNoun):
     async def set(self, service: str, **settings: Unpack[ChatAppSettings]) -> ChatApp:
         """Create a chat, or replace it."""
@@ -590,6 +605,7 @@ class AwaitableRuns(AwaitableRunsCalls):
         *,
         schedule: str | None = None,
         agent: str | None = None,
+        select: Select | None = None,
         state: RunStateName | None = None,
         reason: str | None = None,
         since: Instant | None = None,
@@ -597,7 +613,9 @@ class AwaitableRuns(AwaitableRunsCalls):
         before: Id | None = None,
         limit: Limit = 100,
     ) -> builtins.list[Run]:
-        """List runs of all schedules, or of one, the newest first. `since` and `until`: by when they were planned."""
+        """List runs of all schedules, or of some, the newest first. `since` and `until`: by when they were planned.
+
+        `select`: those of these schedules, for example `label.team=ops`."""
     async def live(self) -> builtins.list[LiveRun]:
         """List runs that have not ended, the newest first, each beside what its schedule usually takes."""
     async def get(self, run_id: RunId) -> Run:
@@ -742,6 +760,7 @@ class AwaitableApi(AwaitableNoun):
     agent_rules: AwaitableAgentRulesNoun
     agents: AwaitableAgentsNoun
     budgets: AwaitableBudgetsNoun
+    calendars: AwaitableCalendarsNoun
     chat: AwaitableChatNoun
     deliver: AwaitableDeliverNoun
     heartbeat: AwaitableHeartbeatNoun
@@ -789,10 +808,8 @@ class AwaitableApi(AwaitableNoun):
     async def list(
         self,
         *,
-        agent: str | None = None,
-        state: ScheduleState | None = None,
+        select: Select | None = None,
         tab: ScheduleTab = "all",
-        query: str | None = None,
         sort: ScheduleSort = "created",
         bars: int = 0,
         after: Id | None = None,
@@ -800,9 +817,10 @@ class AwaitableApi(AwaitableNoun):
     ) -> builtins.list[Schedule]:
         """List schedules with their next and last run, the oldest first, by name, or those that fire next first.
 
-        `tab`: active, paused, made by agents, or in need of attention. `query`: those with this text in name, agent,
-        settings or note. `bars`: with so many of their last records."""
-    async def counts(self, *, agent: str | None = None, query: str | None = None) -> ScheduleCounts:
+        `select`: for example `agent=claude label.team=ops state=active report-*`; `text=quota` has this text in name,
+        agent, settings or note. `tab`: active, paused, made by agents, or in need of attention. `bars`: with so many
+        of their last records."""
+    async def counts(self, *, select: Select | None = None) -> ScheduleCounts:
         """Count the schedules of each tab of the list."""
     async def search(self, text: str, *, limit: Limit = 10) -> builtins.list[Found]:
         """Search schedules, agents and runs by name, text or number."""
@@ -908,7 +926,7 @@ class AwaitableApi(AwaitableNoun):
         `since`: as if no engine had run since an instant. Default: for what is overdue."""
     async def calendar(
         self, name: str, *, since: Instant | None = None, until: Instant | None = None, agent: str | None = None
-    ) -> Calendar:
+    ) -> ResultsCalendar:
         """Count the slots of a schedule by day and state: of the last 365 days, or between two instants."""
     async def next_times(
         self,

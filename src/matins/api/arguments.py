@@ -13,10 +13,12 @@ from matins.api.runs import ReportedOutcome, RunOutcome
 from matins.api.schema import Schema
 from matins.api.use_case import Parameter, UseCase
 from matins.engine.schedules import SETTINGS
+from matins.engine.selectors import parse_selector
 from matins.engine.validation import check_choice, invalid, nearest, preview_of
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.errors import Example, InstantError, InvalidInput, MatinsError
 from matins.model.run import StepId
+from matins.model.selector import Selector
 from matins.records import record_kinds
 
 Id = str | int
@@ -33,6 +35,8 @@ EventTypes = str | Sequence[str]
 FilePath = str | PathLike[str]
 Json = Any
 """Any JSON value."""
+Select = str
+"""Which schedules: `agent=claude label.team=ops state=active report-*`."""
 Limit = int
 """The number of items of a page: 1 to 1,000."""
 Count = int
@@ -201,6 +205,10 @@ def _strings(field: str, value: Any) -> list[str]:
     return cast("list[str]", items)
 
 
+def _select(field: str, value: Any) -> Selector:
+    return parse_selector(_text(field, value), field)
+
+
 def _types(field: str, value: Any) -> list[str]:
     return [value] if isinstance(value, str) else _strings(field, value)
 
@@ -259,6 +267,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
     "Id": ArgumentKind(_id, ID, _same_text),
     "RunId": ArgumentKind(_run_id, RUN_ID, _same_text),
     "Instant": ArgumentKind(_instant, INSTANT, _same_text),
+    "Select": ArgumentKind(_select, _STRING, _same_text, "label.team=ops"),
     "Moment": ArgumentKind(_moment, _STRING, _same_text, "2026-11-01"),
     "Json": ArgumentKind(_any, {}, _same_text, '{"…": "…"}'),
     "When": ArgumentKind(_any, WHEN, _same_text),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
-    from matins.api.arguments import Id, Instant, Limit, Moment, RunId
+    from matins.api.arguments import Id, Instant, Limit, Moment, RunId, Select
     from matins.api.results import (
         Backfill,
         BackfillPreview,
@@ -41,6 +41,7 @@ class Runs(Noun, noun="runs"):
         *,
         schedule: str | None = None,
         agent: str | None = None,
+        select: Select | None = None,
         state: RunStateName | None = None,
         reason: str | None = None,
         since: Instant | None = None,
@@ -48,7 +49,10 @@ class Runs(Noun, noun="runs"):
         before: Id | None = None,
         limit: Limit = 100,
     ) -> builtins.list[Run]:
-        """List runs of all schedules, or of one, the newest first. `since` and `until`: by when they were planned."""
+        """List runs of all schedules, or of some, the newest first. `since` and `until`: by when they were planned.
+
+        `select`: those of these schedules, for example `label.team=ops`.
+        """
 
     @use_case("read", "GET /v1/runs/live")
     def live(self) -> builtins.list[LiveRun]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from matins.api._types import ScheduleEdit, ScheduleSettings
-    from matins.api.arguments import Count, Id, Instant, Json, Limit, Moment, When
+    from matins.api.arguments import Count, Id, Instant, Json, Limit, Moment, Select, When
     from matins.api.results import (
         Calendar,
         CatchUp,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         Usual,
     )
     from matins.model.overview import ScheduleSort, ScheduleTab
-    from matins.model.schedule import MissionStatus, ScheduleState
+    from matins.model.schedule import MissionStatus
     from matins.model.trigger import DstGap, DstOverlap
 
 
@@ -149,10 +149,8 @@ class Api(Noun, RecordNouns, noun="schedules"):
     def list(
         self,
         *,
-        agent: str | None = None,
-        state: ScheduleState | None = None,
+        select: Select | None = None,
         tab: ScheduleTab = "all",
-        query: str | None = None,
         sort: ScheduleSort = "created",
         bars: int = 0,
         after: Id | None = None,
@@ -160,12 +158,13 @@ class Api(Noun, RecordNouns, noun="schedules"):
     ) -> builtins.list[Schedule]:
         """List schedules with their next and last run, the oldest first, by name, or those that fire next first.
 
-        `tab`: active, paused, made by agents, or in need of attention. `query`: those with this text in name, agent,
-        settings or note. `bars`: with so many of their last records.
+        `select`: for example `agent=claude label.team=ops state=active report-*`; `text=quota` has this text in name,
+        agent, settings or note. `tab`: active, paused, made by agents, or in need of attention. `bars`: with so many
+        of their last records.
         """
 
     @use_case("read", "GET /v1/schedule-counts")
-    def counts(self, *, agent: str | None = None, query: str | None = None) -> ScheduleCounts:
+    def counts(self, *, select: Select | None = None) -> ScheduleCounts:
         """Count the schedules of each tab of the list."""
 
     @use_case("read", "GET /v1/search")

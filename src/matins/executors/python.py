@@ -151,6 +151,7 @@ class PythonExecutor:
         # By (run, epoch): a held run may be retried while the first attempt still has a thread.
         self._active: dict[Mark, tuple[Attempt, int]] = {}
         self._started: dict[Mark, int] = {}
+        """Until the end has been drained: a job that has ended meanwhile is not given back."""
         self._overdue: set[Mark] = set()
         self._not_begun: set[Mark] = set()
         """Attempts whose jobs gave them back: the next turn releases their runs."""
@@ -206,14 +207,16 @@ class PythonExecutor:
         if self._tasks and self._loop.is_gone:
             self._give_up_tasks()
         ended: list[AttemptEnd] = []
-        get, pop = self._ended.get_nowait, self._active.pop
+        get, pop, forget = self._ended.get_nowait, self._active.pop, self._started.pop
         try:
             while True:
                 ended.append(get())
         except Empty:
             pass
         for attempt, _ in ended:
-            pop(mark_of(attempt), None)
+            mark = mark_of(attempt)
+            pop(mark, None)
+            forget(mark, None)
         if self._overdue:
             self._overdue.difference_update([attempt.mark for attempt, _ in ended])
         if ended and self._queue.qsize() < self._threads:
@@ -331,7 +334,6 @@ class PythonExecutor:
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
         mark = mark_of(attempt)
-        self._started.pop(mark, None)
         if mark in self._overdue:
             outcome = Outcome(False, error=outcome.error or "the job ended after its timeout", timed_out=True)
         elif attempt.run_id in self._cancelled:  # also a job that returns: it was asked to, and its work is not done

@@ -107,8 +107,8 @@ def list_schedules(calls: PrincipalCalls, given: Document) -> Document:
 
 
 def _matching(calls: PrincipalCalls, given: Document) -> Iterator[Document]:
-    wanted, after = {"agent": given.get("agent"), "state": given.get("state")}, cursor_of(given)
-    while page := calls.call("schedules.list", after=after, limit=_PAGE, **wanted):
+    after = cursor_of(given)
+    while page := calls.call("schedules.list", after=after, limit=_PAGE, select=given.get("select")):
         yield from (item for item in page if _matches(calls, item, given))
         after = page[-1]["id"]
 
@@ -410,10 +410,13 @@ def _why(calls: PrincipalCalls, given: Document) -> Document:
     return {name: value for name, value in answer.items() if value not in (None, [])}
 
 
-def _answers(detail: Document) -> list[str]:
+def _answers(detail: Document) -> list[Document]:
     """What became of the answer at each destination, or why nobody gets it."""
-    told = [with_command(one["sentence"], one["quote"], one["command"]) for one in detail["run"]["answers"]]
-    return told or [detail["unsent"]] if told or detail["unsent"] else []
+    told = [
+        {"says": with_command(one["sentence"], None, one["command"]), **quote_of(one)}
+        for one in detail["run"]["answers"]
+    ]
+    return told or [{"says": detail["unsent"]}] if told or detail["unsent"] else []
 
 
 def _gates(reports: list[Document]) -> list[Document]:
@@ -515,8 +518,9 @@ _TOOLS = (
           "files": _texts("Paths below your directory.")}, _send, "run", ("text",), in_run=True, outside=False),
     Tool("status", "What needs a person, what runs, what comes next, and whether schedules fire at all.", {}, _status),
     Tool("list_schedules", "List schedules with next and last run. Look here before you create one.",
-         {"query": _text("Words of name, agent or prompt."), "agent": _text("Only those of this agent."),
-          "state": _one_of(_STATES, "Only those in this state."), "mine": _flag("Only those that you made."),
+         {"query": _text("Words of name, agent or prompt."),
+          "select": _text("Only these: agent=claude label.team=ops state=active report-*"),
+          "mine": _flag("Only those that you made."),
           "limit": LIMIT, "cursor": CURSOR}, list_schedules, in_run=True),
     Tool("get_schedule", "One schedule: settings, the next slots with verdicts, the last runs, cost per day.",
          {"name": NAME}, get_schedule, required=("name",)),

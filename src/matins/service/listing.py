@@ -12,9 +12,10 @@ from matins.api.results import Found, Run, RunStateName, Schedule, ScheduleCount
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput
 from matins.model.access import Principal
-from matins.model.overview import RecentRecord, RunFilter, ScheduleFilter, ScheduleSort, ScheduleTab, pattern
+from matins.model.overview import RecentRecord, ScheduleSort, ScheduleTab
 from matins.model.run import RunState
-from matins.model.schedule import ScheduleRecord, ScheduleState
+from matins.model.schedule import ScheduleRecord
+from matins.model.selector import ALL, RunFilter, ScheduleFilter, Selector, Term, Value
 from matins.runtime.catalog import run_record, schedule_record
 from matins.service.core import MAX_ID, Core
 from matins.service.run_views import by_schedule, run_result
@@ -35,45 +36,34 @@ class ScheduleLists:
         self,
         principal: Principal,
         *,
-        agent: str | None = None,
-        state: ScheduleState | None = None,
+        select: Selector | None = None,
         tab: ScheduleTab = "all",
-        query: str | None = None,
         sort: ScheduleSort = "created",
         bars: int = 0,
         after: int | None = None,
         limit: int = 100,
     ) -> builtins.list[Schedule]:
-        _check_text("query", query)
         if not 0 <= bars <= _MAX_BARS:
             message = f'"bars" is not a number from 0 to {_MAX_BARS}.'
             raise InvalidInput(message, value=bars, field="bars", hint="30 is usual.")
-        stored = "active" if state == "completed" else state  # a schedule is completed when no slot is left
-        chosen = ScheduleFilter(agent, stored, tab, pattern(query), self.core.limited_reader(principal))
-        found: builtins.list[ScheduleRecord] = []
+        chosen = ScheduleFilter(select or ALL, tab, self.core.limited_reader(principal))
         with self.core.store.reading() as transaction:
-            while len(found) < limit:
-                rows = transaction.listed(chosen, sort, after or 0, limit)
-                records = [schedule_record(row) for row in rows]
-                found += [record for record in records if state in (None, record.state)]
-                if len(rows) < limit:
-                    break
-                after = rows[-1].id
-            results = schedule_results(transaction, found[:limit])
+            rows = transaction.listed(chosen, sort, after or 0, limit)
+            results = schedule_results(transaction, [schedule_record(row) for row in rows])
             return _with_bars(transaction, results, bars) if bars else results
 
-    def counts(self, principal: Principal, *, agent: str | None = None, query: str | None = None) -> ScheduleCounts:
-        _check_text("query", query)
+    def counts(self, principal: Principal, *, select: Selector | None = None) -> ScheduleCounts:
         reader = self.core.limited_reader(principal)
         with self.core.store.reading() as transaction:
-            return ScheduleCounts(*transaction.tab_counts(agent, pattern(query), reader))
+            return ScheduleCounts(*transaction.tab_counts(select or ALL, reader))
 
     def search(self, principal: Principal, text: str, *, limit: int = 10) -> builtins.list[Found]:
         _check_text("text", text)
         if not text.strip():
             raise InvalidInput('"text" is empty.', value=text, field="text", hint="Give a name, a word or a number.")
         words = text.strip().lower()
-        chosen = ScheduleFilter(query=pattern(text), reader=self.core.limited_reader(principal))
+        selector = Selector((Term("text", (Value(words),)),))
+        chosen = ScheduleFilter(selector, reader=self.core.limited_reader(principal))
         with self.core.store.reading() as transaction:
             found = [*self._run(transaction, words), *self._agents(transaction, words)]
             rows = transaction.listed(chosen, "name", 0, limit)
@@ -107,6 +97,7 @@ class RunLists:
         agent: str | None = None,
         state: RunStateName | None = None,
         reason: str | None = None,
+        select: Selector | None = None,
         since: int | None = None,
         until: int | None = None,
         before: int | None = None,
@@ -114,15 +105,17 @@ class RunLists:
     ) -> builtins.list[Run]:
         lowest, highest = (0, RunState.BLOCKED) if state is None else _states(state)
         last = MAX_ID if before is None else before
+        chosen, reader = select or ALL, self.core.limited_reader(principal)
         with self.core.store.reading() as transaction:
             one = None if schedule is None else self.core.find(transaction, schedule, agent).id
             low = 0 if since is None else transaction.first_planned(since) or 0
             if until is not None:
                 last = min(last, transaction.first_planned(until) or 0)
-            if one is not None and state is None and reason is None and since is None:
+            if one is not None and state is None and reason is None and since is None and not chosen.terms:
                 rows = transaction.runs_of(one, last, limit)
             else:
-                rows = transaction.listed_runs(RunFilter(one, agent, lowest, highest, reason, low), last, limit)
+                only = RunFilter(one, agent, lowest, highest, reason, low, chosen, reader)
+                rows = transaction.listed_runs(only, last, limit)
             return [run_result(run_record(row)) for row in rows]
 
 

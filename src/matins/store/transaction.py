@@ -21,7 +21,7 @@ from matins.model.event import (
     Subscription,
     SubscriptionState,
 )
-from matins.model.overview import RunFilter, ScheduleFilter, ScheduleSort
+from matins.model.overview import ScheduleSort, TabCounts
 from matins.model.policies import Approval, BudgetUsage, Throttle, Vote
 from matins.model.rows import (
     AttemptRow,
@@ -30,6 +30,7 @@ from matins.model.rows import (
     DefinitionRow,
     Due,
     FileEntry,
+    LabelRow,
     NewEvent,
     NewRun,
     NewSchedule,
@@ -44,8 +45,10 @@ from matins.model.rows import (
     StartedRun,
     StateChange,
     TurnFacts,
+    from_tuple,
 )
 from matins.model.run import Thread, ThreadAssignment, Usage
+from matins.model.selector import RunFilter, ScheduleFilter, Selector
 from matins.store import _rows as made
 
 R = TypeVar("R", Token, BrowserSession)
@@ -165,6 +168,22 @@ class Transaction(
     def insert_revision(self, schedule_id: int, rev: int, definition: str, now: int) -> None:
         self.insert_run_revision(schedule_id, rev, definition)
         self._all("edit_schedule", id=schedule_id, rev=rev, now=now)
+        self._all("delete_labels", id=schedule_id)
+        self._insert_labels([(schedule_id, definition)])
+
+    def _insert_labels(self, definitions: Iterable[tuple[int, str]]) -> None:
+        """Store the labels of schedules with these present definitions."""
+        rows = [
+            LabelRow(key, value, number)
+            for number, definition in definitions
+            if '"labels":{' in definition
+            for key, value in orjson.loads(definition).get("labels", {}).items()
+        ]
+        if rows:
+            self.insert_labels(rows)
+
+    @abstractmethod
+    def insert_labels(self, rows: Sequence[LabelRow]) -> None: ...
 
     def set_schedule_state(self, schedule_id: int, state: str, now: int, note: str | None, by: str | None) -> None:
         at = now if by else None
@@ -304,6 +323,7 @@ class Transaction(
         for notes in (
             "delete_attempts",
             "delete_checks",
+            "delete_turned_away",
             "delete_spend",
             "delete_run_usage",
             "delete_approvals",
@@ -322,6 +342,10 @@ class Transaction(
             found = self._value("place", needs=needs)
         return found
 
+    def turned_away(self, run_id: int) -> list[tuple[str, str]]:
+        """The nodes that turned a run away, and why."""
+        return self._all("turned_away", run_id=run_id)
+
     def clear_reports(self, places: Iterable[int]) -> None:
         for place in places:
             self._all("clear_report", id=place)
@@ -338,21 +362,36 @@ class Transaction(
 
     def listed(self, chosen: ScheduleFilter, sort: ScheduleSort, after: int, limit: int) -> list[ScheduleRow]:
         """The schedules after one of them, in an order. Those without a next slot are the last."""
-        values = chosen._asdict()
         if sort != "next":
-            return self._rows(ScheduleRow, f"listed_{sort}", after=after, limit=limit, **values)
+            return self._listed(f"listed_{sort}", chosen, after, limit)
         soon: list[ScheduleRow] = []
         if not after or self._value("fires_next", id=after):
-            soon = self._rows(ScheduleRow, "listed_next", after=after, limit=limit, **values)
+            soon = self._listed("listed_next", chosen, after, limit)
             after = 0
         if len(soon) < limit:
-            soon += self._rows(ScheduleRow, "listed_never", after=after, limit=limit - len(soon), **values)
+            soon += self._listed("listed_never", chosen, after, limit - len(soon))
         return soon
+
+    def _listed(self, query: str, chosen: ScheduleFilter, after: int, limit: int) -> list[ScheduleRow]:
+        values = {"tab": chosen.tab, "after": after, "limit": limit}
+        rows = self._selecting(query, chosen.selector, chosen.reader, values)
+        return list(map(from_tuple(ScheduleRow), rows))
+
+    def tab_counts(self, selector: Selector, reader: str | None) -> TabCounts:
+        (counts,) = self._selecting("tab_counts", selector, reader, {})
+        return TabCounts(*counts)
+
+    @abstractmethod
+    def _selecting(self, query: str, selector: Selector, reader: str | None, values: Mapping[str, Any]) -> list[Any]:
+        """The rows of a statement about what a selector selects. `reader`: the agent that asks, if it may look into the
+        settings of its own schedules only."""
 
     def listed_runs(self, chosen: RunFilter, before: int, limit: int) -> list[RunRow]:
         """Whole runs, the newest first."""
         query = "listed_runs" if chosen.schedule_id is None else "listed_runs_of"
-        return self._rows(RunRow, query, before=before, limit=limit, **chosen._asdict())
+        values = {"before": before, "limit": limit, **chosen._asdict()}
+        rows = self._selecting(query, chosen.selector, chosen.reader, values)
+        return list(map(from_tuple(RunRow), rows))
 
     # -- policies; engines read them, and subscriptions, again when their revision rises
 

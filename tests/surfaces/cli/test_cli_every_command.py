@@ -49,7 +49,7 @@ class Typed(NamedTuple):
 COMMANDS = [
     Typed("add 'every weekday at 9am' -n added-{n} --job message 'Good morning, everybody'"),
     Typed("add 'every day at 9am' --agent demo -n dry --dry-run Hello"),
-    Typed("list"), Typed("list --tab attention --sort next"), Typed("list --query nothing-has-this"),
+    Typed("list"), Typed("list --tab attention --sort next"), Typed("list --text nothing-has-this"),
     Typed("show breaks"), Typed("show rests"), Typed("show slow"), Typed("show from-file"), Typed("show chain"),
     Typed("edit busy --retries {n}"), Typed("edit breaks --dry-run --when 'every day at 5am'"),
     Typed("pause slow --until 2h --note 'the disk is full'"), Typed("resume slow"),

@@ -82,7 +82,7 @@ def test_statuses(server: HttpServer) -> None:
     assert server.ask("GET", "/v1/runs/abc").status == 422
     assert server.ask("GET", "/v1/schedules?limit=5000").status == 422
     assert server.ask("GET", "/v1/schedules?limit=5&limit=6").status == 422
-    assert server.ask("GET", "/v1/schedules?agent=%ff").status == 422
+    assert server.ask("GET", "/v1/schedules?select=%ff").status == 422
     assert server.ask("POST", "/v1/schedules/a/pause?until=2100-01-01T00:00:00Z", {}).status == 422
     misplaced = server.ask("PATCH", "/v1/schedules/a", {"name": "b"}, If_Match="*").json
     assert (misplaced["status"], misplaced["detail"]) == (422, '"name" belongs in the path.')

@@ -15,6 +15,7 @@ from typing import Any
 
 from matins.api.results import GateReport, Run, Schedule
 from matins.api.schedules import Api
+from matins.engine.selectors import selector_text
 from matins.engine.when.definitions import instant_text
 from matins.engine.when.triggers import to_ms
 from matins.errors import InvalidInput, NotFound, ScheduleTriggerError
@@ -166,7 +167,7 @@ def get_agent_schedule_states(state: StateHolder, agent: str) -> dict[str, Sched
     with opened(state) as m:
         if m is None:
             return {}
-        schedules = each_item(lambda after: m.list(agent=agent, after=after))
+        schedules = each_item(lambda after: m.list(select=selector_text(agent=agent), after=after))
         return {schedule.name: _state(m, schedule) for schedule in schedules}
 
 

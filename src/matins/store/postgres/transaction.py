@@ -20,6 +20,7 @@ from matins.model.rows import (
     Claim,
     Cursor,
     DefinitionRow,
+    LabelRow,
     NewEvent,
     NewRun,
     NewSchedule,
@@ -29,8 +30,10 @@ from matins.model.rows import (
     Release,
     StateChange,
 )
+from matins.model.selector import Selector
 from matins.store.chain import GENESIS, Chain, heads_text, seal_hash
 from matins.store.postgres.session import SQL, Integers, Session, Statement, Texts, in_dialect, integers, texts
+from matins.store.selection import POSTGRES, condition
 from matins.store.transaction import Transaction
 
 _RUN = ("int8", "int8", "int8", "int8", "text", "int2", "int2", "text", "int8", "int8", "int8", "int8", "int8", "int8",
@@ -58,6 +61,8 @@ _TEXTS = frozenset(
         "definition",
         "state",
         "created_by",
+        "key",
+        "value",
         "creator_role",
         "kind",
         "signature",
@@ -260,6 +265,10 @@ class PostgresTransaction(Transaction):
                 self._new = rows[first:last]
                 self._unsent.append(Statement(SQL["insert_schedules"], {"now": now, **_packed(self._new)}))
                 first, size = last, 0
+        self._insert_labels((row.id, row.definition) for row in rows)
+
+    def insert_labels(self, rows: Sequence[LabelRow]) -> None:
+        self._unsent += [Statement(SQL["insert_labels"], _packed(some)) for some in _batches(rows)]
 
     def taken_names(self, names: Iterable[tuple[str, str]]) -> list[str]:
         agents, own = _columns(list(names), 2)
@@ -345,6 +354,11 @@ class PostgresTransaction(Transaction):
 
     def _all(self, query: str, /, **values: Any) -> list[Any]:
         return self._rows_of(Statement(SQL[query], values, reads=True))
+
+    def _selecting(self, query: str, selector: Selector, reader: str | None, values: Mapping[str, Any]) -> list[Any]:
+        chosen = condition(selector, POSTGRES, self._texts, reader)
+        text = in_dialect(chosen.into(SQL[query].decode()))
+        return self._rows_of(Statement(text, {**values, **chosen.values}, reads=True))
 
     def _rows_of(self, statement: Statement) -> list[Any]:
         self._unsent.append(statement)

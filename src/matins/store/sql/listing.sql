@@ -13,15 +13,8 @@ s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paus
 (:tab = 'all' OR (:tab = 'active' AND s.state = 'active') OR (:tab = 'paused' AND s.state = 'paused')
   OR (:tab = 'agents' AND s.creator_role = 'agent') OR (:tab = 'attention' AND {{needs_attention}}));
 
--- of_query: part: schedules that a text occurs in, as far as a reader may know: values of variables may be secrets
-(CAST(:query AS text) IS NULL OR lower(s.name) LIKE CAST(:query AS text) ESCAPE '!' OR lower(s.agent) LIKE CAST(:query AS text) ESCAPE '!'
-  OR (CAST(:reader AS text) IS NULL OR s.agent = CAST(:reader AS text) OR (s.creator_role = 'agent' AND s.created_by = 'agent:' || CAST(:reader AS text)))
-  AND (lower(s.note) LIKE CAST(:query AS text) ESCAPE '!' OR EXISTS (SELECT 1 FROM revisions w WHERE w.schedule_id = s.id AND w.rev = s.rev
-    AND lower(w.definition) LIKE CAST(:query AS text) ESCAPE '!' AND replace(w.definition, '"environment":', '') = w.definition)));
-
--- listed: part: schedules of a filter
-s.state <> 'removed' AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text))
-  AND (CAST(:state AS text) IS NULL OR s.state = CAST(:state AS text)) AND {{of_tab}} AND {{of_query}};
+-- listed: part: schedules of a filter; the conditions of its selector are put in
+s.state <> 'removed' /* selected */ AND {{of_tab}};
 
 -- listed_created: a page of schedules that match a filter, the oldest first
 SELECT {{schedule_columns}}
@@ -54,13 +47,12 @@ WHERE s.name = :name AND s.state <> 'removed' AND (CAST(:agent AS text) IS NULL 
 -- fires_next: whether a schedule has a next slot
 SELECT 1 FROM due WHERE schedule_id = :id AND due_at IS NOT NULL;
 
--- tab_counts(agent: str | None, query: str | None, reader: str | None = None) -> TabCounts: the number of schedules in each
---   tab of the list
+-- tab_counts: the number of schedules in each tab of the list
 SELECT count(*) AS "all", count(*) FILTER (WHERE s.state = 'active') AS active,
   count(*) FILTER (WHERE {{needs_attention}}) AS attention, count(*) FILTER (WHERE s.state = 'paused') AS paused,
   count(*) FILTER (WHERE s.creator_role = 'agent') AS agents
 FROM schedules s JOIN due d ON d.schedule_id = s.id
-WHERE s.state <> 'removed' AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text)) AND {{of_query}};
+WHERE s.state <> 'removed' /* selected */;
 
 -- run_columns: part: what is read of runs `r` with their schedules `s`
 r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
@@ -69,7 +61,7 @@ r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, 
 
 -- listed_run: part: runs of a filter
 r.id >= :low AND r.id < :before AND r.step = 0 AND r.state BETWEEN :lowest AND :highest
-  AND (CAST(:reason AS text) IS NULL OR r.reason = CAST(:reason AS text));
+  AND (CAST(:reason AS text) IS NULL OR r.reason = CAST(:reason AS text)) /* of selected */;
 
 -- listed_runs: a page of runs that match a filter, the newest first
 SELECT {{run_columns}} FROM runs r JOIN schedules s ON s.id = r.schedule_id

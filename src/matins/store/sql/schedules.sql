@@ -75,3 +75,6 @@ ORDER BY rev DESC;
 -- insert_run_revision(schedule_id: int, rev: int, definition: str) -> None: store settings for one run. The schedule itself
 --   does not change
 INSERT INTO revisions (schedule_id, rev, definition) VALUES (:schedule_id, :rev, :definition);
+
+-- delete_labels: delete the labels of a schedule
+DELETE FROM schedule_labels WHERE schedule_id = :id;

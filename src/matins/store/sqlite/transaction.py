@@ -16,6 +16,7 @@ from matins.model.rows import (
     Claim,
     Cursor,
     DefinitionRow,
+    LabelRow,
     NewEvent,
     NewRun,
     NewSchedule,
@@ -25,8 +26,10 @@ from matins.model.rows import (
     Release,
     StateChange,
 )
+from matins.model.selector import Selector
 from matins.store.chain import GENESIS, Chain, heads_text, seal_hash
 from matins.store.queries import load_queries
+from matins.store.selection import SQLITE, condition
 from matins.store.transaction import Transaction
 
 _STORE = resources.files("matins.store")
@@ -136,7 +139,11 @@ class SqliteTransaction(Transaction):
             inserted: int = self._connection.total_changes() - before
             raise name_taken(rows[inserted].name) from error
         self._many("insert_revision", [(row.id, 1, row.definition) for row in rows])
+        self._insert_labels((row.id, row.definition) for row in rows)
         self._many("insert_due", [(row.id, row.next_slot, row.due_at, row.state != "active") for row in rows])
+
+    def insert_labels(self, rows: Sequence[LabelRow]) -> None:
+        self._many("insert_label", rows)
 
     def taken_names(self, names: Iterable[tuple[str, str]]) -> list[str]:
         return self._column("taken_names", names=_json(names))
@@ -184,6 +191,10 @@ class SqliteTransaction(Transaction):
 
     def _all(self, query: str, /, **values: Any) -> list[Any]:
         return self._connection.execute(SQL[query], values).fetchall()
+
+    def _selecting(self, query: str, selector: Selector, reader: str | None, values: Mapping[str, Any]) -> list[Any]:
+        chosen = condition(selector, SQLITE, self._texts, reader)
+        return self._connection.execute(chosen.into(SQL[query]), {**values, **chosen.values}).fetchall()
 
     def _integers(self, values: Iterable[int]) -> str:
         return _json(values)

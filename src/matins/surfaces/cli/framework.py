@@ -245,6 +245,33 @@ def agent_option(text: str = "Agent of the schedule, if the name is ambiguous.")
     return click.option("--agent", "-a", metavar="AGENT", shell_complete=complete_keys("agents"), help=text)
 
 
+def names_argument(function: F) -> F:
+    return click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_keys("schedules"))(function)
+
+
+SCHEDULE_STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
+
+
+def selector_options(function: F) -> F:
+    """`--agent`, `--label` and `--state`, which `chosen_text` joins with the names."""
+    for option in (
+        click.option("--state", "-s", type=click.Choice(SCHEDULE_STATES), help="State of the schedules."),
+        click.option("--label", "labels", multiple=True, metavar="K=V", help="Label of the schedules; repeatable."),
+        agent_option("Agent of the schedules."),
+    ):
+        function = option(function)
+    return function
+
+
+def chosen_text(**chosen: Any) -> str | None:
+    """The selector of names and options; None where none is given."""
+    if not any(chosen.values()):
+        return None
+    from matins.engine.selectors import selector_text  # loaded only where something is chosen
+
+    return selector_text(**chosen)
+
+
 def without_none(**arguments: Any) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from functools import cache
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -16,18 +16,20 @@ from matins.surfaces.cli.framework import (
     NounGroup,
     Page,
     agent_option,
+    chosen_text,
     deletion,
     name_argument,
+    names_argument,
     page_options,
     pass_context,
     root_command,
+    selector_options,
 )
 from matins.surfaces.cli.steps import step_tree
 from matins.surfaces.cli.tables import Column, last_run, next_run, plain, schedule_state, state_text
 from matins.surfaces.cli.times import full_time
 from matins.surfaces.display import block, one_line
 
-_STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
 _TABS, _SORTS = get_args(ScheduleTab), get_args(ScheduleSort)
 _COLUMNS = (
     Column("NAME", "name", 22, middle=True),
@@ -48,21 +50,27 @@ def summary(context: CliContext, verb: str, schedule: Document) -> str:
 
 
 @root_command("list")
-@agent_option("Agent of the schedules.")
-@click.option("--state", "-s", type=click.Choice(_STATES), help="State of the schedules.")
+@names_argument
+@selector_options
+@click.option("--text", "-q", metavar="TEXT", help="Text in name, agent, settings or note.")
 @click.option("--tab", "-t", type=click.Choice(_TABS), default="all", help="Part of the schedules.")
-@click.option("--query", "-q", metavar="TEXT", help="Text in name, agent, settings or note.")
 @click.option("--sort", type=click.Choice(_SORTS), default="created", help="Order of the schedules.")
 @page_options("--after")
 @pass_context
-def list_schedules(context: CliContext, after: str | None, limit: int, **only: str | None) -> None:
+def list_schedules(
+    context: CliContext, after: str | None, limit: int, tab: str, sort: str, text: str | None, **chosen: Any
+) -> None:
+    """List schedules. NAMES may have patterns: 'report-*'."""
+    select = chosen_text(**chosen, text=text)
+    only = {"select": select, "tab": tab, "sort": sort}
     page = Page.of(limit, lambda count: context.call("schedules.list", after=after, limit=count, **only))
-    filtered = bool(only["agent"] or only["state"] or only["query"] or only["tab"] != "all" or after)
-    context.show(page.items, lambda: _listed(context, page.items, filtered=filtered))
+    context.show(page.items, lambda: _listed(context, page.items, select, filtered=tab != "all" or bool(after)))
     page.note_more(context, "matins list --after", page.last_id)
 
 
-def _listed(context: CliContext, items: list[Document], *, filtered: bool) -> Iterable[str]:
+def _listed(context: CliContext, items: list[Document], select: str | None, *, filtered: bool) -> Iterable[str]:
+    if not items and select:
+        return [f"No schedule matches: {one_line(select)}."]
     if not items:
         return ["No schedule matches." if filtered else f"No schedules (looked in {context.where}). Add one: {EXAMPLE}"]
     return context.table(_COLUMNS, items)

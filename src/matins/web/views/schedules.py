@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from matins.api.results import Explanation, Run
 from matins.engine.inputs import declared_in
-from matins.errors import MatinsError
+from matins.errors import InvalidInput, MatinsError
 from matins.model.overview import ScheduleSort, ScheduleTab
 from matins.model.schedule import Input, ScheduleDefinition, TriggerSettings
 from matins.model.settings import settings_of
@@ -35,15 +35,20 @@ _HISTORY = 30
 
 def index(visit: Visit) -> Page:
     query, api = visit.query, visit.api
-    agent, text = query.get("agent") or None, query.get("q") or None
+    select = query.get("q", "").strip() or None
     tab: ScheduleTab = _one_of(ScheduleTab, query.get("tab"), "all")
     sort: ScheduleSort = _one_of(ScheduleSort, query.get("sort"), "next")
     after = query.get("after") if sort == "created" else None
-    found = api.list(tab=tab, query=text, agent=agent, sort=sort, bars=_HISTORY, after=after, limit=_PAGE)
+    wrong: MatinsError | None = None
+    try:
+        found = api.list(tab=tab, select=select, sort=sort, bars=_HISTORY, after=after, limit=_PAGE)
+    except InvalidInput as error:  # what a person is still writing
+        found, select, wrong = [], None, error
     rows = [(schedule, bar_of(schedule.bars, visit.zone, visit.now)) for schedule in found]
     values = {
         "rows": rows,
-        "counts": api.counts(agent=agent, query=text),
+        "wrong": wrong,
+        "counts": api.counts(select=select),
         "size": _PAGE,
         "tabs": _TABS,
         "tab": tab,

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from matins.api._results import Budget
 from matins.engine.events import EVENTS
 from matins.engine.money import parse_money
+from matins.engine.selectors import selector_text
 from matins.errors import InvalidInput
 from matins.web.drawings import graph
 from matins.web.templates import because
@@ -131,7 +132,7 @@ def show_agent(visit: Visit) -> Page:
     values = {
         "agent": agent,
         "rules": next((rules for rules in api.agent_rules.list() if rules.agent == name), None),
-        "schedules": api.list(agent=name, limit=_SHOWN),
+        "schedules": api.list(select=selector_text(agent=name), limit=_SHOWN),
         "runs": [(run, because(run, visit.zone_name)) for run in runs],
     }
     return Page("agent.html", name, values, ("agents", "policys", "runs"))

@@ -49,6 +49,15 @@ CREATE TABLE revisions (
   PRIMARY KEY (schedule_id, rev)
 );
 
+-- The labels of schedules at their present revision.
+CREATE TABLE schedule_labels (
+  key text NOT NULL,
+  value text NOT NULL,
+  schedule_id bigint NOT NULL,
+  PRIMARY KEY (key, value, schedule_id)
+);
+CREATE INDEX schedule_labels_schedule ON schedule_labels (schedule_id);
+
 -- The hot row: the cursor. It does not depend on history, so pruning never fires a slot again.
 CREATE TABLE due (
   schedule_id bigint PRIMARY KEY,
@@ -157,6 +166,14 @@ CREATE TABLE places (
   id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   needs text NOT NULL UNIQUE,
   reported_at bigint -- when it was reported that no engine has them
+);
+
+-- Nodes that lack what a run needs, which they found when they were about to start it.
+CREATE TABLE turned_away (
+  run_id bigint NOT NULL,
+  node text NOT NULL,
+  reason text NOT NULL,
+  PRIMARY KEY (run_id, node)
 );
 
 CREATE TABLE attempts (

@@ -28,3 +28,6 @@ SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by,
   s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state {live}) AS has_live_runs
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
 WHERE s.id = ANY(%(schedule_ids)b);
+
+-- insert_labels: add labels of schedules
+INSERT INTO schedule_labels (key, value, schedule_id) SELECT * FROM unnest(%(key)b, %(value)b, %(schedule_id)b);

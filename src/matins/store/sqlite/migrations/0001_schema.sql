@@ -44,6 +44,15 @@ CREATE TABLE revisions (
   PRIMARY KEY (schedule_id, rev)
 ) STRICT, WITHOUT ROWID;
 
+-- The labels of schedules at their present revision.
+CREATE TABLE schedule_labels (
+  key TEXT NOT NULL,
+  value TEXT NOT NULL,
+  schedule_id INTEGER NOT NULL,
+  PRIMARY KEY (key, value, schedule_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX schedule_labels_schedule ON schedule_labels (schedule_id);
+
 -- The hot row: the cursor. It does not depend on history, so pruning never fires a slot again.
 CREATE TABLE due (
   schedule_id INTEGER PRIMARY KEY REFERENCES schedules (id),
@@ -151,6 +160,14 @@ CREATE TABLE places (
   needs TEXT NOT NULL UNIQUE,
   reported_at INTEGER -- when it was reported that no engine has them
 ) STRICT;
+
+-- Nodes that lack what a run needs, which they found when they were about to start it.
+CREATE TABLE turned_away (
+  run_id INTEGER NOT NULL,
+  node TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  PRIMARY KEY (run_id, node)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE attempts (
   run_id INTEGER NOT NULL,

@@ -24,3 +24,6 @@ SELECT s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by,
   s.parent, s.depth, EXISTS (SELECT 1 FROM runs r WHERE r.schedule_id = s.id AND r.state {live}) AS has_live_runs
 FROM json_each(:schedule_ids) j JOIN schedules s ON s.id = j.value
 JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id;
+
+-- insert_label: add a label of a schedule
+INSERT INTO schedule_labels (key, value, schedule_id) VALUES (?, ?, ?);

@@ -1,0 +1,74 @@
+"""Selectors; filters of lists.
+
+A selector: which schedules a list, an action, a budget or a rule is about.
+
+Terms are joined by AND, the values of one term by OR. `engine.selectors` has the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from matins.model.overview import ScheduleTab
+
+LABEL = "label."
+"""What the name of a label follows in the key of a term."""
+ANY = "*"
+KEYS = ("name", "agent", "state", "label.KEY", "text", "pause")
+PLAIN_KEYS = ("name", "agent", "state", "text", "pause")
+
+
+class Value(NamedTuple):
+    text: str
+    """With `*` for any text in a pattern."""
+    exact: bool = True
+    """False for a pattern."""
+
+
+class Term(NamedTuple):
+    key: str
+    """One of `KEYS`. The name of a label is written out: `label.team`."""
+    values: tuple[Value, ...]
+    negated: bool = False
+
+
+class Selector(NamedTuple):
+    terms: tuple[Term, ...] = ()
+    """None of them for all schedules."""
+
+
+ALL = Selector()
+
+
+class ScheduleFilter(NamedTuple):
+    selector: Selector = ALL
+    tab: ScheduleTab = "all"
+    reader: str | None = None
+    """The agent that asks, if it may look into the settings of its own schedules only."""
+
+
+class RunFilter(NamedTuple):
+    schedule_id: int | None = None
+    agent: str | None = None
+    lowest: int = 0
+    """The lowest state."""
+    highest: int = 99
+    reason: str | None = None
+    low: int = 0
+    """The lowest id."""
+    selector: Selector = ALL
+    """Of their schedules."""
+    reader: str | None = None
+
+
+class Selectable(NamedTuple):
+    """What a selector asks of a schedule."""
+
+    name: str
+    agent: str
+    state: str
+    labels: Mapping[str, str]
+    pause: str | None = None
+    text: str = ""
+    """Name, agent, settings and note, in lower case."""
