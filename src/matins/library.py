@@ -108,7 +108,16 @@ class Matins(TransactionApi):
         self._supervisor = SharedSupervisor(self._new_supervisor)
         self._service.local.versions = ToolVersions(isolation, Commands(self._supervisor), self._workdir)
         self._executors = ExecutorFactory(
-            self, self.jobs, self.clock, self._loader, self._supervisor, self.places, self._workdir, guard, on_blocked
+            self._store,
+            self,
+            self.jobs,
+            self.clock,
+            self._loader,
+            self._supervisor,
+            self.places,
+            self._workdir,
+            guard,
+            on_blocked,
         )
         self.outbox = Outbox(self._store, self.clock, self._catalog, self._senders())
         self._loop: Loop | None = None

@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from matins.engine.policies import Policies
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
 from matins.executors.check_executor import awaited
@@ -29,6 +30,7 @@ from matins.model.run import DONE, Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.runtime.agent_folders import folder_of
 from matins.runtime.attempt import MAX_LEAD_MS, Attempt, AttemptEnd, Mark, mark_of
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.clock import seconds_left
 from matins.runtime.run_context import RunContexts
 
@@ -199,6 +201,12 @@ class PythonExecutor:
 
     def adoptable(self, attempt: Attempt) -> bool:
         return False  # the job ended with its process
+
+    def follows(self, item: CompiledSchedule) -> bool:
+        return False
+
+    def use(self, policies: Policies) -> None:
+        """Do nothing: attempts come with what they need."""
 
     def adopt(self, attempts: list[Attempt]) -> None:
         raise AssertionError("there is nothing to adopt")
