@@ -72,7 +72,7 @@ def test_b11_openclaw(user: User, tmp_path: Path) -> None:
     assert [line for line in found["left_out"] if "job Odd" in line]
     paused = [entry["name"] for entry in found["entries"] if entry["paused"]]
     assert paused == ["look-around"]
-    (times,) = [one for one in found["comparisons"] if one["name"] == "morning-brief"]
+    (times,) = [one for one in found["entries"] if one["name"] == "morning-brief"]
     assert times["old"] == times["new"] > 20
     assert times["differences"] == 0
 
