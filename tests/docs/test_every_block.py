@@ -25,7 +25,7 @@ EVERYWHERE = {
 }
 """What one test runs on all pages: by language, and whether it is a session of Python."""
 RUN: dict[tuple[str, str], tuple[int, str]] = {
-    ("chat.md", "yaml"): (4, "tests/chat/test_slack.py"),
+    ("chat.md", "yaml"): (5, "tests/chat/test_slack.py"),
     ("chat.md", "sh"): (1, "tests/daemon/test_telegram_daemon.py"),
     ("README.md", "shell"): (9, "tests/daemon/test_tour.py"),
     ("answers.md", "shell"): (1, "tests/docs/test_answers_page.py"),

@@ -67,6 +67,8 @@ ALL: dict[str, Any] = {
     "fresh_after_tokens": "2M",
     "keep": "open questions",
     "workdir": "~/reports",
+    "runs_on": ["gpu"],
+    "host": "build-1",
     "environment": {"API_KEY": "env:API_KEY"},
 }
 TRIGGER = {"timezone": "Europe/London", "dst_gap": "skip", "dst_overlap": "both", "strict": True}
@@ -86,6 +88,8 @@ def test_every_setting_reaches_the_definition() -> None:
         queue_limit=7,
         at_capacity="skip",
         missing_job="fail",
+        runs_on=("gpu",),
+        host="build-1",
         catch_up="run_all_capped",
         catch_up_limit=3,
         grace_ms=60_000,

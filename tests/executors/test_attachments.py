@@ -119,6 +119,15 @@ def test_names_that_are_no_text_are_shown(office: Office, tmp_path: Path) -> Non
     assert result["text"] == "Done.\n"
 
 
+def test_a_file_is_a_file_and_no_message(tmp_path: Path) -> None:
+    """B16: a client would show an attached message as one that came."""
+    for name in ("a.eml", "b.vpm", "c.pdf", "d.txt.gz"):
+        (tmp_path / name).touch()
+    found = attach(["*"], str(tmp_path), None, 0, (), tmp_path / "copies" / "1-1")
+    types = {file["name"]: file["media_type"] for file in found.files}
+    assert types == {**dict.fromkeys(types, "application/octet-stream"), "c.pdf": "application/pdf"}
+
+
 def test_many_files_are_counted_not_named(tmp_path: Path) -> None:
     """B16: what an agent writes does not fill the record of its run."""
     work = tmp_path / "work"

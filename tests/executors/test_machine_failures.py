@@ -141,7 +141,7 @@ def _engine_gate(matins: Matins, end: str) -> Any:
 
 @pytest.fixture
 def office(postgres_url: str, tmp_path: Path) -> Iterator[Office]:
-    office = Office(postgres_url, state_folder=str(tmp_path / "home"))
+    office = Office(postgres_url, state_folder=str(tmp_path / "home"), name="a")
     with office.matins:
         office.matins.agents.set("sh", runner="shell", command=["true"], workdir=str(tmp_path / "w"), isolation="none")
         office.matins.add("s", when="every day at 09:00", agent="sh", prompt="Hello")
@@ -149,34 +149,62 @@ def office(postgres_url: str, tmp_path: Path) -> Iterator[Office]:
     office.matins.close()
 
 
-def other_engine(office: Office, *offers: str) -> int:
-    """Another engine, as far as the store can tell."""
+def other_node(office: Office) -> int:
+    """Another node, as far as the store can tell."""
     matins = office.matins
+    offers = json.dumps(["host:b", "runner:shell"])
     with matins.store.transaction(0) as transaction:
-        return transaction.insert_worker('{"host": "far"}', matins.clock.now_ms() + 10_000, json.dumps(offers))
+        return transaction.insert_worker('{"host": "far"}', matins.clock.now_ms() + 10_000, offers, "b")
 
 
-def test_b9_a_folder_that_another_machine_may_have_is_left_to_it(office: Office, tmp_path: Path) -> None:
-    """B9: here until the folder is there; the attempt does not count"""
-    other_engine(office)
-    run = office.matins.run("s")
-    until(lambda: events(office.matins, "run.released"))
-    assert (office.matins.runs.get(run.id).state, office.matins.runs.get(run.id).attempt) == ("ready", 0)
+def test_b9_b18_a_node_without_the_folder_leaves_the_run_to_others(
+    office: Office, postgres_url: str, tmp_path: Path
+) -> None:
+    """B9 B18: once, and the attempt does not count; `why` says what is missing; another node has the folder"""
+    matins, fake = office.matins, other_node(office)
+    run = matins.run("s")
+    (told,) = until(lambda: events(matins, "run.not_here"))
+    assert told.data == {"node": "a", "reason": f"{tmp_path / 'w'} is not a folder."}
+    assert (matins.runs.get(run.id).state, matins.runs.get(run.id).attempt) == ("ready", 0)
     (tmp_path / "w").mkdir()
-    ended = office.wait("s")
+    with matins.store.transaction(0) as transaction:
+        transaction.stop_worker(fake, 0)
+    summary = matins.why("s").summary
+    assert f"a turned it away ({tmp_path / 'w'} is not a folder). It waits since" in summary
+    with closing(Matins(postgres_url, state_folder=str(tmp_path / "b"), name="b")) as other:
+        other.start()
+        ended = office.wait("s")
     assert (ended.state, ended.attempt) == ("succeeded", 1), ended.outcome
+    assert len(events(matins, "run.not_here")) == 1
 
 
-@pytest.mark.parametrize("others", [0, 1])
-def test_b9_a_folder_that_is_missing_everywhere_fails_the_run(office: Office, tmp_path: Path, others: int) -> None:
-    """B9"""
-    for _ in range(others):
-        other_engine(office, f"no_folder:{tmp_path / 'w'}")
-    office.matins.run("s")
-    ended = office.wait("s")
-    assert ended.state == "failed"
-    assert "is not a folder" in ended.outcome["error"]
+def test_b9_b18_a_folder_that_no_node_has_fails_the_run(office: Office, postgres_url: str, tmp_path: Path) -> None:
+    """B9 B18: with the list of nodes. A node alone fails it at once, in its own words"""
+    alone = office.fire("s")
+    assert alone.state == "failed"
+    assert alone.outcome["error"].startswith(f"the run was not started: {tmp_path / 'w'} is not a folder.")
     assert events(office.matins, "run.released") == []
+    with closing(Matins(postgres_url, state_folder=str(tmp_path / "b"), name="b")) as other:
+        other.start()
+        ended = office.fire("s")
+    missing = f"{tmp_path / 'w'} is not a folder"
+    assert (ended.state, ended.attempt) == ("failed", 1)
+    assert f"No node can run it. a: {missing}; b: {missing}." in ended.outcome["error"]
+    assert len(events(office.matins, "run.not_here")) == 1
+
+
+def test_b18_a_run_that_all_live_nodes_turned_away_fails(office: Office, tmp_path: Path) -> None:
+    """B18: also when the other node is gone meanwhile; the reason has what each lacks"""
+    matins, fake = office.matins, other_node(office)
+    run = matins.run("s")
+    until(lambda: events(matins, "run.not_here"))
+    with matins.store.transaction(0) as transaction:
+        transaction.stop_worker(fake, 0)
+    engine = matins._loop.engine
+    engine.unserved_runs.look(matins.clock.now_ms() + 60_000)
+    ended = matins.runs.get(run.id)
+    assert (ended.state, ended.reason) == ("failed", "not_here")
+    assert f"turned it away (a: {tmp_path / 'w'} is not a folder)" in matins.why("s").summary
 
 
 def test_a_machine_is_tested_ever_less_often_until_it_works() -> None:

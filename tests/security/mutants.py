@@ -117,6 +117,8 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/conclusions.py", 'process.ended_by not in (None, "supervisor")', "process.ended_by is not None", "executors/test_agents_faults.py::test_b9_a_run_that_stops_its_supervisor_after_its_final_event_has_failed"),
     ),
     "No text keeps the engine busy for more than a moment.": (
+        Mutant("runtime/command_files.py", "nearest = files_of([words[number]], folder, expected) or nearest", "nearest = next(filter(None, (files_of([one], folder, expected) for one in words[number:])), {})", "security/test_long_texts.py::test_commands_are_read_in_a_moment"),
+        Mutant("engine/schedules.py", "if size > _MAX_STEP_COMMANDS:", "if False:", "security/test_long_texts.py::test_commands_are_read_in_a_moment"),
         Mutant("texts/markdown.py", 'if token.content.count("[") > _MAX_BRACKETS:', "if False:", "texts/test_markdown.py::test_no_text_keeps_the_parser_busy[brackets]"),
         Mutant("texts/markdown.py", "tables=_has_small_tables(head)", "tables=True", "texts/test_markdown.py::test_no_text_keeps_the_parser_busy[tables]"),
         Mutant("texts/markdown.py", "min(_MAX_COLUMN, max(map(len, column)))", "max(map(len, column))", "texts/test_markdown.py::test_a_wide_cell_does_not_widen_all_rows"),
@@ -130,6 +132,8 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("engine/calls.py", "            _check_size(path, [operand], field)", "            pass", "security/test_long_texts.py::test_a_filter_has_numbers_that_can_be_stored"),
     ),
     "An agent reads other agents' names, times, states and codes, never their words.": (
+        Mutant("mcp/tools.py", 'with_command(one["sentence"], None, one["command"])', 'with_command(one["sentence"], one["quote"], one["command"])', "security/test_words_of_others.py::test_p4_what_others_wrote_stands_between_marks"),
+        Mutant("api/results/runs.py", 'input: Content[Any]\n    """What the run was given', 'input: Any\n    """What the run was given', "security/test_words_of_others.py::test_b7_no_use_case_gives_an_agent_words_of_others"),
         Mutant("service/service.py", "changes = {} if own else dict(parts.blank)", "changes = dict[str, Any]()", "security/test_words_of_others.py::test_b7_no_tool_gives_an_agent_words_of_others"),
         Mutant("service/service.py", "        return own if schedule_id is None else self.owns_schedule(int(schedule_id))", "        return True if schedule_id is None else self.owns_schedule(int(schedule_id))", "security/test_words_of_others.py::test_b7_the_agent_itself_reads_its_words"),
         Mutant("service/service.py", '        return InvalidFile("The file is not valid."', '        return error or InvalidFile("The file is not valid."', "security/test_words_of_others.py::test_b7_a_file_tells_an_agent_nothing_of_what_is_in_it"),

@@ -32,7 +32,8 @@ WORDS = tuple(
         "approved", "proposal", "check", "checkoutput", "hook", "command", "step", "steppayload", "steperror",
         "message",
         "channel", "session", "cancelled", "key", "limit", "throttle", "called", "body", "callkey", "sender", "hookset",
-        "environment", "argument", "webhooknote", "workdir", "email", "broken", "edited",
+        "environment", "argument", "webhooknote", "workdir", "email", "broken", "edited", "input", "declared", "choice",
+        "inputhelp", "plaincommand", "stdin", "attach", "keep", "filename", "leftout", "undelivered",
     )
 )  # fmt: skip
 """What is planted. Each must be seen by the owner."""
@@ -57,6 +58,7 @@ def plant(bench: Watched) -> None:
     _decisions(bench)
     _calls(bench)
     _conversation(bench)
+    _answers(bench)
     bench.run_until(at("08:20"))
     bench.pause("paused", note=word("pausenote"))
     bench.bulk.apply("pause", "quiet", note=word("manynote"))
@@ -138,6 +140,33 @@ def _conversation(bench: Watched) -> None:
         thread = transaction.insert_thread("rover", word("channel"), word("session"), word("session"), now)
         transaction.assign_thread(run, thread, "fresh")
         transaction.insert_message(thread, run, "agent", word("message"), now)
+
+
+def _answers(bench: Watched) -> None:
+    """What runs are given, and what they tell: commands, inputs, files, messages, and why one did not arrive."""
+    inputs = {
+        "text": {"type": "text", "default": word("declared"), "description": word("inputhelp")},
+        "choice": {"type": "choice", "values": ["a", word("choice")], "default": "a"},
+    }
+    bench.add("given", when="52 23 * * *", agent="rover", job="work", inputs=inputs)
+    bench.run("given", input={"text": word("input")})
+    bench.add("plain", when="53 23 * * *", agent="rover", command=f"true {word('plaincommand')}", stdin=word("stdin"),
+              attach=[f"{word('attach')}/*"])  # fmt: skip
+    target = {"kind": "channel", "channel": "C1"}
+    bench.add("keeping", when="54 23 * * *", agent="rover", prompt="x", target=target, fresh_after=3, keep=word("keep"))
+
+    @bench.job("attaches")
+    def attaches(run: JobContext) -> Any:
+        file = {"name": word("filename"), "path": "/nowhere", "size": 1, "digest": "0", "media_type": "text/plain"}
+        return {"text": "x", "files": [file], "left_out": [word("leftout")]}
+
+    bench.destinations.set("nowhere", kind="file", to=["/proc/nowhere"])
+    bench.add("telling", when="51 23 * * *", agent="rover", job="attaches", deliver=["nowhere"])
+    run, now = int(bench.run("telling").id), bench.clock.now_ms()
+    bench.settle()
+    with bench.store.transaction(now) as transaction:
+        (row,) = transaction.answers_of(run)
+        transaction.set_answer(row._replace(state="unconfirmed", error=word("undelivered"), next_at=None))
 
 
 def _break(bench: Watched) -> None:

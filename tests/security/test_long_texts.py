@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
-from security_cast import Watched
+from security_cast import SCOUT, Watched
 
 from matins.chat.messages import parse_command
 from matins.engine.calls import check_filter, follows_schedule, parse_on
 from matins.engine.schedules import SETTINGS
 from matins.engine.when.parse import parse_trigger
 from matins.errors import InvalidInput, MatinsError, TriggerError
+from matins.runtime.command_files import Line
 
 
 def test_on_and_when_have_at_most_1000_characters() -> None:
@@ -92,3 +95,30 @@ def test_ten_thousand_steps_and_names(memory: Watched) -> None:
         memory.missions.make("m", when="every 1h", steps=[*steps[:1], {**steps[1], "after": ["t0"] * 10_000}])
     with pytest.raises(InvalidInput, match="labels"):
         memory.add("s", when="every 1h", job="work", labels={f"k{number}": "v" for number in range(100_000)})
+
+
+def test_commands_are_read_in_a_moment(memory: Watched) -> None:
+    """B7: of each word it is asked whether it names a file, once. After an interpreter, every word was asked again."""
+    memory.agents.set("scout", runner="shell", command=["true"], isolation="none")
+    agent = memory.acting_as(SCOUT)
+    before = time.thread_time()
+    agent.add("long", when="5 * * * *", command="sh " * 2_600)
+    assert time.thread_time() - before < 5  # minutes without the bound
+    steps = [{"title": str(number), "command": "sh " * 1_000} for number in range(6)]
+    with pytest.raises(InvalidInput, match="The commands of all steps must be at most 16,000 characters, not 18,000"):
+        agent.add("steps", when="5 * * * *", steps=steps)
+
+
+def test_an_interpreter_reads_the_next_file(tmp_path: Path) -> None:
+    """B16: also behind others, and behind words that name no file."""
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / name).write_text(name)
+    for command, read in {
+        "sh -x a.txt b.txt": ["a.txt"],
+        "nice sh -x a.txt && cat b.txt": ["a.txt"],
+        "sudo sh a.txt sh b.txt c.txt": ["a.txt", "b.txt"],
+        "cat a.txt sh missing": [],
+        "cat a.txt | sh -s b.txt": ["b.txt"],
+    }.items():
+        found = Line(command, str(tmp_path), None).files()
+        assert sorted(Path(path).name for path in found if path.startswith(str(tmp_path))) == read, command

@@ -50,7 +50,7 @@ def test_b2_doctor_names_the_job_and_who_wants_it(without_backup: Sandbox) -> No
     (found,) = about_jobs(without_backup)
     assert found.what == "job backup"
     assert found.ok is False
-    assert found.sentence == "No running engine has it, so runs of a, b wait"
+    assert found.sentence == "No live node offers it, so runs of a, b wait"
     assert "matins pause a" in (found.fix or "")
 
 
@@ -78,7 +78,8 @@ def test_b2_why_says_that_its_job_is_not_there(without_backup: Sandbox) -> None:
     """B2: before it is due"""
     says = without_backup.why("a").now[-1]
     assert (says.gate, says.passes) == ("engine", False)
-    assert says.sentence == 'No running engine has the job "backup". Runs wait for one.'
+    assert says.sentence.startswith('No node can run it now: it needs the job "backup".')
+    assert says.sentence.endswith(' has no job "backup". Runs wait for one.')
     assert [says.gate for says in without_backup.why("c").now if says.gate == "engine"] == []
 
 

@@ -28,7 +28,8 @@ def test_an_empty_store(bench: Sandbox) -> None:
     """V2"""
     assert bench.system.stats() == Stats(
         running=True, active_schedules=0, paused_schedules=0, pending_schedules=0, running_executions=0,
-        max_concurrent=None, recent_failures=0, planner_lag_ms=0, ready_runs=0, waiting_runs=0, waiting_approvals=0,
+        max_concurrent=None, recent_failures=0, planner_lag_ms=0, ready_runs=0, runs_without_node=0, waiting_runs=0,
+        waiting_approvals=0,
         oldest_approval=None, spend_today="$0.00", tokens_today=0, throttles=[],
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -24,6 +25,10 @@ def bench() -> Iterator[Sandbox]:
 def headline(bench: Sandbox) -> str:
     summary = bench.why("s").summary
     return summary.partition(" UTC: ")[2]
+
+
+def nowhere(kind: str, name: str) -> str:
+    return f'No node can run it now: it needs the {kind} "{name}". {socket.gethostname()} has no {kind} "{name}".'
 
 
 def stop(bench: Sandbox) -> None:
@@ -76,7 +81,7 @@ def test_b2_no_engine_has_the_job(bench: Sandbox) -> None:
     bench.add("s", when="0 9 * * *", job="elsewhere")
     without(bench, "elsewhere")
     bench.run_until(NINE)
-    assert headline(bench) == 'Ready: no running engine has the job "elsewhere".'
+    assert headline(bench) == f"{nowhere('job', 'elsewhere')} It waits since 09:00 UTC."
 
 
 def test_b2_no_engine_has_the_job_of_a_step(bench: Sandbox) -> None:
@@ -88,7 +93,7 @@ def test_b2_no_engine_has_the_job_of_a_step(bench: Sandbox) -> None:
     bench.limits.set("global", size=5)
     bench.run_until(NINE)
     why = bench.why("s")
-    assert 'one of its steps does not start: no running engine has the job "elsewhere"' in why.summary
+    assert 'one of its steps does not start: no node can run it now: it needs the job "elsewhere"' in why.summary
     assert why.quote == "first"
 
 
@@ -98,7 +103,7 @@ def test_b2_the_tool_is_missing() -> None:
         bench.agents.set("scout", runner="claude")
         bench.add("s", when="0 9 * * *", agent="scout", prompt="Look around")
         bench.run_until(NINE)
-        assert headline(bench) == 'Ready: no running engine has the tool "claude".'
+        assert headline(bench) == f"{nowhere('tool', 'claude')} It waits since 09:00 UTC."
 
 
 def test_b2_a_limit_is_reached(bench: Sandbox) -> None:

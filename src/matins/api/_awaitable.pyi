@@ -9,6 +9,7 @@ from matins.api._results import (
     AgentRules,
     AllowedHosts,
     Budget,
+    Calendar,
     ChatApp,
     Deliver,
     Destination,
@@ -37,6 +38,8 @@ from matins.api._types import (
     AllowedHostsSettings,
     BudgetEdit,
     BudgetSettings,
+    CalendarEdit,
+    CalendarSettings,
     ChatAppEdit,
     ChatAppSettings,
     DeliverEdit,
@@ -89,7 +92,7 @@ from matins.api.results import (
     BrowserSession,
     BulkPreview,
     BulkResult,
-    Calendar,
+    Calendar as ResultsCalendar,
     Call,
     CallerContext,
     CatchUp,
@@ -387,6 +390,18 @@ class AwaitableBudgetsNoun(AwaitableNoun):
         """Delete a budget. False when there is none."""
     async def list(self) -> builtins.list[Budget]:
         """List budgets."""
+
+class AwaitableCalendarsNoun(AwaitableNoun):
+    async def set(self, name: str, **settings: Unpack[CalendarSettings]) -> Calendar:
+        """Create a calendar, or replace it."""
+    async def edit(self, name: str, **settings: Unpack[CalendarEdit]) -> Calendar:
+        """Change settings of a calendar; None resets one to its default."""
+    async def get(self, name: str) -> Calendar:
+        """Get a calendar."""
+    async def delete(self, name: str) -> bool:
+        """Delete a calendar. False when there is none."""
+    async def list(self) -> builtins.list[Calendar]:
+        """List calendars."""
 
 class AwaitableChatNoun(AwaitableNoun):
     async def set(self, service: str, **settings: Unpack[ChatAppSettings]) -> ChatApp:
@@ -767,6 +782,7 @@ class AwaitableApi(AwaitableNoun):
     agent_rules: AwaitableAgentRulesNoun
     agents: AwaitableAgentsNoun
     budgets: AwaitableBudgetsNoun
+    calendars: AwaitableCalendarsNoun
     chat: AwaitableChatNoun
     deliver: AwaitableDeliverNoun
     heartbeat: AwaitableHeartbeatNoun
@@ -922,7 +938,7 @@ class AwaitableApi(AwaitableNoun):
         `since`: as if no engine had run since an instant. Default: for what is overdue."""
     async def calendar(
         self, name: str, *, since: Instant | None = None, until: Instant | None = None, agent: str | None = None
-    ) -> Calendar:
+    ) -> ResultsCalendar:
         """Count the slots of a schedule by day and state: of the last 365 days, or between two instants."""
     async def next_times(
         self,

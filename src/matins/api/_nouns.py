@@ -7,6 +7,7 @@ RECORD_NOUNS = {
     "agent_rules": "Manage what agents may schedule.",
     "agents": "Manage agents.",
     "budgets": "Manage budgets; list shows what is spent.",
+    "calendars": "Manage calendars: days on which schedules do not run.",
     "chat": "Manage the app through which people speak to Matins in chat.",
     "deliver": "Manage which answers of runs are delivered, and to which destinations.",
     "heartbeat": "Manage the URL that is called while all is well.",

@@ -105,6 +105,10 @@ class Agent(Struct, frozen=True):
     """Cost at which a run of the agent is stopped."""
     max_concurrent: int | None
     """Maximum number of concurrent runs of the agent."""
+    runs_on: list[str]
+    """Labels that a node must have to run the agent."""
+    host: str | None
+    """Node that runs the agent."""
     provider: str | None
     """Provider whose rate limits apply; default: the runner's."""
     target: Content[dict[str, Any]]
@@ -156,6 +160,18 @@ class Budget(Struct, frozen=True):
     timezone: str
     """IANA time zone of its days; default: the machine's."""
     usage: list[BudgetUsage]
+
+
+class Calendar(Struct, frozen=True):
+    """A calendar."""
+
+    name: str
+    dates: Content[list[str]]
+    """Days: "2026-12-25", "12-25" in every year, or "2026-12-24..2027-01-02"; a name may follow."""
+    country: Content[str | None]
+    """Public holidays of a country, or of a part of it; needs the extra `holidays`."""
+    days: Content[list[str]]
+    """The holidays of `country` with their names, filled in when it is set."""
 
 
 class ChatApp(Struct, frozen=True):

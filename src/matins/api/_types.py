@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         AgentRules,
         AllowedHosts,
         Budget,
+        Calendar,
         ChatApp,
         Deliver,
         Destination,
@@ -78,6 +79,8 @@ class ScheduleSettings(TypedDict, total=False):
     inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
+    runs_on: Sequence[str] | None
+    host: str | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None
@@ -97,6 +100,8 @@ class ScheduleSettings(TypedDict, total=False):
     pause_after_failures: int | None
     failure_backoff: Literal["exponential", "none"] | None
     quiet_hours: str | None
+    skip_on: Sequence[str] | None
+    move_to: Literal["next_day"] | None
     provider: str | None
     max_cost: str | None
     max_tokens: int | str | None
@@ -151,6 +156,8 @@ class ScheduleEdit(TypedDict, total=False):
     inputs: Mapping[str, Any] | None
     work_source: str | None
     steps: Sequence[StepSettings] | None
+    runs_on: Sequence[str] | None
+    host: str | None
     overlap: Literal["skip", "queue", "cancel_other", "allow"] | None
     queue_limit: int | None
     at_capacity: Literal["wait", "skip"] | None
@@ -170,6 +177,8 @@ class ScheduleEdit(TypedDict, total=False):
     pause_after_failures: int | None
     failure_backoff: Literal["exponential", "none"] | None
     quiet_hours: str | None
+    skip_on: Sequence[str] | None
+    move_to: Literal["next_day"] | None
     provider: str | None
     max_cost: str | None
     max_tokens: int | str | None
@@ -282,6 +291,8 @@ class AgentSettings(TypedDict, total=False):
     exit_timeout: str | None
     max_cost: str | None
     max_concurrent: int | None
+    runs_on: Sequence[str] | None
+    host: str | None
     provider: str | None
     target: str | Mapping[str, Any] | None
     deliver: Sequence[str] | None
@@ -315,6 +326,8 @@ class AgentEdit(TypedDict, total=False):
     exit_timeout: str | None
     max_cost: str | None
     max_concurrent: int | None
+    runs_on: Sequence[str] | None
+    host: str | None
     provider: str | None
     target: str | Mapping[str, Any] | None
     deliver: Sequence[str] | None
@@ -349,6 +362,18 @@ class BudgetEdit(TypedDict, total=False):
     max_cost: str | None
     max_tokens: int | str | None
     timezone: str | None
+
+
+class CalendarSettings(TypedDict, total=False):
+    dates: Sequence[str] | None
+    country: str | None
+    days: Sequence[str] | None
+
+
+class CalendarEdit(TypedDict, total=False):
+    dates: Sequence[str] | None
+    country: str | None
+    days: Sequence[str] | None
 
 
 class ChatAppSettings(TypedDict, total=False):
@@ -737,6 +762,30 @@ class BudgetsNoun(RecordNoun, noun="budgets"):
         """List budgets."""
 
 
+class CalendarsNoun(RecordNoun, noun="calendars"):
+    """Manage calendars: days on which schedules do not run."""
+
+    @set_record("calendars", "name")
+    def set(self, name: str, **settings: Unpack[CalendarSettings]) -> Calendar:
+        """Create a calendar, or replace it."""
+
+    @edit_record("calendars", "name")
+    def edit(self, name: str, **settings: Unpack[CalendarEdit]) -> Calendar:
+        """Change settings of a calendar; None resets one to its default."""
+
+    @get_record("calendars", "name")
+    def get(self, name: str) -> Calendar:
+        """Get a calendar."""
+
+    @delete_record("calendars", "name")
+    def delete(self, name: str) -> bool:
+        """Delete a calendar. False when there is none."""
+
+    @list_records("calendars")
+    def list(self) -> builtins.list[Calendar]:
+        """List calendars."""
+
+
 class ChatNoun(RecordNoun, noun="chat"):
     """Manage the app through which people speak to Matins in chat."""
 
@@ -1106,6 +1155,7 @@ class RecordNouns(Protocol):
     agent_rules: AgentRulesNoun = noun()
     agents: AgentsNoun = noun()
     budgets: BudgetsNoun = noun()
+    calendars: CalendarsNoun = noun()
     chat: ChatNoun = noun()
     deliver: DeliverNoun = noun()
     heartbeat: HeartbeatNoun = noun()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import orjson
 
+from matins.engine.calendars import check_days, split_exception
 from matins.engine.calls import describe_on, follows_schedule
 from matins.engine.commands import check_no_placeholder
 from matins.engine.inputs import check_payload, with_defaults
@@ -56,6 +57,8 @@ NOTABLE_SETTINGS = tuple(
 """Settings that reach beyond an agent's own prompt and target. A proposal highlights them."""
 PRIVATE_SETTINGS = frozenset(name for name, declared in SETTINGS.items() if is_private(declared))
 _MAX_PATTERNS, _MAX_PATTERN = 20, 500
+_MAX_STEP_COMMANDS = 16_000
+"""Each word may name a file, which is looked for while the proposal is stored."""
 _DERIVED = ("job_prompt", "harmless", "step_jobs", "files")
 """Fields that follow from the type of the job, and from the files that commands run; they are no settings."""
 UNREADABLE = ScheduleDefinition(TriggerDefinition(Once(0)), job="")
@@ -74,6 +77,9 @@ def parse_schedule(
     """The definition of these settings. An error names the setting and what to type. `jobs`: the job must be one of
     them, and the payload what it needs. `H` in a cron expression follows from `name`."""
     check_names_known(OWNER, settings, SETTINGS)
+    when, skipped = split_exception(when)
+    if skipped:
+        settings = {**settings, "skip_on": [*_listed(settings.get("skip_on")), *skipped]}
     job = _job(settings)
     context = ParseContext(now, rates, local_zone)
     if follows_schedule(when):
@@ -97,6 +103,7 @@ def parse_schedule(
     check_texts(definition)
     if definition.ping is not None and not re.match("https?://[^/]", definition.ping):
         raise InvalidInput('"ping" must be an http or https URL.', field="ping")  # it may contain a key
+    check_days(definition.skip_on)
     if len(definition.attach) > _MAX_PATTERNS or any(len(pattern) > _MAX_PATTERN for pattern in definition.attach):
         allowed = f"at most {_MAX_PATTERNS} patterns of at most {_MAX_PATTERN} characters"
         hint = Example({"attach": ["reports/*.pdf"]})
@@ -184,6 +191,12 @@ def check_texts(definition: ScheduleDefinition) -> None:
     has_work, has_call = definition.work_source is not None, bool(definition.on)
     check_steps(definition.steps)
     _check_command(definition, "")
+    size = sum(
+        len(step.command if isinstance(step.command, str) else "".join(step.command or ())) for step in definition.steps
+    )
+    if size > _MAX_STEP_COMMANDS:
+        message = f"The commands of all steps must be at most {_MAX_STEP_COMMANDS:,} characters, not {size:,}."
+        raise InvalidInput(message, field="steps", hint="Put them into scripts, and name the scripts.")
     for number, step in enumerate(definition.steps, 1):
         _check_command(step, f"steps[{number}].")
         earlier = tuple(answer_field(other.title) for other in before(definition.steps, number))
@@ -399,6 +412,8 @@ def trigger_text(definition: TriggerDefinition) -> str:
 def start_text(definition: ScheduleDefinition) -> str:
     """What starts the runs, in English: times, calls, or both."""
     if not definition.on:
+        if definition.skip_on:
+            return f"{trigger_text(definition.trigger)} except on {', '.join(definition.skip_on)}"
         return trigger_text(definition.trigger)
     calls = describe_on(definition.on)
     timed = not isinstance(definition.trigger.when, Never)

@@ -27,8 +27,10 @@ from matins.engine.validation import (
     UNSTORABLE,
     check_choice,
     check_json,
+    check_labels,
     check_name,
     check_names_known,
+    check_node_name,
     check_number,
     check_strings,
     invalid,
@@ -109,6 +111,8 @@ def _template(declared: Declared, value: Any, context: ParseContext) -> str:
 
 
 def _name(declared: Declared, value: Any, context: ParseContext) -> str:
+    if cast("kinds.Name", declared.kind).label:
+        return check_node_name(declared.name, value)
     return check_name(declared.name, value)
 
 
@@ -124,7 +128,7 @@ def _names(declared: Declared, value: Any, context: ParseContext) -> tuple[str, 
             message, allowed = f'"{declared.name}" has no value {preview_of(name)}.', ", ".join(kind.values)
             hint = nearest(name, kind.values)
             raise InvalidInput(message, value=name, field=declared.name, allowed=allowed, hint=hint)
-    return tuple(check_name(declared.name, name) for name in names)
+    return check_labels(declared.name, names) if kind.labels else tuple(check_name(declared.name, n) for n in names)
 
 
 def _choice(declared: Declared, value: Any, context: ParseContext) -> str:

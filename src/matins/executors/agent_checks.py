@@ -31,7 +31,7 @@ from matins.executors.isolation import NOT_ISOLATED, Isolation, account_of, acco
 from matins.executors.registry import JobRegistry, NoService, runners
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, Needs, RunnerRequest
 from matins.executors.runners.request_checks import check_effort
-from matins.executors.secrets import check_program, environment_of, from_home, resolve
+from matins.executors.secrets import MissingHere, check_program, environment_of, from_home, resolve
 from matins.executors.work_items import source_of
 from matins.model.agent import Agent
 from matins.model.clock import Clock
@@ -77,10 +77,6 @@ class NoAgent(InvalidInput):
     """The agent of the run does not exist."""
 
 
-class NoFolder(InvalidInput):
-    """The folder of an agent is missing on this machine."""
-
-
 def known_agent(agent: Agent | None, name: str) -> Agent:
     if agent is None:
         hint = f"matins agents set {shlex.quote(name)} --runner claude"
@@ -104,7 +100,7 @@ def check_services(job: JobType | None, jobs: JobRegistry) -> None:
 
 def check_workdir(folder: str) -> None:
     if not Path(folder).is_dir():
-        raise NoFolder(
+        raise MissingHere(
             f"{folder} is not a folder.", value=folder, field="workdir", hint=f"mkdir -p {shlex.quote(folder)}"
         )
 
@@ -196,7 +192,7 @@ def find_program(program: str, path: str | None, folder: str) -> str:
     found = shutil.which(named, path=path)
     if found is None:
         hint = "Install it, or give its full path."
-        raise InvalidInput(f'"{program}" is not on PATH.', value=program, field="runner", hint=hint)
+        raise MissingHere(f'"{program}" is not on PATH.', value=program, field="runner", hint=hint)
     return found
 
 

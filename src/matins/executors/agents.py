@@ -12,14 +12,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
 from matins.errors import StoreUnavailable
-from matins.executors.agent_checks import LOOK_AGAIN_MS, MAX_AGENTS, NoFolder, RunnersHere
+from matins.executors.agent_checks import MAX_AGENTS, RunnersHere
 from matins.executors.commands import Commands
-from matins.executors.conclusions import conclude, not_started, read_result, unreadable, usage_by, with_report
+from matins.executors.conclusions import conclude, not_started, nowhere, read_result, unreadable, usage_by, with_report
 from matins.executors.endpoint_requests import EndpointCall, EndpointRequests, SpendingAllowance
 from matins.executors.isolation import Isolation, Places
 from matins.executors.metering import SpendingWatch
@@ -30,12 +29,13 @@ from matins.executors.processes.recovery import machine_error
 from matins.executors.processes.supervisor import SharedSupervisor
 from matins.executors.registry import JobRegistry
 from matins.executors.runners.protocol import AnyRunner, EndpointRunner, RunnerResult
+from matins.executors.secrets import MissingHere
 from matins.executors.work_items import ItemChanged
 from matins.model.clock import Clock
 from matins.model.run import Outcome
 from matins.net.outbound import HttpClient, Resolve
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
-from matins.runtime.capacity import NO_FOLDER, TROUBLE
+from matins.runtime.capacity import TROUBLE
 from matins.runtime.run_context import RunContexts
 from matins.runtime.signals import drained
 
@@ -113,8 +113,6 @@ def reason_now(folders: Iterable[str]) -> str | None:
 _THREADS = 4
 _MAX_WAIT_MS = 10_000
 """An attempt that waits longer is released: another engine may have capacity."""
-_NO_FOLDER_MS = 5_000
-"""How long a run whose folder is missing here is left to other engines."""
 _CANCELLED = Outcome(False, error="the run was cancelled before it started", cancelled=True)
 _LOST = Outcome(False, error="the worker ended during the call, and the outcome is unknown", lost=True)
 
@@ -155,9 +153,7 @@ class AgentExecutor:
     ) -> None:
         self._runners = runners
         self._here = here or RunnersHere(runners, clock)
-        self._look_again_at = 0
         self.fitness = Fitness(clock)
-        self._missing_folders: frozenset[str] = frozenset()
         isolation = Isolation(places, lambda: supervisor().probe())
         self._preparation = Preparation(
             runners, clock, loader, workdir, isolation, Commands(supervisor), url, jobs or JobRegistry()
@@ -259,15 +255,10 @@ class AgentExecutor:
         return bool(self._active)
 
     def offers(self) -> frozenset[str]:
-        """The runners, and what is missing on this machine, looked up again every few seconds."""
+        """The runners that this machine has, and why it cannot start agents, if it cannot."""
         if self.fitness.is_test_due():
             self._tasks.put(self._test_machine)
-        boot = self._clock.boot_ms()
-        if boot >= self._look_again_at:
-            self._look_again_at = boot + LOOK_AGAIN_MS
-            self._missing_folders = frozenset(folder for folder in self._missing_folders if not Path(folder).is_dir())
-        missing = (f"{NO_FOLDER}{folder}" for folder in self._missing_folders)
-        return self._here.offers().union(missing, self.fitness.offers())
+        return self._here.offers() | self.fitness.offers()
 
     def withdraw(self, *, everything: bool = False) -> list[Attempt]:
         released = drained(self._released)
@@ -329,8 +320,8 @@ class AgentExecutor:
             started = self._started.pop(attempt.mark, None)
             if isinstance(error, OSError) and (reason := machine_error(error.errno)) is not None:
                 self._leave(attempt, started, reason)
-            elif isinstance(error, NoFolder) and self._others_may_have(str(error.value), attempt):
-                self._release(attempt._replace(not_before=self._clock.now_ms() + _NO_FOLDER_MS))
+            elif isinstance(error, MissingHere):
+                self._turn_away(attempt, error)
             else:
                 self._end(attempt, not_started(attempt, error))
 
@@ -350,10 +341,13 @@ class AgentExecutor:
         self.fitness.test()
         self._wake()
 
-    def _others_may_have(self, folder: str, attempt: Attempt) -> bool:
-        """Whether another engine may have the folder. From now on this engine announces that it does not."""
-        self._missing_folders |= {folder}
-        return any(f"{NO_FOLDER}{folder}" not in offers for offers in self._loader.offers_of_others(attempt))
+    def _turn_away(self, attempt: Attempt, error: MissingHere) -> None:
+        """Leave a run to other nodes, which may have what is missing here. When none is left, the run fails."""
+        elsewhere = self._loader.elsewhere(attempt)
+        if elsewhere.may_start:
+            self._release(attempt._replace(not_here=error.message))
+        else:
+            self._end(attempt, not_started(attempt, nowhere(error, elsewhere)))
 
     def _launch(self, prepared: Prepared) -> None:
         mark, runner = prepared.attempt.mark, prepared.runner

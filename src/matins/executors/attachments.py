@@ -24,6 +24,8 @@ _MAX_COPIES = 1_000_000
 _CHUNK = 1 << 20
 """A search for secrets keeps other threads waiting: for so much at a time."""
 _KEPT_MS = 30 * DAY_MS
+_PARTS = ("message/", "multipart/")
+"""In an e-mail they would be more than a file."""
 _SLACK_MS = 20
 """The clock of file systems may be behind by that."""
 
@@ -115,7 +117,7 @@ def _kept(name: str, data: bytes, copies: Path, number: int) -> dict[str, Any]:
         "path": str(copies / str(number)),
         "size": len(data),
         "digest": hashlib.sha256(data).hexdigest(),
-        "media_type": kind if kind and encoding is None else "application/octet-stream",
+        "media_type": kind if kind and encoding is None and not kind.startswith(_PARTS) else "application/octet-stream",
     }
 
 

@@ -27,6 +27,7 @@ from matins.executors.runners.outcomes import with_stderr_reason
 from matins.executors.runners.protocol import Needs, Reader, ReadsErrors, RunnerRequest, RunnerResult
 from matins.executors.runners.session_files import session_gone
 from matins.executors.runners.tool_events import without_escapes
+from matins.executors.secrets import MissingHere
 from matins.executors.work_items import NoWork
 from matins.model.agent import Agent
 from matins.model.clock import Clock
@@ -34,6 +35,7 @@ from matins.model.job import Errand
 from matins.model.run import AgentTurn, Outcome, ProviderLimit, ThreadAssignment, Usage
 from matins.runtime.attempt import Attempt, Mark
 from matins.runtime.recorder import will_retry
+from matins.runtime.run_context import Elsewhere
 
 _CHUNK = 1 << 20
 
@@ -244,6 +246,15 @@ def finished(errand: Errand | None, outcome: Outcome) -> Outcome:
 
 
 log = logging.getLogger("matins")
+
+
+def nowhere(error: MissingHere, elsewhere: Elsewhere) -> MissingHere:
+    """The error of a run that this node cannot start, after all others turned it away."""
+    if not elsewhere.tried:
+        return error
+    reasons = {**elsewhere.tried, elsewhere.node: error.message}
+    each = "; ".join(f"{node}: {reason.removesuffix('.')}" for node, reason in sorted(reasons.items()))
+    return MissingHere(f"No node can run it. {each}.", value=error.value, field=error.field, hint=error.hint)
 
 
 def not_started(attempt: Attempt, error: Exception) -> Outcome:

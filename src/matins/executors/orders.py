@@ -37,7 +37,7 @@ from matins.runtime.attempt import Attempt, Mark
 from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.recorder import will_retry
 from matins.runtime.run_changes import as_json
-from matins.runtime.run_context import ContextLoader, RunContext
+from matins.runtime.run_context import ContextLoader, Elsewhere, RunContext
 from matins.runtime.spending import SpendingLimit
 from matins.store import Store
 
@@ -307,8 +307,8 @@ class OrderContexts:
     def worker_of(self, attempt: Attempt) -> dict[str, Any]:
         return self.senders.get(attempt.mark, {})
 
-    def offers_of_others(self, attempt: Attempt) -> list[frozenset[str]]:
-        return [frozenset()]  # what is missing here may be elsewhere
+    def elsewhere(self, attempt: Attempt) -> Elsewhere:
+        return Elsewhere("", {}, may_start=True)  # what is missing here may be elsewhere
 
     def run_token(self, attempt: Attempt) -> str:
         raise NotHere("A run on a worker has no token: the worker has no API.")

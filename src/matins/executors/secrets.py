@@ -28,6 +28,10 @@ MAX_BYTES = 64_000
 _INHERITED = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL", "LOGNAME"})
 
 
+class MissingHere(InvalidInput):
+    """This machine lacks something that a run needs: a folder, a program, a secret. Another node may have it."""
+
+
 class Environment(NamedTuple):
     values: dict[str, str]
     secrets: tuple[str, ...]
@@ -101,7 +105,7 @@ def _content(text: str, name: str) -> str:
 
 
 def _unresolved(name: str, text: str, reason: str, hint: str) -> InvalidInput:
-    return InvalidInput(f"{name} refers to {text}, but {reason}.", value=text, field="environment", hint=hint)
+    return MissingHere(f"{name} refers to {text}, but {reason}.", value=text, field="environment", hint=hint)
 
 
 MAX_COMMAND_LENGTH = 8_000

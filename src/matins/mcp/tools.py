@@ -410,10 +410,13 @@ def _why(calls: PrincipalCalls, given: Document) -> Document:
     return {name: value for name, value in answer.items() if value not in (None, [])}
 
 
-def _answers(detail: Document) -> list[str]:
+def _answers(detail: Document) -> list[Document]:
     """What became of the answer at each destination, or why nobody gets it."""
-    told = [with_command(one["sentence"], one["quote"], one["command"]) for one in detail["run"]["answers"]]
-    return told or [detail["unsent"]] if told or detail["unsent"] else []
+    told = [
+        {"says": with_command(one["sentence"], None, one["command"]), **quote_of(one)}
+        for one in detail["run"]["answers"]
+    ]
+    return told or [{"says": detail["unsent"]}] if told or detail["unsent"] else []
 
 
 def _gates(reports: list[Document]) -> list[Document]:

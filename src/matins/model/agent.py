@@ -78,6 +78,9 @@ class Agent:
     max_cost: Annotated[int | None, Setting(Money(), "Cost at which a run of the agent is stopped.", "$1.50")] = None
     max_concurrent: Annotated[int | None,
         Setting(Int(1, 10_000), "Maximum number of concurrent runs of the agent.", 2)] = None
+    runs_on: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, labels=True), "Labels that a node must have to run the agent.", ["gpu"])] = ()
+    host: Annotated[str | None, Setting(Name(label=True), "Node that runs the agent.", "build-1")] = None
     provider: Annotated[str | None,
         Setting(Name(), "Provider whose rate limits apply; default: the runner's.", "anthropic")] = None
     target: Annotated[Target,

@@ -7,6 +7,7 @@ The fields of a row that a store gives are the columns of its statements.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -94,6 +95,15 @@ class ReadyPlace(NamedTuple):
 
     place: int
     not_before: int
+
+
+class WaitingPlace(NamedTuple):
+    """Settings of which runs wait in a place."""
+
+    schedule_id: int
+    rev: int
+    step: int
+    place: int
 
 
 class ReadyRun(NamedTuple):
@@ -499,6 +509,10 @@ class WorkerRow(NamedTuple):
     """What runs may need and find there, as a JSON list: `job:report`, `runner:claude`."""
     node: str
     """The name of its node: of the host, unless the operator gave another."""
+
+    @property
+    def offered(self) -> frozenset[str]:
+        return frozenset(json.loads(self.offers))
 
 
 class PolicyRow(NamedTuple):

@@ -34,6 +34,8 @@ class Template(Kind):
 class Name(Kind):
     of: str = ""
     """The noun of the records that the name refers to; empty for any name."""
+    label: bool = False
+    """Whether it is the name of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Names(Kind):
     """The noun of the records that the names refer to; empty for any names."""
     values: tuple[str, ...] = ()
     """The allowed names; empty for any names."""
+    labels: bool = False
+    """Whether they are labels of nodes."""
 
 
 @dataclass(frozen=True, slots=True)

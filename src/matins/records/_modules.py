@@ -5,6 +5,7 @@ MODULES = {
     "agents": "matins.records.agents",
     "allowed_hosts": "matins.records.file_settings",
     "budgets": "matins.records.money",
+    "calendars": "matins.records.policies",
     "chat": "matins.chat.settings",
     "deliver": "matins.records.file_settings",
     "destinations": "matins.records.people",

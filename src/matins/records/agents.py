@@ -76,17 +76,33 @@ def _changed(agent: Agent, before: Agent | None, change: RecordChange) -> None:
     check_agent_name(agent, before, change)
     if agent.max_concurrent != (before and before.max_concurrent):
         resize(scope_of(agent.name), agent.max_concurrent or 0, change)
-    if before is not None and before.runner != agent.runner:
-        _moved(agent, f"runner:{before.runner}", f"runner:{agent.runner}", change)
+    if before is not None and _placed_by(before) != _placed_by(agent):
+        _move_runs(agent, change)
 
 
-def _moved(agent: Agent, old: str, new: str, change: RecordChange) -> None:
-    """Runs that have not started go to an engine that has the new runner."""
-    for row in change.transaction.places():
-        needs: list[str] = json.loads(row.needs)
-        if old in needs:
-            after = change.transaction.place(json.dumps(sorted({*needs, new} - {old})))
-            change.transaction.move_runs(scope_of(agent.name), row.id, after)
+def _placed_by(agent: Agent) -> tuple[object, ...]:
+    """What decides which nodes can run it."""
+    return agent.runner, agent.runs_on, agent.host, any(name == "PATH" for name, _ in agent.environment)
+
+
+def _move_runs(agent: Agent, change: RecordChange) -> None:
+    """Runs that have not started go to a node that offers what the agent needs now."""
+    from matins.engine.placement import NOT_ON, SESSION, needs_of
+    from matins.engine.schedules import decode
+    from matins.engine.steps import of_step
+
+    transaction = change.transaction
+    policies = replace(change.policies, agents={**change.policies.agents, agent.name: agent})
+    waiting = transaction.waiting_places(scope_of(agent.name))
+    places = {row.id: row.needs for row in transaction.places()} if waiting else {}
+    texts = {row[:2]: row.definition for row in transaction.definitions({row[:2] for row in waiting})}
+    for row in waiting:
+        definition = decode(texts[row[:2]])
+        before: list[str] = json.loads(places.get(row.place, "[]"))
+        needs = needs_of(of_step(definition, row.step) if row.step else definition, agent.name, policies)
+        found = sorted(needs.union(need for need in before if need.startswith((SESSION, NOT_ON))))
+        if found != before:
+            transaction.move_runs(row, transaction.place(json.dumps(found)))
 
 
 def _unlimited(agent: Agent, before: Agent | None, change: RecordChange) -> None:

@@ -171,6 +171,7 @@ def _digest(path: str, *, scripts: bool) -> str | None:
     if path == os.devnull:  # many commands name it, and it has no content
         return None
     try:
+        os.lstat(path)  # most words name no file, and this is known soon
         file = open_named(path)
     except OSError as error:
         if error.errno in _NO_FILE:

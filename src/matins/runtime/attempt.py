@@ -51,6 +51,8 @@ class Attempt(NamedTuple):
     """Of an attempt that is released: when the run may be claimed again; None: now."""
     for_slot: int | None = None
     """The past slot that a run without a slot stands for."""
+    not_here: str | None = None
+    """Of an attempt that is released: what this node lacks for it, so that only others claim it again."""
 
     @property
     def nominal_slot(self) -> int | None:

@@ -5,7 +5,9 @@
 `Placement`: a run goes only to an engine that has its job or runner. A set of needs is a row of `places`; a run carries
 its number, and 0 is anywhere. So statements compare numbers only.
 
-`MissingEngines`: runs whose needs no running engine has are reported, or fail if their schedule says so.
+`UnservedRuns`: runs that no node can run are reported, or fail.
+
+`turn_away`: a node that lacks what it finds only at the start leaves a run to others.
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from matins.engine.jobs import JOB_NEED, SHELL, job_needs, wakes_agent
+from matins.engine.jobs import JOB_NEED
+from matins.engine.placement import NOT_ON, Labels, agent_needs, lacking, unserved
 from matins.engine.policies import Policies
 from matins.engine.transitions import FAIL_UNSTARTED
 from matins.model.rows import NewEvent, ScopeRow, StartedRun
 from matins.model.run import RunState
-from matins.model.schedule import ScheduleDefinition
-from matins.runtime.catalog import Catalog, CompiledSchedule
-from matins.runtime.run_changes import RunChange, apply
+from matins.runtime.attempt import Attempt
+from matins.runtime.catalog import Catalog, CompiledSchedule, SharedSettings
+from matins.runtime.run_changes import RunChange, apply, event_type
 from matins.store import Store
 from matins.store.transaction import Transaction
 
@@ -116,32 +119,12 @@ class BoundedCapacity(Capacity):
 ANYWHERE = 0
 TROUBLE = "trouble:"
 """Among the offers of an engine: why its machine cannot start agents now."""
-NO_FOLDER = "no_folder:"
-"""Among the offers of an engine: a folder of an agent that its machine does not have."""
 MAX_PLACES = 8
 """How many places one statement reads. With more, only those are read in which a run is ready."""
-Needs = frozenset[str]
-_NOTHING: Needs = frozenset()
-_NAMED = {"runner": "tool"}
+_NOTHING: Labels = frozenset()
 
 
-def needs_of(definition: ScheduleDefinition, agent: str, policies: Policies) -> Needs:
-    """What a run of these settings needs: `job:report`, `runner:claude`."""
-    needs = job_needs(definition)
-    return with_runner(needs, agent, definition, policies) if wakes_agent(definition) else needs
-
-
-def with_runner(needs: Needs, agent: str, definition: ScheduleDefinition, policies: Policies) -> Needs:
-    """The needs, with the runner of the agent. An agent with a PATH of its own says where its program is."""
-    found = policies.agents.get(agent)
-    if definition.command is not None:
-        return needs | {f"runner:{SHELL}"}
-    if found is None or any(name == "PATH" for name, _ in found.environment):
-        return needs
-    return needs | {f"runner:{found.runner}"}
-
-
-def needs_text(needs: Needs) -> str:
+def needs_text(needs: Labels) -> str:
     return json.dumps(sorted(needs))
 
 
@@ -149,24 +132,29 @@ class Placement:
     """The places of a store, and those whose runs this engine can do."""
 
     def __init__(self) -> None:
-        self._needs: dict[int, Needs] = {}
-        self._numbers: dict[Needs, int] = {}
-        self._offers: Needs = _NOTHING
+        self._needs: dict[int, Labels] = {}
+        self._numbers: dict[Labels, int] = {}
+        self._of_agents: dict[tuple[SharedSettings, str], int] = {}
+        """The places of runs that wake an agent, by these policies."""
+        self._policies: Policies | None = None
+        self._offers: Labels = _NOTHING
         self.mine: frozenset[int] = frozenset([ANYWHERE])
         self._turn = 0
+        self.reads_all = True
+        """Whether the last batch had all places in which this engine might find a run."""
 
     def clear(self) -> None:
         """Forget the places after a rollback."""
-        self._needs, self._numbers = {}, {}
+        self._needs, self._numbers, self._policies = {}, {}, None
 
-    def renew(self, transaction: Transaction, count: int, offers: Needs) -> None:
+    def renew(self, transaction: Transaction, count: int, offers: Labels) -> None:
         """Read the places if there are new ones. Those that this engine can do are no longer reported as missing."""
         if count == len(self._needs) and offers == self._offers:
             return
         self._needs = {row.id: frozenset(json.loads(row.needs)) for row in transaction.places()}
         self._numbers = {needs: number for number, needs in self._needs.items()}
         self._offers = offers
-        served = [number for number, needs in self._needs.items() if needs <= offers]
+        served = [number for number, needs in self._needs.items() if not lacking(needs, offers)]
         self.mine = frozenset([ANYWHERE, *served])
         transaction.clear_reports(served)
 
@@ -174,38 +162,40 @@ class Placement:
         """The place of a new run. A new set of needs gets a number."""
         if item.steps:  # each step has a place of its own
             return ANYWHERE
-        needs = item.needs
-        if item.wakes_agent:
-            needs = with_runner(needs, item.agent, item.definition, policies)
-        if not needs:
-            return ANYWHERE
+        if not item.wakes_agent:
+            return self.number(transaction, item.needs) if item.needs else ANYWHERE
+        if policies is not self._policies:
+            self._policies = policies
+            self._of_agents.clear()
+        key = item.shared, item.agent
+        found = self._of_agents.get(key)
+        if found is None:
+            needs = item.needs | agent_needs(item.definition, item.agent, policies)
+            found = self._of_agents[key] = self.number(transaction, needs)
+        return found
+
+    def number(self, transaction: Transaction, needs: Labels) -> int:
+        """The place of a set of needs, which is added if it is new."""
         found = self._numbers.get(needs)
         if found is None:
             found = self._numbers[needs] = transaction.place(needs_text(needs))
             self._needs[found] = needs
-            if needs <= self._offers:
+            if not lacking(needs, self._offers):
                 self.mine |= {found}
         return found
 
-    @property
-    def reads_all(self) -> bool:
-        """Whether a batch has all places of this engine."""
-        return len(self.mine) <= MAX_PLACES
-
     def batch(self, transaction: Transaction) -> list[int]:
         """The places to read now: all of this engine's, or some of those in which a run is ready, in turn."""
-        if self.reads_all:
+        self.reads_all = True
+        if len(self.mine) <= MAX_PLACES:
             return sorted(self.mine)
         waiting = [row.place for row in transaction.ready_places() if row.place in self.mine]
+        if len(waiting) <= MAX_PLACES:
+            return waiting
+        self.reads_all = False
         self._turn += MAX_PLACES
-        start = self._turn % max(1, len(waiting))
+        start = self._turn % len(waiting)
         return (waiting[start:] + waiting[:start])[:MAX_PLACES]
-
-
-def unserved(needs: Needs, engines: Iterable[str]) -> Needs | None:
-    """What is missing, where no engine has all of the needs: what the best of them lacks. None if one has all."""
-    lacks = [needs - frozenset(json.loads(offers)) for offers in engines]
-    return min(lacks, key=len) if lacks and all(lacks) else None
 
 
 def trouble_of(offers: Iterable[str]) -> str | None:
@@ -213,21 +203,14 @@ def trouble_of(offers: Iterable[str]) -> str | None:
     return next((offer.removeprefix(TROUBLE) for offer in offers if offer.startswith(TROUBLE)), None)
 
 
-def needs_sentence(needs: Needs) -> str:
-    """`the job "report" and the tool "claude"`. An engine has a runner where its program is on PATH."""
-    parts = [
-        f'the {_NAMED.get(kind, kind)} "{name}"' for kind, _, name in (need.partition(":") for need in sorted(needs))
-    ]
-    return " and ".join(parts)
-
-
 _REPORT_AFTER_MS, _LOOK_MS = 60_000, 10_000
 _PAGE = 500
 """How many runs of a place one look reads. The next look goes on from there."""
 
 
-class MissingEngines:
-    """Reports each set of needs once. A run fails after the time that an engine has to come back: the lease."""
+class UnservedRuns:
+    """Reports each set of needs that no node offers once. A run fails after the time that an engine has to come back,
+    the lease: without its job if its schedule says so, and after all nodes turned it away."""
 
     def __init__(self, store: Store, catalog: Catalog, placement: Placement, lease_ms: int) -> None:
         self._store = store
@@ -247,26 +230,29 @@ class MissingEngines:
         patience = min(self._lease, _REPORT_AFTER_MS)
         with self._store.reading() as transaction:
             late = [row for row in transaction.ready_places() if row.not_before <= now - patience]
-            places = {row.id: row.needs for row in transaction.places()} if late else {}
+            places = {row.id: frozenset(json.loads(row.needs)) for row in transaction.places()} if late else {}
         elsewhere = [row for row in late if row.place in places and row.place not in self._placement.mine]
-        engines = [engine.offers for engine in self._store.engines(self._lease)] if elsewhere else []
+        offers = [engine.offered for engine in self._store.engines(self._lease)] if elsewhere else []
         for row in elsewhere:
-            needs = json.loads(places[row.place])
-            missing = unserved(frozenset(needs), engines)
-            if missing is not None:
-                self._fail(row.place, missing, now)
-                if row.not_before <= now - _REPORT_AFTER_MS:
-                    self._report(row.place, needs, row.not_before, now)
+            needs = places[row.place]
+            missing = unserved(needs, offers)
+            if missing is None:
+                continue
+            if any(need.startswith(JOB_NEED) for need in missing):
+                self._fail(row.place, "missing_job", now)
+            elif all(need.startswith(NOT_ON) for need in missing):
+                self._fail(row.place, "not_here", now)
+            if row.not_before <= now - _REPORT_AFTER_MS:
+                self._report(row.place, needs, row.not_before, now)
 
-    def _report(self, place: int, needs: list[str], since: int, now: int) -> None:
+    def _report(self, place: int, needs: Labels, since: int, now: int) -> None:
         with self._store.transaction(now) as transaction:
             if transaction.report_place(place, now):
-                transaction.events.append(NewEvent(now, "run.no_engine", None, None, {"needs": needs, "since": since}))
+                data = {"needs": sorted(needs), "since": since}
+                transaction.events.append(NewEvent(now, "run.no_node", None, None, data))
 
-    def _fail(self, place: int, missing: Needs, now: int) -> None:
-        """Fail runs of a place whose job is missing, if their schedules say so."""
-        if not any(need.startswith(JOB_NEED) for need in missing):
-            return
+    def _fail(self, place: int, reason: str, now: int) -> None:
+        """Fail runs of a place that nobody can run: those whose schedules say so, or all that were turned away."""
         with self._store.reading() as transaction:
             ids = transaction.ready_in(place, now - self._lease, self._read.get(place, 0), _PAGE)
         self._read[place] = ids[-1] if len(ids) == _PAGE else 0
@@ -277,13 +263,35 @@ class MissingEngines:
             compiled = self._catalog.compiled(transaction, {row.key for row in rows})
             found = [(row, compiled.get(row.key)) for row in rows]
             changes = [
-                _failed(row, item, now)
+                _failed(transaction, row, item, reason, now)
                 for row, item in found
-                if isinstance(item, CompiledSchedule) and item.definition.missing_job == "fail"
+                if isinstance(item, CompiledSchedule)
+                and (reason == "not_here" or item.definition.missing_job == "fail")
             ]
             apply(transaction, changes, now)
 
 
-def _failed(row: StartedRun, item: CompiledSchedule, now: int) -> RunChange:
+def _failed(transaction: Transaction, row: StartedRun, item: CompiledSchedule, reason: str, now: int) -> RunChange:
     evidence = {"job": item.definition.job}
-    return RunChange(row.id, row.epoch, row.slot, item, FAIL_UNSTARTED, now, reason="missing_job", evidence=evidence)
+    if reason == "not_here":
+        nodes = transaction.turned_away(row.id)
+        evidence = {"nodes": "; ".join(f"{node}: {reason.removesuffix('.')}" for node, reason in nodes)}
+    return RunChange(row.id, row.epoch, row.slot, item, FAIL_UNSTARTED, now, reason=reason, evidence=evidence)
+
+
+def run_needs(transaction: Transaction, run_id: int) -> Labels:
+    """What a node must offer for a run: that of its settings, and what became known of it since."""
+    return frozenset(json.loads(transaction.needs_of_run(run_id) or "[]"))
+
+
+def turn_away(transaction: Transaction, placement: Placement, attempts: Iterable[Attempt], node: str, now: int) -> None:
+    """Send released runs to other nodes, because this one lacks what they need."""
+    for attempt in attempts:
+        if attempt.not_here is not None:
+            needs = run_needs(transaction, attempt.run_id)
+            place = placement.number(transaction, needs | {f"{NOT_ON}{node}"})
+            transaction.set_place(attempt.run_id, place)
+            transaction.note_turned_away(attempt.run_id, node, attempt.not_here)
+            data = {"node": node, "reason": attempt.not_here}
+            kind, item = event_type(attempt.compiled, "run.not_here"), attempt.compiled
+            transaction.events.append(NewEvent(now, kind, item.schedule_id, attempt.run_id, data))

@@ -17,7 +17,8 @@ import orjson
 
 from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
 from matins.engine.inputs import decode_given, merged, with_defaults
-from matins.engine.jobs import BUILT_IN, MESSAGE_JOB, job_needs, wakes_agent
+from matins.engine.jobs import BUILT_IN, MESSAGE_JOB, wakes_agent
+from matins.engine.placement import schedule_needs
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.prompts import CallContext
@@ -97,7 +98,7 @@ class SharedSettings:
         self.gates = applicable_gates(definition) & self.levels
         self.wakes_agent = wakes_agent(definition)
         self.emits_message = definition.job == MESSAGE_JOB
-        self.needs = job_needs(definition)
+        self.needs = schedule_needs(definition)
         special = {
             Special.STEPS: step or self.steps,
             Special.AGENT: self.wakes_agent,
@@ -164,7 +165,7 @@ class CompiledSchedule:
     emits_message: bool
     """Whether its runs only emit an event: they need no capacity."""
     needs: frozenset[str]
-    """What an engine must have for its runs, apart from the agent's runner."""
+    """What a node must offer for its runs, apart from what their agent needs."""
     shared: SharedSettings
     """Its settings but for the payload and a one-shot's instant, which are decoded when `definition` is asked for."""
     special: int

@@ -169,10 +169,12 @@ def _scripts_of(
             [*words[:at], *([program] if "/" in program else []), *([where] if where else [])], folder, expected
         )
         found |= files_of(arguments, folder, expected, scripts=True)
-        for number, word in enumerate(words[at:], at + 1):
-            if _INTERPRETER.fullmatch(Path(word).name):  # also behind `nice` or `sudo`
-                read = (files_of([other], folder, expected) for other in words[number:])
-                found |= next(filter(None, read), dict[str, str]())
+        starting = {number for number in range(at, len(words)) if _INTERPRETER.fullmatch(Path(words[number]).name)}
+        nearest: dict[str, str] = {}
+        for number in range(len(words) - 1, min(starting, default=len(words)) - 1, -1):
+            if number in starting:  # also behind `nice` or `sudo`; it reads the next file
+                found |= nearest
+            nearest = files_of([words[number]], folder, expected) or nearest
         for text in arguments if Path(program).name in _SHELLS and depth < _MAX_DEPTH else ():
             if " " in text or "\n" in text:
                 found |= _scripts_of(text, folder, path, expected, depth + 1)

@@ -121,8 +121,8 @@ class Dispatcher:
             mark_broken(transaction, row, broken[row.schedule_id], now)
 
 
-def release(transaction: Transaction, attempts: list[Attempt], now: int) -> None:
-    """Release runs that were claimed but not started: another worker may claim them."""
+def release(transaction: Transaction, attempts: list[Attempt], now: int) -> list[Attempt]:
+    """Release runs that were claimed but not started: another worker may claim them. Returns the released ones."""
     released = transaction.release([Release(*one.mark, one.not_before or now) for one in attempts])
     transaction.release_permits(released)
     spending.release(transaction, released)
@@ -135,6 +135,7 @@ def release(transaction: Transaction, attempts: list[Attempt], now: int) -> None
         NewEvent(now, event_type(one.compiled, RELEASE.event), one.compiled.schedule_id, one.run_id) for one in again
     )
     hold_with_schedule(transaction, again, now, ("pending", "paused", "broken"))
+    return [attempt for attempt in attempts if attempt.run_id in released]
 
 
 def _permitted(transaction: Transaction, chosen: list[_Chosen], capacity: Capacity) -> list[_Chosen]:

@@ -22,7 +22,7 @@ from matins.model.rows import NewEvent, ScopeRow, TurnFacts
 from matins.model.run import RunState
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor
-from matins.runtime.capacity import BoundedCapacity, Capacity, MissingEngines, Placement, trouble_of
+from matins.runtime.capacity import BoundedCapacity, Capacity, Placement, UnservedRuns, trouble_of, turn_away
 from matins.runtime.catalog import GLOBAL, MAY_EMIT, Catalog
 from matins.runtime.checks import CheckedRun, Checks, NoChecks
 from matins.runtime.clearance import Clearance, record_checks
@@ -162,7 +162,7 @@ class Engine:
         self._node_offers = self.node.offers
         self.clearance = Clearance()
         self.placement = Placement()
-        self.missing_engines = MissingEngines(store, catalog, self.placement, settings.lease_ms)
+        self.unserved_runs = UnservedRuns(store, catalog, self.placement, settings.lease_ms)
         self.planner = Planner(catalog, self.clearance, self.placement)
         self.dispatcher = Dispatcher(catalog, self.clearance, self.placement)
         self.timers = Timers(catalog)
@@ -286,7 +286,7 @@ class Engine:
         if checks := self.clearance.take_checks():
             self.checks.submit(checks)
         self.maintenance.turn(now, boot)
-        self.missing_engines.turn(now, boot)
+        self.unserved_runs.turn(now, boot)
         if self.accepting:  # an engine that stops would end what it takes over
             self.reaper.turn(now, boot, self.executor)
             self._adopt()
@@ -372,7 +372,8 @@ class Engine:
         if self._overdue:
             recorder.hold(transaction, self._overdue, now)
         if self._released or self._uncertain:
-            release(transaction, self._released + self._still_ours(transaction, self._uncertain), now)
+            released = release(transaction, self._released + self._still_ours(transaction, self._uncertain), now)
+            turn_away(transaction, self.placement, released, self.node.name, now)
         return stale
 
     def _start(

@@ -252,7 +252,7 @@ class _New:
             run_id, item.schedule_id, item.rev, slot, None, _STARTING, item.exclusive, item.scope, 1, 1,
             worker, None, at, at, None, slots, first, None, None, place,
         )))  # fmt: skip
-        self._start.append(_attempt((run_id, 1, 1, slot, slots, first, at, item, None, None, None)))
+        self._start.append(_attempt((run_id, 1, 1, slot, slots, first, at, item, None, None, None, None)))
         data = covered(slot, slots, first)
         data["worker"] = worker
         self._transaction.events.append(_event((at, "run.started", item.schedule_id, run_id, data)))

@@ -14,6 +14,7 @@ import orjson
 
 from matins.engine.events import EVENTS
 from matins.engine.jobs import as_scheduled, retries_unknown
+from matins.engine.placement import lacking
 from matins.engine.policies import Policies
 from matins.engine.prompts import CallContext, WorkItem
 from matins.engine.schedules import decode
@@ -25,6 +26,7 @@ from matins.model.rows import NewEvent
 from matins.model.run import Message, RunState, ThreadAssignment, Usage
 from matins.runtime.approval_requests import needs_none, used_approval, void_run
 from matins.runtime.attempt import Attempt
+from matins.runtime.capacity import run_needs
 from matins.runtime.catalog import Catalog, call_context, run_record
 from matins.runtime.kept_output import KeptOutput
 from matins.runtime.spending import SpendingLimit, spending_limits
@@ -59,6 +61,17 @@ class RunContext(NamedTuple):
     """How long its processes go on when the engine does not renew their lease; None: to their end."""
 
 
+class Elsewhere(NamedTuple):
+    """The other nodes, as seen by one that cannot run an attempt."""
+
+    node: str
+    """This node."""
+    tried: Mapping[str, str]
+    """The nodes that turned the run away, and why."""
+    may_start: bool
+    """Whether another node offers what the run needs, and has not turned it away."""
+
+
 class RunContexts(Protocol):
     """What executors ask about an attempt."""
 
@@ -69,8 +82,8 @@ class RunContexts(Protocol):
         """The identity of the worker that started the attempt."""
         ...
 
-    def offers_of_others(self, attempt: Attempt) -> list[frozenset[str]]:
-        """What the other workers offer."""
+    def elsewhere(self, attempt: Attempt) -> Elsewhere:
+        """Whether other nodes may run what this one cannot."""
         ...
 
     def run_token(self, attempt: Attempt) -> str:
@@ -138,12 +151,15 @@ class ContextLoader:
         with self._store.reading() as transaction:
             return orjson.loads(transaction.worker_of(*attempt.mark) or "{}")
 
-    def offers_of_others(self, attempt: Attempt) -> list[frozenset[str]]:
-        """What the running engines offer, without that of the attempt."""
+    def elsewhere(self, attempt: Attempt) -> Elsewhere:
+        """Whether other nodes may run what this one cannot, and those that cannot either."""
         with self._store.reading() as transaction:
             own = transaction.worker_of(*attempt.mark)
-        others = [engine for engine in self._store.engines(self._lease) if engine.identity != own]
-        return [frozenset(orjson.loads(engine.offers)) for engine in others]
+            needs, tried = run_needs(transaction, attempt.run_id), dict(transaction.turned_away(attempt.run_id))
+        engines = self._store.engines(self._lease)
+        node = next((engine.node for engine in engines if engine.identity == own), "")
+        others = any(engine.node != node and not lacking(needs, engine.offered) for engine in engines)
+        return Elsewhere(node, tried, may_start=others)
 
     def run_token(self, attempt: Attempt) -> str:
         """The token with which the processes of this attempt call Matins."""

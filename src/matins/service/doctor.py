@@ -398,17 +398,26 @@ def _closed(folder: Path) -> bool:
     return not folder.stat().st_mode & _OTHERS
 
 
+_FIXES = {
+    "job": "Start the program that registers it",
+    "runner": "Install {name} where an engine runs",
+    "label": "On a node that has it: matins up --label {name}",
+    "host": "On that machine: matins up --name {name}",
+    "agent": "On a node that takes it: matins up --agents {name}",
+}
+
+
 def _jobs(missing: Mapping[str, Sequence[ScheduleRecord]]) -> Iterator[Finding]:
-    """Report jobs and runners that no running engine has."""
+    """Report what runs need and no live node offers: jobs, tools, labels, nodes."""
     for need, schedules in missing.items():
-        kind, _, name = need.partition(":")
+        kind, _, name = need.partition(":") if ":" in need else ("label", "", need)
         failing = [one for one in schedules if fails_without(one, [need])]
         waiting = [one for one in schedules if not fails_without(one, [need])]
         first = _addressed([*waiting, *failing][0])
         groups = ((waiting, "wait"), (failing, "fail"))
         ends = [f"runs of {_listed([one.name for one in some])} {verb}" for some, verb in groups if some]
-        sentence = f"No running engine has it, so {' and '.join(ends)}"
-        fix = f"Install {name} where an engine runs" if kind == "runner" else "Start the program that registers it"
+        sentence = f"No live node offers it, so {' and '.join(ends)}"
+        fix = _FIXES[kind].format(name=shlex.quote(name))
         yield Finding(f"{kind} {name}", False, sentence, f"{fix}. Until then: matins pause {first}")
 
 

@@ -1,6 +1,6 @@
 """Why a schedule ran or did not run: the record of the slot, and what would happen now.
 
-Why a run that may start has not started: no engine runs, none has what it needs, or a limit is reached.
+Why a run that may start has not started: no engine runs, no node offers what it needs, or a limit is reached.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from matins.api.results import AttemptSummary, Explanation, GateReport, RunDetail, Slot
-from matins.engine.jobs import JOB_NEED, wakes_agent
+from matins.engine.jobs import wakes_agent
+from matins.engine.placement import NO_NODE
 from matins.engine.policies import Policies
 from matins.engine.reasons import local_time, run_summary
 from matins.engine.steps import parts_of
+from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
 from matins.model.rows import WorkerRow
@@ -21,7 +23,7 @@ from matins.model.run import RunRecord, RunState
 from matins.model.schedule import HELD_STATES, ScheduleRecord
 from matins.model.trigger import Interval
 from matins.model.words import Sentence
-from matins.runtime.capacity import needs_of, needs_sentence, unserved
+from matins.runtime.capacity import run_needs
 from matins.runtime.catalog import CompiledSchedule, run_record
 from matins.service.approvals import approval_results
 from matins.service.calls import call_results
@@ -47,6 +49,8 @@ def why_unstarted(
     reason = _reason(core, transaction, policies, run, engines, now)
     if reason is None:
         return None
+    if reason.startswith(NO_NODE):
+        return Sentence(f"{reason}.")
     return Sentence(f"{'Ready' if run.state is RunState.READY else 'Waiting'}: {reason}.")
 
 
@@ -64,6 +68,7 @@ def _of_steps(
     for step in steps:
         reason = _reason(core, transaction, policies, step, engines, now)
         if reason is not None:
+            reason = reason[0].lower() + reason[1:]
             return Sentence(f"Running, but one of its steps does not start: {reason}", whole.steps[step.step - 1].title)
     return None
 
@@ -81,11 +86,11 @@ def _reason(
     compiled = core.catalog.find(transaction, (run.schedule_id, run.rev, run.step))
     if not isinstance(compiled, CompiledSchedule):
         return None
-    lacking = unserved(needs_of(compiled.definition, compiled.agent, policies), [each.offers for each in engines])
-    # The engine of this process is about to offer its jobs.
-    missing = frozenset(need for need in lacking or () if need.removeprefix(JOB_NEED) not in core.jobs.registry)
-    if missing and not compiled.steps:
-        return f"no running engine has {needs_sentence(missing)}"
+    if not compiled.steps:
+        nowhere = core.jobs.no_node_for(run_needs(transaction, run.id), engines, dict(transaction.turned_away(run.id)))
+        if nowhere is not None:
+            since = local_time(run.not_before, compiled.definition.trigger.timezone, now - DAY_MS + 1)
+            return f"{nowhere} It waits since {since}"
     limits = full_limits(transaction, compiled)
     if limits:
         return limits
@@ -158,11 +163,12 @@ class Explanations:
     def _engines(
         self, schedule: ScheduleRecord, engines: Sequence[WorkerRow], policies: Policies
     ) -> Iterator[GateReport]:
-        """A report of what no running engine has: without it, a run that passes all gates waits, or fails."""
+        """A report of what no live node offers: without it, a run that passes all gates waits, or fails."""
         missing = self.core.jobs.missing([schedule], engines, policies)
         if missing:
             then = "Runs fail." if fails_without(schedule, missing) else "Runs wait for one."
-            text = f"No running engine has {needs_sentence(frozenset(missing))}. {then}"
+            nowhere = self.core.jobs.no_node(schedule.definition, schedule.agent, engines, policies)
+            text = f"{nowhere} {then}"
             yield GateReport("engine", False, text, {"needs": sorted(missing)})
         troubles = troubles_of(engines)
         if troubles and not missing and _wakes_agent(schedule):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from matins.api.results import Job, JobInput
 from matins.engine.jobs import AGENT_JOB, JOB_NEED, MESSAGE_JOB, inputs_of
+from matins.engine.placement import Labels, NodeView, needs_of, no_node, unserved
 from matins.engine.policies import Policies
 from matins.engine.settings import format_setting
 from matins.engine.steps import parts_of
@@ -17,9 +18,9 @@ from matins.errors import InvalidInput
 from matins.executors.registry import JobRegistry
 from matins.model.job import JobType
 from matins.model.rows import WorkerRow
-from matins.model.schedule import ScheduleRecord
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.settings import Declared
-from matins.runtime.capacity import needs_of, trouble_of, unserved
+from matins.runtime.capacity import trouble_of
 from matins.store import Store
 
 
@@ -57,9 +58,9 @@ class KnownJobs:
     def names(self) -> JobNames:
         """The names as they are when they are first needed. Use them outside of transactions: a store in memory has
         one connection."""
-        return JobNames(self.registry, self._offered)
+        return JobNames(self.registry, self._offered_names)
 
-    def _offered(self) -> frozenset[str]:
+    def _offered_names(self) -> frozenset[str]:
         with self.store.reading() as transaction:
             rows = transaction.offers()
         return frozenset(name for offers in rows for name in _names(offers))
@@ -67,16 +68,33 @@ class KnownJobs:
     def missing(
         self, schedules: Iterable[ScheduleRecord], engines: Sequence[WorkerRow], policies: Policies
     ) -> dict[str, list[ScheduleRecord]]:
-        """What no running engine has (`job:backup`), and the active schedules that need it. Nothing without an engine:
+        """What no live node offers (`job:backup`), and the active schedules that need it. Nothing without an engine:
         any program may start."""
-        offers, found = [engine.offers for engine in engines], dict[str, list[ScheduleRecord]]()
+        offers, found = [self._offered(engine) for engine in engines], dict[str, list[ScheduleRecord]]()
         for schedule in schedules if engines else ():
             parts = parts_of(schedule.definition, schedule.agent) if schedule.state == "active" else []
             lacking = [unserved(needs_of(part, agent, policies), offers) or frozenset() for part, agent in parts]
             for need in sorted(frozenset[str]().union(*lacking)):
-                if need.removeprefix(JOB_NEED) not in self.registry:  # the engine of this process is about to offer it
-                    found.setdefault(need, []).append(schedule)
+                found.setdefault(need, []).append(schedule)
         return found
+
+    def no_node(
+        self, definition: ScheduleDefinition, agent: str, engines: Sequence[WorkerRow], policies: Policies
+    ) -> str | None:
+        """Why no node can run a schedule, or a step of it; None if one can, and without an engine."""
+        parts = parts_of(definition, agent) if engines else []
+        texts = (self.no_node_for(needs_of(part, name, policies), engines) for part, name in parts)
+        return next((text for text in texts if text is not None), None)
+
+    def no_node_for(
+        self, needs: Labels, engines: Sequence[WorkerRow], turned_away: Mapping[str, str] = {}
+    ) -> str | None:
+        """The same for a run with these needs."""
+        return no_node(needs, [NodeView(one.node, self._offered(one)) for one in engines], turned_away)
+
+    def _offered(self, engine: WorkerRow) -> Labels:
+        """What an engine offers; the one of this process is about to offer all jobs of its program."""
+        return engine.offered | self.registry.offers
 
     def listed(self, engines: Iterable[WorkerRow]) -> list[Job]:
         """All jobs by name, with the number of running engines that have each."""

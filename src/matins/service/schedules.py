@@ -35,7 +35,7 @@ from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.selector import ScheduleFilter
 from matins.runtime.catalog import run_record, schedule_record
 from matins.runtime.pausing import pause
-from matins.service.core import Core
+from matins.service.core import LEASE_MS, Core
 from matins.service.drafts import Draft, check_note, free_name, name_from_text, subject_of
 from matins.service.file.write_back import Deleted, Edited, FileWriter
 from matins.service.forecasts import frequent_wakes
@@ -92,6 +92,8 @@ class Additions:
         notes = [] if wakes is None else [wakes.note]
         if principal.role == "agent":
             return notes
+        nowhere = core.jobs.no_node(draft.definition, draft.agent, core.store.engines(LEASE_MS), policies)
+        notes += [] if nowhere is None else [nowhere]
         workdir = core.workdir or str(Path.cwd())
         here = Surroundings(policies, runners(), core.jobs.registry, workdir, now)
         found = job_problems(draft.definition, draft.agent, here)

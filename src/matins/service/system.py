@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +24,12 @@ from matins.executors.agent_checks import ToolVersions, credential_of, needs_of
 from matins.executors.registry import runners
 from matins.model.access import Principal
 from matins.model.agent import Agent
-from matins.model.rows import NewEvent
+from matins.model.rows import NewEvent, WorkerRow
 from matins.runtime.catalog import GLOBAL
 from matins.service.core import LEASE_MS, Core
 from matins.service.doctor import Doctor
 from matins.service.permissions import rights_of
+from matins.store.transaction import Transaction
 
 
 def list_tools(core: Core, *, versions: bool) -> list[Tool]:
@@ -93,13 +96,13 @@ class System:
     doctors: Doctor
 
     def stats(self, principal: Principal) -> Stats:
-        now, engines = self.core.clock.now_ms(), len(self.core.store.engines(LEASE_MS))
+        now, engines = self.core.clock.now_ms(), self.core.store.engines(LEASE_MS)
         with self.core.store.reading() as transaction:
             figures = transaction.counts()
             sizes = {row.scope: row.size for row in transaction.limits()}
             spent = transaction.spend_since(midnight(now, self.core.clock.local_zone()))
             return Stats(
-                running=engines > 0,
+                running=bool(engines),
                 active_schedules=figures.active_schedules,
                 paused_schedules=figures.paused_schedules,
                 pending_schedules=figures.pending_schedules,
@@ -108,6 +111,7 @@ class System:
                 recent_failures=transaction.recent_failures(now - DAY_MS),
                 planner_lag_ms=0 if figures.next_due_at is None else max(0, now - figures.next_due_at),
                 ready_runs=figures.ready_runs,
+                runs_without_node=self._without_node(transaction, engines) if figures.ready_runs else 0,
                 waiting_runs=figures.waiting_runs,
                 waiting_approvals=figures.pending_approvals,
                 oldest_approval=to_datetime(figures.oldest_approval_at),
@@ -119,6 +123,17 @@ class System:
                     if throttle.resets_at > now
                 ],
             )
+
+    def _without_node(self, transaction: Transaction, engines: Sequence[WorkerRow]) -> int:
+        """How many ready runs no live node can run."""
+        needs = {row.id: row.needs for row in transaction.places()} if engines else {}
+        waiting = [row.place for row in transaction.ready_places() if row.place in needs] if needs else []
+        unserved = [
+            place
+            for place in waiting
+            if self.core.jobs.no_node_for(frozenset(json.loads(needs[place])), engines) is not None
+        ]
+        return sum(transaction.count_ready(place) for place in unserved)
 
     def doctor(self, principal: Principal) -> list[Finding]:
         return self.doctors.findings(principal)

@@ -54,6 +54,7 @@ from matins.model.rows import (
     ScopeRow,
     SlotRun,
     StartedRun,
+    WaitingPlace,
     WaitingRun,
     WorkerRow,
     ZoneVersion,
@@ -911,13 +912,40 @@ class PlaceRows(Statements):
         """Runs of a place that might have started since an instant, by id."""
         return self._column("ready_in", place=place, since=since, after=after, limit=limit)
 
-    def move_runs(self, scope: str, before: int, after: int) -> None:
-        """Move the runs of a scope that have not started to another place."""
-        self._all("move_runs", scope=scope, before=before, after=after)
+    def waiting_places(self, scope: str) -> list[WaitingPlace]:
+        """Where runs of a scope wait that have not started, by their settings."""
+        return self._rows(WaitingPlace, "waiting_places", scope=scope)
+
+    def move_runs(self, waiting: WaitingPlace, after: int) -> None:
+        """Move runs of these settings that have not started to another place."""
+        self._all(
+            "move_runs",
+            schedule_id=waiting.schedule_id,
+            rev=waiting.rev,
+            step=waiting.step,
+            place=waiting.place,
+            after=after,
+        )
+
+    def needs_of_run(self, run_id: int) -> str | None:
+        """What a node must offer for a run, as a JSON list; None where any can do it."""
+        return self._value("needs_of_run", run_id=run_id)
+
+    def set_place(self, run_id: int, place: int) -> None:
+        """Move a run to another place."""
+        self._all("set_place", run_id=run_id, place=place)
+
+    def note_turned_away(self, run_id: int, node: str, reason: str) -> None:
+        """Note that a node lacks what a run needs."""
+        self._all("note_turned_away", run_id=run_id, node=node, reason=reason)
 
     def report_place(self, place: int, now: int) -> bool:
         """Note that no engine can do the runs of a place. False if that is noted already."""
         return bool(self._all("report_place", place=place, now=now))
+
+    def count_ready(self, place: int) -> int:
+        """The number of ready runs of a place."""
+        return self._value("count_ready", place=place)
 
 
 class PolicyRows(Statements):

@@ -323,6 +323,7 @@ class Transaction(
         for notes in (
             "delete_attempts",
             "delete_checks",
+            "delete_turned_away",
             "delete_spend",
             "delete_run_usage",
             "delete_approvals",
@@ -340,6 +341,10 @@ class Transaction(
             self._all("insert_place", needs=needs)
             found = self._value("place", needs=needs)
         return found
+
+    def turned_away(self, run_id: int) -> list[tuple[str, str]]:
+        """The nodes that turned a run away, and why."""
+        return self._all("turned_away", run_id=run_id)
 
     def clear_reports(self, places: Iterable[int]) -> None:
         for place in places:

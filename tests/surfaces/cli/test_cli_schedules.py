@@ -329,7 +329,7 @@ def test_b2_a_job_that_nobody_has_is_refused(user: User, bench: Sandbox) -> None
     assert 'There is no job "backup"' in user.complains("edit", "s", "--job", "backup", code=2)
     assert "✗ bad    job backup: " in user.types("doctor", code=1).stdout
     explained = " ".join(user.says("why", "s").split())
-    assert 'engine ✗ stops No running engine has the job "backup". Runs wait for one.' in explained
+    assert 'engine ✗ stops No node can run it now: it needs the job "backup".' in explained
 
 
 def test_b2_a_job_while_nothing_runs(user: User, bench: Sandbox) -> None:

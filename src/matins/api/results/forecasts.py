@@ -501,6 +501,8 @@ class Stats(Struct, frozen=True):
     planner_lag_ms: int
     """How long the oldest unplanned slot has been due."""
     ready_runs: int
+    runs_without_node: int
+    """Ready runs that no live node can run."""
     waiting_runs: int
     """Runs that wait for a time, a check, a person, or their turn."""
     waiting_approvals: int

@@ -25,7 +25,7 @@ from matins.records import kinds_by_name, record_kinds
 from matins.records.kind import RecordContext
 from matins.runtime.command_files import with_files
 from matins.runtime.pausing import pause
-from matins.service.core import Core
+from matins.service.core import LEASE_MS, Core
 from matins.service.drafts import Draft
 from matins.service.file.plan import (
     APPLIED,
@@ -57,7 +57,7 @@ class File:
         interpretation = self.interpret(file, content)
         with self.core.store.reading() as transaction:
             plan = self.plan_in(transaction, file, content, interpretation)
-        return plan.result(whole=governs(principal))
+        return self._noted(plan).result(whole=governs(principal))
 
     def apply(self, principal: Principal, *, digest: str | None = None) -> FilePlan:
         file = self.named_file()
@@ -67,7 +67,23 @@ class File:
             raise Stale(f"{file.path} was changed since.", value=content.digest, field="digest", hint=hint)
         plan = self.apply_content(principal, file, content)
         file.state = FileState("applied", digest=content.digest)
-        return plan.result(applied=True)
+        return self._noted(plan).result(applied=True)
+
+    def _noted(self, plan: Plan) -> Plan:
+        """The plan, with a note for each schedule that no live node can run."""
+        moved = [change.entry for change in plan.of("added", "changed") if change.entry is not None]
+        engines = self.core.store.engines(LEASE_MS) if any(entry.kind == "schedule" for entry in moved) else []
+        if not engines:
+            return plan
+        policies = self.core.policies()
+        agents = {entry.name: entry.meant for entry in moved if entry.kind == "agent"}
+        policies = replace(policies, agents={**policies.agents, **agents})
+        nowhere = {
+            entry.key: self.core.jobs.no_node(entry.meant.definition, entry.meant.agent, engines, policies)
+            for entry in moved
+            if entry.kind == "schedule"
+        }
+        return plan.with_notes({key: text for key, text in nowhere.items() if text is not None})
 
     def named_file(self) -> ConfigFile:
         file = self.core.local.file

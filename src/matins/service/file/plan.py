@@ -63,6 +63,16 @@ class Plan(NamedTuple):
     def count(self, action: Action, kind: str | None = None) -> int:
         return sum(1 for change in self.of(action) if kind in (None, change.kind))
 
+    def with_notes(self, notes: Mapping[tuple[str, str], str]) -> Plan:
+        """The plan with further notes of entries, by their keys."""
+        changes = [
+            change._replace(entry=entry._replace(notes=(*entry.notes, notes[entry.key])))
+            if (entry := change.entry) is not None and entry.key in notes
+            else change
+            for change in self.changes
+        ]
+        return self._replace(changes=tuple(changes))
+
     def note(self, kind: str | None = None) -> str:
         return f"+{self.count('added', kind)} -{self.count('removed', kind)} ~{self.count('changed', kind)}"
 

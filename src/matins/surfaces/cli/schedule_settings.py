@@ -145,7 +145,8 @@ def add(
     context.show(document, lambda: summary(context, "Added", document))
     if own_zone:
         note_zone(context, document, str(when))
-    noted = _note_job(context, document["job"], settings)
+    noted = any(note.startswith("No node ") for note in document["notes"])
+    noted = noted or _note_job(context, document["job"], settings)
     if not noted and context.note_if_not_running() and _tries(context, document, try_now):
         run_once(context, document)
     return None

@@ -86,6 +86,7 @@ class Metrics:
             _family("matins_runs", "gauge", "Live runs by state", _runs(stats)),
             _single("matins_planner_lag_seconds", "Age of the oldest unplanned slot", stats.planner_lag_ms / 1000),
             _single("matins_engine_running", "Whether an engine is running", int(stats.running)),
+            _single("matins_runs_without_node", "Ready runs that no live node can run", stats.runs_without_node),
             _single("matins_waiting_approvals", "Pending approvals", stats.waiting_approvals),
             _single("matins_failures_last_day", "Runs that failed within 24 hours", stats.recent_failures),
             _single("matins_spend_today_dollars", "Spent since midnight", stats.spend_today.replace("$", "")),

@@ -168,6 +168,14 @@ CREATE TABLE places (
   reported_at bigint -- when it was reported that no engine has them
 );
 
+-- Nodes that lack what a run needs, which they found when they were about to start it.
+CREATE TABLE turned_away (
+  run_id bigint NOT NULL,
+  node text NOT NULL,
+  reason text NOT NULL,
+  PRIMARY KEY (run_id, node)
+);
+
 CREATE TABLE attempts (
   run_id bigint NOT NULL,
   epoch bigint NOT NULL,

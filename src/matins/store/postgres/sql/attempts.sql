@@ -4,5 +4,8 @@ COPY attempts (run_id, epoch, owner, started_at) FROM STDIN (FORMAT binary);
 -- delete_attempts: delete their attempts
 DELETE FROM attempts WHERE run_id = ANY(%(ids)b);
 
+-- delete_turned_away: delete the notes about nodes that turned them away
+DELETE FROM turned_away WHERE run_id = ANY(%(ids)b);
+
 -- delete_checks: delete their checks
 DELETE FROM checks WHERE run_id = ANY(%(ids)b);

@@ -161,6 +161,14 @@ CREATE TABLE places (
   reported_at INTEGER -- when it was reported that no engine has them
 ) STRICT;
 
+-- Nodes that lack what a run needs, which they found when they were about to start it.
+CREATE TABLE turned_away (
+  run_id INTEGER NOT NULL,
+  node TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  PRIMARY KEY (run_id, node)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE attempts (
   run_id INTEGER NOT NULL,
   epoch INTEGER NOT NULL,

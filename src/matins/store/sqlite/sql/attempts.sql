@@ -4,5 +4,8 @@ INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (?, ?, ?, ?);
 -- delete_attempts: delete their attempts
 DELETE FROM attempts WHERE run_id IN (SELECT value FROM json_each(:ids));
 
+-- delete_turned_away: delete the notes about nodes that turned them away
+DELETE FROM turned_away WHERE run_id IN (SELECT value FROM json_each(:ids));
+
 -- delete_checks: delete their checks
 DELETE FROM checks WHERE run_id IN (SELECT value FROM json_each(:ids));
