@@ -26,6 +26,7 @@ from matins.api._results import (
     Rate,
     RateLimit,
     Smtp,
+    TemporalConnection,
     Webhook,
     WorkSource,
 )
@@ -74,6 +75,8 @@ from matins.api._types import (
     ScheduleSettings,
     SmtpEdit,
     SmtpSettings,
+    TemporalConnectionEdit,
+    TemporalConnectionSettings,
     WebhookEdit,
     WebhookSettings,
     WorkSourceEdit,
@@ -556,6 +559,18 @@ class AwaitableSmtpNoun(AwaitableNoun):
     async def delete(self) -> bool:
         """Delete a mail server. False when there is none."""
 
+class AwaitableTemporalNoun(AwaitableNoun):
+    async def set(self, name: str, **settings: Unpack[TemporalConnectionSettings]) -> TemporalConnection:
+        """Create a connection to Temporal, or replace it."""
+    async def edit(self, name: str, **settings: Unpack[TemporalConnectionEdit]) -> TemporalConnection:
+        """Change settings of a connection to Temporal; None resets one to its default."""
+    async def get(self, name: str) -> TemporalConnection:
+        """Get a connection to Temporal."""
+    async def delete(self, name: str) -> bool:
+        """Delete a connection to Temporal. False when there is none."""
+    async def list(self) -> builtins.list[TemporalConnection]:
+        """List temporal."""
+
 class AwaitableThrottlesNoun(AwaitableNoun):
     async def set(self, provider: str, **settings: Unpack[RateLimitSettings]) -> RateLimit:
         """Create a throttle, or replace it."""
@@ -796,6 +811,7 @@ class AwaitableApi(AwaitableNoun):
     prices: AwaitablePricesNoun
     quiet_hours: AwaitableQuietHoursNoun
     smtp: AwaitableSmtpNoun
+    temporal: AwaitableTemporalNoun
     throttles: AwaitableThrottlesNoun
     webhooks: AwaitableWebhooksNoun
     work_sources: AwaitableWorkSourcesNoun

@@ -21,6 +21,7 @@ RECORD_NOUNS = {
     "prices": "Manage model prices.",
     "quiet_hours": "Manage quiet hours.",
     "smtp": "Manage the server that sends e-mail.",
+    "temporal": "Manage connections to Temporal, whose workers run what names them in runs_on.",
     "throttles": "Manage provider rate limits.",
     "webhooks": "Manage webhooks and their deliveries.",
     "work_sources": "Manage sources of work items.",

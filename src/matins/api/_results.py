@@ -361,6 +361,22 @@ class Smtp(Struct, frozen=True):
     """How the connection is encrypted; none is for this machine only."""
 
 
+class TemporalConnection(Struct, frozen=True):
+    """A connection to Temporal."""
+
+    name: str
+    address: Content[str]
+    """Address of the server: host:port."""
+    namespace: Content[str]
+    """Namespace for the runs."""
+    api_key: Content[str | None]
+    """Where the API key is: env:NAME or file:/path."""
+    tls: bool
+    """Whether the connection is encrypted. With an API key it always is."""
+    prefix: Content[str]
+    """What the names of the task queues begin with."""
+
+
 class RateLimit(Struct, frozen=True):
     """A throttle."""
 

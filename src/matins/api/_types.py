@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Rate,
         RateLimit,
         Smtp,
+        TemporalConnection,
         Webhook,
         WorkSource,
     )
@@ -576,6 +577,22 @@ class SmtpEdit(TypedDict, total=False):
     tls: Literal["starttls", "tls", "none"] | None
 
 
+class TemporalConnectionSettings(TypedDict, total=False):
+    address: Required[str]
+    namespace: str | None
+    api_key: str | None
+    tls: bool | None
+    prefix: str | None
+
+
+class TemporalConnectionEdit(TypedDict, total=False):
+    address: str | None
+    namespace: str | None
+    api_key: str | None
+    tls: bool | None
+    prefix: str | None
+
+
 class RateLimitSettings(TypedDict, total=False):
     resets_at: Required[Instant]
     affects: Sequence[str] | None
@@ -1074,6 +1091,30 @@ class SmtpNoun(RecordNoun, noun="smtp"):
         """Delete a mail server. False when there is none."""
 
 
+class TemporalNoun(RecordNoun, noun="temporal"):
+    """Manage connections to Temporal, whose workers run what names them in runs_on."""
+
+    @set_record("temporal", "name")
+    def set(self, name: str, **settings: Unpack[TemporalConnectionSettings]) -> TemporalConnection:
+        """Create a connection to Temporal, or replace it."""
+
+    @edit_record("temporal", "name")
+    def edit(self, name: str, **settings: Unpack[TemporalConnectionEdit]) -> TemporalConnection:
+        """Change settings of a connection to Temporal; None resets one to its default."""
+
+    @get_record("temporal", "name")
+    def get(self, name: str) -> TemporalConnection:
+        """Get a connection to Temporal."""
+
+    @delete_record("temporal", "name")
+    def delete(self, name: str) -> bool:
+        """Delete a connection to Temporal. False when there is none."""
+
+    @list_records("temporal")
+    def list(self) -> builtins.list[TemporalConnection]:
+        """List temporal."""
+
+
 class ThrottlesNoun(RecordNoun, noun="throttles"):
     """Manage provider rate limits."""
 
@@ -1169,6 +1210,7 @@ class RecordNouns(Protocol):
     prices: PricesNoun = noun()
     quiet_hours: QuietHoursNoun = noun()
     smtp: SmtpNoun = noun()
+    temporal: TemporalNoun = noun()
     throttles: ThrottlesNoun = noun()
     webhooks: WebhooksNoun = noun()
     work_sources: WorkSourcesNoun = noun()

@@ -180,13 +180,17 @@ def _simple(value: object) -> bool:
 
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OWN_LABELS = ("host", "os", "job", "runner", "agent", "session", "not_on", "outside")
+"""What Matins says of a node. Other labels with a colon are connections: `temporal:main`."""
 _LABEL_TEXT = "1 to 64 letters, digits, dots, hyphens or underscores"
 
 
 def check_labels(field: str, labels: Sequence[str]) -> tuple[str, ...]:
     """The labels of a node, or those that runs need."""
     for label in labels:
-        if not _LABEL.fullmatch(label):
+        kind, colon, name = label.partition(":")
+        outside = bool(colon) and field == "runs_on" and kind not in _OWN_LABELS and _LABEL.fullmatch(kind)
+        if not _LABEL.fullmatch(name if outside else label):
             raise invalid(field, label, f"a label of {_LABEL_TEXT}", hint=Example({field: ["gpu"]}))
     return tuple(labels)
 

@@ -21,6 +21,7 @@ MODULES = {
     "quiet_hours": "matins.records.policies",
     "rates": "matins.records.money",
     "smtp": "matins.records.file_settings",
+    "temporal": "matins.temporal.settings",
     "throttles": "matins.records.limits",
     "webhooks": "matins.records.calls",
     "work_sources": "matins.records.policies",

@@ -201,6 +201,7 @@ class Engine:
 
     def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
+            self.executor.use(self._catalog.policies(transaction))  # before runs of dead workers are taken over
             identity = {**self._identity, "incarnation": self.store.incarnation}
             offers = self.executor.offers() | self._node_offers
             worker = transaction.insert_worker(
@@ -388,6 +389,7 @@ class Engine:
         policies = self._catalog.policies(transaction)
         if policies.rev != self._policy_rev:  # it rises too when the clock was set back
             self._policy_rev, self.planner.recorded_until = policies.rev, transaction.recorded_until()
+            self.executor.use(policies)
         self.clearance.begin(policies, guarded=situation.guarded, capacity=situation.checks)
         self.placement.renew(transaction, facts.places, situation.offers)
         self.timers.turn(transaction, now)

@@ -77,6 +77,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Daemon": {
         "init": Entry("daemon:init", "Write a configuration file for what is found on this machine."),
         "up": Entry("daemon:up", "Start the daemon."),
+        "worker": Entry("daemon:worker", "Run the orders of engines elsewhere, without a store."),
         "demo": Entry("daemon:demo", "Start a demonstration in a directory of its own."),
         "mcp": Entry("matins.mcp.commands:mcp", "Serve MCP: tools for agents, over stdin and stdout."),
         "tokens": Entry("access:tokens", "Manage API tokens."),
