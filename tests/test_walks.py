@@ -63,7 +63,7 @@ class Walk(NamedTuple):
 CEILINGS = {
     "a plain fire": Walk(30, 325),
     "a default interval": Walk(29, 329),
-    "an agent": Walk(78, 1277),  # its threads may meet at the store, where one waits; what its slot is, is asked twice
+    "an agent": Walk(79, 1277),  # its threads may meet at the store, where one waits; what its slot is, is asked twice
     "an idle turn": Walk(14, 43),
     "GET of a schedule": Walk(26, 173),
     "a call of an MCP tool": Walk(36, 314),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import signal
@@ -55,6 +54,8 @@ from matins.surfaces.transports.socket import OwnerSocketServer, answers, call_o
 from matins.texts.untrusted_folder import OwnFolders
 
 if TYPE_CHECKING:
+    import asyncio
+
     from matins.api._awaitable import AwaitableApi
     from matins.api._types import ScheduleSettings
     from matins.api.arguments import When
@@ -386,6 +387,8 @@ class Matins(TransactionApi):
         self.stop()
 
     async def __aenter__(self) -> Self:
+        import asyncio  # here and below: programs without it need not load it
+
         self._program_loop = asyncio.get_running_loop()
         try:
             return await asyncio.to_thread(self.start)
@@ -394,6 +397,8 @@ class Matins(TransactionApi):
             raise
 
     async def __aexit__(self, *why: object) -> None:
+        import asyncio
+
         try:
             await asyncio.to_thread(self.stop)
         finally:

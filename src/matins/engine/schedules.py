@@ -363,9 +363,8 @@ def decode(text: str) -> ScheduleDefinition:
     return _decoded(orjson.loads(text))
 
 
-def is_once(text: str) -> bool:
-    """Whether these are the settings of a one-shot, without parsing them: `encode` begins with the trigger."""
-    return text.startswith('{"trigger":{"kind":"once"')
+ONCE = '{"trigger":{"kind":"once"'
+"""The stored settings of a one-shot begin like this, since `encode` begins with the trigger."""
 
 
 def decode_payload(text: str) -> Any:

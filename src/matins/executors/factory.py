@@ -5,7 +5,6 @@ Routes each run to the executor of its kind: agents or jobs.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +27,8 @@ from matins.runtime.run_context import ContextLoader
 from matins.store import Store
 
 if TYPE_CHECKING:
+    import asyncio
+
     from matins.executors.agents import AgentExecutor
 
 
