@@ -48,6 +48,8 @@ _KINDS = (
     EventKind("backfill.resumed", "A backfill was resumed."),
     EventKind("backfill.done", "A backfill has no slot left to run."),
     EventKind("backfill.cancelled", "A backfill was cancelled."),
+    EventKind("bulk.started", "An action on many schedules began. The data has selector, number and reason."),
+    EventKind("bulk.done", "An action on many schedules ended. The data has how many it changed."),
     EventKind("run.planned", "A run was created for a slot. It starts as soon as there is capacity."),
     EventKind("run.varied", "A run was started with settings of its own."),
     EventKind("run.queued", "A run waits for another run of its schedule."),
