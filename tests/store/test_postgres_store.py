@@ -285,8 +285,8 @@ def test_the_last_runs_are_found_in_a_long_history(store: PostgresStore, postgre
     (schedule,) = add_schedules(store)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO runs (id, schedule_id, rev, slot, state, exclusive, epoch, attempt, planned_at, started_at, slots) "
-            "SELECT 1000 + n, %s, 1, n, 10, 1, 1, 1, n, n, 1 FROM generate_series(1, 5000) n",
+            "INSERT INTO runs (id, schedule_id, rev, slot, state, exclusive, epoch, attempt, planned_at, started_at, "
+            "slots) SELECT 1000 + n, %s, 1, n, 10, 1, 1, 1, n, n, 1 FROM generate_series(1, 5000) n",
             (schedule,),
         )
         connection.execute("ANALYZE runs")
