@@ -118,7 +118,10 @@ class OfMatins(adapter.Contestant):
         matins = with_jobs(Matins(self.url))
         instants = [datetime.fromtimestamp(due, UTC).isoformat(timespec="milliseconds") for due in self.task.dues()]
         matins.add_many(
-            [{"name": f"at {instant}", "when": instant, "timezone": "UTC", "job": "look"} for instant in instants]
+            [
+                {"name": f"{nth} at {instant}", "when": instant, "timezone": "UTC", "job": "look"}
+                for nth, instant in enumerate(instants)
+            ]
         )
         matins.close()
 
@@ -275,6 +278,46 @@ def fill_far(contestant: OfMatins) -> None:
     matins.close()
 
 
+def fill_history(contestant: OfMatins) -> None:
+    """Schedules whose runs another statement adds."""
+    matins = with_jobs(Matins(contestant.url))
+    matins.add_many(list(contestant.schedules("0 9 1 1 *", "nothing", contestant.task.count)))
+    matins.close()
+
+
+def read_history(contestant: OfMatins) -> dict[str, Any]:
+    """Milliseconds of what people look at in a long history, the middle of five, and of a batch of pruning."""
+    matins = with_jobs(Matins(contestant.url))
+    (newest,) = matins.runs.list(limit=1)
+    looks: dict[str, Callable[[], Any]] = {
+        "runs_ms": lambda: matins.runs.list(limit=100),
+        "runs_of_one_ms": lambda: matins.runs.list(schedule="schedule 7", limit=100),
+        "schedules_ms": lambda: matins.list(limit=100),
+        "run_ms": lambda: matins.runs.get(newest.id),
+        "why_ms": lambda: matins.why("schedule 7"),
+        "timeline_ms": lambda: matins.timeline(),
+        "stats_ms": lambda: matins.system.stats(),
+    }
+    told: dict[str, Any] = {}
+    for name, look in looks.items():
+        taken: list[float] = []
+        for _ in range(5):
+            before = time.perf_counter()
+            look()
+            taken.append(1000 * (time.perf_counter() - before))
+        told[name] = round(median(taken), 1)
+    from matins.runtime.maintenance import Maintenance
+
+    maintenance = Maintenance(matins.store, 90, None)
+    taken, pruned = [], 0
+    for _ in range(5):
+        before = time.perf_counter()
+        pruned += maintenance.prune(matins.clock.now_ms())
+        taken.append(1000 * (time.perf_counter() - before))
+    matins.close()
+    return told | {"prune_ms": round(median(taken), 1), "pruned": pruned}
+
+
 def rest(contestant: OfMatins) -> dict[str, Any]:
     ready: list[float] = []
     began = time.perf_counter()
@@ -362,7 +405,18 @@ def fire_beside(contestant: OfMatins) -> dict[str, Any]:
 if __name__ == "__main__":
     adapter.MEASURES.update(failing=failing, starting=starting, idle=idle, backlog=backlog)
     adapter.MEASURES["catch-up"] = catch_up
-    own: list[Callable[[Any], Any]] = [open_store, preview, fill, fill_far, rest, tick, fail_before, fire_beside]
+    own: list[Callable[[Any], Any]] = [
+        open_store,
+        preview,
+        fill,
+        fill_far,
+        fill_history,
+        read_history,
+        rest,
+        tick,
+        fail_before,
+        fire_beside,
+    ]
     adapter.ROLES |= {act.__name__: act for act in own}
     adapter.ROLES["prepare_missed"] = lambda contestant: OfMissed(contestant.task).prepare()
     adapter.main(OfMatins)

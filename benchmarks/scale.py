@@ -43,8 +43,8 @@ class Server:
     """The server of the measures: new databases, copies of filled ones, its CPU time, and what it waits for."""
 
     def __init__(self, folder: Path) -> None:
-        self._databases = durable.Databases(folder)
-        self.url = self._databases.new()
+        self.databases = durable.Databases(folder)
+        self.url = self.databases.new()
         self._made = 0
         with psycopg.connect(self.url, autocommit=True) as connection:
             (data,) = connection.execute("SHOW data_directory").fetchone() or ("",)
@@ -53,7 +53,7 @@ class Server:
     def database(self, template: str | None = None) -> str:
         """The URL of a new database, empty or a copy."""
         if template is None:
-            return self._databases.new()
+            return self.databases.new()
         self._made += 1
         name = f"copy_{self._made}"
         self._ask(f"CREATE DATABASE {name} TEMPLATE {named(template)}")
@@ -92,7 +92,7 @@ class Server:
         return number
 
     def close(self) -> None:
-        self._databases.close()
+        self.databases.close()
 
     def _ask(self, statement: str) -> None:
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -184,23 +184,23 @@ def _drained(task: Task) -> dict[str, Any]:
 
 def starts(url: str, engines: int, count: int, seconds: float, variant: str = "") -> dict[str, Any]:
     """How long after their instants runs start, in milliseconds: spread over so many seconds, or all at once."""
-    first = time.time() + 4 + count / 2_000 + adapter.LEAD_S
+    first = time.time() + 30 + count / 250
     with tempfile.TemporaryDirectory() as folder:
         task = Task(folder, url, variant, count, engines, seconds=seconds, first_due=first)
         in_own_process(SCRIPT, "prepare_latency", task)
         workers = [Worker(SCRIPT, task) for _ in range(engines)]
-        observer = Observer(task)
         try:
             for worker in workers:
                 worker.go()
             if time.time() > first - 0.5:
                 raise RuntimeError("the machine is too busy to be ready in time")
-            time.sleep(max(0.0, first + seconds - time.time()))
+            time.sleep(max(0.0, first + seconds + 0.1 - time.time()))
+            observer = Observer(task)  # it counts what is due by now
             while observer.ask(OfMatins.left) > 0:
                 time.sleep(0.2)
+            observer.close()
             told = [worker.stop() for worker in workers]
         finally:
-            observer.close()
             for worker in workers:
                 worker.end()
     late = sorted(1000 * one for worker in told for one in worker["latenesses"])
@@ -231,6 +231,51 @@ def drains(server: Server, fills: dict[int, str], options: argparse.Namespace) -
                 server.drop(url)
 
 
+def latencies(server: Server, fills: dict[int, str], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """100 fires over six seconds beside idle schedules, and a herd at one instant."""
+    for measure, count, seconds in (("latency", 100, 6.0), ("herd", options.due, 0.0)):
+        if measure not in options.only:
+            continue
+        for many in [max(fills) if measure == "latency" else min(fills)]:
+            for engines in options.engines:
+                url = server.database(fills[many])
+                about = {"measure": measure, "schedules": many, "engines": engines, "count": count}
+                about["load"] = round(os.getloadavg()[0], 1)
+                yield about | attempt(lambda: starts(url, engines, count, seconds))  # noqa: B023
+                server.drop(url)
+
+
+def history(server: Server, runs: int) -> dict[str, Any]:
+    """Reads and pruning in a history of so many runs, each with its attempt, evenly over 100 days: COPY from one server
+    process to the other, as a restore does it. The log has no events of them."""
+    url, schedules = server.database(), 1_000
+    in_own_process(SCRIPT, "fill_history", Task("", url, count=schedules))
+    now = time.time_ns() // 1_000_000
+    step = max(1, 100 * 86_400_000 // runs)
+    began = time.perf_counter()
+    first = f"SELECT n AS id, 1 + n % {schedules} AS schedule_id, {now} - ({runs} - n) * {step} AS at"
+    rows = {
+        "runs (id, schedule_id, rev, slot, state, exclusive, epoch, attempt, owner, planned_at, started_at, ended_at,"
+        " slots)": "id, schedule_id, 1, at, 10, 1, 1, 1, 1, at, at, at + 5, 1",
+        "attempts (run_id, epoch, owner, started_at)": "id, 1, 1, at",
+    }
+    with psycopg.connect(url, autocommit=True) as reader, psycopg.connect(url, autocommit=True) as writer:
+        for table, columns in rows.items():
+            source = f"{first} FROM generate_series(1::bigint, {runs}) n"
+            out = f"COPY (SELECT {columns} FROM ({source}) s) TO STDOUT"
+            with (
+                reader.cursor().copy(out) as given,  # type: ignore[arg-type]
+                writer.cursor().copy(f"COPY {table} FROM STDIN") as taken,  # type: ignore[arg-type]
+            ):
+                for block in given:
+                    taken.write(block)
+        writer.execute("SELECT setval('run_ids', %s)", (runs,))
+        writer.execute("VACUUM ANALYZE runs")
+        writer.execute("VACUUM ANALYZE attempts")
+    filled_s = round(time.perf_counter() - began)
+    return {"runs": runs, "filled_s": filled_s, **in_own_process(SCRIPT, "read_history", Task("", url))}
+
+
 def attempt(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     try:
         return measure()
@@ -244,11 +289,49 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--schedules", type=int, nargs="+", default=[100_000, 1_000_000], help="idle ones beside")
     parser.add_argument("--engines", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--due", type=int, default=DUE, help="schedules that are due, in a drain")
+    parser.add_argument("--history", type=int, default=10_000_000, help="runs of the history")
+    parser.add_argument("--minutes", type=float, default=600, help="what has not begun by then is left out, and said")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--sqlite", action="store_true", help="drains on SQLite, too")
     parser.add_argument("--folder", type=Path, help="where the server keeps its data; its disk is what is measured")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the JSON lines to this file as well")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.only = options.only or list(MEASURES)
+    return options
+
+
+def peers(folder: Path, server: Server) -> Iterator[dict[str, Any]]:
+    """Drains of others, and of Matins, on the same server in the same run."""
+    for entry in durable.ENTRIES:
+        if (entry.measure, entry.store) == ("drain", durable.POSTGRES) and entry.name in PEERS:
+            before = server.cpu_s()
+            told = durable.run(entry, folder, server.databases)
+            told["server_us"] = round(1e6 * (server.cpu_s() - before) / entry.count, 1)
+            yield {"measure": "peers", "contestant": entry.name, "load": round(os.getloadavg()[0], 1)} | told
+
+
+def measure(server: Server, folder: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """All measures, until the minutes are over."""
+    end, fills = time.monotonic() + 60 * options.minutes, dict[int, str]()
+    if {"drain", "latency", "herd"}.intersection(options.only):
+        fills = {count: filled(server, count) for count in options.schedules}
+    parts: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
+        "peers": lambda: peers(folder, server),
+        "drain": lambda: drains(server, fills, options),
+        "latency": lambda: latencies(server, fills, options),
+        "history": lambda: iter([{"measure": "history"} | attempt(lambda: history(server, options.history))]),
+    }
+    for name, part in parts.items():
+        if name not in options.only and not (name == "latency" and "herd" in options.only):
+            continue
+        if time.monotonic() > end:
+            yield {"measure": name, "failed": f"left out, because {options.minutes:g} minutes were over"}
+            continue
+        for record in part():
+            yield record
+            if time.monotonic() > end:
+                yield {"measure": name, "failed": f"cut, because {options.minutes:g} minutes were over"}
+                break
 
 
 def main() -> None:
@@ -264,8 +347,7 @@ def main() -> None:
 
     try:
         say(durable.machine() | durable.disk(folder))
-        fills = {count: filled(server, count) for count in options.schedules}
-        for record in drains(server, fills, options):
+        for record in measure(server, folder, options):
             say(record)
     finally:
         server.close()

@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from matins.api.use_case import Caller, UseCase
@@ -120,6 +120,39 @@ class App:
         from matins.daemon import Daemon
 
         Daemon(store=store, file=file, host=host, port=port, home=home, log=log, node=node).run()
+
+    def worker(
+        self,
+        source: str | None = None,
+        home: str | Path | None = None,
+        name: str | None = None,
+        labels: Sequence[str] = (),
+        max_runs: int | None = None,
+    ) -> None:
+        """Run orders of a source until SIGTERM or SIGINT; without a source, those of stdin until it ends."""
+        import sys
+
+        from matins.daemon import log_format
+        from matins.errors import InvalidInput
+        from matins.executors.outside import outside_kinds
+        from matins.executors.worker import Worker, serve_lines
+        from matins.surfaces.home import Home, private_files
+
+        log_format.set_up("plain")
+        at = Home(home)
+        with private_files():
+            at.make()
+            own = Worker(at.path, name, labels, max_runs)
+        try:
+            if source is None:
+                return serve_lines(own, sys.stdin.buffer)
+            kind = outside_kinds().get(source.partition("://")[0])
+            if kind is None:
+                hint = f"Matins takes orders from: {', '.join(f'{known}://' for known in outside_kinds())}."
+                raise InvalidInput("Orders do not come from such a URL.", value=source, field="from", hint=hint)
+            return kind.serve(source, own)
+        finally:
+            own.close()
 
     def demo(self, home: str | Path | None = None, port: int | None = None) -> None:
         """Run a daemon with the demonstration file, in a directory of its own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import signal
@@ -55,6 +54,8 @@ from matins.surfaces.transports.socket import OwnerSocketServer, answers, call_o
 from matins.texts.untrusted_folder import OwnFolders
 
 if TYPE_CHECKING:
+    import asyncio
+
     from matins.api._awaitable import AwaitableApi
     from matins.api._types import ScheduleSettings
     from matins.api.arguments import When
@@ -107,7 +108,16 @@ class Matins(TransactionApi):
         self._supervisor = SharedSupervisor(self._new_supervisor)
         self._service.local.versions = ToolVersions(isolation, Commands(self._supervisor), self._workdir)
         self._executors = ExecutorFactory(
-            self, self.jobs, self.clock, self._loader, self._supervisor, self.places, self._workdir, guard, on_blocked
+            self._store,
+            self,
+            self.jobs,
+            self.clock,
+            self._loader,
+            self._supervisor,
+            self.places,
+            self._workdir,
+            guard,
+            on_blocked,
         )
         self.outbox = Outbox(self._store, self.clock, self._catalog, self._senders())
         self._loop: Loop | None = None
@@ -377,6 +387,8 @@ class Matins(TransactionApi):
         self.stop()
 
     async def __aenter__(self) -> Self:
+        import asyncio  # here and below: programs without it need not load it
+
         self._program_loop = asyncio.get_running_loop()
         try:
             return await asyncio.to_thread(self.start)
@@ -385,6 +397,8 @@ class Matins(TransactionApi):
             raise
 
     async def __aexit__(self, *why: object) -> None:
+        import asyncio
+
         try:
             await asyncio.to_thread(self.stop)
         finally:

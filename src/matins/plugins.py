@@ -22,6 +22,11 @@ def installed(group: str) -> dict[str, Any]:
     return found
 
 
+def registered(group: str) -> frozenset[str]:
+    """The names of the plug-ins of a group. None is loaded."""
+    return frozenset(point.name for point in _entry_points().select(group=group))
+
+
 def _registered(group: str) -> list[EntryPoint]:
     """One entry point for each name. Matins' own come first, so that no other distribution replaces them."""
     found: dict[str, EntryPoint] = {}

@@ -1,4 +1,4 @@
-"""Stand-ins of Slack and Telegram, and Matins beside them."""
+"""Stand-ins of Slack, Telegram and Discord, and Matins beside them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from chat_bench import ChatBench
+from discord_bench import DiscordBench
 from telegram_bench import TelegramBench
 
+from standins.discord import TOKEN as DISCORD_TOKEN
+from standins.discord import Discord
 from standins.slack import Slack
 from standins.telegram import TOKEN, Telegram
 
@@ -20,6 +23,7 @@ def tokens(monkeypatch: pytest.MonkeyPatch) -> None:
         "T_SIGN": "signing-secret-1",
         "T_APP": "xapp-secret-1",
         "T_TELEGRAM": TOKEN,
+        "T_DISCORD": DISCORD_TOKEN,
     }.items():
         monkeypatch.setenv(name, value)
 
@@ -54,5 +58,18 @@ def telegram() -> Iterator[Telegram]:
 @pytest.fixture
 def phone(telegram: Telegram) -> Iterator[TelegramBench]:
     made = TelegramBench(telegram)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def discord() -> Iterator[Discord]:
+    with Discord() as made:
+        yield made
+
+
+@pytest.fixture
+def server(discord: Discord) -> Iterator[DiscordBench]:
+    made = DiscordBench(discord)
     yield made
     made.close()

@@ -283,7 +283,7 @@ def test_buttons_of_a_preview_are_bound_to_it(bench: ChatBench) -> None:
 def test_the_examples_of_the_page_can_be_used(bench: ChatBench, tmp_path: Path) -> None:
     """The settings of docs/chat.md are applied as they are, and its manifest asks for what the adapter needs."""
     page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
-    telegram, manifest, settings, trigger = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    telegram, manifest, settings, discord, trigger = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     file = tmp_path / "matins.yaml"
     file.write_text(settings + trigger)
     bench.m.watch_file(file)
@@ -292,9 +292,10 @@ def test_the_examples_of_the_page_can_be_used(bench: ChatBench, tmp_path: Path) 
     for kind, name in (("chat", "slack"), ("people", "ada"), ("people", "ben"), ("agents", "scout")):
         getattr(bench.m, kind).delete(name)
     assert bench.m.file.apply().state == "applied"
-    file.write_text(telegram)
-    assert bench.m.file.apply().state == "applied"
-    assert bench.m.chat.get("telegram").token == "env:TELEGRAM_TOKEN"
+    for service, text in (("telegram", telegram), ("discord", discord)):
+        file.write_text(text)
+        assert bench.m.file.apply().state == "applied"
+        assert bench.m.chat.get(service).token == f"env:{service.upper()}_TOKEN"
     file.write_text(settings + trigger)
     assert bench.m.file.apply().state == "applied"
     assert bench.m.get("deploy").trigger_text == "on a chat message in C07ABCDEF"

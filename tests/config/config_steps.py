@@ -17,6 +17,7 @@ EXAMPLES_KNOWN = CONTEXT._replace(
     known={
         "agents": frozenset({"scout", "coder", "ops"}),
         "quiet_hours": frozenset({"nights"}),
+        "calendars": frozenset({"holidays-de"}),
         "work_sources": frozenset({"backlog"}),
         "inbound": frozenset({"github-prs"}),
         "destinations": frozenset({"phone", "ops"}),

@@ -77,7 +77,7 @@ def test_every_example_is_valid(section: str) -> None:
         assert programs or interpreted(text, EXAMPLES_KNOWN).problems == (), name
 
 
-KEYS = {"chat": "slack", "hooks": "before:schedule:trigger", "rates": "EUR", "limits": "global"}
+KEYS = {"calendars": "closing", "chat": "slack", "hooks": "before:schedule:trigger", "rates": "EUR", "limits": "global"}
 NEEDS: dict[str, dict[str, Any]] = {
     "schedules": {"when": "every 1h", "job": "work"},
     "budgets": {"max_cost": "$5"},
@@ -85,6 +85,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "hooks": {"command": "true"},
     "destinations": {"to": ["alerts"]},
     "chat": {"app_token": "env:SLACK_APP_TOKEN"},
+    "calendars": {"dates": ["12-25"]},
 }
 HMAC = {"kind": "hmac", "header": "X-Signature"}
 BESIDE: dict[tuple[str, str], dict[str, Any]] = {

@@ -25,7 +25,7 @@ EVERYWHERE = {
 }
 """What one test runs on all pages: by language, and whether it is a session of Python."""
 RUN: dict[tuple[str, str], tuple[int, str]] = {
-    ("chat.md", "yaml"): (4, "tests/chat/test_slack.py"),
+    ("chat.md", "yaml"): (5, "tests/chat/test_slack.py"),
     ("chat.md", "sh"): (1, "tests/daemon/test_telegram_daemon.py"),
     ("README.md", "shell"): (9, "tests/daemon/test_tour.py"),
     ("answers.md", "shell"): (1, "tests/docs/test_answers_page.py"),
@@ -41,6 +41,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("jobs.md", "python"): (1, "tests/docs/test_jobs_page.py"),
     ("jobs.md", "toml"): (1, "tests/docs/test_jobs_page.py"),
     ("library.md", "text"): (1, "tests/docs/test_typed_example.py"),
+    ("many-machines.md", "shell"): (1, "tests/docs/test_many_machines_page.py"),
     ("missions.md", "yaml"): (1, "tests/service/test_missions.py"),
     ("notifications.md", "shell"): (1, "tests/docs/test_notifications_page.py"),
     ("notifications.md", "yaml"): (1, "tests/docs/test_notifications_page.py"),

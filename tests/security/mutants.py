@@ -132,6 +132,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("engine/calls.py", "            _check_size(path, [operand], field)", "            pass", "security/test_long_texts.py::test_a_filter_has_numbers_that_can_be_stored"),
     ),
     "An agent reads other agents' names, times, states and codes, never their words.": (
+        Mutant("store/selection.py", 'yield f"{has} AND {_MAY_KNOW}"', "yield has", "security/test_words_of_others.py::test_b7_no_selector_tells_an_agent_labels_of_others"),
         Mutant("mcp/tools.py", 'with_command(one["sentence"], None, one["command"])', 'with_command(one["sentence"], one["quote"], one["command"])', "security/test_words_of_others.py::test_p4_what_others_wrote_stands_between_marks"),
         Mutant("api/results/runs.py", 'input: Content[Any]\n    """What the run was given', 'input: Any\n    """What the run was given', "security/test_words_of_others.py::test_b7_no_use_case_gives_an_agent_words_of_others"),
         Mutant("service/service.py", "changes = {} if own else dict(parts.blank)", "changes = dict[str, Any]()", "security/test_words_of_others.py::test_b7_no_tool_gives_an_agent_words_of_others"),

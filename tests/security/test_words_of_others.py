@@ -73,6 +73,22 @@ def test_b7_no_search_tells_an_agent_what_others_wrote(planted: Watched) -> None
     assert [one.title for one in planted.acting_as(SCOUT).search("private")] == ["private", "private-mission"]
 
 
+def test_b7_no_selector_tells_an_agent_labels_of_others(planted: Watched) -> None:
+    """B7: asked for one letter after the other, a pattern would spell them out"""
+    label = f"{MARK}label"
+    for select in (f"label.a={label}", f"label.a={label[:3]}*", "label.a=*"):
+        for principal in (SCOUT, ROVER, OWNER):
+            arguments = {"select": select}
+            listed = planted.invoke(principal, USE_CASES["schedules.list"], arguments)
+            counted = planted.invoke(principal, USE_CASES["schedules.counts"], arguments).all
+            ran = {run.schedule for run in planted.invoke(principal, USE_CASES["runs.list"], arguments)}
+            names = set() if principal is SCOUT else {"private"}
+            assert ({one.name for one in listed}, counted, ran) == (names, len(names), names), (select, principal)
+    every = planted.invoke(SCOUT, USE_CASES["schedules.counts"], {}).all
+    for select in (f"label.a!={label}", "label.a!=x"):  # both tell it the same
+        assert planted.invoke(SCOUT, USE_CASES["schedules.counts"], {"select": select}).all == every
+
+
 def _given_to_rover(bench: Watched) -> None:
     """A schedule that scout made, and that is rover's: no use case makes one, and a store may hold one."""
     bench.acting_as(SCOUT).add("made", when="5 * * * *", job="work", payload="gladiolus")

@@ -14,6 +14,7 @@ from matins.model.policies import BudgetUsage
 from matins.model.run import Usage
 from matins.model.schedule import ScheduleDefinition
 from matins.runtime import approval_requests, catalog, pausing, run_changes, spending
+from matins.runtime.capacity import BoundedCapacity, Placement
 from matins.runtime.checks import CheckedRun
 from matins.runtime.clearance import Clearance
 from matins.runtime.engine import Engine
@@ -308,6 +309,20 @@ def slot_lost_at_pause() -> Planted:
     return patch.object(pausing, "_skip_due", lambda transaction, row, slot, now: slot)
 
 
+def needs_ignored() -> Planted:
+    """Engines claim runs whose needs they do not have."""
+
+    def batch(self: Placement, transaction: Any) -> list[int]:
+        return sorted({0, *self._needs})
+
+    return patch.object(Placement, "batch", batch)
+
+
+def maximum_ignored() -> Planted:
+    """Nodes take more runs than their maximum."""
+    return patch.object(BoundedCapacity, "take", lambda self, item: None)
+
+
 def _named(*bugs: Callable[[], Planted]) -> dict[str, Callable[[], Planted]]:
     return {bug.__name__: bug for bug in bugs}
 
@@ -323,6 +338,8 @@ CORE_BUGS = _named(
     lost_answer_ignored,
     never_comes_back,
     history_overlooked,
+    needs_ignored,
+    maximum_ignored,
 )
 STEP_BUGS = _named(
     first_of_several_is_enough,

@@ -43,6 +43,8 @@ class Wire:
         self._committed = committed
         self._changed: dict[str, set[int]] = defaultdict(set)
         self.trap: Trap | None = None
+        self.is_cut = False
+        """Whether the store cannot be reached: each write fails."""
         self.interlude: Callable[[], None] = lambda: None
         """What others do while a commit's answer takes its time."""
         connection.set_update_hook(self._note)
@@ -70,6 +72,8 @@ class Wire:
     def _before(self, sql: str) -> None:
         if self._faults.disk_full and sql.startswith(_WRITES):
             raise apsw.FullError("database or disk is full")
+        if self.is_cut:
+            raise apsw.IOError("the store cannot be reached")
         if self._sprung("crash_in_transaction"):
             raise SimulatedCrash
         if self._sprung("io_error"):

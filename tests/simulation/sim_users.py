@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from sim_violation import Violation, require
-from sim_worker import Actor
+from sim_worker import BOTH_JOBS, Actor
 
 from matins.api.schedules import Api
 from matins.errors import InvalidInput, StoreUnavailable
@@ -65,6 +65,8 @@ _ENDS = ("succeeded", "failed", "unknown", "retry")
 _NAMES = tuple(f"job{n}" for n in range(7))
 
 _WIDE = 20
+_WHERE: tuple[dict[str, Any], ...] = ({}, {}, {"runs_on": ["gpu"]}, {"host": "w1"})
+_JOBS: dict[str, Callable[..., None]] = dict.fromkeys(sorted(BOTH_JOBS), lambda run: None)
 
 
 class Users(Actor):
@@ -75,9 +77,11 @@ class Users(Actor):
         self._vocabulary: Mapping[str, tuple[Any, ...]] = _WORDS
         self._step_words: Mapping[str, tuple[Any, ...]] = _STEP_WORDS
         self.actions: Counter[str] = Counter()
+        self.rare: Random | None = None
+        """Where machines differ: draws which jobs are those that some of them lack."""
 
     def open(self) -> None:
-        self.service = Service(self.store, self.clock, jobs=JobRegistry({"job": lambda run: None}))
+        self.service = Service(self.store, self.clock, jobs=JobRegistry(_JOBS))
         self.owner = self.acting_as(OWNER)
 
     def acting_as(self, who: Principal) -> Api:
@@ -203,7 +207,7 @@ class Users(Actor):
         return [row.id for row in rows if row is not None and state in (None, row.state)]
 
     def _add(self, name: str) -> str:
-        words = self._drawn_words(len(self._vocabulary)) | self._work()
+        words = self._drawn_words(len(self._vocabulary)) | self._work() | self._where()
         self.owner.add(name, agent=self._rng.choice(("", "ann", "bob")), **words)
         return f"{name} {words}"
 
@@ -211,14 +215,21 @@ class Users(Actor):
         return self._rng.choice(_WHEN) | self._words(count)
 
     def _work(self) -> dict[str, Any]:
-        return {"steps": self._steps()} if self._rng.random() < 0.35 else {"job": "job"}
+        return {"steps": self._steps()} if self._rng.random() < 0.35 else {"job": self._job()}
+
+    def _where(self) -> dict[str, Any]:
+        """Where machines differ, on which of them it runs."""
+        return {} if self.rare is None else self.rare.choice(_WHERE)
+
+    def _job(self) -> str:
+        return "job" if self.rare is None or self.rare.random() < 0.6 else "rare"
 
     def _steps(self) -> list[dict[str, Any]]:
         shape = self._rng.choice(_SHAPES)
         return [self._step(title, after) for title, after in shape.items()]
 
     def _step(self, title: str, after: str) -> dict[str, Any]:
-        step: dict[str, Any] = {"title": title, "job": "job", "after": list(after)}
+        step: dict[str, Any] = {"title": title, "job": self._job(), "after": list(after)}
         for word, values in self._step_words.items():
             if (value := self._rng.choice(values)) is not None:
                 step[word] = value

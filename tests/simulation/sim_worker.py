@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from sim_faults import Faults, SimulatedCrash, Wire
 
 from matins.model.run import Outcome, ProviderLimit, Usage
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
-from matins.runtime.catalog import Catalog
+from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.engine import Engine, EngineOptions
 from matins.runtime.heartbeat import Heartbeat
 from matins.store.sqlite.store import SqliteStore
@@ -23,6 +24,8 @@ from matins.testing import ManualClock
 PLACES = 3
 _AHEAD = 5
 _PATIENCE_MS = 1_000
+BOTH_JOBS = frozenset(["job", "rare"])
+"""All jobs. Only some machines have the second one."""
 
 
 class Job:
@@ -50,8 +53,11 @@ class Heard(NamedTuple):
 class SimulatedExecutor:
     """Jobs that succeed, fail, or never end; as in the Python executor, a few run and a few wait for a place."""
 
-    def __init__(self, clock: ManualClock, rng: Random, faults: Faults, heard: Heard) -> None:
+    def __init__(
+        self, clock: ManualClock, rng: Random, faults: Faults, heard: Heard, jobs: frozenset[str] = BOTH_JOBS
+    ) -> None:
         self._clock = clock
+        self._offers = frozenset(f"job:{name}" for name in jobs)
         self._rng = rng
         self._faults = faults
         self._heard = heard
@@ -63,6 +69,7 @@ class SimulatedExecutor:
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
+    def use(self, policies: Any) -> None: ...
 
     def submit(self, batch: list[Attempt]) -> None:
         for work in batch:
@@ -82,7 +89,10 @@ class SimulatedExecutor:
         return _AHEAD - len(self._jobs)
 
     def offers(self) -> frozenset[str]:
-        return frozenset(["job:job"])
+        return self._offers
+
+    def follows(self, compiled: CompiledSchedule) -> bool:
+        return False
 
     def running(self) -> int:
         return len(self._jobs)
@@ -206,6 +216,12 @@ class WorkerSettings(NamedTuple):
 
 
 class Worker(Actor):
+    jobs = BOTH_JOBS
+    """The jobs that its machine has."""
+    labels: tuple[str, ...] = ()
+    max_runs: int | None = None
+    """How many runs its machine has at once."""
+
     def __init__(self, name: str, clock: ManualClock, rng: Random, faults: Faults, settings: WorkerSettings) -> None:
         super().__init__(name, clock)
         self._settings, self._gates, self._guarded, self._lead_ms = settings
@@ -226,10 +242,11 @@ class Worker(Actor):
 
     def start(self, dispatched: Callable[[Worker, Attempt], None], begun: Callable[[int, int], None]) -> None:
         """As `Loop.start` does it, without its threads."""
-        self.engine = Engine(self.store, self.clock, Catalog(), self._settings)
+        settings = replace(self._settings, name=self.name, labels=self.labels, max_runs=self.max_runs)
+        self.engine = Engine(self.store, self.clock, Catalog(), settings)
         self.engine.lead_ms = self._lead_ms
         self.executor = SimulatedExecutor(
-            self.clock, self._rng, self._faults, Heard(lambda work: dispatched(self, work), begun)
+            self.clock, self._rng, self._faults, Heard(lambda work: dispatched(self, work), begun), self.jobs
         )
         self.executor.spending = self._gates
         self.executor.lead_ms = self._lead_ms

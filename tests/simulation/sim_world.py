@@ -49,6 +49,7 @@ FAULTS = (
     "stall",
     "suspend",
     "beat_fails",
+    "cut_off",
     "hour_forward",
     "hour_back",
     "year_forward",
@@ -100,6 +101,10 @@ class World:
         settings = WorkerSettings(engine, gates, guarded, lead_ms)
         self.workers = [Worker(f"w{n}", self._clock(), self.rng, self.faults, settings) for n in range(count)]
         self.users = (People if gates else Users)(self._clock(), self.rng)
+        self._moves = _MOVES
+        nodes = Random(f"{seed} nodes")
+        if self.shared and nodes.random() < 0.3:
+            self._tell_apart(nodes)
         self._complaints = Complaints()
         self._inside = False
         self._step = 0
@@ -107,6 +112,18 @@ class World:
     def _clock(self) -> ManualClock:
         """Clocks of different machines differ a little."""
         return ManualClock(instant(START) + self.rng.randint(-300, 300))
+
+    def _tell_apart(self, nodes: Random) -> None:
+        """The workers are on machines of their own: some lack a job or a label, or take few runs, and each may be
+        cut off."""
+        self._moves = {**_MOVES, World.cut_off: 2}
+        self.users.rare = nodes
+        self.workers[0].labels = ("gpu",)
+        for worker in self.workers[2:]:  # the first two have all jobs: runs may have to be on one of them
+            worker.jobs = frozenset(nodes.choice((["job"], ["rare"], ["job", "rare"])))
+            worker.labels = nodes.choice(((), ("gpu",)))
+        for worker in self.workers[1:]:
+            worker.max_runs = nodes.choice((None, 1, 2))
 
     # -- life
 
@@ -130,7 +147,7 @@ class World:
             self._close()
 
     def step(self) -> None:
-        self._note(self.rng.choices(list(_MOVES), list(_MOVES.values()))[0](self))
+        self._note(self.rng.choices(list(self._moves), list(self._moves.values()))[0](self))
 
     def _look(self, *, full: bool) -> None:
         require(11, self._complaints.first is None, f"a turn failed by itself: {self._complaints.first}")
@@ -162,6 +179,13 @@ class World:
         self.observer.committed(actor.now, changed)
 
     def _dispatched(self, worker: Worker, work: Attempt) -> None:
+        words, running = work.compiled.definition, worker.executor.running()
+        offered = (
+            words.job in worker.jobs and {*words.runs_on} <= {*worker.labels} and words.host in (None, worker.name)
+        )
+        require(13, offered, f"{worker.name} starts run {work.run_id}, and lacks what it needs: {words}")
+        most = worker.max_runs
+        require(13, most is None or running < most, f"{worker.name} has {running} runs, and starts {work.run_id}")
         self.observer.dispatched(worker.engine.worker, work.run_id, work.epoch)
 
     # -- moves
@@ -285,6 +309,21 @@ class World:
         worker.wire.trap = Trap(self.rng.choice(("io_error", "io_error", "lost_commit", "crash_after_commit")), 1)
         worker.guarded(worker.beat)
         return f"{worker.name} has trouble with a beat"
+
+    def cut_off(self) -> str:
+        """A machine does not reach the store for a while, and its jobs go on."""
+        worker = self._able()
+        if worker is None:
+            return "nobody to cut off"
+        self.faults.injected["cut_off"] += 1
+        seconds = self.rng.choice((5, 17, 19, 30))
+        wire = worker.wire
+        wire.is_cut = True
+        try:
+            self._work(seconds)
+        finally:
+            wire.is_cut = False
+        return f"{worker.name} is cut off for {seconds} s"
 
     def fill_disk(self) -> str:
         self.faults.disk_full = True

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
+from matins.delivery import answers
 from matins.model.schedule import ScheduleDefinition
 from matins.runtime import catalog
 
@@ -25,6 +27,15 @@ def ignore_hold(traced: Any) -> None:
     catalog.of_step = deaf
 
 
-FAULTS: dict[str, Callable[[Any], None]] = {"no-epochs": forget_epochs, "steps-ignore-hold": ignore_hold}
-FAULTS_SEEN_AS = {"no-epochs": "stale_accepted", "steps-ignore-hold": "duplicated"}
+def forget_copies(traced: Any) -> None:
+    """A part of an answer that was being sent when its engine died is sent as a first copy, under another key."""
+    rows_now, key, number = answers._as_they_are, answers.part_key, count()
+    answers._as_they_are = lambda *given: [row._replace(sending=None, again=0) for row in rows_now(*given)]
+    answers.part_key = lambda *given: f"{key(*given)}-{next(number)}"
+
+
+FAULTS: dict[str, Callable[[Any], None]] = {
+    "no-epochs": forget_epochs, "steps-ignore-hold": ignore_hold, "copies-forgotten": forget_copies,
+}  # fmt: skip
+FAULTS_SEEN_AS = {"no-epochs": "stale_accepted", "steps-ignore-hold": "duplicated", "copies-forgotten": "duplicated"}
 """What the reckoning calls their effects."""

@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_ledger import RUNS, check_agents
-from cast import HOLDS, RETRIES, STEPS_HOLD
+from cast import HOLDS, LETTERBOXES, RETRIES, STEPS_HOLD, TOLD
 from clockwork import YEAR_MS
 from diary import Diary, Reader
 from ledger import Rows, Tally, reckon
@@ -19,7 +20,10 @@ from planted import FAULTS
 from stage import Stage
 from theatre import Cover
 from traced_sqlite import lose_answers
+from worker import take_letters
 
+from matins.delivery import answers
+from matins.delivery.destinations import destination_kinds
 from matins.executors.job_context import JobContext
 from matins.model.run import RunState
 from matins.runtime import catalog
@@ -136,7 +140,8 @@ def _steps_played(url: str) -> list[dict[str, Any]]:
 def plant(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Plants a fault in this process until the end of the test."""
     catalog._remembered.cache_clear()  # compiled settings are shared with other tests
-    monkeypatch.setattr(catalog, "of_step", catalog.of_step)
+    for module, name in ((catalog, "of_step"), (answers, "_as_they_are"), (answers, "part_key")):
+        monkeypatch.setattr(module, name, getattr(module, name))
     yield lambda name: FAULTS[name](None)
     monkeypatch.undo()
     catalog._remembered.cache_clear()
@@ -167,6 +172,52 @@ def test_the_reckoning_sees_that_a_step_ignores_the_hold_of_its_schedule(
     assert any("although it was to be held" in note for note in found.notes) is deaf
     gone.close()
     heir.close()
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_the_reckoning_sees_an_answer_that_is_delivered_twice(
+    forgets: bool, tmp_path: Path, plant: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B21: killed after a letter of each kind arrived; the next engine repeats them, marked or under their keys"""
+    if forgets:
+        plant("copies-forgotten")
+    for name in LETTERBOXES:
+        monkeypatch.setitem(destination_kinds(), f"torture-{name}", None)  # set below, and taken away afterwards
+    diary, killed_at = tmp_path / "diary", {f"answer to {name}: arrived" for name in LETTERBOXES}
+    take_letters(Diary(diary), _Points(killed_at))
+    url, clock = f"sqlite:///{tmp_path / 'told.db'}", ManualClock("2026-01-01T00:00:00Z")
+    bench = Sandbox(url, clock=clock)
+    bench.job("work")(lambda run: {"epoch": run._attempt.epoch, "text": "all is well"})
+    for name in LETTERBOXES:
+        bench.destinations.set(name, kind=f"torture-{name}", to=["me"])
+    bench.add(TOLD, when="* * * * *", job="work", deliver=list(LETTERBOXES), max_executions=1)
+    bench.run_until("2026-01-01T00:01:00Z")
+    for _ in range(4):  # two of them are killed
+        with suppress(_Killed):
+            bench.outbox.run_once(clock.now_ms())
+        bench.close()
+        clock.advance(3_600_000)
+        bench = Sandbox(url, clock=clock)
+    bench.close()
+    found = reckon(url, Reader(diary).news(), clock.now_ms())
+    assert not killed_at
+    assert bool(found.duplicated) is forgets, found.notes
+
+
+class _Killed(BaseException):
+    """The engine ends here."""
+
+
+class _Points:
+    """Ends the engine at the first pass of each of these points."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+
+    def passed(self, name: str) -> None:
+        if name in self._names:
+            self._names.discard(name)
+            raise _Killed
 
 
 def _told_by(bench: Sandbox, lines: list[dict[str, Any]]) -> Sandbox:

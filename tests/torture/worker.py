@@ -71,7 +71,7 @@ def _live(stage: Stage, orders: Orders, diary: Diary) -> int:
     traced = _traced(stage)
     traced.trace(points)
     _trace_jobs(points)
-    _take_letters(diary, points)
+    take_letters(diary, points)
     _count_refusals(diary)
     if orders.planted:
         planted.FAULTS[orders.planted](traced)
@@ -229,7 +229,7 @@ def _ended(run: JobContext, fact: dict[str, int], diary: Diary, points: Points) 
     return {"epoch": fact["epoch"], **text}
 
 
-def _take_letters(diary: Diary, points: Points) -> None:
+def take_letters(diary: Diary, points: Points) -> None:
     """Destinations that write down what arrives: one whose receiver knows keys, and one that cannot tell copies."""
 
     def parts(address: Address, answer: Answer) -> list[Part]:

@@ -9,6 +9,7 @@ from matins.api._results import (
     AgentRules,
     AllowedHosts,
     Budget,
+    Calendar,
     ChatApp,
     Deliver,
     Destination,
@@ -25,6 +26,7 @@ from matins.api._results import (
     Rate,
     RateLimit,
     Smtp,
+    TemporalConnection,
     Webhook,
     WorkSource,
 )
@@ -37,6 +39,8 @@ from matins.api._types import (
     AllowedHostsSettings,
     BudgetEdit,
     BudgetSettings,
+    CalendarEdit,
+    CalendarSettings,
     ChatAppEdit,
     ChatAppSettings,
     DeliverEdit,
@@ -71,12 +75,15 @@ from matins.api._types import (
     ScheduleSettings,
     SmtpEdit,
     SmtpSettings,
+    TemporalConnectionEdit,
+    TemporalConnectionSettings,
     WebhookEdit,
     WebhookSettings,
     WorkSourceEdit,
     WorkSourceSettings,
 )
 from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, Moment, RunId, Select, When
+from matins.api.bulk import BulkAction
 from matins.api.results import (
     Absence,
     Approval,
@@ -86,7 +93,9 @@ from matins.api.results import (
     BackfillPreview,
     Backup,
     BrowserSession,
-    Calendar,
+    BulkPreview,
+    BulkResult,
+    Calendar as ResultsCalendar,
     Call,
     CallerContext,
     CatchUp,
@@ -399,6 +408,18 @@ class AwaitableBudgetsNoun(AwaitableNoun):
     async def list(self) -> builtins.list[Budget]:
         """List budgets."""
 
+class AwaitableCalendarsNoun(AwaitableNoun):
+    async def set(self, name: str, **settings: Unpack[CalendarSettings]) -> Calendar:
+        """Create a calendar, or replace it."""
+    async def edit(self, name: str, **settings: Unpack[CalendarEdit]) -> Calendar:
+        """Change settings of a calendar; None resets one to its default."""
+    async def get(self, name: str) -> Calendar:
+        """Get a calendar."""
+    async def delete(self, name: str) -> bool:
+        """Delete a calendar. False when there is none."""
+    async def list(self) -> builtins.list[Calendar]:
+        """List calendars."""
+
 class AwaitableChatNoun(AwaitableNoun):
     async def set(self, service: str, **settings: Unpack[ChatAppSettings]) -> ChatApp:
         """Create a chat, or replace it."""
@@ -552,6 +573,18 @@ class AwaitableSmtpNoun(AwaitableNoun):
     async def delete(self) -> bool:
         """Delete a mail server. False when there is none."""
 
+class AwaitableTemporalNoun(AwaitableNoun):
+    async def set(self, name: str, **settings: Unpack[TemporalConnectionSettings]) -> TemporalConnection:
+        """Create a connection to Temporal, or replace it."""
+    async def edit(self, name: str, **settings: Unpack[TemporalConnectionEdit]) -> TemporalConnection:
+        """Change settings of a connection to Temporal; None resets one to its default."""
+    async def get(self, name: str) -> TemporalConnection:
+        """Get a connection to Temporal."""
+    async def delete(self, name: str) -> bool:
+        """Delete a connection to Temporal. False when there is none."""
+    async def list(self) -> builtins.list[TemporalConnection]:
+        """List temporal."""
+
 class AwaitableThrottlesNoun(AwaitableNoun):
     async def set(self, provider: str, **settings: Unpack[RateLimitSettings]) -> RateLimit:
         """Create a throttle, or replace it."""
@@ -597,6 +630,25 @@ class AwaitableWorkSourcesNoun(AwaitableNoun):
         """Delete a work source. False when there is none."""
     async def list(self) -> builtins.list[WorkSource]:
         """List work sources."""
+
+class AwaitableBulk(AwaitableNoun):
+    async def preview(self, do: BulkAction, select: Select) -> BulkPreview:
+        """Preview what an action would do to the schedules that a selector selects. Nothing is written."""
+    async def apply(
+        self,
+        do: BulkAction,
+        select: Select,
+        *,
+        expect: str | None = None,
+        note: str | None = None,
+        until: Instant | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> BulkResult:
+        """Pause, resume, run, delete or edit the schedules that a selector selects, with one reason.
+
+        `expect`: only if these are still those of the preview with this digest. `until`: when a pause ends by itself.
+        `settings`: those of an edit. The id of a pause is a term of selectors: `pause=4f2a` resumes just those.
+        What cannot be changed is skipped, each with its reason. An agent selects only what it made."""
 
 class AwaitableRuns(AwaitableRunsCalls):
     async def list(
@@ -760,6 +812,7 @@ class AwaitableApi(AwaitableNoun):
     agent_rules: AwaitableAgentRulesNoun
     agents: AwaitableAgentsNoun
     budgets: AwaitableBudgetsNoun
+    calendars: AwaitableCalendarsNoun
     chat: AwaitableChatNoun
     deliver: AwaitableDeliverNoun
     heartbeat: AwaitableHeartbeatNoun
@@ -773,9 +826,11 @@ class AwaitableApi(AwaitableNoun):
     prices: AwaitablePricesNoun
     quiet_hours: AwaitableQuietHoursNoun
     smtp: AwaitableSmtpNoun
+    temporal: AwaitableTemporalNoun
     throttles: AwaitableThrottlesNoun
     webhooks: AwaitableWebhooksNoun
     work_sources: AwaitableWorkSourcesNoun
+    bulk: AwaitableBulk
     runs: AwaitableRuns
     backfills: AwaitableBackfills
     missions: AwaitableMissions
@@ -847,19 +902,8 @@ class AwaitableApi(AwaitableNoun):
         """Pause a schedule. Running runs continue. `until`: when it resumes by itself."""
     async def resume(self, name: str, *, agent: str | None = None) -> Schedule:
         """Resume a paused schedule: an interval from now, anything else at its next occurrence."""
-    async def pause_all(
-        self,
-        *,
-        names: builtins.list[str] | None = None,
-        agent: str | None = None,
-        note: str | None = None,
-        until: Instant | None = None,
-    ) -> Pause:
-        """Pause all active schedules, those of an agent, or those that are named. `resume_all` resumes just those."""
     async def pauses(self) -> builtins.list[Pause]:
         """List pauses of several schedules that are in force."""
-    async def resume_all(self, pause_id: str) -> Pause:
-        """Resume what a pause of several schedules has paused, and nothing that somebody else paused or resumed."""
     async def run(
         self,
         name: str,
@@ -925,7 +969,7 @@ class AwaitableApi(AwaitableNoun):
         `since`: as if no engine had run since an instant. Default: for what is overdue."""
     async def calendar(
         self, name: str, *, since: Instant | None = None, until: Instant | None = None, agent: str | None = None
-    ) -> Calendar:
+    ) -> ResultsCalendar:
         """Count the slots of a schedule by day and state: of the last 365 days, or between two instants."""
     async def next_times(
         self,

@@ -161,7 +161,21 @@ class Budget(Struct, frozen=True):
     """Tokens that may be used in a period."""
     timezone: str
     """IANA time zone of its days; default: the machine's."""
+    warn_at: float
+    """Share of it at which people are told, once; 0: never."""
     usage: list[BudgetUsage]
+
+
+class Calendar(Struct, frozen=True):
+    """A calendar."""
+
+    name: str
+    dates: Content[list[str]]
+    """Days: "2026-12-25", "12-25" in every year, or "2026-12-24..2027-01-02"; a name may follow."""
+    country: Content[str | None]
+    """Public holidays of a country, or of a part of it; needs the extra `holidays`."""
+    days: Content[list[str]]
+    """The holidays of `country` with their names, filled in when it is set."""
 
 
 class ChatApp(Struct, frozen=True):
@@ -349,6 +363,22 @@ class Smtp(Struct, frozen=True):
     """Address that messages come from."""
     tls: Literal["starttls", "tls", "none"]
     """How the connection is encrypted; none is for this machine only."""
+
+
+class TemporalConnection(Struct, frozen=True):
+    """A connection to Temporal."""
+
+    name: str
+    address: Content[str]
+    """Address of the server: host:port."""
+    namespace: Content[str]
+    """Namespace for the runs."""
+    api_key: Content[str | None]
+    """Where the API key is: env:NAME or file:/path."""
+    tls: bool
+    """Whether the connection is encrypted. With an API key it always is."""
+    prefix: Content[str]
+    """What the names of the task queues begin with."""
 
 
 class RateLimit(Struct, frozen=True):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         AgentRules,
         AllowedHosts,
         Budget,
+        Calendar,
         ChatApp,
         Deliver,
         Destination,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         Rate,
         RateLimit,
         Smtp,
+        TemporalConnection,
         Webhook,
         WorkSource,
     )
@@ -99,6 +101,8 @@ class ScheduleSettings(TypedDict, total=False):
     pause_after_failures: int | None
     failure_backoff: Literal["exponential", "none"] | None
     quiet_hours: str | None
+    skip_on: Sequence[str] | None
+    move_to: Literal["next_day"] | None
     provider: str | None
     max_cost: str | None
     max_tokens: int | str | None
@@ -174,6 +178,8 @@ class ScheduleEdit(TypedDict, total=False):
     pause_after_failures: int | None
     failure_backoff: Literal["exponential", "none"] | None
     quiet_hours: str | None
+    skip_on: Sequence[str] | None
+    move_to: Literal["next_day"] | None
     provider: str | None
     max_cost: str | None
     max_tokens: int | str | None
@@ -350,6 +356,7 @@ class BudgetSettings(TypedDict, total=False):
     max_cost: str | None
     max_tokens: int | str | None
     timezone: str | None
+    warn_at: float | None
 
 
 class BudgetEdit(TypedDict, total=False):
@@ -359,6 +366,19 @@ class BudgetEdit(TypedDict, total=False):
     max_cost: str | None
     max_tokens: int | str | None
     timezone: str | None
+    warn_at: float | None
+
+
+class CalendarSettings(TypedDict, total=False):
+    dates: Sequence[str] | None
+    country: str | None
+    days: Sequence[str] | None
+
+
+class CalendarEdit(TypedDict, total=False):
+    dates: Sequence[str] | None
+    country: str | None
+    days: Sequence[str] | None
 
 
 class ChatAppSettings(TypedDict, total=False):
@@ -561,6 +581,22 @@ class SmtpEdit(TypedDict, total=False):
     tls: Literal["starttls", "tls", "none"] | None
 
 
+class TemporalConnectionSettings(TypedDict, total=False):
+    address: Required[str]
+    namespace: str | None
+    api_key: str | None
+    tls: bool | None
+    prefix: str | None
+
+
+class TemporalConnectionEdit(TypedDict, total=False):
+    address: str | None
+    namespace: str | None
+    api_key: str | None
+    tls: bool | None
+    prefix: str | None
+
+
 class RateLimitSettings(TypedDict, total=False):
     resets_at: Required[Instant]
     affects: Sequence[str] | None
@@ -745,6 +781,30 @@ class BudgetsNoun(RecordNoun, noun="budgets"):
     @list_records("budgets")
     def list(self) -> builtins.list[Budget]:
         """List budgets."""
+
+
+class CalendarsNoun(RecordNoun, noun="calendars"):
+    """Manage calendars: days on which schedules do not run."""
+
+    @set_record("calendars", "name")
+    def set(self, name: str, **settings: Unpack[CalendarSettings]) -> Calendar:
+        """Create a calendar, or replace it."""
+
+    @edit_record("calendars", "name")
+    def edit(self, name: str, **settings: Unpack[CalendarEdit]) -> Calendar:
+        """Change settings of a calendar; None resets one to its default."""
+
+    @get_record("calendars", "name")
+    def get(self, name: str) -> Calendar:
+        """Get a calendar."""
+
+    @delete_record("calendars", "name")
+    def delete(self, name: str) -> bool:
+        """Delete a calendar. False when there is none."""
+
+    @list_records("calendars")
+    def list(self) -> builtins.list[Calendar]:
+        """List calendars."""
 
 
 class ChatNoun(RecordNoun, noun="chat"):
@@ -1035,6 +1095,30 @@ class SmtpNoun(RecordNoun, noun="smtp"):
         """Delete a mail server. False when there is none."""
 
 
+class TemporalNoun(RecordNoun, noun="temporal"):
+    """Manage connections to Temporal, whose workers run what names them in runs_on."""
+
+    @set_record("temporal", "name")
+    def set(self, name: str, **settings: Unpack[TemporalConnectionSettings]) -> TemporalConnection:
+        """Create a connection to Temporal, or replace it."""
+
+    @edit_record("temporal", "name")
+    def edit(self, name: str, **settings: Unpack[TemporalConnectionEdit]) -> TemporalConnection:
+        """Change settings of a connection to Temporal; None resets one to its default."""
+
+    @get_record("temporal", "name")
+    def get(self, name: str) -> TemporalConnection:
+        """Get a connection to Temporal."""
+
+    @delete_record("temporal", "name")
+    def delete(self, name: str) -> bool:
+        """Delete a connection to Temporal. False when there is none."""
+
+    @list_records("temporal")
+    def list(self) -> builtins.list[TemporalConnection]:
+        """List temporal."""
+
+
 class ThrottlesNoun(RecordNoun, noun="throttles"):
     """Manage provider rate limits."""
 
@@ -1116,6 +1200,7 @@ class RecordNouns(Protocol):
     agent_rules: AgentRulesNoun = noun()
     agents: AgentsNoun = noun()
     budgets: BudgetsNoun = noun()
+    calendars: CalendarsNoun = noun()
     chat: ChatNoun = noun()
     deliver: DeliverNoun = noun()
     heartbeat: HeartbeatNoun = noun()
@@ -1129,6 +1214,7 @@ class RecordNouns(Protocol):
     prices: PricesNoun = noun()
     quiet_hours: QuietHoursNoun = noun()
     smtp: SmtpNoun = noun()
+    temporal: TemporalNoun = noun()
     throttles: ThrottlesNoun = noun()
     webhooks: WebhooksNoun = noun()
     work_sources: WorkSourcesNoun = noun()

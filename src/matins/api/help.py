@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import getdoc
-from textwrap import fill
 from typing import Any, TypeVar
 
 from matins.api.use_case import NOUNS, USE_CASES, UseCase
@@ -19,10 +18,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def document_settings() -> None:
     """Add the settings to the description of each call that takes any."""
+    texts: dict[str, str] = {}  # mostly two calls take the same
     for use_case in USE_CASES.values():
         if use_case.settings is not None:
+            text = texts.get(use_case.settings)
+            if text is None:
+                text = texts[use_case.settings] = settings_text(_table(use_case))
             method = vars(NOUNS[use_case.noun])[use_case.verb]
-            method.__doc__ = f"{use_case.description}\n\n{settings_text(_table(use_case))}"
+            method.__doc__ = f"{use_case.description}\n\n{text}"
 
 
 def extends(base: Callable[..., Any]) -> Callable[[F], F]:
@@ -57,4 +60,16 @@ def _line(declared: Declared) -> str:
     default = "" if shown in (None, "") else f" Default: {shown}."
     required = " Required." if declared.setting.required else ""
     text = f"{declared.name}: {declared.setting.help}{choices}{default}{required}"
-    return fill(text, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False)
+    return _filled(text)
+
+
+def _filled(text: str) -> str:
+    """The text in lines, those after the first further in. `textwrap` takes fifteen times as long, at each import."""
+    lines: list[str] = []
+    line = " "
+    for word in text.split():
+        if len(line) + len(word) >= _WIDTH and line.strip():
+            lines.append(line)
+            line = "     "
+        line = f"{line} {word}"
+    return "\n".join([*lines, line])

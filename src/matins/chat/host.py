@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
+from matins.chat.discord.chat import DiscordChat
 from matins.chat.service import ChatService, subscription_of
 from matins.chat.settings import Service
 from matins.chat.slack.chat import SlackChat, SlackEndpoint
@@ -18,7 +19,7 @@ from matins.surfaces.http.parts import DaemonPart, Scheduler
 from matins.surfaces.http.router import Route
 
 log = logging.getLogger("matins")
-SERVICES: Mapping[Service, type[ChatService]] = {"slack": SlackChat, "telegram": TelegramChat}
+SERVICES: Mapping[Service, type[ChatService]] = {"slack": SlackChat, "telegram": TelegramChat, "discord": DiscordChat}
 _CHANGES = ("policy.set", "policy.deleted")
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import orjson
 
 from matins.engine.validation import nearest
 from matins.errors import InvalidInput
+from matins.net.outbound import literal_addresses
 
 PREFIX = "!schedule"
 MAX_LENGTH = 4_000
@@ -261,6 +263,12 @@ def _part(kind: str, values: Any) -> Part:
     if kind == "fields":
         return Fields(tuple((name, value) for name, value in values))
     return Buttons(tuple(Button(*button) for button in values)) if kind == "buttons" else _PARTS[kind](values)
+
+
+def leads_elsewhere(url: str) -> bool:
+    """Whether an address leads to another machine. Services refuse messages with buttons that lead to this one."""
+    host = urlsplit(url).hostname or ""
+    return "." in host and not literal_addresses(host)
 
 
 def pieces(text: str, most: int) -> list[str]:

@@ -231,6 +231,20 @@ class ChatService:
         """The command that a message begins with; None for a message that is none."""
         return without_prefix(heard.text)
 
+    def replied_thread(self, heard: Heard) -> str:
+        """The thread of the message that it replies to. In a private chat, a draft needs no reply."""
+        if heard.thread:
+            return self.records.thread_of(heard.channel, heard.thread) or ""
+        answers = heard.direct and self.command_in(heard) is None
+        person = self.records.person(heard.user) if answers else None
+        before = f"{self.records.service}:{self.team()}/{heard.channel}/"
+        place = None if person is None else self.records.draft_place(before, person.name)
+        return "" if place is None else place.removeprefix(before)
+
+    def route(self, channel: str, thread: str) -> tuple[str, str | None]:
+        """The channel in which messages of a thread are posted, and what they reply to."""
+        return channel, thread
+
     def kinds(self) -> Mapping[Kind, Callable[[Heard, ChatPerson], None]]:
         """What answers each kind of thing that is heard."""
         return {"message": self._message, "click": self._click}
@@ -479,7 +493,7 @@ class Threads:
         self._chat = chat
 
     def parts(self, where: ThreadInChat, answer: Answer) -> list[Part]:
-        return parts_of(self._address(where), answer)
+        return parts_of(self._address("" if where.place is None else where.place.channel), answer)
 
     def post(self, where: ThreadInChat, part: Part, key: str) -> Receipt:
         """Post a part into the thread. The first one begins it, if there is none."""
@@ -494,7 +508,10 @@ class Threads:
             raise NotDelivered(f"the thread is in another workspace of {self.title}", retry=False)
         thread = part.first if known is None else known.thread
         try:
-            receipt = send_part(self._address(where), part._replace(first=thread), key)
+            into, first = (channel, thread) if known is None else chat.route(channel, known.thread)
+            receipt = send_part(self._address(into), part._replace(first=first), key)
+        except ServiceError as error:
+            raise NotDelivered(error.message) from None
         except NotDelivered as error:  # that one channel is gone concerns no other
             retry = error.retry and not error.gone
             raise NotDelivered(error.reason, retry=retry, after_ms=error.after_ms, sent=error.sent) from None
@@ -504,9 +521,9 @@ class Threads:
             chat.records.set_place(where.thread_id, chat.place(channel, thread or receipt.id or "").id)
         return receipt
 
-    def _address(self, where: ThreadInChat) -> Address:
+    def _address(self, channel: str) -> Address:
         """The channel, as a destination of the bot."""
-        app, channel = self._chat.app, "" if where.place is None else where.place.channel
+        app = self._chat.app
         bot = Destination(THREAD, self._chat.records.service, app.url, (channel,), app.token)
         return Address(bot, Smtp(), self._chat.records.clock.now_ms())
 

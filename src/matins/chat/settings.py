@@ -11,7 +11,7 @@ from matins.model.destination import ChatChannels
 from matins.model.settings import Labels, Secret, Setting, Text, Url
 from matins.records.kind import POLICIES, Column, Document, RecordContext, RecordKind
 
-Service = Literal["slack", "telegram"]
+Service = Literal["slack", "telegram", "discord"]
 
 
 # fmt: off
@@ -53,7 +53,8 @@ def _complete(app: ChatApp, context: RecordContext) -> ChatApp:
 
 def _how(document: Document) -> str:
     ways = {"app_token": "Socket Mode", "signing_secret": "HTTP"}
-    return ", ".join(way for name, way in ways.items() if document[name]) or "long polling"
+    usual = {"telegram": "long polling", "discord": "gateway"}.get(document["service"], "")
+    return ", ".join(way for name, way in ways.items() if document[name]) or usual
 
 
 def _channels(document: Document) -> str:
@@ -69,7 +70,7 @@ CHAT = RecordKind(
     keys=get_args(Service),
     value=ChatApp,
     help="Manage the app through which people speak to Matins in chat.",
-    file_help="App through which people speak to Matins in chat, by service: slack, telegram.",
+    file_help="App through which people speak to Matins in chat, by service: slack, telegram, discord.",
     storage=POLICIES,
     complete=_complete,
     columns=(
@@ -84,3 +85,5 @@ SLACK_CHANNELS = ChatChannels("slack", re.compile(r"[CDG][A-Z0-9]{5,}"))
 """Channels, direct messages and private channels."""
 TELEGRAM_CHANNELS = ChatChannels("telegram", re.compile(r"-?[0-9]{1,16}"))
 """Private chats have the ids of their users, groups negative ones."""
+DISCORD_CHANNELS = ChatChannels("discord", re.compile(r"[0-9]{17,20}"))
+"""Channels, direct messages and threads."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -19,7 +17,7 @@ from matins.engine.inputs import variables_of
 from matins.engine.policies import AFTER_RUN, Policies
 from matins.engine.reasons import changed_text
 from matins.errors import InvalidInput, MatinsError
-from matins.executors.check_executor import printed
+from matins.executors.check_executor import awaited, printed
 from matins.executors.commands import AgentCommands, CommandResult, hook_reply
 from matins.executors.registry import JobRegistry
 from matins.executors.secrets import resolve
@@ -61,9 +59,7 @@ def senders(
 
 def call(queue: DeliveryQueue, delivery: EventDelivery) -> DeliveryResult:
     """Call the subscriber. The event is delivered when the call returns."""
-    answer = queue.target(delivery.cloud_event)
-    if inspect.iscoroutine(answer):
-        asyncio.run(answer)
+    awaited(queue.target(delivery.cloud_event))
     return _ARRIVED
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from matins.engine.calendars import day_changes
 from matins.engine.gates import (
     BITS,
     Candidate,
@@ -263,6 +264,7 @@ def _edges(timetable: Timetable, start: ForecastStart, slot: int, end: int) -> S
     policies: Policies = start.policies
     hours = policies.quiet_hours.get(timetable.definition.quiet_hours or "")
     edges = {edge for span in (quiet_spans(hours, slot, end) if hours else []) for edge in span}
+    edges |= day_changes(timetable.definition.skip_on, policies.calendars, slot, end, timetable.trigger.timezone)
     throttle = policies.throttle_of(timetable.definition.provider, start.agent, start.now)
     if throttle is not None:
         edges.add(throttle.resets_at)

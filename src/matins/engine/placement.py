@@ -16,6 +16,7 @@ from typing import NamedTuple
 from matins.engine.jobs import SHELL, job_needs, wakes_agent
 from matins.engine.policies import Policies
 from matins.engine.validation import check_labels, check_node_name, check_number, check_strings
+from matins.model.agent import Agent
 from matins.model.schedule import ScheduleDefinition
 
 HOST, AGENT, RUNNER = "host:", "agent:", "runner:"
@@ -23,6 +24,8 @@ SESSION = "session:"
 """The prefix of the node that has the conversation of a run."""
 NOT_ON = "not_on:"
 """The prefix of a node that turned a run away."""
+OUTSIDE = "outside:"
+"""The prefix of a connection to an engine elsewhere, whose workers offer what else a run needs."""
 MAX_RUNS = 100_000
 Labels = frozenset[str]
 
@@ -79,6 +82,14 @@ def needs_of(definition: ScheduleDefinition, agent: str, policies: Policies) -> 
     return needs | agent_needs(definition, agent, policies) if wakes_agent(definition) else needs
 
 
+def queue_labels(definition: ScheduleDefinition, agent: Agent | None, connection: str) -> Labels:
+    """What people ask of the machine of a run that goes to workers elsewhere."""
+    labels = {*definition.runs_on, *_host_need(definition.host)}
+    if agent is not None:
+        labels.update(agent.runs_on, _host_need(agent.host))
+    return frozenset(labels - {connection})
+
+
 def _host_need(host: str | None) -> tuple[str, ...]:
     return () if host is None else (f"{HOST}{host}",)
 
@@ -86,6 +97,8 @@ def _host_need(host: str | None) -> tuple[str, ...]:
 def lacking(needs: Labels, offers: Labels) -> Labels:
     """What a node with these offers lacks for a run."""
     missing = needs - offers
+    if any(f"{OUTSIDE}{need}" in offers for need in missing):
+        missing = frozenset(need for need in missing if need.startswith(AGENT))
     return frozenset(need for need in missing if _lacks(need, offers)) if missing else missing
 
 
@@ -148,6 +161,9 @@ def _named(names: Sequence[str], text: str) -> str:
     return f"{', '.join(shown[:-1])} and {shown[-1]} {plural}"
 
 
+_KINDS = ("", "job", "runner", "host", "os", "session", "agent", "not_on")
+
+
 def needs_sentence(needs: Labels) -> str:
     """`it runs on gpu and needs the job "report"`."""
     kinds: dict[str, list[str]] = {}
@@ -159,6 +175,7 @@ def needs_sentence(needs: Labels) -> str:
     places = [*kinds.get("", ()), *(f"the host {name}" for name in kinds.get("host", ()))]
     if "os" in kinds:
         places += kinds["os"]
+    places += [f"{kind}:{name}" for kind, names in kinds.items() if kind not in _KINDS for name in names]
     parts = [f"runs on {_listed(places)}"] if places else []
     parts += [f"continues a conversation on {name}" for name in kinds.get("session", ())]
     parts += [f"wakes the agent {name}" for name in kinds.get("agent", ())]
@@ -182,7 +199,7 @@ def _lacks_text(lacks: Labels, reason: str | None) -> str:
             case "not_on":
                 parts.append(f"turned it away ({reason.removesuffix('.')})" if reason else "turned it away")
             case _:
-                parts.append(f"has no {name if colon else need}")
+                parts.append(f"has no {name if kind == 'os' else need}")
     return _listed(list(dict.fromkeys(parts)))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from matins.engine.approvals import ALL_AGENTS, DEFAULT_RULES, AgentRules
+from matins.engine.calendars import Calendar
 from matins.engine.money import DEFAULT_PRICES, Budget, Price
 from matins.engine.quiet_hours import QuietHours
 from matins.engine.settings import load_settings, loaders_of
@@ -26,6 +27,7 @@ HOOK_FILES = "hook_files"
 """The kind of policy that holds the digests of a hook's files."""
 _VALUES: Mapping[str, type[Any]] = {
     "quiet_hours": QuietHours,
+    "calendar": Calendar,
     "budget": Budget,
     "price": Price,
     "hook": Hook,
@@ -49,6 +51,7 @@ DEFAULT_AGENT = "default"
 class Policies:
     rev: int = 0
     quiet_hours: Mapping[str, QuietHours] = field(default_factory=dict[str, QuietHours])
+    calendars: Mapping[str, Calendar] = field(default_factory=dict[str, Calendar])
     throttles: Mapping[str, Throttle] = field(default_factory=dict[str, Throttle])
     budgets: tuple[Budget, ...] = ()
     prices: Mapping[str, Price] = field(default_factory=lambda: {price.model: price for price in DEFAULT_PRICES})
@@ -124,6 +127,7 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
     return Policies(
         rev=rev,
         quiet_hours=found.get("quiet_hours", {}),
+        calendars=found.get("calendar", {}),
         throttles={throttle.provider: throttle for throttle in throttles},
         budgets=tuple(found.get("budget", {}).values()),
         prices={**NO_POLICIES.prices, **found.get("price", {})},

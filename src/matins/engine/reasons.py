@@ -178,6 +178,11 @@ def _already_running(context: ReasonContext) -> str:
     return f"{context.run()} {context.tense.still} {_LIVE.get(label, label or 'running')}"
 
 
+def _calendar(context: ReasonContext) -> str:
+    day = f"{context['day']} ({context['calendar']})" if context["calendar"] else str(context["day"])
+    return f"{day}; it moves to {context.local_time('until')}" if context["until"] else day
+
+
 def _quiet_hours(context: ReasonContext) -> str:
     over = context.at is not None and context["until"] is not None and context["until"] <= context.at
     were = PAST.were if over else context.tense.were
@@ -316,6 +321,7 @@ CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "backing_off": lambda context: (
         f"the last {context['failures']} runs failed; the next try is after {context.local_time('until')}"
     ),
+    "calendar": _calendar,
     "quiet_hours": _quiet_hours,
     "coalesced": _coalesced,
     "throttled": _throttled,

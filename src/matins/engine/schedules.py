@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import orjson
 
+from matins.engine.calendars import check_days, split_exception
 from matins.engine.calls import describe_on, follows_schedule
 from matins.engine.commands import check_no_placeholder
 from matins.engine.inputs import check_payload, with_defaults
@@ -76,6 +77,9 @@ def parse_schedule(
     """The definition of these settings. An error names the setting and what to type. `jobs`: the job must be one of
     them, and the payload what it needs. `H` in a cron expression follows from `name`."""
     check_names_known(OWNER, settings, SETTINGS)
+    when, skipped = split_exception(when)
+    if skipped:
+        settings = {**settings, "skip_on": [*_listed(settings.get("skip_on")), *skipped]}
     job = _job(settings)
     context = ParseContext(now, rates, local_zone)
     if follows_schedule(when):
@@ -99,6 +103,7 @@ def parse_schedule(
     check_texts(definition)
     if definition.ping is not None and not re.match("https?://[^/]", definition.ping):
         raise InvalidInput('"ping" must be an http or https URL.', field="ping")  # it may contain a key
+    check_days(definition.skip_on)
     if len(definition.attach) > _MAX_PATTERNS or any(len(pattern) > _MAX_PATTERN for pattern in definition.attach):
         allowed = f"at most {_MAX_PATTERNS} patterns of at most {_MAX_PATTERN} characters"
         hint = Example({"attach": ["reports/*.pdf"]})
@@ -358,9 +363,8 @@ def decode(text: str) -> ScheduleDefinition:
     return _decoded(orjson.loads(text))
 
 
-def is_once(text: str) -> bool:
-    """Whether these are the settings of a one-shot, without parsing them: `encode` begins with the trigger."""
-    return text.startswith('{"trigger":{"kind":"once"')
+ONCE = '{"trigger":{"kind":"once"'
+"""The stored settings of a one-shot begin like this, since `encode` begins with the trigger."""
 
 
 def decode_payload(text: str) -> Any:
@@ -407,6 +411,8 @@ def trigger_text(definition: TriggerDefinition) -> str:
 def start_text(definition: ScheduleDefinition) -> str:
     """What starts the runs, in English: times, calls, or both."""
     if not definition.on:
+        if definition.skip_on:
+            return f"{trigger_text(definition.trigger)} except on {', '.join(definition.skip_on)}"
         return trigger_text(definition.trigger)
     calls = describe_on(definition.on)
     timed = not isinstance(definition.trigger.when, Never)

@@ -93,11 +93,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f'Did you mean "{close[0]}"?' if close else f"Known: {', '.join(known) or 'none'}."
 
 
+DAYS = re.compile(r"((?:[0-9]{4}-)?[0-9]{2}-[0-9]{2})(?:\.\.((?:[0-9]{4}-)?[0-9]{2}-[0-9]{2}))?")
+"""A day or a range of days, beside the names of calendars."""
+
+
 def referred_names(value: object) -> tuple[str, ...]:
-    """The names of other records in the value of a setting: one, a list, or none. In a list, "none" is no name."""
+    """The names of other records in the value of a setting: one, a list, or none. In a list, "none" is no name, and
+    neither is a day."""
     if isinstance(value, str):
         return (value,)
-    return tuple(name for name in items_of(value) if isinstance(name, str) and name != NOBODY)
+    return tuple(
+        name for name in items_of(value) if isinstance(name, str) and name != NOBODY and not DAYS.fullmatch(name)
+    )
 
 
 def is_name(name: object) -> TypeGuard[str]:
@@ -173,13 +180,17 @@ def _simple(value: object) -> bool:
 
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OWN_LABELS = ("host", "os", "job", "runner", "agent", "session", "not_on", "outside")
+"""What Matins says of a node. Other labels with a colon are connections: `temporal:main`."""
 _LABEL_TEXT = "1 to 64 letters, digits, dots, hyphens or underscores"
 
 
 def check_labels(field: str, labels: Sequence[str]) -> tuple[str, ...]:
     """The labels of a node, or those that runs need."""
     for label in labels:
-        if not _LABEL.fullmatch(label):
+        kind, colon, name = label.partition(":")
+        outside = bool(colon) and field == "runs_on" and kind not in _OWN_LABELS and _LABEL.fullmatch(kind)
+        if not _LABEL.fullmatch(name if outside else label):
             raise invalid(field, label, f"a label of {_LABEL_TEXT}", hint=Example({field: ["gpu"]}))
     return tuple(labels)
 

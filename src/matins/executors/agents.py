@@ -15,6 +15,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import NamedTuple
 
+from matins.engine.policies import Policies
 from matins.errors import StoreUnavailable
 from matins.executors.agent_checks import MAX_AGENTS, RunnersHere
 from matins.executors.commands import Commands
@@ -36,6 +37,7 @@ from matins.model.run import Outcome
 from matins.net.outbound import HttpClient, Resolve
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
 from matins.runtime.capacity import TROUBLE
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.run_context import RunContexts
 from matins.runtime.signals import drained
 
@@ -224,6 +226,12 @@ class AgentExecutor:
 
     def adoptable(self, attempt: Attempt) -> bool:
         return True
+
+    def follows(self, item: CompiledSchedule) -> bool:
+        return False
+
+    def use(self, policies: Policies) -> None:
+        """Do nothing: attempts come with what they need."""
 
     def adopt(self, attempts: list[Attempt]) -> None:
         """Take over runs of a dead worker. Their journals hold the outcomes."""

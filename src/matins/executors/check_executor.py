@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import threading
@@ -198,7 +197,12 @@ def _variables(command: CheckCommand, check: Check) -> dict[str, str]:
 
 
 def awaited(answer: Any) -> Any:
-    return asyncio.run(answer) if inspect.iscoroutine(answer) else answer
+    """The answer of a function, awaited if it is an async one. Programs without those need not load asyncio."""
+    if not inspect.iscoroutine(answer):
+        return answer
+    import asyncio
+
+    return asyncio.run(answer)
 
 
 def call_logged(function: Callable[[], Any]) -> None:

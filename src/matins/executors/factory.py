@@ -5,13 +5,13 @@ Routes each run to the executor of its kind: agents or jobs.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from matins.engine.policies import Policies
 from matins.executors.agent_checks import MAX_AGENTS, RunnersHere
 from matins.executors.check_executor import CheckExecutor, Guard, OnBlocked
 from matins.executors.commands import AgentCommands, Commands
@@ -20,15 +20,24 @@ from matins.executors.processes.supervisor import SharedSupervisor
 from matins.executors.python import PythonExecutor
 from matins.executors.registry import JobRegistry, runners
 from matins.model.clock import Clock
+from matins.plugins import registered
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor, Mark
-from matins.runtime.run_context import RunContexts
+from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.run_context import ContextLoader
+from matins.store import Store
 
 if TYPE_CHECKING:
+    import asyncio
+
     from matins.executors.agents import AgentExecutor
 
 
+OUTSIDE_KINDS = "matins.outside"
+
+
 class ExecutorRouter:
-    """The executor of jobs, and that of agents, which is made with the first run for one."""
+    """The executor of jobs; that of agents, which is made with the first run for one; and that of runs in engines
+    elsewhere, where there are connections."""
 
     def __init__(
         self,
@@ -36,6 +45,7 @@ class ExecutorRouter:
         runners: RunnersHere,
         jobs: Executor,
         replaced: Callable[[str], bool] = lambda name: False,
+        make_outside: Callable[[], Executor] | None = None,
     ) -> None:
         self._make_agents = make_agents
         self._runners = runners
@@ -44,6 +54,8 @@ class ExecutorRouter:
         self._replaced = replaced
         """Whether this program has a function for a job that wakes agents elsewhere."""
         self._parts: tuple[Executor, ...] = (jobs,)
+        self._make_outside = make_outside
+        self._outside: Executor | None = None
         self._making = threading.Lock()
 
     def start(self) -> None:
@@ -64,6 +76,18 @@ class ExecutorRouter:
     def adoptable(self, attempt: Attempt) -> bool:
         return self._part(attempt).adoptable(attempt)
 
+    def use(self, policies: Policies) -> None:
+        if self._outside is None and self._make_outside is not None:
+            if policies.records.keys().isdisjoint(registered(OUTSIDE_KINDS)):
+                return
+            self._outside = self._make_outside()
+            self._parts += (self._outside,)
+        if self._outside is not None:
+            self._outside.use(policies)
+
+    def follows(self, item: CompiledSchedule) -> bool:
+        return self._outside is not None and self._outside.follows(item)
+
     def drain(self) -> list[AttemptEnd]:
         return [ended for part in self._parts for ended in part.drain()]
 
@@ -73,7 +97,8 @@ class ExecutorRouter:
         return MAX_AGENTS if self._agents is None else self._agents.capacity()
 
     def offers(self) -> frozenset[str]:
-        return (self._agents or self._runners).offers() | self._jobs.offers()
+        own = (self._agents or self._runners).offers() | self._jobs.offers()
+        return own if self._outside is None else own | self._outside.offers()
 
     def running(self) -> int:
         return sum([part.running() for part in self._parts])
@@ -109,6 +134,8 @@ class ExecutorRouter:
         return attempt.compiled.wakes_agent and not self._replaced(attempt.compiled.shared.definition.job)
 
     def _part(self, attempt: Attempt) -> Executor:
+        if self._outside is not None and self._outside.follows(attempt.compiled):
+            return self._outside
         return self._for_agents() if self._is_for_agent(attempt) else self._jobs
 
     def _for_agents(self) -> Executor:
@@ -116,10 +143,12 @@ class ExecutorRouter:
             if self._agents is None:
                 self._agents = self._make_agents()
                 self._agents.start()
-                self._parts = (self._agents, self._jobs)
+                self._parts = (self._agents, *self._parts)
             return self._agents
 
     def _sorted(self, attempts: list[Attempt]) -> list[tuple[Executor, list[Attempt]]]:
+        if self._outside is not None:
+            return [(self._part(attempt), [attempt]) for attempt in attempts]
         for_agents = [attempt for attempt in attempts if self._is_for_agent(attempt)]
         if not for_agents:
             return [(self._jobs, attempts)] if attempts else []
@@ -133,11 +162,12 @@ P = TypeVar("P", bound=PythonExecutor)
 
 @dataclass(frozen=True)
 class ExecutorFactory:
+    store: Store
     api: Any
     """What jobs call: `Matins` itself."""
     jobs: JobRegistry
     clock: Clock
-    loader: RunContexts
+    loader: ContextLoader
     supervisor: SharedSupervisor
     places: Callable[[], Places]
     workdir: str | None
@@ -168,7 +198,16 @@ class ExecutorFactory:
         """The executor of all runs. `url`: the API for agents; `loop`: the program's own, for async jobs."""
         jobs = self.python(PythonExecutor, wake, threads, loop)
         here = RunnersHere(runners(), self.clock)
-        return ExecutorRouter(lambda: self._agents(wake, url, here), here, jobs, self.jobs.replaces)
+        return ExecutorRouter(
+            lambda: self._agents(wake, url, here), here, jobs, self.jobs.replaces, lambda: self._outside(wake)
+        )
+
+    def _outside(self, wake: Callable[[], None]) -> Executor:
+        from matins.executors.orders import OrderWriter
+        from matins.executors.outside import OutsideExecutor  # only engines with connections have one
+
+        writer = OrderWriter(self.store, self.loader, self.clock, self.jobs, self.workdir or str(Path.cwd()))
+        return OutsideExecutor(writer, self.clock, wake)
 
     def _agents(self, wake: Callable[[], None], url: str | None, here: RunnersHere) -> AgentExecutor:
         from matins.executors.agents import AgentExecutor  # only engines that start agents have one

@@ -35,6 +35,7 @@ from matins.model.settings import settings_of
 from matins.runtime.approval_requests import shown_item
 from matins.runtime.attempt import Attempt, Mark
 from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.kept_output import KeptOutput
 from matins.runtime.recorder import will_retry
 from matins.runtime.run_changes import as_json
 from matins.runtime.run_context import ContextLoader, Elsewhere, RunContext
@@ -297,7 +298,7 @@ class OrderWriter:
 class OrderContexts:
     """The context of attempts by their orders, for executors without a store."""
 
-    kept_output = None  # the end of the output goes with the outcome
+    kept_output: KeptOutput | None = None  # the end of the output goes with the outcome
 
     def __init__(self) -> None:
         self.orders: dict[Mark, Order] = {}

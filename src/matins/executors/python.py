@@ -5,8 +5,6 @@ The event loop of async jobs: that of the program, or one in a thread of its own
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import threading
 import time
 import traceback
@@ -15,10 +13,12 @@ from datetime import datetime
 from itertools import takewhile
 from queue import Empty, SimpleQueue
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from matins.engine.policies import Policies
 from matins.engine.when.triggers import to_ms
 from matins.errors import OverBudget, RateLimited
+from matins.executors.check_executor import awaited
 from matins.executors.commands import storable_reason
 from matins.executors.job_context import JobContext, NotBegun
 from matins.executors.metering import UsageMeter
@@ -30,8 +30,12 @@ from matins.model.run import DONE, Outcome, ProviderLimit
 from matins.model.settings import MAX_NAME_LENGTH
 from matins.runtime.agent_folders import folder_of
 from matins.runtime.attempt import MAX_LEAD_MS, Attempt, AttemptEnd, Mark, mark_of
+from matins.runtime.catalog import CompiledSchedule
 from matins.runtime.clock import seconds_left
 from matins.runtime.run_context import RunContexts
+
+if TYPE_CHECKING:
+    import asyncio
 
 GONE = "the event loop of the program has ended"
 _CLEAN_UP_S = 5
@@ -66,12 +70,16 @@ class JobLoop:
         if self._of_program is not None:
             return self._of_program
         if self._own is None:
+            import asyncio  # here and below: programs without async jobs need not load it
+
             self._own = asyncio.new_event_loop()
             threading.Thread(target=_serve, args=(self._own,), name="matins-async", daemon=True).start()
         return self._own
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    import asyncio
+
     try:
         loop.run_forever()
     finally:
@@ -112,7 +120,7 @@ def run_job(executor: PythonExecutor, attempt: Attempt) -> Outcome:
         result = job.run(JobContext(attempt, executor))
         if result is None:
             return DONE
-        return Outcome(True, asyncio.run(result) if inspect.iscoroutine(result) else result)
+        return Outcome(True, awaited(result))
     except BaseException as error:  # a job may raise anything, even SystemExit; the thread continues
         return _failed(error)
 
@@ -193,6 +201,12 @@ class PythonExecutor:
 
     def adoptable(self, attempt: Attempt) -> bool:
         return False  # the job ended with its process
+
+    def follows(self, item: CompiledSchedule) -> bool:
+        return False
+
+    def use(self, policies: Policies) -> None:
+        """Do nothing: attempts come with what they need."""
 
     def adopt(self, attempts: list[Attempt]) -> None:
         raise AssertionError("there is nothing to adopt")
@@ -343,6 +357,8 @@ class PythonExecutor:
     # -- on the loop
 
     def _begin_all(self, attempts: list[Attempt]) -> None:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         for attempt in attempts:
             wait_s = self._wait_s(attempt)
@@ -352,6 +368,8 @@ class PythonExecutor:
                 self._tasks[attempt.mark] = asyncio.create_task(self._await(attempt))
 
     async def _await(self, attempt: Attempt) -> None:
+        import asyncio
+
         try:
             job = self.jobs.get(attempt.compiled.shared.definition.job)
             assert job is not None

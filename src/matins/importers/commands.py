@@ -48,6 +48,7 @@ def _command(source: str, importer: Importer) -> click.Command:
     @click.argument("path", metavar=importer.target, required=not importer.target.startswith("["))
     @click.option("--apply", "applies", is_flag=True, help="Add the schedules. A second time changes nothing.")
     @click.option("--timezone", "-z", metavar="ZONE", help="Time zone of the other system. Default: this machine's.")
+    @click.option("--agent", metavar="NAME", help="Agent that gets all prompts. Default: those of the other system.")
     @click.option("--user", metavar="ACCOUNT", help="Account of the agents, where Matins is root.")
     @click.option("--isolation", type=click.Choice(["none"]), help="Let the agents be root, where Matins is.")
     @pass_context
@@ -58,6 +59,7 @@ def _command(source: str, importer: Importer) -> click.Command:
         timezone: str | None,
         user: str | None,
         isolation: str | None,
+        agent: str | None,
         as_commands: bool = False,
     ) -> None:
         from matins.importers import read_import
@@ -70,6 +72,7 @@ def _command(source: str, importer: Importer) -> click.Command:
             without_none(user=user, isolation=isolation),
             context.call("smtp.get")["host"] is not None,
             Home(context.location["home"]).path if here else None,
+            agent,
         )
         found = read_import(source, path, timezone or context.app.local_zone(), place)
         actions = _actions(context, found)

@@ -352,10 +352,14 @@ class ImportPlace(NamedTuple):
     """Whether a mail server is set."""
     home: Path | None = None
     """The home of Matins; None on another machine, which has other folders."""
+    agent: str | None = None
+    """The agent that gets all prompts, in place of agents that would be made."""
 
 
 def adapted(found: Imported, place: ImportPlace) -> Imported:
     """The entries as they can run there. What is different is said."""
+    if place.agent is not None:
+        found = _for_agent(found, place.agent)
     needs_account = place.home is not None and os.geteuid() == 0 and not place.account
     if place.as_commands or needs_account:
         found = _as_commands(found, None if place.as_commands else _ROOT)
@@ -366,6 +370,17 @@ def adapted(found: Imported, place: ImportPlace) -> Imported:
         return found
     isolation = Isolation(lambda: Places(runs=home, home=home), probe_here)
     return found._replace(entries=tuple(_with_folder(entry, isolation) for entry in found.entries))
+
+
+def _for_agent(found: Imported, agent: str) -> Imported:
+    """One agent, which is there already, in place of those of the other system."""
+    entries = [entry for entry in found.entries if entry.kind != "agent"]
+    return found._replace(
+        entries=tuple(
+            entry._replace(settings={**entry.settings, "agent": agent}) if "agent" in entry.settings else entry
+            for entry in entries
+        )
+    )
 
 
 _ROOT = "It calls an agent, and stays a command: Matins is root, and an agent needs an account (--user ACCOUNT)."
@@ -383,7 +398,11 @@ def _as_commands(found: Imported, why: str | None) -> Imported:
 
 def _without_mail(found: Imported) -> Imported:
     """No destinations, where no mail server is set; said once, with who would have got mail."""
-    mails = {entry.name: ", ".join(entry.settings["to"]) for entry in found.entries if entry.kind == "destination"}
+    mails = {
+        entry.name: ", ".join(entry.settings["to"])
+        for entry in found.entries
+        if entry.kind == "destination" and entry.settings["kind"] == "email"
+    }
     if not mails:
         return found
     entries: list[ImportEntry] = []
@@ -391,7 +410,7 @@ def _without_mail(found: Imported) -> Imported:
         settings = entry.settings
         if not mails.keys().isdisjoint(settings.get("deliver", ())):
             settings = {name: value for name, value in settings.items() if name not in ("deliver", "deliver_on")}
-        if entry.kind != "destination":
+        if entry.name not in mails or entry.kind != "destination":
             entries.append(entry._replace(settings=settings))
     note = (
         f"MAILTO is left out ({', '.join(mails.values())}): no mail server is set. Set one, and import again: {_SMTP}"

@@ -111,6 +111,7 @@ class Step:
                 owner_only=True)] = None
 
 
+MoveTo = Literal["next_day"]
 CatchUp = Literal["skip", "run_once", "run_all_capped"]
 Overlap = Literal["skip", "queue", "cancel_other", "allow"]
 AtCapacity = Literal["wait", "skip"]
@@ -223,6 +224,13 @@ class ScheduleDefinition:
                 "none")] = "exponential"
     quiet_hours: Annotated[str | None,
         Setting(Name("quiet_hours"), "Quiet hours to observe, by name.", "nights", owner_only=True)] = None
+    skip_on: Annotated[tuple[str, ...],
+        Setting(Names(empty=True, of="calendars"),
+                "Days without a run: calendars, days such as `2026-12-25` or `12-25`, and ranges.",
+                ["holidays-de", "12-24..12-31"])] = ()
+    move_to: Annotated[MoveTo | None,
+        Setting(_choice(MoveTo), "Where a run moves whose day is in `skip_on`; default: it is skipped.",
+                "next_day")] = None
     provider: Annotated[str | None,
         Setting(Name(), "Provider whose rate limits apply; default: the agent's.", "anthropic", owner_only=True)] = None
     max_cost: Annotated[int | None, Setting(Money(), "Cost at which a run is stopped.", "$2", owner_only=True)] = None

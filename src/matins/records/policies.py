@@ -4,7 +4,10 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
+from matins.engine.calendars import YEARS_AHEAD, Calendar, read_days
 from matins.engine.quiet_hours import QuietHours, check_quiet_hours
+from matins.engine.when.triggers import to_datetime
+from matins.errors import Example, InvalidInput
 from matins.model.policies import HOOK_EVENTS, Hook, WorkSourceDefinition
 from matins.records.kind import POLICIES, Column, RecordChange, RecordContext, RecordKind
 
@@ -82,6 +85,71 @@ QUIET_HOURS = RecordKind(
         Column("MODE", "mode"),
     ),
     example='matins quiet-hours set nights --windows "22:00-07:00" -z Europe/London',
+)
+
+
+def _check_calendar(calendar: Calendar, context: RecordContext) -> Calendar:
+    """The calendar with the holidays of its country for the coming years, so that engines need not know them."""
+    if not calendar.dates and calendar.country is None:
+        hint = Example({"dates": ["2026-12-25 Christmas Day"]})
+        raise InvalidInput('A calendar needs "dates" or "country".', field="dates", hint=hint)
+    if calendar.country is not None:
+        calendar = replace(calendar, days=_holidays(calendar.country, context.now))
+    read_days(calendar.dates)
+    return calendar
+
+
+def _holidays(country: str, now: int) -> tuple[str, ...]:
+    try:
+        import holidays
+    except ImportError:
+        message = "Public holidays need the extra `holidays`."
+        raise InvalidInput(message, value=country, field="country", hint="pip install 'matins[holidays]'") from None
+    code, _, part = country.partition("-")
+    year = to_datetime(now).year
+    years = range(year - 1, year + YEARS_AHEAD + 1)
+    try:
+        found = holidays.country_holidays(code.upper(), subdiv=part.upper() or None, years=years, language="en_US")
+    except NotImplementedError as error:
+        message, hint = f'"country" is not known: {country}.', "Use an ISO code: DE, or DE-BE for a part of it."
+        raise InvalidInput(message, value=country, field="country", hint=hint) from error
+    return tuple(f"{day.isoformat()} {name}" for day, name in sorted(found.items()))
+
+
+def _country(document: dict[str, Any]) -> str:
+    return document["country"] or "–"
+
+
+def _dates(document: dict[str, Any]) -> str:
+    return ", ".join(document["dates"]) or "–"
+
+
+def _day_count(document: dict[str, Any]) -> str:
+    return str(len(document["days"]))
+
+
+def _without_days(calendar: Calendar) -> Calendar:
+    return replace(calendar, days=())
+
+
+CALENDARS = RecordKind(
+    kind="calendar",
+    noun="calendars",
+    one="calendar",
+    value=Calendar,
+    help="Manage calendars: days on which schedules do not run.",
+    file_help="Days on which schedules do not run, by name.",
+    storage=POLICIES,
+    alone="dates",
+    complete=_check_calendar,
+    as_written=_without_days,
+    columns=(
+        Column("NAME", "name"),
+        Column("COUNTRY", _country),
+        Column("DATES", _dates),
+        Column("DAYS", _day_count, right=True),
+    ),
+    example='matins calendars set closing --dates "12-24..12-31"',
 )
 
 

@@ -11,6 +11,7 @@ from hashlib import sha256
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
+from matins.engine.policies import Policies
 from matins.model.run import Outcome
 from matins.runtime.catalog import CompiledSchedule
 from matins.store.transaction import Transaction
@@ -88,6 +89,14 @@ class Executor(Protocol):
 
     def adoptable(self, attempt: Attempt) -> bool:
         """Whether the executor can find the outcome of a run that a dead worker on this machine started."""
+        ...
+
+    def follows(self, item: CompiledSchedule) -> bool:
+        """Whether runs of a schedule are in an engine elsewhere: any engine of the store finds their outcome."""
+        ...
+
+    def use(self, policies: Policies) -> None:
+        """Go by these policies from now on."""
         ...
 
     def adopt(self, attempts: list[Attempt]) -> None:

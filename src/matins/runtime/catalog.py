@@ -22,7 +22,7 @@ from matins.engine.placement import schedule_needs
 from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.prompts import CallContext
-from matins.engine.schedules import UNREADABLE, decode, decode_payload, is_once, shared_words
+from matins.engine.schedules import ONCE, UNREADABLE, decode, decode_payload, shared_words
 from matins.engine.steps import of_step
 from matins.engine.when.triggers import compile_trigger
 from matins.model.call import CallRow
@@ -190,7 +190,7 @@ class CompiledSchedule:
         self.uid = uid
         self.creator = creator
         self.step = step
-        shared, own = (_settings if is_once(text) else _remembered)(text, step)
+        shared, own = (_settings if text.startswith(ONCE) else _remembered)(text, step)
         self.shared = shared
         self._definition = None if own else shared.definition
         self._timetable = None if own and shared.timetable.once else shared.timetable
@@ -328,8 +328,11 @@ class Catalog:
         """The compiled schedules at these revisions; an exception for a definition that cannot be used."""
         found: dict[CompiledKey, CompiledSchedule | Exception] = {}
         missing: list[CompiledKey] = []
+        cache, one_shots = self._cache, self._one_shots
         for key in keys:
-            compiled = self._cache.get(key) or self._one_shots.get(key)
+            compiled = cache.get(key)
+            if compiled is None and one_shots:
+                compiled = one_shots.get(key)
             if compiled is None:
                 missing.append(key)
             else:

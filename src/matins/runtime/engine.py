@@ -223,6 +223,7 @@ class Engine:
 
     def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
+            self.executor.use(self._catalog.policies(transaction))  # before runs of dead workers are taken over
             identity = {**self._identity, "incarnation": self.store.incarnation, "version": __version__}
             identity |= {} if self.node.max_runs is None else {"max_runs": self.node.max_runs}
             offers = self.executor.offers() | self._node_offers
@@ -411,6 +412,7 @@ class Engine:
         policies = self._catalog.policies(transaction)
         if policies.rev != self._policy_rev:  # it rises too when the clock was set back
             self._policy_rev, self.planner.recorded_until = policies.rev, transaction.recorded_until()
+            self.executor.use(policies)
         self.clearance.begin(policies, guarded=situation.guarded, capacity=situation.checks)
         state = transaction.node_state(self.node.name) if facts.closed_nodes else None
         self._obey(state, now)

@@ -314,8 +314,17 @@ class Reaper:
         self._lost = {mark: since for mark, since in self._lost.items() if mark in known}
         compiled = self._catalog.compiled(transaction, {row.key for row in orphans})
         return [
-            row for row in orphans if self._was_here(transaction, row) or not self._may_live(row, compiled.get(row.key))
+            row
+            for row in orphans
+            if self._was_here(transaction, row)
+            or self._follows(item := compiled.get(row.key))
+            or not self._may_live(row, item)
         ]
+
+    def _follows(self, item: CompiledSchedule | Exception | None) -> bool:
+        """Whether a run is in an engine elsewhere."""
+        executor = self._executor
+        return executor is not None and isinstance(item, CompiledSchedule) and executor.follows(item)
 
     def _was_here(self, transaction: Transaction, row: StartedRun) -> bool:
         return not self._store.shared or self._is_here(_parsed(transaction.worker_of(*row.mark) or "{}"))
@@ -366,20 +375,23 @@ class Reaper:
     def _recover(self, transaction: Transaction, rows: list[StartedRun], now: int, *, here: bool = True) -> None:
         compiled = self._catalog.compiled(transaction, {row.key for row in rows})
         pairs = [(row, compiled.get(row.key)) for row in rows]
-        if here:
-            pairs = [(row, item) for row, item in pairs if not self._adopt(transaction, row, item, now)]
-        else:
+        pairs = [(row, item) for row, item in pairs if not self._adopt(transaction, row, item, now, here=here)]
+        if not here:
             pairs = [(row, item) for row, item in pairs if not self._may_live(row, item)]
         mark_unknown(transaction, [(row, item) for row, item in pairs if isinstance(item, CompiledSchedule)], now)
         end_unreadable(transaction, [row for row, item in pairs if not isinstance(item, CompiledSchedule)], now)
 
     def _adopt(
-        self, transaction: Transaction, row: StartedRun, item: CompiledSchedule | Exception | None, now: int
-    ) -> bool:
-        """Take over a run whose process may have outlived its worker on this machine, with the same epoch."""
+        self, transaction: Transaction, row: StartedRun, item: CompiledSchedule | Exception | None, now: int, *,
+        here: bool,
+    ) -> bool:  # fmt: skip
+        """Take over a run whose process may have outlived its worker on this machine, or which is in an engine
+        elsewhere, with the same epoch."""
         run = (
             transaction.run(row.id)
-            if isinstance(item, CompiledSchedule) and item.wakes_agent and row.state < RunState.HELD
+            if isinstance(item, CompiledSchedule)
+            and ((here and item.wakes_agent) or self._follows(item))
+            and row.state < RunState.HELD
             else None
         )
         if run is None or not isinstance(item, CompiledSchedule) or self._executor is None:

@@ -61,7 +61,7 @@ from matins.model.rows import (
     StateChange,
     from_tuple,
 )
-from matins.model.run import DONE, AgentTurn, Outcome, ProviderLimit, RunState, ThreadAssignment, Usage
+from matins.model.run import AgentTurn, Outcome, ProviderLimit, RunState, ThreadAssignment, Usage
 from matins.model.schedule import ScheduleDefinition, Step
 from matins.plugins import installed
 from matins.runtime import approval_requests, spending
@@ -430,10 +430,17 @@ def succeed_plainly(
     number of applied ones."""
     if not ended:
         return 0
-    rows: list[PlainEnd] = []
-    for attempt, outcome in ended:
-        result = None if outcome is DONE else result_data(outcome)
-        rows.append(_plain_end((attempt.run_id, attempt.epoch, now, None if result is None else as_json(result))))
+    rows = [
+        _plain_end(
+            (
+                attempt.run_id,
+                attempt.epoch,
+                now,
+                None if outcome.result is None else as_json({"result": outcome.result}),
+            )
+        )
+        for attempt, outcome in ended
+    ]
     settled = transaction.succeed(rows)
     if settled is not None:
         both = [(end, row) for end, row in zip(ended, rows, strict=True) if end.attempt.mark in settled]

@@ -158,6 +158,7 @@ class Doctor:
             *moved,
             *_engine(self.core.store, len(engines), now),
             *_machines(engines),
+            *_outside(policies),
             *webhooks,
             *bots,
         ]
@@ -362,6 +363,16 @@ def _restored(transaction: Transaction, now: int) -> Iterator[Finding]:
     if at is not None and now - at < _RECENT_MS:
         sentence = f"On {rfc3339(at)} the store was found to be an older copy: slots since that copy may run again"
         yield Finding("store", None, sentence, "Compare: matins events --type store.restored; matins runs")
+
+
+def _outside(policies: Policies) -> Iterator[Finding]:
+    """Check the connections to engines elsewhere."""
+    from matins.executors.outside import outside_kinds  # few installations have one
+
+    for kind in outside_kinds().values():
+        for name, record in policies.records.get(kind.name, {}).items():
+            for ok, sentence, fix in kind.check(name, record):
+                yield Finding(f"{kind.name} {name}", ok, sentence, fix)
 
 
 def _stuck(transaction: Transaction) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import orjson
 
+from matins.engine.calendars import split_exception
 from matins.engine.calls import follows_schedule, format_on
 from matins.engine.commands import name_of_command
 from matins.engine.jobs import MESSAGE_JOB, wakes_agent
@@ -126,7 +127,8 @@ def make_draft(given: Mapping[str, Any], context: ParseContext, cache: Cache, jo
     read_by_job_alone = payload is None or not (
         definition.steps or definition.job == MESSAGE_JOB or wakes_agent(definition) or jobs.find(definition.job).inputs
     )
-    if key is not None and read_by_job_alone and not (definition.on or has_commands(definition)):
+    excepted = bool(split_exception(when)[1])
+    if key is not None and read_by_job_alone and not (definition.on or has_commands(definition) or excepted):
         cache[key] = _Shared(definition, orjson.loads(text), {})
     return Draft(agent, name, text, slot, definition, trigger)
 
@@ -146,7 +148,7 @@ def _timed(shared: _Shared, name: str, when: Any, settings: Mapping[str, Any], c
     """The shared settings with this trigger; None if it is in another zone, in which instants would be others."""
     key = (when, name if is_hashed(when) else None) if isinstance(when, str) else None
     known = shared.timed.get(key)
-    if known is not None or when is None or follows_schedule(when):
+    if known is not None or when is None or follows_schedule(when) or split_exception(when)[1]:
         return known
     trigger = parse_when(when, settings, context, name)
     if trigger.timezone != shared.definition.trigger.timezone:

@@ -46,13 +46,15 @@ _COMPLETED = """s.state = 'active' AND d.next_slot IS NULL
     AND coalesce({limit} > d.executions, TRUE))"""
 _WHOLE = "s.agent || '/' || s.name"
 _NEVER = '{"trigger":{"kind":"never"%'
+_MAY_KNOW = """(CAST(:reader AS text) IS NULL OR s.agent = CAST(:reader AS text)
+    OR (s.creator_role = 'agent' AND s.created_by = 'agent:' || CAST(:reader AS text)))"""
 # As far as a reader may know: values of variables may be secrets.
-_HAS_TEXT = """(lower(s.name) LIKE :{name} ESCAPE '!' OR lower(s.agent) LIKE :{name} ESCAPE '!'
-  OR (CAST(:reader AS text) IS NULL OR s.agent = CAST(:reader AS text)
-    OR (s.creator_role = 'agent' AND s.created_by = 'agent:' || CAST(:reader AS text)))
-  AND (coalesce(lower(s.note), '') LIKE :{name} ESCAPE '!'
+_HAS_TEXT = f"""(lower(s.name) LIKE :{{name}} ESCAPE '!' OR lower(s.agent) LIKE :{{name}} ESCAPE '!'
+  OR {_MAY_KNOW}
+  AND (coalesce(lower(s.note), '') LIKE :{{name}} ESCAPE '!'
     OR EXISTS (SELECT 1 FROM revisions w WHERE w.schedule_id = s.id AND w.rev = s.rev
-    AND lower(w.definition) LIKE :{name} ESCAPE '!' AND replace(w.definition, '"environment":', '') = w.definition)))"""
+    AND lower(w.definition) LIKE :{{name}} ESCAPE '!'
+    AND replace(w.definition, '"environment":', '') = w.definition)))"""
 
 
 class Condition(NamedTuple):
@@ -101,7 +103,8 @@ class _Writer(NamedTuple):
         elif key.startswith(LABEL):
             label = self._name(key.removeprefix(LABEL))
             own = "" if values == (Value("*", exact=False),) else f" AND ({self._likes('l.value', values)})"
-            yield f"s.id IN (SELECT l.schedule_id FROM schedule_labels l WHERE l.key = :{label}{own})"
+            has = f"s.id IN (SELECT l.schedule_id FROM schedule_labels l WHERE l.key = :{label}{own})"
+            yield f"{has} AND {_MAY_KNOW}"
         elif key == "pause":
             yield f"s.pause_id IS NOT NULL AND ({self._likes('s.pause_id', values)})"
         else:

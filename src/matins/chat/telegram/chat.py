@@ -125,22 +125,12 @@ class TelegramChat(ChatService):
         mention = None if heard.text.startswith("/") else mentioned(heard.text, self._api.me().name)
         said = "cancel" if heard.text.strip().lower() == "/cancel" else heard.text
         heard = heard._replace(text=said, mention=mention)
-        heard = heard._replace(thread=self._thread(heard))
+        heard = heard._replace(thread=self.replied_thread(heard))
         code = _COMMAND.fullmatch(heard.text.strip()) if heard.direct else None
         if code is not None and code[1].lower() == "start" and code[3]:
             self._link(heard, code[3].strip())
             return None
         return heard
-
-    def _thread(self, heard: Heard) -> str:
-        """The thread of the message that it replies to. In a private chat, a draft needs no reply."""
-        if heard.thread:
-            return self.records.thread_of(heard.channel, heard.thread) or ""
-        answers = heard.direct and self.command_in(heard) is None
-        person = self.records.person(heard.user) if answers else None
-        before = f"{self.records.service}:{self.team()}/{heard.channel}/"
-        place = None if person is None else self.records.draft_place(before, person.name)
-        return "" if place is None else place.removeprefix(before)
 
     def command_in(self, heard: Heard) -> str | None:
         found = _COMMAND.fullmatch(heard.text.strip())

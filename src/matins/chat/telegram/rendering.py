@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
-from matins.chat.messages import Button, Buttons, ChatMessage, Code, Fields, Heading, Part, Text, pieces
+from matins.chat.messages import (
+    Button,
+    Buttons,
+    ChatMessage,
+    Code,
+    Fields,
+    Heading,
+    Part,
+    Text,
+    leads_elsewhere,
+    pieces,
+)
 from matins.delivery.destinations.telegram import escape
-from matins.net.outbound import literal_addresses
 from matins.surfaces.display import block, one_line
 
 MAX_LENGTH = 4_096
@@ -81,9 +90,7 @@ def _field(name: str, value: str) -> _Piece:
 def _button(button: Button) -> dict[str, Any] | None:
     label = one_line(button.label)
     if button.url:
-        # Telegram refuses a message with a button that leads to this machine.
-        host = urlsplit(button.url).hostname or ""
-        return None if literal_addresses(host) or "." not in host else {"text": label, "url": button.url}
+        return {"text": label, "url": button.url} if leads_elsewhere(button.url) else None
     data = f"{button.action}:{button.of}:{button.digest[:DIGITS]}"
     assert len(data.encode()) <= MAX_DATA, data
     return {"text": label, "callback_data": data}

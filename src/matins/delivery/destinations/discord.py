@@ -20,14 +20,14 @@ _API = "https://discord.com/api/v10"
 MAX_LENGTH = 2_000
 _MAX_DESCRIPTION = 4_000
 _COLOURS = {"bad": 0xC0392B, "good": 0x27AE60, "info": 0x2980B9}
-_NO_PREVIEWS = 4
+NO_PREVIEWS = 4
 _MARKUP = re.compile(r"[\\*_~`|<>\[\]@]")
-_QUIET: dict[str, Any] = {"allowed_mentions": {"parse": []}}
+QUIET: dict[str, Any] = {"allowed_mentions": {"parse": []}}
 
 
 def parts(address: Address, answer: Answer) -> list[Part]:
     found = messages(address, answer, MAX_LENGTH, size_by(_block), uploads=True)
-    posts = [Part({"content": written(part, escape), "flags": _NO_PREVIEWS}) for part in found.parts]
+    posts = [Part({"content": written(part, escape), "flags": NO_PREVIEWS}) for part in found.parts]
     return [*posts, *(Part(file) for file in uploads_of(answer, found.whole))]
 
 
@@ -43,7 +43,7 @@ def escape(text: str) -> str:
 def send_answer(address: Address, part: Part, key: str) -> Receipt:
     """Post a message, or a file. A bot gives it a nonce: for some minutes Discord knows a repetition by it."""
     is_file = isinstance(part.body, Upload)
-    body: dict[str, Any] = {**_QUIET, **({} if is_file else part.body)}
+    body: dict[str, Any] = {**QUIET, **({} if is_file else part.body)}
     if address.token is not None:
         body |= {"nonce": hashlib.sha256(key.encode()).hexdigest()[:24], "enforce_nonce": True}
         if part.first is not None:
@@ -72,7 +72,7 @@ def send(address: Address, message: NoticeText) -> None:
         "color": _COLOURS[message.level],
         **({"url": message.link} if message.link else {}),
     }
-    _posted(address, orjson.dumps({"embeds": [embed], **_QUIET}), {"content-type": "application/json"})
+    _posted(address, orjson.dumps({"embeds": [embed], **QUIET}), {"content-type": "application/json"})
 
 
 def check(destination: Destination) -> None:

@@ -148,6 +148,10 @@ class App(Protocol):
         node: Mapping[str, Any] | None,
     ) -> None: ...
 
+    def worker(
+        self, source: str | None, home: str | None, name: str | None, labels: tuple[str, ...], max_runs: int | None
+    ) -> None: ...
+
     def demo(self, home: str | None, port: int | None) -> None: ...
 
     def init(

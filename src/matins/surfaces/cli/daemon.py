@@ -77,6 +77,27 @@ def up(
     context.app.up(file=file, host=host, port=port, log=log, node=node, **location)
 
 
+@root_command("worker")
+@click.option(
+    "--from", "source", metavar="URL", help="Where orders come from: temporal://HOST:PORT/NAMESPACE. Default: stdin."
+)
+@click.option("--name", metavar="NAME", help="Name of this worker. Default: the name of the host.")
+@click.option("--label", "labels", metavar="LABEL", multiple=True, help="Label that this worker offers to runs_on.")
+@click.option(
+    "--max-runs", cls=PlainOption, metavar="N", type=click.IntRange(min=1), help="Maximum runs at once. Default: 16."
+)
+@pass_context
+def worker(
+    context: CliContext, source: str | None, name: str | None, labels: tuple[str, ...], max_runs: int | None
+) -> None:
+    """A worker runs agents and jobs on a machine that does not reach the store.
+
+    It takes orders, and gives back outcomes as JSON. Secrets arrive as references (env:NAME, file:/path), and are
+    resolved here. Ctrl-C stops it; agents that run continue, and the next worker with this home follows them.
+    """
+    context.app.worker(source, context.location["home"], name, labels, max_runs)
+
+
 @root_command("stats")
 @pass_context
 def stats(context: CliContext) -> None:

@@ -1,0 +1,1 @@
+"""Discord: a bot, by the gateway."""

