@@ -61,7 +61,7 @@ def plant(bench: Watched) -> None:
     _answers(bench)
     bench.run_until(at("08:20"))
     bench.pause("paused", note=word("pausenote"))
-    bench.pause_all(names=["quiet"], note=word("manynote"))
+    bench.bulk.apply("pause", "quiet", note=word("manynote"))
     bench.webhooks.add("out", "https://example.com/x")
     bench.webhooks.pause("out", note=word("webhooknote"))
     bench.hooks.set("after:run", command=f"true {word('hookset')}")

@@ -9,7 +9,7 @@ import apsw
 import every_store
 import pytest
 
-from matins.errors import Conflict, InvalidInput, NotFound
+from matins.errors import InvalidInput, NotFound
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = every_store.postgres_server, every_store.postgres_url
@@ -124,23 +124,34 @@ def test_pausing_many_and_resuming_just_those(bench: Sandbox) -> None:
     for name in ("a", "b", "c", "d"):
         bench.add(name, when="0 9 * * *", job="work", agent="ann" if name == "d" else "")
     bench.pause("a", note="my own")
-    paused = bench.pause_all(note="the office is closed", until="2026-04-01T00:00:00Z")
-    assert (paused.schedules, paused.note, paused.by) == (["b", "c", "ann/d"], "the office is closed", "owner")
+    preview = bench.bulk.preview("pause", "all")
+    assert preview.sentence == ("3 active schedules of 2 agents: b, c … and 1 more. 1 is paused already and stays so.")
+    paused = bench.bulk.apply(
+        "pause", "all", expect=preview.digest, note="the office is closed", until="2026-04-01T00:00:00Z"
+    )
+    assert (paused.schedules, paused.already) == (["b", "c", "ann/d"], 1)
+    (in_force,) = bench.pauses()
+    assert (in_force.id, in_force.note, in_force.by) == (paused.id, "the office is closed", "owner")
     assert [schedule.state for schedule in bench.list()] == ["paused"] * 4
     assert {bench.get(name).note for name in ("b", "c", "d")} == {"the office is closed"}
     bench.resume("b")
     bench.pause("b", note="again")
     assert bench.pauses()[0].schedules == ["c", "ann/d"]
-    assert bench.resume_all(paused.id).schedules == ["c", "ann/d"]
+    assert bench.bulk.apply("resume", f"pause={paused.id}").schedules == ["c", "ann/d"]
     assert [(one.name, one.state, one.note) for one in bench.list()] == [
         ("a", "paused", "my own"), ("b", "paused", "again"), ("c", "active", None), ("d", "active", None),
     ]  # fmt: skip
     kinds = [event.type for event in bench.events.list(limit=100)]
     assert (kinds.count("schedule.paused"), kinds.count("schedule.resumed")) == (5, 3)
-    with pytest.raises(NotFound):
-        bench.resume_all(paused.id)
-    assert bench.pause_all(agent="ann").schedules == ["ann/d"]
-    with pytest.raises(Conflict):
-        bench.pause_all(agent="ann")
-    with pytest.raises(NotFound, match="nobody"):
-        bench.pause_all(names=["nobody"])
+    story = [event for event in bench.events.list(limit=100) if event.type.startswith("bulk.")]
+    assert [(one.type, one.data["do"], one.data.get("total"), one.data.get("changed")) for one in story] == [
+        ("bulk.started", "pause", 3, None), ("bulk.done", "pause", None, 3),
+        ("bulk.started", "resume", 2, None), ("bulk.done", "resume", None, 2),
+    ]  # fmt: skip
+    with pytest.raises(NotFound, match="No schedule is paused by"):
+        bench.bulk.apply("resume", f"pause={paused.id}")
+    assert bench.bulk.apply("pause", "agent=ann").schedules == ["ann/d"]
+    with pytest.raises(NotFound, match="Nothing to pause: 1 already paused"):
+        bench.bulk.apply("pause", "agent=ann")
+    with pytest.raises(NotFound, match="No schedule matches: nobody"):
+        bench.bulk.apply("pause", "nobody")

@@ -44,7 +44,7 @@ def fill(server: PageServer) -> dict[str, str]:
     m.add("quiet", when="every 1 hour", first="immediately", agent="demo", prompt=TEXT, quiet_hours="nights")
     m.add("resting", when=YEARLY, agent="demo", prompt="x")
     m.pause("resting", note=TEXT)
-    m.pause_all(names=[LONG], note=TEXT)
+    m.bulk.apply("pause", f'"{LONG}"', note=TEXT)
     _mission(m)
     started = {name: m.run(name).id for name in ("report", "broken", "deploy", "release", NAME)}
     started["called"] = _called(m)

@@ -127,7 +127,7 @@ def _add_rows(m: Sandbox, number: int) -> None:
     m.add(f"talk-{number}", when="every 1 hour", agent=agent, prompt="Hello")
     m.add(f"broken-{number}", when="every 1 hour", job="fail", pause_after_failures=1)
     m.add(f"resting-{number}", when="every 1 hour", job="work")
-    m.pause_all(names=[f"resting-{number}"], note="holidays")
+    m.bulk.apply("pause", f"resting-{number}", note="holidays")
     m.add(f"asks-{number}", when=YEARLY, job="work", approval="owner_approve", approval_jobs=["work"])
     m.run(f"asks-{number}")
     m.settle()

@@ -83,6 +83,7 @@ from matins.api._types import (
     WorkSourceSettings,
 )
 from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, Moment, RunId, Select, When
+from matins.api.bulk import BulkAction
 from matins.api.results import (
     Absence,
     Approval,
@@ -92,6 +93,8 @@ from matins.api.results import (
     BackfillPreview,
     Backup,
     BrowserSession,
+    BulkPreview,
+    BulkResult,
     Calendar as ResultsCalendar,
     Call,
     CallerContext,
@@ -614,6 +617,25 @@ class AwaitableWorkSourcesNoun(AwaitableNoun):
     async def list(self) -> builtins.list[WorkSource]:
         """List work sources."""
 
+class AwaitableBulk(AwaitableNoun):
+    async def preview(self, do: BulkAction, select: Select) -> BulkPreview:
+        """Preview what an action would do to the schedules that a selector selects. Nothing is written."""
+    async def apply(
+        self,
+        do: BulkAction,
+        select: Select,
+        *,
+        expect: str | None = None,
+        note: str | None = None,
+        until: Instant | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> BulkResult:
+        """Pause, resume, run, delete or edit the schedules that a selector selects, with one reason.
+
+        `expect`: only if these are still those of the preview with this digest. `until`: when a pause ends by itself.
+        `settings`: those of an edit. The id of a pause is a term of selectors: `pause=4f2a` resumes just those.
+        What cannot be changed is skipped, each with its reason. An agent selects only what it made."""
+
 class AwaitableRuns(AwaitableRunsCalls):
     async def list(
         self,
@@ -793,6 +815,7 @@ class AwaitableApi(AwaitableNoun):
     throttles: AwaitableThrottlesNoun
     webhooks: AwaitableWebhooksNoun
     work_sources: AwaitableWorkSourcesNoun
+    bulk: AwaitableBulk
     runs: AwaitableRuns
     backfills: AwaitableBackfills
     missions: AwaitableMissions
@@ -864,19 +887,8 @@ class AwaitableApi(AwaitableNoun):
         """Pause a schedule. Running runs continue. `until`: when it resumes by itself."""
     async def resume(self, name: str, *, agent: str | None = None) -> Schedule:
         """Resume a paused schedule: an interval from now, anything else at its next occurrence."""
-    async def pause_all(
-        self,
-        *,
-        names: builtins.list[str] | None = None,
-        agent: str | None = None,
-        note: str | None = None,
-        until: Instant | None = None,
-    ) -> Pause:
-        """Pause all active schedules, those of an agent, or those that are named. `resume_all` resumes just those."""
     async def pauses(self) -> builtins.list[Pause]:
         """List pauses of several schedules that are in force."""
-    async def resume_all(self, pause_id: str) -> Pause:
-        """Resume what a pause of several schedules has paused, and nothing that somebody else paused or resumed."""
     async def run(
         self,
         name: str,

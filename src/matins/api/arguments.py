@@ -281,7 +281,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
 
 
 def _choices() -> dict[str, tuple[str, ...]]:
-    from matins.api import results
+    from matins.api import bulk, results
     from matins.model import access, call, event, overview, policies, run, schedule, trigger
 
     states = tuple(state for state in get_args(schedule.ScheduleState) if state != "removed")
@@ -290,6 +290,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "ScheduleSort": get_args(overview.ScheduleSort),
         "ScheduleTab": get_args(overview.ScheduleTab),
         "MissionStatus": get_args(schedule.MissionStatus),
+        "BulkAction": get_args(bulk.BulkAction),
         "RunStateName": get_args(results.RunStateName),
         "RunOutcome": get_args(RunOutcome),
         "BackfillChoice": get_args(run.BackfillChoice),

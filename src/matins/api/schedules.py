@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from matins.api._types import RecordNouns
 from matins.api.approvals import Approvals
+from matins.api.bulk import Bulk
 from matins.api.events import AuditLog, Calls, Events, Incidents, Subscriptions
 from matins.api.runs import Backfills, Runs
 from matins.api.system import File, Sessions, System, Threads, Tokens
@@ -101,6 +102,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     """Schedules themselves are `m.add`, `m.list`; everything else is `m.noun.verb`: `m.runs.cancel(7)`."""
 
     runs: Runs = noun()
+    bulk: Bulk = noun()
     backfills: Backfills = noun()
     missions: Missions = noun()
     approvals: Approvals = noun()
@@ -207,24 +209,9 @@ class Api(Noun, RecordNouns, noun="schedules"):
     def resume(self, name: str, *, agent: str | None = None) -> Schedule:
         """Resume a paused schedule: an interval from now, anything else at its next occurrence."""
 
-    @use_case("operate", "POST /v1/pauses", status=201)
-    def pause_all(
-        self,
-        *,
-        names: builtins.list[str] | None = None,
-        agent: str | None = None,
-        note: str | None = None,
-        until: Instant | None = None,
-    ) -> Pause:
-        """Pause all active schedules, those of an agent, or those that are named. `resume_all` resumes just those."""
-
     @use_case("read", "GET /v1/pauses")
     def pauses(self) -> builtins.list[Pause]:
         """List pauses of several schedules that are in force."""
-
-    @use_case("operate", "POST /v1/pauses/{pause_id}/resume")
-    def resume_all(self, pause_id: str) -> Pause:
-        """Resume what a pause of several schedules has paused, and nothing that somebody else paused or resumed."""
 
     @use_case("run", f"POST {_SCHEDULE}/run", status=201, query=_AGENT, location="/v1/runs/{id}")
     def run(

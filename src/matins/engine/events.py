@@ -48,6 +48,8 @@ _KINDS = (
     EventKind("backfill.resumed", "A backfill was resumed."),
     EventKind("backfill.done", "A backfill has no slot left to run."),
     EventKind("backfill.cancelled", "A backfill was cancelled."),
+    EventKind("bulk.started", "An action on many schedules began. The data has selector, number and reason."),
+    EventKind("bulk.done", "An action on many schedules ended. The data has how many it changed."),
     EventKind("run.planned", "A run was created for a slot. It starts as soon as there is capacity."),
     EventKind("run.varied", "A run was started with settings of its own."),
     EventKind("run.queued", "A run waits for another run of its schedule."),
@@ -102,6 +104,7 @@ _KINDS = (
     EventKind("approval.expired", "A request expired without a decision."),
     EventKind("approval.used", "An approved run started. Its approval is used up."),
     EventKind("approval.voided", "A request became void because its subject changed."),
+    EventKind("budget.warning", "A budget reached the share at which people are told. The data has what is spent."),
     EventKind(
         "budget.exceeded", "A run spent more than its budget. Its schedule is paused, and approval is requested."
     ),

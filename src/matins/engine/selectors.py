@@ -71,8 +71,8 @@ def _terms(text: str, field: str) -> Iterator[Term]:
 
 def _key(text: str, at: int, field: str) -> tuple[str | None, bool, int]:
     """The key before `=`, whether it is negated, and where the values begin; no key for a bare word."""
-    found = _KEY.match(text, at)
-    if found is None or not (found[2] or found[1].startswith(LABEL)):
+    found = _key_at(text, at)
+    if found is None:
         return None, False, at
     word = found[1]
     if word.startswith(LABEL) and (label := _unquoted(word.removeprefix(LABEL))):
@@ -86,6 +86,11 @@ def _key(text: str, at: int, field: str) -> tuple[str | None, bool, int]:
     hint = close if close.startswith("Did") else hint
     message = f'"{word}" is nothing that a selector knows.'
     raise InvalidInput(message, value=word, field=field, allowed=", ".join(KEYS), hint=hint)
+
+
+def _key_at(text: str, at: int = 0) -> re.Match[str] | None:
+    found = _KEY.match(text, at)
+    return found if found is not None and (found[2] or found[1].startswith(LABEL)) else None
 
 
 def _values(text: str, at: int, field: str) -> tuple[tuple[Value, ...], int]:
@@ -134,7 +139,7 @@ def _term_text(term: Term) -> str:
         key = LABEL + _value_text(Value(key.removeprefix(LABEL)), reserved="=!")
         if term.values == (Value(ANY, exact=False),) and not term.negated:
             return key
-    elif key == "name" and not term.negated and values != _EVERYTHING and _KEY.match(values) is None:
+    elif key == "name" and not term.negated and values != _EVERYTHING and _key_at(values) is None:
         return values
     return f"{key}{'!=' if term.negated else '='}{values}"
 

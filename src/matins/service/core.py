@@ -107,10 +107,14 @@ class Core:
         if lock:
             transaction.lock_due([self.find(transaction, name, agent).id])
         schedule = self.find(transaction, name, agent)
-        check_own(principal, schedule)
-        if to == "change":
-            check_not_stopped(principal, schedule)
+        self.check_may_change(principal, schedule, to == "delete")
         return schedule
+
+    def check_may_change(self, principal: Principal, schedule: ScheduleRecord, to_delete: bool = False) -> None:
+        """Raise NotAllowed unless the principal may change, or delete, this schedule."""
+        check_own(principal, schedule)
+        if not to_delete:
+            check_not_stopped(principal, schedule)
 
     def find(self, transaction: Transaction, name: str, agent: str | None) -> ScheduleRecord:
         rows = transaction.schedules_called(name, agent)

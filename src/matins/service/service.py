@@ -34,6 +34,7 @@ from matins.service.approvals import Approvals
 from matins.service.attention import Attention
 from matins.service.audit import Audit
 from matins.service.backfills import Backfills
+from matins.service.bulk import Bulk
 from matins.service.calls import Calls, Inbound
 from matins.service.core import Core
 from matins.service.doctor import Doctor
@@ -56,7 +57,7 @@ from matins.service.records import Records
 from matins.service.run_views import Facts
 from matins.service.runs import Replies, Runs, SpeakingRuns, Threads
 from matins.service.schedule_changes import ScheduleChanges
-from matins.service.schedules import Additions, Pauses, Schedules
+from matins.service.schedules import Additions, Schedules
 from matins.service.system import System
 from matins.service.timeline import Calendars, History, Timelines
 from matins.service.tokens import ChatLinks, Sessions, Tokens
@@ -290,8 +291,10 @@ class Service:
         generic = Records(core, records, writer)
         schedules = Schedules(core, proposals, changes, additions, writer)
         runs, outputs, calls = Runs(core), Outputs(core), Calls(core)
+        bulk = Bulk(core, changes, schedules, runs)
         self._parts: Mapping[str, tuple[Any, ...]] = {
-            "schedules": (schedules, runs, Previews(core, proposals, additions), Pauses(core, changes)),
+            "schedules": (schedules, runs, Previews(core, proposals, additions), bulk),
+            "bulk": (bulk,),
             "missions": (Missions(core, schedules),),
             "runs": (runs, outputs, Transcripts(outputs)),
             "approvals": (Approvals(core, proposals),),

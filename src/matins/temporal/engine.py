@@ -121,16 +121,20 @@ class TemporalEngine:
         try:
             await answered(client.get_activity_handle(name).cancel(reason=reason), "cancel")
         except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:  # it has ended
+            if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION):  # it has ended
                 raise
 
     async def fence(self, name: str) -> bool:
         where = Where(frozenset(), _FENCE_S * 1000, _FENCE_S * 1000)
         if not await self._start(RUN, name, [b""], f"{self._connection.prefix}.{FENCE}", where):
             return False
-        client = await self.client()
-        await answered(client.get_activity_handle(name).terminate(reason="fenced by Matins"), "terminate")
+        await self.terminate(name, "fenced by Matins")
         return True
+
+    async def terminate(self, name: str, reason: str) -> None:
+        """End it at once, as people can."""
+        client = await self.client()
+        await answered(client.get_activity_handle(name).terminate(reason=reason), "terminate")
 
     async def takers(self, labels: Labels) -> list[str]:
         client = await self.client()

@@ -509,6 +509,44 @@ class Approval(Struct, frozen=True):
     votes: list[Vote]
 
 
+class SkippedSchedule(Struct, frozen=True):
+    """A schedule that an action on many left as it is."""
+
+    schedule: str
+    reason: str
+
+
+class BulkPreview(Struct, frozen=True):
+    """What an action would do to the schedules that a selector selects."""
+
+    do: str
+    select: Content[str]
+    total: int
+    """The number of schedules that it would change."""
+    sentence: str
+    schedules: list[str]
+    """Their names; the first thousand."""
+    already: int
+    """How many are already as the action makes them."""
+    skipped: list[SkippedSchedule]
+    digest: str
+    """What `apply` expects."""
+
+
+class BulkResult(Struct, frozen=True):
+    """What an action on many schedules did."""
+
+    id: str
+    """Of a pause: `pause=ID` selects what it paused."""
+    do: str
+    total: int
+    """The number of schedules that it changed."""
+    schedules: list[str]
+    """Their names; the first thousand."""
+    already: int
+    skipped: list[SkippedSchedule]
+
+
 class Pause(Struct, frozen=True):
     """A pause of several schedules."""
 

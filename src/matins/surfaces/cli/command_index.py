@@ -27,9 +27,9 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "list": Entry("schedules:list_schedules", "List schedules with their next and last run."),
         "show": Entry("schedules:show", "Show a schedule: settings, state, last run."),
         "edit": Entry("schedule_settings:edit", "Change settings of a schedule. Running runs keep theirs."),
-        "pause": Entry("schedules:pause", "Pause a schedule. Running runs continue."),
-        "resume": Entry("schedules:resume", "Resume a paused schedule."),
-        "rm": Entry("schedules:delete", "Delete a schedule. Its history is kept."),
+        "pause": Entry("schedules:pause", "Pause schedules. Running runs continue."),
+        "resume": Entry("schedules:resume", "Resume paused schedules; list pauses of several."),
+        "rm": Entry("schedules:delete", "Delete schedules. Their history is kept."),
         "next": Entry("forecasts:next_runs", "Show the next runs, or when a WHEN would fire."),
         "preview": Entry("forecasts:preview", "Preview a schedule's next slots and daily cost."),
         "jobs": Entry("agents:jobs", "List the jobs that schedules can name, with their inputs."),
@@ -130,12 +130,7 @@ OPTION_ALIASES = {
     "--count": "--limit", "--last": "--limit", "--force": "--yes", "--for": "--until",
 }  # fmt: skip
 """Options of other programs, where the command has the other one."""
-_PAUSING = "A schedule is paused by its name, and matins list has the names. To stop all runs, stop the daemon: Ctrl-C."
 OPTION_ADVICE = {
-    "pause --all": _PAUSING,
-    "resume --all": "A schedule is resumed by its name: matins list --state paused",
-    "rm --all": "A schedule is deleted by its name, and matins list has the names.",
-    **dict.fromkeys(("rm --yes", "rm --force"), "matins rm NAME deletes a schedule without a question."),
     **dict.fromkeys(("plan --file", "apply --file"), "The daemon chooses the file: matins up --file FILE"),
     "doctor --fix": "matins doctor prints the command that fixes each problem.",
     "add --cron": 'WHEN is the first argument: matins add "0 9 * * *" …',

@@ -11,7 +11,7 @@ import click
 
 from matins.model.overview import ScheduleSort, ScheduleTab
 from matins.surfaces.cli.command_index import help_of
-from matins.surfaces.cli.context import FUTURE, CliContext, Document
+from matins.surfaces.cli.context import CANCELLED, FUTURE, CliContext, Document
 from matins.surfaces.cli.framework import (
     NounGroup,
     Page,
@@ -26,7 +26,7 @@ from matins.surfaces.cli.framework import (
     selector_options,
 )
 from matins.surfaces.cli.steps import step_tree
-from matins.surfaces.cli.tables import Column, last_run, next_run, plain, schedule_state, state_text
+from matins.surfaces.cli.tables import Column, last_run, moment, next_run, plain, schedule_state, state_text
 from matins.surfaces.cli.times import full_time
 from matins.surfaces.display import block, one_line
 
@@ -128,14 +128,24 @@ def _state(context: CliContext, item: Document) -> str:
     return f"‖ paused by {item['paused_by']} {context.relative_time(item['paused_at'])}{until}{note}"
 
 
+def _many(function: Any) -> Any:
+    """NAMES, the options of a selector, `--all` and `--yes`."""
+    yes = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+    everything = click.option("--all", "everything", is_flag=True, help="All schedules.")
+    return names_argument(selector_options(everything(yes(function))))
+
+
 @root_command("pause")
-@name_argument
-@agent_option()
+@_many
 @click.option("--note", "-m", metavar="TEXT", help="Reason for the pause.")
 @click.option("--until", type=FUTURE, metavar="INSTANT", help="When the schedule resumes: 2h, 2026-12-31T18:00.")
 @pass_context
-def pause(context: CliContext, name: str, agent: str | None, note: str | None, until: str | None) -> None:
-    item = context.call("schedules.pause", name=name, agent=agent, note=note, until=until)
+def pause(context: CliContext, note: str | None, until: str | None, **given: Any) -> None:
+    name = _one_name(given)
+    if name is None:
+        act_on_many(context, "pause", given, note=note, until=until)
+        return
+    item = context.call("schedules.pause", name=name, agent=given["agent"], note=note, until=until)
     context.show(item, lambda: one_line(f"Paused {item['name']}" + _until(context, item)))
 
 
@@ -146,22 +156,112 @@ def _until(context: CliContext, item: Document) -> str:
 
 
 @root_command("resume")
-@name_argument
-@agent_option()
+@_many
+@click.option("--pause", "pause_id", metavar="ID", help="Those that this pause of several schedules paused.")
 @pass_context
-def resume(context: CliContext, name: str, agent: str | None) -> None:
-    """An interval starts again from now; any other schedule runs at its next time."""
-    item = context.call("schedules.resume", name=name, agent=agent)
-    context.show(item, lambda: summary(context, "Resumed", item))
+def resume(context: CliContext, pause_id: str | None, **given: Any) -> None:
+    """An interval starts again from now; any other schedule runs at its next time. Without arguments, it lists the
+    pauses of several schedules."""
+    name = _one_name(given)
+    if pause_id is not None:
+        if any(given[each] for each in ("names", "agent", "labels", "state", "everything")):
+            raise click.UsageError("--pause says which schedules: give nothing else.")
+        act_on_many(context, "resume", {**given, "yes": True}, select=f"pause={pause_id}")
+    elif name is not None:
+        item = context.call("schedules.resume", name=name, agent=given["agent"])
+        context.show(item, lambda: summary(context, "Resumed", item))
+    elif any(given.values()):
+        act_on_many(context, "resume", given)
+    else:
+        found = context.call("schedules.pauses")
+        context.show(found, lambda: _pauses(context, found))
+
+
+def _pauses(context: CliContext, found: list[Document]) -> list[str]:
+    if not found:
+        return ["No pause of several schedules is in force. Paused alone: matins list --state paused"]
+    return context.table(_PAUSE_COLUMNS, found)
+
+
+_PAUSE_COLUMNS = (
+    Column("PAUSE", "id"),
+    Column("SCHEDULES", lambda item, now: str(len(item["schedules"])), right=True),
+    Column("SINCE", lambda item, now: moment(item["at"], now)),
+    Column("UNTIL", lambda item, now: moment(item["until"], now) if item["until"] else "–"),
+    Column("BY", "by"),
+    Column("REASON", lambda item, now: item["note"] or "", 16),
+)
 
 
 @root_command("rm")
-@name_argument
-@agent_option()
+@_many
 @pass_context
-def delete(context: CliContext, name: str, agent: str | None) -> None:
-    deleted = bool(context.call("schedules.delete", name=name, agent=agent))
+def delete(context: CliContext, **given: Any) -> None:
+    name = _one_name(given)
+    if name is None:
+        act_on_many(context, "delete", given)
+        return
+    deleted = bool(context.call("schedules.delete", name=name, agent=given["agent"]))
     context.show(*deletion("schedule", one_line(name), deleted=deleted))
+
+
+def _one_name(given: Document) -> str | None:
+    """The name, where one schedule is written out."""
+    names = given["names"]
+    if len(names) != 1 or "*" in names[0] or given["labels"] or given["state"] or given["everything"]:
+        return None
+    return names[0]
+
+
+_MANY = 10
+"""More than these are deleted only when the number is typed."""
+
+
+def act_on_many(context: CliContext, do: str, given: Document, select: str | None = None, **more: Any) -> None:
+    """Preview an action on many schedules, ask, and do it. Names that are written out need no question."""
+    names, yes = given["names"], given["yes"]
+    chosen = {each: given[each] for each in ("names", "agent", "labels", "state")}
+    select = select or chosen_text(**chosen) or ("all" if given["everything"] else None)
+    if select is None:
+        message = f"Say which schedules: matins {_COMMANDS.get(do, do)} NAME, --label team=ops, --agent NAME or --all."
+        raise click.UsageError(message)
+    found = context.call("bulk.preview", do=do, select=select)
+    written_out = bool(names) and not any("*" in name for name in names) and not (given["labels"] or given["state"])
+    context.note(found["sentence"])
+    if found["total"]:
+        _ask(context, do, found["total"], more.get("until"), yes=yes or (written_out and do != "delete"))
+    result = context.call("bulk.apply", do=do, select=select, expect=found["digest"], **more)
+    context.show(result, lambda: _done(do, result))
+
+
+_COMMANDS = {"delete": "rm"}
+
+
+def _ask(context: CliContext, do: str, total: int, until: str | None, *, yes: bool) -> None:
+    what = f"{total} schedule{'' if total == 1 else 's'}"
+    if yes:
+        return
+    if not context.is_interactive:
+        raise click.UsageError(f"This would {do} {what}. Without a terminal, give --yes.")
+    if do == "delete" and total > _MANY:
+        typed = click.prompt(f"Delete {what}? Type the number", default="", show_default=False, err=True)
+        if typed.strip() != str(total):
+            context.note("Nothing was changed.")
+            raise click.exceptions.Exit(CANCELLED)
+        return
+    end = f" until {context.until(until)}" if until else ""
+    context.confirm(f"{do.capitalize()} {what}{end}?", yes=False)
+
+
+_PAST = {"pause": "Paused", "resume": "Resumed", "run": "Started", "delete": "Deleted", "edit": "Changed"}
+
+
+def _done(do: str, result: Document) -> list[str]:
+    total = result["total"]
+    line = f"{_PAST[do]} {total} schedule{'' if total == 1 else 's'}."
+    if do == "pause" and total:
+        line += f" To resume just those: matins resume --pause {result['id']}"
+    return [line, *(one_line(f"Skipped {each['schedule']}: {each['reason']}") for each in result["skipped"])]
 
 
 @cache

@@ -25,6 +25,9 @@ function fields(form) {
 
 export const chosen = () => $$('tbody[data-nav] input:checked').map((each) => each.value); // rows, by name
 
+const quoted = (name) => `"${name.replace(/[\\"]/g, '\\$&')}"`;
+export const selector = (names) => `name=${names.map(quoted).join(',')}`;
+
 const filled = (path, result) => path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(result?.[name] ?? ''))
   .replace(/\/{2,}/g, '/');
 
@@ -89,7 +92,9 @@ on('submit', (event) => {
     problem(form, error.message);
     return;
   }
-  act(form, { ...body, ...('names' in form.dataset && { names: chosen() }) });
+  act(form, {
+    ...JSON.parse(form.dataset.body ?? '{}'), ...body, ...('names' in form.dataset && { select: selector(chosen()) }),
+  });
 });
 
 // Approvals: the first press arms, the second confirms. A digest that changed in between disarms: the card is another.

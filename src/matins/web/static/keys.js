@@ -1,6 +1,6 @@
 // Keys, printed on what they press, and off while typing. "?" lists them.
 import { $, $$, address, on, toast } from './dom.js';
-import { arm, call, chosen as chosenNames, current } from './calls.js';
+import { arm, call, chosen as chosenNames, selector, current } from './calls.js';
 import { toggle } from './palette.js';
 
 const GO = { n: '/', s: '/schedules', r: '/runs', a: '/approvals', m: '/missions', e: '/events' };
@@ -72,13 +72,14 @@ on('matins:unselect', unselect);
 on('click', async (event) => {
   const button = event.target.closest('[data-bulk]');
   if (!button) return;
-  const verb = button.dataset.bulk, refused = [];
-  for (const name of chosenNames()) {
-    button.dataset.call = `POST ${address(`/v1/schedules/${name.split('/').map(encodeURIComponent).join('/')}/${verb}`)}`;
-    try { await call(button, {}); } catch (error) { refused.push(`${name}: ${error.message}`); }
-  }
+  button.dataset.call = `POST ${address('/v1/bulk')}`;
+  let said;
+  try {
+    const result = await call(button, { do: button.dataset.bulk, select: selector(chosenNames()) });
+    said = [`${result.total} done.`, ...result.skipped.map((each) => `${each.schedule}: ${each.reason}`)].join(' ');
+  } catch (error) { said = error.message; }
   delete button.dataset.call;
-  toast(refused.length ? refused.join(' ') : 'Done.');
+  toast(said);
   unselect();
   document.body.dispatchEvent(new CustomEvent('matins:refresh'));
 });

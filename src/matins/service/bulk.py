@@ -1,0 +1,339 @@
+"""One action on many schedules, with one reason and one story in the log; pauses of several schedules.
+
+Those of one call are changed in transactions of a hundred, so that the engine does not wait for all of them. A call
+that was cut off is repeated: what it did is left alone.
+"""
+
+from __future__ import annotations
+
+import builtins
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeVar
+
+from matins.api.bulk import BulkAction
+from matins.api.results import BulkPreview, BulkResult, Pause, SkippedSchedule
+from matins.config.file import file_format
+from matins.engine.selectors import format_selector
+from matins.engine.when.triggers import to_datetime
+from matins.errors import InvalidInput, MatinsError, NotFound, Stale
+from matins.model.access import Principal, name_of
+from matins.model.overview import PausedSchedule
+from matins.model.rows import FileEntry, NewEvent
+from matins.model.schedule import ScheduleRecord
+from matins.model.selector import ScheduleFilter, Selector, Term, Value
+from matins.runtime.catalog import schedule_record
+from matins.runtime.pausing import pause
+from matins.service.core import Core
+from matins.service.drafts import check_note
+from matins.service.permissions import check_granted
+from matins.service.runs import Runs
+from matins.service.schedule_changes import ScheduleChanges
+from matins.service.schedules import Schedules, does_not_run
+from matins.store.transaction import Transaction
+
+T = TypeVar("T")
+_BATCH = 100
+"""Schedules in one transaction."""
+_PAGE = 1_000
+_SHOWN = 2
+_MAX_NAMED = 3
+_CHANGED_BY = {
+    "pause": ("active",),
+    "resume": ("paused", "broken"),
+    "run": ("active", "paused", "completed"),
+    "delete": None,
+    "edit": None,
+}
+"""The states in which an action changes a schedule; None for all."""
+_DONE = {"pause": "paused", "resume": "active"}
+"""The state in which a schedule is already as the action makes it."""
+
+
+class Chosen(NamedTuple):
+    """What a selector selects, and what an action would do to it."""
+
+    changed: builtins.list[ScheduleRecord]
+    already: int
+    """Schedules that are already as the action makes them."""
+    skipped: builtins.list[SkippedSchedule]
+
+    @property
+    def digest(self) -> str:
+        """Of the schedules to change, with their number."""
+        return _digest([one.id for one in self.changed])
+
+
+def _digest(ids: Iterable[int]) -> str:
+    text = ",".join(map(str, sorted(ids)))
+    return f"{text.count(',') + bool(text)}-{sha256(text.encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True)
+class Bulk:
+    core: Core
+    changes: ScheduleChanges
+    schedules: Schedules
+    runs: Runs
+
+    def preview(self, principal: Principal, do: BulkAction, select: Selector) -> BulkPreview:
+        chosen = self._chosen(principal, do, select)
+        return BulkPreview(
+            do=do,
+            select=format_selector(select),
+            total=len(chosen.changed),
+            sentence=_sentence(do, chosen, select),
+            schedules=[full_name(one) for one in chosen.changed[:_PAGE]],
+            already=chosen.already,
+            skipped=chosen.skipped,
+            digest=chosen.digest,
+        )
+
+    def apply(
+        self,
+        principal: Principal,
+        do: BulkAction,
+        select: Selector,
+        *,
+        expect: str | None = None,
+        note: str | None = None,
+        until: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> BulkResult:
+        now = self.core.clock.now_ms()
+        _check_arguments(do, note, until, settings, now)
+        chosen = self._chosen(principal, do, select)
+        if expect is not None and expect != chosen.digest:
+            raise _changed_since(chosen, expect)
+        if not chosen.changed:
+            done = f"{chosen.already} already {_DONE[do]}, " if chosen.already else ""
+            shown = format_selector(select)
+            message = f"Nothing to {do}: {done}{len(chosen.skipped)} skipped, for {shown}."
+            raise NotFound(message, value=shown, field="select", hint="List what matches: matins list")
+        number = secrets.token_hex(4)
+        act = _Act(do, number, note, until, settings or {})
+        data: dict[str, Any] = {"bulk": number, "do": do, "select": format_selector(select), **principal.signed}
+        begun = {**data, "total": len(chosen.changed), "digest": chosen.digest, "note": note}
+        batches = builtins.list(_batches(chosen.changed))
+        names: builtins.list[str] = []
+        skipped = chosen.skipped
+        for place, some in enumerate(batches):
+            done, refused = self._batch(principal, act, some, now, begun if place == 0 else None)
+            names += done
+            skipped = [*skipped, *refused]
+            if place == len(batches) - 1:
+                with self.core.store.transaction(now) as transaction:
+                    ended = {**data, "changed": len(names), "skipped": len(skipped)}
+                    transaction.events.append(NewEvent(now, "bulk.done", None, None, ended))
+        self.core.notify()
+        return BulkResult(number, do, len(names), names[:_PAGE], chosen.already, skipped)
+
+    def _batch(
+        self, principal: Principal, act: _Act, some: Sequence[ScheduleRecord], now: int, begun: dict[str, Any] | None
+    ) -> tuple[builtins.list[str], builtins.list[SkippedSchedule]]:
+        done: builtins.list[str] = []
+        skipped: builtins.list[SkippedSchedule] = []
+        alone: builtins.list[ScheduleRecord] = []
+        """Those that a use case of its own changes, in a transaction of its own."""
+        with self.core.store.transaction(now) as transaction:
+            if begun is not None:
+                transaction.events.append(NewEvent(now, "bulk.started", None, None, begun))
+            of_file = _of_file(transaction, some)
+            transaction.lock_due([one.id for one in some])
+            for schedule in some:
+                if act.do in ("run", "edit") or (act.do == "delete" and schedule.id in of_file):
+                    alone.append(schedule)
+                    continue
+                try:
+                    changed = self._change(transaction, principal, act, schedule, of_file.get(schedule.id), now)
+                except MatinsError as error:
+                    skipped.append(_skipped(schedule, error))
+                else:
+                    done += [full_name(schedule)] if changed else []
+        for schedule in alone:
+            try:
+                self._call(principal, act, schedule)
+            except MatinsError as error:
+                skipped.append(_skipped(schedule, error))
+            else:
+                done.append(full_name(schedule))
+        return done, skipped
+
+    def _change(
+        self, transaction: Transaction, principal: Principal, act: _Act, schedule: ScheduleRecord,
+        entry: FileEntry | None, now: int,
+    ) -> bool:  # fmt: skip
+        """Whether it was changed: somebody may have been faster."""
+        present = self.core.schedule(transaction, schedule.id)
+        if present.state == "removed":
+            return False
+        self.core.check_may_change(principal, present, act.do == "delete")
+        match act.do:
+            case "delete":
+                self.changes.delete(transaction, principal, present, now)
+                return True
+            case "resume":
+                if present.state not in ("paused", "broken"):
+                    return False
+                self.changes.resume(transaction, principal, present, now)
+                return True
+            case _:
+                pass
+        if present.state != "active":
+            return False
+        reason = None if entry is None else file_format(entry.path).not_pausable(present.definition)
+        if reason is not None:
+            message = f'"{present.name}" {reason} and cannot be paused.'
+            raise InvalidInput(message, value=present.name, field="select", hint="Delete it instead.")
+        self.changes.plan_due(transaction, present, now)
+        paused = pause(transaction, schedule.id, now, principal.who, act.note, act.until)
+        if paused:
+            transaction.set_pause(schedule.id, act.number)
+        return paused
+
+    def _call(self, principal: Principal, act: _Act, schedule: ScheduleRecord) -> None:
+        name, agent = schedule.name, schedule.agent
+        match act.do:
+            case "run":
+                check_granted(principal, "run", "run schedules")
+                self.runs.run(principal, name, agent=agent, key=f"bulk {act.number}")
+            case "delete":
+                self.schedules.delete(principal, name, agent=agent)
+            case _:
+                self.schedules.edit(principal, name, agent=agent, **act.settings)
+
+    def pauses(self, principal: Principal) -> builtins.list[Pause]:
+        with self.core.store.reading() as transaction:
+            grouped: dict[str, builtins.list[PausedSchedule]] = defaultdict(list)
+            for row in transaction.paused_in(None):
+                grouped[row.pause_id].append(row)
+        return [_pause_result(rows) for rows in grouped.values()]
+
+    def _chosen(self, principal: Principal, do: BulkAction, select: Selector) -> Chosen:
+        """An agent selects only what it made."""
+        reader = self.core.limited_reader(principal)
+        with self.core.store.reading() as transaction:
+            found = builtins.list(_all_of(transaction, ScheduleFilter(select, reader=reader)))
+            if principal.role == "agent":
+                found = [one for one in found if one.creator_role == "agent" and one.created_by == principal.who]
+            if not found:
+                raise _nothing(transaction, select)
+        states = _CHANGED_BY[do]
+        changed = [one for one in found if states is None or one.state in states]
+        done = _DONE.get(do)
+        others = [one for one in found if one not in changed and one.state != done] if states else []
+        skipped = [_skipped(one, does_not_run(one)) for one in others]
+        return Chosen(changed, sum(one.state == done for one in found), skipped)
+
+
+class _Act(NamedTuple):
+    do: BulkAction
+    number: str
+    note: str | None
+    until: int | None
+    settings: Mapping[str, Any]
+
+
+def _all_of(transaction: Transaction, chosen: ScheduleFilter) -> Iterator[ScheduleRecord]:
+    after = 0
+    while rows := transaction.listed(chosen, "created", after, _PAGE):
+        yield from map(schedule_record, rows)
+        after = rows[-1].id
+
+
+def _check_arguments(
+    do: BulkAction, note: str | None, until: int | None, settings: Mapping[str, Any] | None, now: int
+) -> None:
+    check_note(note)
+    if until is not None and do != "pause":
+        raise InvalidInput('"until" is for pause.', value=until, field="until", hint="Omit it.")
+    if until is not None and until <= now:
+        raise InvalidInput('"until" is in the past.', value=until, field="until", hint="Give a time in the future.")
+    if (do == "edit") != bool(settings):
+        message = '"settings" are missing.' if do == "edit" else '"settings" are for edit.'
+        raise InvalidInput(message, field="settings", hint='For example: {"retries": 2}, with "do": "edit".')
+
+
+def _nothing(transaction: Transaction, select: Selector) -> NotFound:
+    """What was looked for; and a name that was written out and does not exist."""
+    shown = format_selector(select)
+    message, hint = f"No schedule matches: {shown}.", "List schedules: matins list"
+    for term in select.terms:
+        if term.key == "pause":
+            message, hint = f"No schedule is paused by {shown}.", "List pauses in force: matins resume"
+        elif len(select.terms) > 1 and not term.negated and not transaction.tab_counts(Selector((term,)), None).all:
+            message += f" None has {format_selector(Selector((term,)))}."
+    return NotFound(message, value=shown, field="select", hint=hint)
+
+
+def _changed_since(chosen: Chosen, expect: str) -> Stale:
+    """The names of what came since, where that tells the difference."""
+    before = expect.partition("-")[0]
+    more = len(chosen.changed) - (int(before) if before.isdecimal() else 0)
+    newest = sorted(chosen.changed, key=lambda one: (one.updated_at, one.id), reverse=True)
+    came, stayed = newest[: max(more, 0)], newest[max(more, 0) :]
+    names = ""
+    if more > 0 and _digest([one.id for one in stayed]) == expect:
+        names = ": " + ", ".join(full_name(one) for one in came[:_MAX_NAMED]) + (" …" if more > _MAX_NAMED else "")
+    noun = "schedule matches" if abs(more) == 1 else "schedules match"
+    message = f"{more} more {noun} now{names}." if more > 0 else f"{-more} {noun} no more." if more < 0 else (
+        "Other schedules match now."
+    )  # fmt: skip
+    return Stale(message, value=expect, field="expect", hint="Preview again.")
+
+
+def _sentence(do: BulkAction, chosen: Chosen, select: Selector) -> str:
+    """For example: 41 active schedules of 6 agents: ops/backup, ops/report … and 39 more. 2 are paused already and stay
+    so."""
+    changed = chosen.changed
+    names = [full_name(one) for one in changed]
+    state = {"pause": "active ", "resume": "paused "}.get(do, "")
+    agents = len({one.agent for one in changed})
+    of = f" of {agents} agents" if agents > 1 else ""
+    listed = ", ".join(names[:_SHOWN]) + (f" … and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    noun = "schedule" if len(names) == 1 else "schedules"
+    parts = [f"{len(names)} {state}{noun}{of}: {listed}." if names else f"Nothing to {do}."]
+    if chosen.already:
+        verb, stay = ("is", "stays") if chosen.already == 1 else ("are", "stay")
+        parts.append(f"{chosen.already} {verb} {_DONE[do]} already and {stay} so.")
+    states = Counter(one.reason for one in chosen.skipped)
+    if chosen.skipped:
+        parts.append(f"{len(chosen.skipped)} skipped: {next(iter(states))}" + (" …" if len(states) > 1 else ""))
+    return " ".join(parts)
+
+
+def _of_file(transaction: Transaction, schedules: Iterable[ScheduleRecord]) -> dict[int, FileEntry]:
+    """What files define of these schedules, by id."""
+    keys = {f"{one.agent}/{one.name}": one.id for one in schedules}
+    return {keys[entry.name]: entry for entry in transaction.file_entries_named("schedule", builtins.list(keys))}
+
+
+def _skipped(schedule: ScheduleRecord, error: MatinsError) -> SkippedSchedule:
+    return SkippedSchedule(full_name(schedule), error.message)
+
+
+def _pause_result(rows: Sequence[PausedSchedule]) -> Pause:
+    first = rows[0]
+    return Pause(
+        id=first.pause_id,
+        note=first.note,
+        by=name_of(first.paused_by),
+        at=to_datetime(first.paused_at),
+        until=to_datetime(first.paused_until),
+        schedules=[full_name(row) for row in rows],
+    )
+
+
+def full_name(one: PausedSchedule | ScheduleRecord) -> str:
+    return f"{one.agent}/{one.name}" if one.agent else one.name
+
+
+def paused_by(pause_id: str) -> Selector:
+    return Selector((Term("pause", (Value(pause_id),)),))
+
+
+def _batches(items: Sequence[T]) -> Iterable[Sequence[T]]:
+    return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
