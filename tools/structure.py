@@ -32,7 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-CEILINGS = Ceilings(files=430, single_use=559)
+CEILINGS = Ceilings(files=431, single_use=559)
 
 
 def modules() -> dict[str, ast.Module]:
