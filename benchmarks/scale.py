@@ -189,18 +189,18 @@ def starts(url: str, engines: int, count: int, seconds: float, variant: str = ""
         task = Task(folder, url, variant, count, engines, seconds=seconds, first_due=first)
         in_own_process(SCRIPT, "prepare_latency", task)
         workers = [Worker(SCRIPT, task) for _ in range(engines)]
-        observer = Observer(task)
         try:
             for worker in workers:
                 worker.go()
             if time.time() > first - 0.5:
                 raise RuntimeError("the machine is too busy to be ready in time")
-            time.sleep(max(0.0, first + seconds - time.time()))
+            time.sleep(max(0.0, first + seconds + 0.1 - time.time()))
+            observer = Observer(task)  # it counts what is due by now
             while observer.ask(OfMatins.left) > 0:
                 time.sleep(0.2)
+            observer.close()
             told = [worker.stop() for worker in workers]
         finally:
-            observer.close()
             for worker in workers:
                 worker.end()
     late = sorted(1000 * one for worker in told for one in worker["latenesses"])

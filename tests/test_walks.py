@@ -66,8 +66,8 @@ CEILINGS = {
     "an agent": Walk(79, 1277),  # its threads may meet at the store, where one waits; what its slot is, is asked twice
     "an idle turn": Walk(14, 43),
     "GET of a schedule": Walk(26, 173),
-    "a call of an MCP tool": Walk(36, 314),
-    "matins add": Walk(16, 131),  # with the note that nobody gets its answers
+    "a call of an MCP tool": Walk(37, 314),
+    "matins add": Walk(16, 133),  # with the note that nobody gets its answers
 }
 
 

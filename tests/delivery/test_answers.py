@@ -136,6 +136,8 @@ def test_a_destination_that_nothing_can_be_sent_to_is_said(monkeypatch: pytest.M
     assert added.notes[0] == no_server
     assert added.notes[1].startswith("Nothing can be sent to phone. ")
     assert "PHONE_TOKEN" in added.notes[1]
+    bench.add("b", when="0 9 * * *", job="report")
+    assert bench.edit("b", deliver=["mail"]).notes == [no_server]
     found = {one.what: one for one in bench.system.doctor()}
     assert found["destination mail"].fix == "matins smtp set --host mail.example.com"
     assert "PHONE_TOKEN" in found["destination phone"].sentence

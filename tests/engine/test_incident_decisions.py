@@ -81,6 +81,10 @@ def test_no_cause_is_the_name_of_an_event(kind):
         "slot": 1,
         "kind": "run",
         "destination": "ops",
+        "budget": "day",
+        "warn_at": 80,
+        "period": "2026-11",
+        "spent": "$4.00 of $5.00",
     }
     trouble = trouble_of(StoredEvent(1, 1, 1, 0, kind, 7, 11, None, ""), data)
     if trouble is not None:

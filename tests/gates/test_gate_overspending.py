@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from gate_records import at, last, lines, purse, told
 
+from matins.delivery.decisions import decide, look_again
 from matins.errors import InvalidInput
 from matins.executors.job_context import JobContext
+from matins.model.event import StoredEvent
 from matins.testing import Sandbox
 
 HOURLY = "0 * * * *"
@@ -352,3 +355,27 @@ def test_a_bad_budget_is_refused(bench: Sandbox, words: dict[str, Any], field: s
         bench.budgets.set("day", **words)
     assert (caught.value.field, bool(caught.value.hint)) == (field, True)
     assert bench.budgets.list() == []
+
+
+def test_b5_a_budget_warns_once_before_it_is_spent(bench: Sandbox, shop: list[Any]) -> None:
+    """B5: at its share, 80 percent by default, and again in the next period"""
+    shop[:] = ["$0.30"]
+    bench.budgets.set("day", period="day", max_cost="$1")
+    bench.budgets.set("half", period="day", max_cost="$1", warn_at=50)
+    bench.budgets.set("quiet", period="day", max_cost="$1", warn_at=0)
+    bench.add("s", when=HOURLY, job="buy")
+    bench.run_until(at("10:30"))
+    assert [event["budget"] for event in told(bench, "budget.warning")] == ["half"]
+    bench.run_until(at("11:30"))
+    warned = told(bench, "budget.warning")
+    assert [(event["budget"], event["spent"]) for event in warned] == [
+        ("half", "$0.60 of $1.00"), ("day", "$0.90 of $1.00")
+    ]  # fmt: skip
+    event = bench.events.list(types=["budget.warning"])[-1]
+    stored = StoredEvent(1, 1, 1, 0, "budget.warning", 1, 1, orjson.dumps(event.data).decode(), b"")
+    (step,) = decide(stored, event.data, [], lambda trouble: 0, 5)
+    assert step.tell
+    assert step.incident.summary == 'Budget "day" has reached 80 % in 2026-03-27: $0.90 of $1.00.'
+    assert [one.action for one in look_again(step.incident, 90_000)] == ["resolved"]
+    bench.run_until(at("11:00", day=28))
+    assert [event["period"] for event in told(bench, "budget.warning")][2:] == ["2026-03-28", "2026-03-28"]

@@ -26,9 +26,10 @@ def test_b5_every_setting_reaches_the_budget() -> None:
         "max_cost": "€2",
         "max_tokens": "2M",
         "timezone": "Europe/London",
+        "warn_at": 50,
     }
     assert BUDGETS.parse("nights", settings, CONTEXT) == Budget(
-        "nights", "schedule", "herald/nightly", "month", 2_200_000, 2_000_000, "Europe/London"
+        "nights", "schedule", "herald/nightly", "month", 2_200_000, 2_000_000, "Europe/London", 50
     )
     assert set(settings) == set(BUDGETS.table), "a setting that this test does not know"
 

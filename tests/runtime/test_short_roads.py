@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -181,4 +182,35 @@ def test_what_is_special_about_a_schedule() -> None:
         "guarded": catalog.Special.GATES,
         "after": catalog.Special.COMMAND,
     }
+    bench.close()
+
+
+def test_what_is_kept_of_a_schedule_is_one_object() -> None:
+    """A full collection of the garbage collector stops all threads, and walks everything that the catalog keeps. Of
+    one-shots nothing is kept when they have fired."""
+    bench = Sandbox(clock=ManualClock(START))
+    bench.job("work")(lambda run: None)
+    kinds: dict[str, dict[str, Any]] = {
+        "equal": {"when": "0 * * * *"},
+        "payload": {"when": "0 * * * *", "payload": {"n": [1, 2]}},
+        "interval": {"when": "every 30m"},
+        "once": {"when": "2026-03-27T09:00:00Z", "payload": {"n": [1, 2]}},
+    }
+    kept: dict[str, float] = {}
+    for kind, settings in kinds.items():
+        ids = [
+            int(made)
+            for made in bench.add_many([{"name": f"{kind} {n}", "job": "work", **settings} for n in range(401)])
+        ]
+        known = catalog.Catalog()
+        with bench._store.reading() as transaction:
+            known.find(transaction, (ids[0], 1, 0))
+            gc.collect()
+            before = len(gc.get_objects())
+            known.compiled(transaction, [(number, 1, 0) for number in ids[1:]])
+            gc.collect()
+            kept[kind] = (len(gc.get_objects()) - before) / 400
+        assert len(known._cache) == (0 if kind == "once" else 401)
+        known._one_shots.clear()
+    assert all(objects < 1.1 for objects in kept.values()), kept
     bench.close()

@@ -65,6 +65,7 @@ _ENDS = ("succeeded", "failed", "unknown", "retry")
 _NAMES = tuple(f"job{n}" for n in range(7))
 
 _WIDE = 20
+_WHERE: tuple[dict[str, Any], ...] = ({}, {}, {"runs_on": ["gpu"]}, {"host": "w1"})
 _JOBS: dict[str, Callable[..., None]] = dict.fromkeys(sorted(BOTH_JOBS), lambda run: None)
 
 
@@ -206,7 +207,7 @@ class Users(Actor):
         return [row.id for row in rows if row is not None and state in (None, row.state)]
 
     def _add(self, name: str) -> str:
-        words = self._drawn_words(len(self._vocabulary)) | self._work()
+        words = self._drawn_words(len(self._vocabulary)) | self._work() | self._where()
         self.owner.add(name, agent=self._rng.choice(("", "ann", "bob")), **words)
         return f"{name} {words}"
 
@@ -215,6 +216,10 @@ class Users(Actor):
 
     def _work(self) -> dict[str, Any]:
         return {"steps": self._steps()} if self._rng.random() < 0.35 else {"job": self._job()}
+
+    def _where(self) -> dict[str, Any]:
+        """Where machines differ, on which of them it runs."""
+        return {} if self.rare is None else self.rare.choice(_WHERE)
 
     def _job(self) -> str:
         return "job" if self.rare is None or self.rare.random() < 0.6 else "rare"

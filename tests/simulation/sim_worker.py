@@ -14,7 +14,7 @@ from sim_faults import Faults, SimulatedCrash, Wire
 
 from matins.model.run import Outcome, ProviderLimit, Usage
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
-from matins.runtime.catalog import Catalog
+from matins.runtime.catalog import Catalog, CompiledSchedule
 from matins.runtime.engine import Engine, EngineOptions
 from matins.runtime.heartbeat import Heartbeat
 from matins.store.sqlite.store import SqliteStore
@@ -90,6 +90,9 @@ class SimulatedExecutor:
 
     def offers(self) -> frozenset[str]:
         return self._offers
+
+    def follows(self, compiled: CompiledSchedule) -> bool:
+        return False
 
     def running(self) -> int:
         return len(self._jobs)
@@ -215,6 +218,7 @@ class WorkerSettings(NamedTuple):
 class Worker(Actor):
     jobs = BOTH_JOBS
     """The jobs that its machine has."""
+    labels: tuple[str, ...] = ()
     max_runs: int | None = None
     """How many runs its machine has at once."""
 
@@ -238,7 +242,7 @@ class Worker(Actor):
 
     def start(self, dispatched: Callable[[Worker, Attempt], None], begun: Callable[[int, int], None]) -> None:
         """As `Loop.start` does it, without its threads."""
-        settings = replace(self._settings, name=self.name, max_runs=self.max_runs)
+        settings = replace(self._settings, name=self.name, labels=self.labels, max_runs=self.max_runs)
         self.engine = Engine(self.store, self.clock, Catalog(), settings)
         self.engine.lead_ms = self._lead_ms
         self.executor = SimulatedExecutor(

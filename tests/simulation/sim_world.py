@@ -114,12 +114,15 @@ class World:
         return ManualClock(instant(START) + self.rng.randint(-300, 300))
 
     def _tell_apart(self, nodes: Random) -> None:
-        """The workers are on machines of their own: one has everything, the others lack a job or take few runs, and
-        each may be cut off."""
+        """The workers are on machines of their own: some lack a job or a label, or take few runs, and each may be
+        cut off."""
         self._moves = {**_MOVES, World.cut_off: 2}
         self.users.rare = nodes
-        for worker in self.workers[1:]:
+        self.workers[0].labels = ("gpu",)
+        for worker in self.workers[2:]:  # the first two have all jobs: runs may have to be on one of them
             worker.jobs = frozenset(nodes.choice((["job"], ["rare"], ["job", "rare"])))
+            worker.labels = nodes.choice(((), ("gpu",)))
+        for worker in self.workers[1:]:
             worker.max_runs = nodes.choice((None, 1, 2))
 
     # -- life
@@ -176,8 +179,11 @@ class World:
         self.observer.committed(actor.now, changed)
 
     def _dispatched(self, worker: Worker, work: Attempt) -> None:
-        job, running = work.compiled.definition.job, worker.executor.running()
-        require(13, job in worker.jobs, f"{worker.name} starts run {work.run_id}, whose job it lacks: {job}")
+        words, running = work.compiled.definition, worker.executor.running()
+        offered = (
+            words.job in worker.jobs and {*words.runs_on} <= {*worker.labels} and words.host in (None, worker.name)
+        )
+        require(13, offered, f"{worker.name} starts run {work.run_id}, and lacks what it needs: {words}")
         most = worker.max_runs
         require(13, most is None or running < most, f"{worker.name} has {running} runs, and starts {work.run_id}")
         self.observer.dispatched(worker.engine.worker, work.run_id, work.epoch)

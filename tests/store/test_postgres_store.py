@@ -278,3 +278,20 @@ def test_the_part_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(StoreError) as caught:
         open_store("postgres://localhost/db", SystemClock())
     assert caught.value.hint == 'pip install "matins[postgres]"'
+
+
+def test_the_last_runs_are_found_in_a_long_history(store: PostgresStore, postgres_url: str) -> None:
+    """H10: manual runs are few, between many that have slots: lists do not read through those"""
+    (schedule,) = add_schedules(store)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO runs (id, schedule_id, rev, slot, state, exclusive, epoch, attempt, planned_at, started_at, "
+            "slots) SELECT 1000 + n, %s, 1, n, 10, 1, 1, 1, n, n, 1 FROM generate_series(1, 5000) n",
+            (schedule,),
+        )
+        connection.execute("ANALYZE runs")
+        for name in ("newest_runs", "started_runs"):
+            values = {"schedule_ids": [schedule]}
+            plan = connection.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) " + session.SQL[name], values).fetchone()
+            assert "runs_manual" in str(plan)
+            assert "'Rows Removed by Filter': 5000" not in str(plan)

@@ -159,6 +159,8 @@ class Budget(Struct, frozen=True):
     """Tokens that may be used in a period."""
     timezone: str
     """IANA time zone of its days; default: the machine's."""
+    warn_at: float
+    """Share of it at which people are told, once; 0: never."""
     usage: list[BudgetUsage]
 
 

@@ -354,6 +354,7 @@ class BudgetSettings(TypedDict, total=False):
     max_cost: str | None
     max_tokens: int | str | None
     timezone: str | None
+    warn_at: float | None
 
 
 class BudgetEdit(TypedDict, total=False):
@@ -363,6 +364,7 @@ class BudgetEdit(TypedDict, total=False):
     max_cost: str | None
     max_tokens: int | str | None
     timezone: str | None
+    warn_at: float | None
 
 
 class CalendarSettings(TypedDict, total=False):

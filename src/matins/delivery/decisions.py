@@ -118,6 +118,13 @@ def _budget_exceeded(event: StoredEvent, data: Data) -> Trouble:
     )
 
 
+def _spending(event: StoredEvent, data: Data) -> Trouble:
+    name, whose = data["budget"], data.get("whose")
+    of = "" if whose in (None, "all") else f" for {whose}"
+    summary = f'Budget "{name}"{of} has reached {data["warn_at"]:g} % in {data["period"]}: {data["spent"]}.'
+    return Trouble("spending", f"budget {name} {whose} {data['period']}", Sentence(summary))
+
+
 def _auto_paused(event: StoredEvent, data: Data) -> Trouble:
     failures = data.get("failures") or 1
     cause = "the last run failed" if failures == 1 else f"{failures} runs in a row failed"
@@ -183,6 +190,7 @@ _TROUBLES: Mapping[str, Callable[[StoredEvent, Data], Trouble | None]] = {
     "run.held": _held,
     "run.over_budget": _over_budget,
     "budget.exceeded": _budget_exceeded,
+    "budget.warning": _spending,
     "schedule.auto_paused": _auto_paused,
     "schedule.broken": _broken,
     "schedule.missed": _missed,
@@ -287,7 +295,7 @@ def decide(
 
 def _opened(trouble: Trouble, event: StoredEvent, told_this_hour: int, now: int) -> Step:
     gathering = trouble.kind == "missed"
-    next_at = now + GROUPING_MS if gathering else next_reminder(trouble.kind, now, now)
+    next_at = now + GROUPING_MS if gathering or trouble.kind == "spending" else next_reminder(trouble.kind, now, now)
     incident = IncidentRow(
         0, trouble.schedule_id, trouble.kind, trouble.signature, *trouble.summary, trouble.error, event.run_id,
         trouble.counts, _json(trouble.details), now, event.at, 0, 0, next_at,
@@ -326,6 +334,8 @@ def look_again(incident: IncidentRow, now: int) -> list[Step]:
     if incident.kind == "missed":
         told = Step("opened", incident._replace(next_at=None), True)
         return [told, Step("resolved", resolve(incident, "ended", now), False)]
+    if incident.kind == "spending":  # it was told when it was opened, and that is all
+        return [Step("resolved", resolve(incident, "ended", now), False)]
     if incident.kind == "login":  # as long as it is refused, it is tried at least every 15 minutes
         if incident.times == incident.told_times:
             return [Step("resolved", resolve(incident, "quiet", now), False)]

@@ -27,6 +27,7 @@ from matins.errors import Example, InvalidInput
 from matins.model.policies import BudgetUsage
 from matins.model.run import Usage
 from matins.model.settings import Choice, Money, Name, Setting, Tokens, Zone
+from matins.model.settings import Decimal as Percent
 
 DOLLAR = 1_000_000
 MAX_MONEY = 1_000_000_000 * DOLLAR
@@ -271,6 +272,9 @@ class Budget:
     timezone: Annotated[
         str, Setting(Zone(), "IANA time zone of its days; default: the machine's.", "Europe/Berlin", short="-z")
     ] = ""
+    warn_at: Annotated[
+        float, Setting(Percent(0, 100, unit="percent"), "Share of it at which people are told, once; 0: never.", 50)
+    ] = 80
 
 
 class Spent(NamedTuple):
@@ -388,6 +392,17 @@ class Charge(NamedTuple):
     def shortfall(self, usage: BudgetUsage, wanted: Usage) -> Shortfall | None:
         reserved = Spent(usage.money_reserved, usage.tokens_reserved)
         return shortfall(self.budget, Spent(usage.money, usage.tokens), reserved, Spent(wanted.money, wanted.tokens))
+
+    def warns(self, usage: BudgetUsage, last: Usage) -> bool:
+        """Whether the last spending reached the share of the budget at which people are told."""
+        share = self.budget.warn_at / 100
+        limits = ((self.budget.max_cost, usage.money, last.money), (self.budget.max_tokens, usage.tokens, last.tokens))
+        known = [(limit * share, spent, more) for limit, spent, more in limits if limit is not None]
+        return (
+            share > 0
+            and any(spent >= at for at, spent, _ in known)
+            and all(spent - more < at for at, spent, more in known)
+        )
 
     def overspent(self, usage: BudgetUsage) -> bool:
         """Whether the actual spending exceeds the budget."""

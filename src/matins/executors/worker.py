@@ -137,7 +137,7 @@ class OrderRunner:
 
     def _release(self, attempt: Attempt) -> None:
         self._attempts.pop(attempt.mark, None)
-        raise NotHere("A job ends with its process, and the worker has started anew.")
+        raise NotHere("A job ends with its process, and the worker was restarted.")
 
     def _missing(self, order: Order, attempt: Attempt) -> str | None:
         """What this worker lacks for an order."""

@@ -12,7 +12,18 @@ from typing import Annotated, Literal, NamedTuple, get_args
 from matins.model.settings import Choice, Int, Name, Names, Secret, Setting, Text, Url
 
 IncidentKind = Literal[
-    "failed", "held", "missed", "paused", "broken", "budget", "limit", "login", "approval", "undelivered", "engine"
+    "failed",
+    "held",
+    "missed",
+    "paused",
+    "broken",
+    "budget",
+    "limit",
+    "login",
+    "approval",
+    "undelivered",
+    "engine",
+    "spending",
 ]
 KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
 NOTICES: tuple[str, ...] = (*KINDS, "recovered")

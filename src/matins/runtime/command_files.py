@@ -7,8 +7,9 @@ import pwd
 import re
 import shutil
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,16 +61,20 @@ class Line(NamedTuple):
         return _scripts_of(self.command, self.folder, self.path, expected)
 
 
+_commands_of: Callable[[ScheduleDefinition], tuple[CommandLine | None, ...]] = attrgetter(*COMMANDS)
+_NO_COMMANDS = (None,) * len(COMMANDS)
+
+
 def commands_of(definition: ScheduleDefinition) -> list[CommandLine]:
     """The pre-checks and hooks of a schedule."""
-    found: list[CommandLine | None] = [getattr(definition, name) for name in COMMANDS]
-    return [command for command in found if command is not None]
+    return [command for command in _commands_of(definition) if command is not None]
 
 
 def has_commands(definition: ScheduleDefinition) -> bool:
     """Whether anything of the schedule is a command: its work, a step, a pre-check or a hook."""
-    work = definition.command is not None or any(step.command is not None for step in definition.steps)
-    return work or bool(commands_of(definition))
+    if definition.command is not None or _commands_of(definition) != _NO_COMMANDS:
+        return True
+    return bool(definition.steps) and any(step.command is not None for step in definition.steps)
 
 
 def lines_of(definition: ScheduleDefinition, agent: str, policies: Policies) -> list[Line]:

@@ -192,9 +192,23 @@ def _settle(transaction: Transaction, policies: Policies, spender: Spender, held
         _breach(transaction, spender, charged[0], now, "reported a cost that cannot be right")
         return
     for charge in charged:
-        if charge.overspent(transaction.budget_usage(charge.budget.name, charge.subject, charge.period)):
+        total = transaction.budget_usage(charge.budget.name, charge.subject, charge.period)
+        if charge.overspent(total):
             _breach(transaction, spender, charge, now)
             return
+        if charge.warns(total, usage):
+            _warn(transaction, spender, charge, total, now)
+
+
+def _warn(transaction: Transaction, spender: Spender, charge: Charge, total: BudgetUsage, now: int) -> None:
+    """Tell that a budget will soon be spent, once in a period."""
+    budget = charge.budget
+    of = [] if budget.max_cost is None else [f"{format_money(total.money)} of {format_money(budget.max_cost)}"]
+    if budget.max_tokens is not None:
+        of.append(f"{format_tokens(total.tokens)} of {format_tokens(budget.max_tokens)} tokens")
+    data = {"budget": budget.name, "whose": charge.subject, "period": charge.period, "warn_at": budget.warn_at,
+            "spent": " and ".join(of)}  # fmt: skip
+    transaction.events.append(NewEvent(now, "budget.warning", spender.compiled.schedule_id, spender.run_id, data))
 
 
 def _over_run_limit(transaction: Transaction, policies: Policies, spender: Spender) -> bool:

@@ -96,11 +96,13 @@ def proposed_settings(principal: Principal, settings: Mapping[str, Any]) -> tupl
 def check_owner_only(principal: Principal, settings: Mapping[str, Any], *, editing: bool) -> None:
     """Raise if a principal other than the owner sets approvals, spending limits or commands. Agents propose them, and
     operators propose the commands of new schedules."""
-    chosen = [name for name in ("model", "effort") if settings.get(name) is not None]
-    if principal.role == "agent" and chosen:
-        message = f'Agents do not choose "{chosen[0]}": it decides what their runs cost.'
-        raise NotAllowed(message, value=principal.role, field=chosen[0], hint="Omit it, or ask the owner.")
-    if principal.role == "agent" or governs(principal):
+    if principal.role == "agent":
+        chosen = [name for name in ("model", "effort") if settings.get(name) is not None]
+        if chosen:
+            message = f'Agents do not choose "{chosen[0]}": it decides what their runs cost.'
+            raise NotAllowed(message, value=principal.role, field=chosen[0], hint="Omit it, or ask the owner.")
+        return
+    if governs(principal):
         return
     steps = settings.get("steps")
     listed = cast("list[Any]", steps) if isinstance(steps, (list, tuple)) else []

@@ -101,10 +101,7 @@ class Additions:
         notes += command_notes(draft.definition, draft.agent, policies, isolation, by_owner=owner)
         if reaches_nobody(draft.definition, draft.agent, policies):
             notes.append(f"No destination gets its answers. To send them: {deliver_command(policies)}")
-        for name in destinations_of(draft.definition, draft.agent, policies):
-            one = policies.destinations.get(name)
-            if one is not None and (problem := problem_of(address_of(one, policies, now))) is not None:
-                notes.append(f"Nothing can be sent to {name}. {problem.message} {problem.hint or ''}".rstrip())
+        notes += unreachable(draft.definition, draft.agent, policies, now)
         return notes + [f"{error.message} {error.hint or ''}".strip() for error in found]
 
     def create_agents(
@@ -112,6 +109,17 @@ class Additions:
     ) -> list[str]:
         """Create the agents. Returns notes for the caller."""
         return [note for agent in agents for note in self.agents.create(transaction, principal, agent, now)]
+
+
+def unreachable(definition: ScheduleDefinition, agent: str, policies: Policies, now: int) -> list[str]:
+    """The destinations of its answers to which nothing can be sent, each with what to do."""
+    named = [policies.destinations.get(name) for name in destinations_of(definition, agent, policies)]
+    found = [(one.name, problem_of(address_of(one, policies, now))) for one in named if one is not None]
+    return [
+        f"Nothing can be sent to {name}. {problem.message} {problem.hint or ''}".rstrip()
+        for name, problem in found
+        if problem is not None
+    ]
 
 
 _UNCHANGED = ("active", "paused", "pending", "completed")
@@ -215,6 +223,9 @@ class Schedules:
                     agents = core.catalog.policies(transaction).agents
                     wakes = frequent_wakes(after.agent, timetable, agents, now, (transaction, after.id))
                     notes += [] if wakes is None else [wakes.note]
+                if "deliver" in settings and principal.role != "agent":
+                    policies = core.catalog.policies(transaction)
+                    notes += unreachable(after.definition, after.agent, policies, now)
                 results[:] = [schedule_result(transaction, after, notes)]
 
             self.writer.change(principal, "schedule", key, now, in_store, Edited(settings), check)

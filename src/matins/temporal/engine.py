@@ -121,7 +121,7 @@ class TemporalEngine:
         try:
             await answered(client.get_activity_handle(name).cancel(reason=reason), "cancel")
         except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:  # it has ended
+            if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION):  # it has ended
                 raise
 
     async def fence(self, name: str) -> bool:

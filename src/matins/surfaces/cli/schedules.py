@@ -281,8 +281,8 @@ def _change(context: CliContext, change: Document) -> list[str]:
 
 
 def _settings(changes: list[Document]) -> list[str]:
-    lines = (f"  {state_text(one['setting'])}: {plain(one['before'])} → {plain(one['after'])}" for one in changes)
-    return [one_line(line) for line in lines]
+    lines = (f"{state_text(one['setting'])}: {plain(one['before'])} → {plain(one['after'])}" for one in changes)
+    return [f"  {one_line(line)}" for line in lines]
 
 
 @root_command("undo")

@@ -131,6 +131,7 @@ CREATE INDEX runs_parked ON runs (not_before) WHERE state = 0 AND reason <> 'pau
 CREATE UNIQUE INDEX runs_backfill ON runs (backfill, for_slot) WHERE backfill IS NOT NULL;
 CREATE INDEX runs_made_up ON runs (schedule_id, for_slot) WHERE for_slot IS NOT NULL;
 CREATE INDEX runs_history ON runs (schedule_id, id) WHERE step = 0;
+CREATE INDEX runs_manual ON runs (schedule_id, id) WHERE slot IS NULL AND step = 0; -- few, between many
 CREATE UNIQUE INDEX runs_step ON runs (parent, round, step) WHERE parent IS NOT NULL;
 CREATE INDEX runs_ended ON runs USING brin (ended_at) WITH (autosummarize = on);
 
