@@ -128,9 +128,13 @@ class TemporalEngine:
         where = Where(frozenset(), _FENCE_S * 1000, _FENCE_S * 1000)
         if not await self._start(RUN, name, [b""], f"{self._connection.prefix}.{FENCE}", where):
             return False
-        client = await self.client()
-        await answered(client.get_activity_handle(name).terminate(reason="fenced by Matins"), "terminate")
+        await self.terminate(name, "fenced by Matins")
         return True
+
+    async def terminate(self, name: str, reason: str) -> None:
+        """End it at once, as people can."""
+        client = await self.client()
+        await answered(client.get_activity_handle(name).terminate(reason=reason), "terminate")
 
     async def takers(self, labels: Labels) -> list[str]:
         client = await self.client()
