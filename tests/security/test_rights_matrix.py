@@ -119,6 +119,8 @@ CALLS: dict[str, Arguments] = {
     "incidents.list": call(),
     "schedules.calendar": about("name"),
     "schedules.counts": call(),
+    "schedules.history": lambda thing: {"name": thing.name},
+    "schedules.undo": lambda thing: {"name": thing.name},
     "bulk.preview": lambda thing: {"do": "pause", "select": thing.name},
     "bulk.apply": lambda thing: {"do": "pause", "select": thing.name, "note": "a note"},
     "schedules.pauses": call(),

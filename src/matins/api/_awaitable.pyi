@@ -100,6 +100,7 @@ from matins.api.results import (
     CallerContext,
     CatchUp,
     CatchUpAll,
+    Change,
     Check,
     Delivery,
     EditForecast,
@@ -894,6 +895,14 @@ class AwaitableApi(AwaitableNoun):
         What is due under the old settings is planned first. A run that waits for approval keeps the settings that it
         was planned with. Approval of a proposal is requested again.
         `if_rev`: only if the schedule still has this revision."""
+    async def history(self, name: str, *, agent: str | None = None, limit: Limit = 100) -> builtins.list[Change]:
+        """List the changes of a schedule, the newest first: who, when, and each setting before and after."""
+    async def undo(
+        self, name: str, *, to: int | None = None, agent: str | None = None, if_rev: int | None = None
+    ) -> Schedule:
+        """Edit a schedule back to the settings that it had before its last change, or at the revision `to`.
+
+        It is an edit, with the rights and approvals of one. To undo it, undo again."""
     async def delete(self, name: str, *, agent: str | None = None) -> bool:
         """Delete a schedule. Its history is kept. False when there is none."""
     async def pause(

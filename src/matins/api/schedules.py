@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Calendar,
         CatchUp,
         CatchUpAll,
+        Change,
         EditForecast,
         Explanation,
         Forecast,
@@ -194,6 +195,19 @@ class Api(Noun, RecordNouns, noun="schedules"):
         What is due under the old settings is planned first. A run that waits for approval keeps the settings that it
         was planned with. Approval of a proposal is requested again.
         `if_rev`: only if the schedule still has this revision.
+        """
+
+    @use_case("read", f"GET {_SCHEDULE}/history")
+    def history(self, name: str, *, agent: str | None = None, limit: Limit = 100) -> builtins.list[Change]:
+        """List the changes of a schedule, the newest first: who, when, and each setting before and after."""
+
+    @use_case("change", f"POST {_SCHEDULE}/undo", query=_AGENT)
+    def undo(
+        self, name: str, *, to: int | None = None, agent: str | None = None, if_rev: int | None = None
+    ) -> Schedule:
+        """Edit a schedule back to the settings that it had before its last change, or at the revision `to`.
+
+        It is an edit, with the rights and approvals of one. To undo it, undo again.
         """
 
     @use_case("change", f"DELETE {_SCHEDULE}", status=204)

@@ -293,6 +293,15 @@ class DefinitionRow(NamedTuple):
     """The agent that created the schedule; None if a person did."""
 
 
+class RevisionRow(NamedTuple):
+    """Settings that a schedule has had."""
+
+    rev: int
+    definition: str
+    author: str
+    at: int
+
+
 class ChainStart(NamedTuple):
     """A schedule with all that descends from it, and its last start."""
 

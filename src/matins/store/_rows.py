@@ -50,6 +50,7 @@ from matins.model.rows import (
     PlaceRow,
     PolicyRow,
     ReadyPlace,
+    RevisionRow,
     RunAhead,
     RunRow,
     ScheduleRow,
@@ -1175,14 +1176,18 @@ class ScheduleRows(Statements):
         """The highest revision of a schedule."""
         return self._value("last_revision", schedule_id=schedule_id)
 
-    def set_author(self, schedule_id: int, rev: int, author: str, role: str) -> None:
-        """Set the author of a revision."""
-        self._all("set_author", schedule_id=schedule_id, rev=rev, author=author, role=role)
+    def set_author(self, schedule_id: int, rev: int, author: str, role: str, at: int) -> None:
+        """Set who made a revision, and when."""
+        self._all("set_author", schedule_id=schedule_id, rev=rev, author=author, role=role, at=at)
 
     def authors(self, schedule_id: int, rev: int) -> list[tuple[str, str]]:
         """The authors of the changes up to a revision, the last first; empty for the first revision. The owner answers
         for everything before the owner's revision."""
         return self._all("authors", schedule_id=schedule_id, rev=rev)
+
+    def history(self, schedule_id: int, before: int, limit: int) -> list[RevisionRow]:
+        """The settings that a schedule has had, the newest first, without those of single runs."""
+        return self._rows(RevisionRow, "history", schedule_id=schedule_id, before=before, limit=limit)
 
     def insert_run_revision(self, schedule_id: int, rev: int, definition: str) -> None:
         """Store settings for one run. The schedule itself does not change."""

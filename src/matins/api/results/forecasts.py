@@ -149,6 +149,16 @@ class SettingChange(Struct, frozen=True):
     after: Content[Any]
 
 
+class Change(Struct, frozen=True):
+    """A revision of a schedule: who changed what, and when."""
+
+    rev: int
+    at: datetime
+    by: str
+    settings: list[SettingChange]
+    """Those that differ from the revision before; none for the first."""
+
+
 class EditForecast(Struct, frozen=True):
     """What an edit would change."""
 

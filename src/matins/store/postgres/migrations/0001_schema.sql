@@ -46,6 +46,7 @@ CREATE TABLE revisions (
   definition text NOT NULL,
   author text, -- only the owner may approve their own changes
   author_role text,
+  at bigint, -- when the schedule got it; NULL for the first, and for settings of one run
   PRIMARY KEY (schedule_id, rev)
 );
 

@@ -41,6 +41,7 @@ CREATE TABLE revisions (
   definition TEXT NOT NULL,
   author TEXT, -- only the owner may approve their own changes
   author_role TEXT,
+  at INTEGER, -- when the schedule got it; NULL for the first, and for settings of one run
   PRIMARY KEY (schedule_id, rev)
 ) STRICT, WITHOUT ROWID;
 
