@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -118,6 +119,8 @@ CALLS: dict[str, Arguments] = {
     "incidents.list": call(),
     "schedules.calendar": about("name"),
     "schedules.counts": call(),
+    "schedules.history": lambda thing: {"name": thing.name},
+    "schedules.undo": lambda thing: {"name": thing.name},
     "bulk.preview": lambda thing: {"do": "pause", "select": thing.name},
     "bulk.apply": lambda thing: {"do": "pause", "select": thing.name, "note": "a note"},
     "schedules.pauses": call(),
@@ -149,6 +152,11 @@ CALLS: dict[str, Arguments] = {
     "system.context": call(),
     "system.status": call(),
     "system.backup": call(path="/nowhere/copy.db"),
+    "nodes.list": call(),
+    "nodes.get": call(name=socket.gethostname()),
+    "nodes.cordon": call(name=socket.gethostname()),
+    "nodes.drain": call(name=socket.gethostname()),
+    "nodes.open": call(name=socket.gethostname()),
     "system.doctor": call(),
     "system.jobs": call(),
     "system.stats": call(),

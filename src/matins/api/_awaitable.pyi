@@ -100,6 +100,7 @@ from matins.api.results import (
     CallerContext,
     CatchUp,
     CatchUpAll,
+    Change,
     Check,
     Delivery,
     EditForecast,
@@ -120,6 +121,7 @@ from matins.api.results import (
     NewSession,
     NewToken,
     NewWebhook,
+    Node,
     Output,
     Pause,
     Preview,
@@ -276,6 +278,19 @@ class AwaitableSystem(AwaitableNoun):
         """List the jobs that schedules may name, with their inputs."""
     async def whoami(self) -> Whoami:
         """Show who the caller is, and which rights it has."""
+
+class AwaitableNodes(AwaitableNoun):
+    async def list(self) -> builtins.list[Node]:
+        """List the machines with an engine: their state, runs and labels."""
+    async def get(self, name: str) -> Node:
+        """Show a node."""
+    async def cordon(self, name: str, *, note: str | None = None) -> Node:
+        """Let a node take no new runs, until it is opened. Its runs go on. It lasts while the node is restarted."""
+    async def drain(self, name: str, *, note: str | None = None, within: str | None = None) -> Node:
+        """Cordon a node, and interrupt what still runs there after `within`, a duration; None: its runs end by
+        themselves."""
+    async def open(self, name: str) -> Node:
+        """Let a node take runs again."""
 
 class AwaitableTokens(AwaitableNoun):
     async def list(self) -> builtins.list[Token]:
@@ -787,6 +802,7 @@ class AwaitableApi(AwaitableNoun):
     incidents: AwaitableIncidents
     calls: AwaitableCalls
     system: AwaitableSystem
+    nodes: AwaitableNodes
     tokens: AwaitableTokens
     sessions: AwaitableSessions
     threads: AwaitableThreads
@@ -879,6 +895,14 @@ class AwaitableApi(AwaitableNoun):
         What is due under the old settings is planned first. A run that waits for approval keeps the settings that it
         was planned with. Approval of a proposal is requested again.
         `if_rev`: only if the schedule still has this revision."""
+    async def history(self, name: str, *, agent: str | None = None, limit: Limit = 100) -> builtins.list[Change]:
+        """List the changes of a schedule, the newest first: who, when, and each setting before and after."""
+    async def undo(
+        self, name: str, *, to: int | None = None, agent: str | None = None, if_rev: int | None = None
+    ) -> Schedule:
+        """Edit a schedule back to the settings that it had before its last change, or at the revision `to`.
+
+        It is an edit, with the rights and approvals of one. To undo it, undo again."""
     async def delete(self, name: str, *, agent: str | None = None) -> bool:
         """Delete a schedule. Its history is kept. False when there is none."""
     async def pause(

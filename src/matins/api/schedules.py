@@ -14,7 +14,7 @@ from matins.api.approvals import Approvals
 from matins.api.bulk import Bulk
 from matins.api.events import AuditLog, Calls, Events, Incidents, Subscriptions
 from matins.api.runs import Backfills, Runs
-from matins.api.system import File, Sessions, System, Threads, Tokens
+from matins.api.system import File, Nodes, Sessions, System, Threads, Tokens
 from matins.api.use_case import Noun, noun, use_case
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Calendar,
         CatchUp,
         CatchUpAll,
+        Change,
         EditForecast,
         Explanation,
         Forecast,
@@ -112,6 +113,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     calls: Calls = noun()
     incidents: Incidents = noun()
     threads: Threads = noun()
+    nodes: Nodes = noun()
     tokens: Tokens = noun()
     sessions: Sessions = noun()
     file: File = noun()
@@ -193,6 +195,19 @@ class Api(Noun, RecordNouns, noun="schedules"):
         What is due under the old settings is planned first. A run that waits for approval keeps the settings that it
         was planned with. Approval of a proposal is requested again.
         `if_rev`: only if the schedule still has this revision.
+        """
+
+    @use_case("read", f"GET {_SCHEDULE}/history")
+    def history(self, name: str, *, agent: str | None = None, limit: Limit = 100) -> builtins.list[Change]:
+        """List the changes of a schedule, the newest first: who, when, and each setting before and after."""
+
+    @use_case("change", f"POST {_SCHEDULE}/undo", query=_AGENT)
+    def undo(
+        self, name: str, *, to: int | None = None, agent: str | None = None, if_rev: int | None = None
+    ) -> Schedule:
+        """Edit a schedule back to the settings that it had before its last change, or at the revision `to`.
+
+        It is an edit, with the rights and approvals of one. To undo it, undo again.
         """
 
     @use_case("change", f"DELETE {_SCHEDULE}", status=204)

@@ -325,7 +325,7 @@ class Approvals:
             transaction.set_run_revision(asked.run_id, rev)
         else:
             transaction.insert_revision(schedule.id, rev, encode(definition), now)
-            transaction.set_author(schedule.id, rev, principal.who, principal.role)
+            transaction.set_author(schedule.id, rev, principal.who, principal.role, now)
             transaction.replace_cursor(schedule.id, schedule.next_slot, None, rev, paused=True)
             _move_waiting_runs(transaction, schedule.id, asked.rev, rev)
             listen(self.core, transaction, [schedule.id])

@@ -99,7 +99,7 @@ class Previews:
                 schedule_id=str(schedule.id),
                 before=forecast_result(transaction, policies, schedule, before, count, now),
                 after=forecast_result(transaction, policies, changed, after, count, now),
-                settings=_differences(before.definition, after.definition),
+                settings=differences(before.definition, after.definition),
                 voids=[str(a.id) for a in transaction.open_approvals(schedule.id) if a.kind == "schedule"],
             )
 
@@ -173,7 +173,7 @@ def _after_edit(
     return replace(schedule, definition=new.definition, state=state, next_slot=slot, due_at=due_at, failed_at=None)
 
 
-def _differences(before: ScheduleDefinition, after: ScheduleDefinition) -> list[SettingChange]:
+def differences(before: ScheduleDefinition, after: ScheduleDefinition) -> list[SettingChange]:
     changes: list[SettingChange] = []
     if before.trigger != after.trigger:
         changes.append(SettingChange("when", _trigger(before), _trigger(after)))

@@ -186,7 +186,7 @@ class ScheduleChanges:
         rev = transaction.last_revision(schedule.id) + 1
         transaction.insert_revision(schedule.id, rev, encode(definition), now)
         note_zones(transaction, [trigger])
-        transaction.set_author(schedule.id, rev, principal.who, principal.role)
+        transaction.set_author(schedule.id, rev, principal.who, principal.role, now)
         more = definition.max_executions is None or schedule.executions < definition.max_executions
         again = changes_trigger(names) or schedule.state == "rejected" or (cursor is None and more)
         slot = first_uncovered_slot(transaction, schedule.id, trigger, now) if again else cursor

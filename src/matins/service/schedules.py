@@ -153,7 +153,7 @@ class Schedules:
         draft, made = addition.draft, addition.agents
         problems = self.additions.notes(principal, addition, now)
         if replace and (there := self._named(draft)) is not None:
-            edits = _differences(there.definition, draft.definition)
+            edits = edits_between(there.definition, draft.definition)
             return self.edit(principal, draft.name, agent=draft.agent, context=context, **edits)
         if not made and not draft.proposed:
             in_file = self.writer.add(principal, name, draft.agent, draft.definition)
@@ -424,7 +424,7 @@ def _text_and_settings(definition: ScheduleDefinition) -> tuple[str, dict[str, A
     return text, dict(settings)
 
 
-def _differences(before: ScheduleDefinition, after: ScheduleDefinition) -> dict[str, Any]:
+def edits_between(before: ScheduleDefinition, after: ScheduleDefinition) -> dict[str, Any]:
     """The settings to edit so that a schedule has those of another. One that is left out gets its default."""
     old, new = schedule_settings(before), schedule_settings(after)
     found = {name: new.get(name) for name in {**old, **new} if old.get(name) != new.get(name)}

@@ -36,6 +36,7 @@ from matins.service.audit import Audit
 from matins.service.backfills import Backfills
 from matins.service.bulk import Bulk
 from matins.service.calls import Calls, Inbound
+from matins.service.changes import Changes
 from matins.service.core import Core
 from matins.service.doctor import Doctor
 from matins.service.events import Events, Subscriptions, Webhooks
@@ -48,6 +49,7 @@ from matins.service.jobs import KnownJobs
 from matins.service.listing import RunLists, ScheduleLists
 from matins.service.missions import Missions
 from matins.service.new_agents import NewAgents
+from matins.service.nodes import Nodes
 from matins.service.output import Outputs, Transcripts
 from matins.service.permissions import check_right, governs
 from matins.service.previews import Previews
@@ -108,7 +110,7 @@ def _check(field: str, value: Any) -> None:
 
 _OF_RUN = frozenset(["runs.output", "runs.transcript", "runs.snapshot", "runs.checks", "runs.thread"])
 _OF_THREAD = frozenset(["threads.messages"])
-_OF_SCHEDULE = frozenset(["schedules.preview_edit"])
+_OF_SCHEDULE = frozenset(["schedules.preview_edit", "schedules.history"])
 _OF_CALLER = frozenset(["schedules.preview_new", "system.context"])
 """Use cases whose results hold only what the caller said, or where it is."""
 _CHECKED = _OF_RUN | _OF_THREAD | _OF_SCHEDULE
@@ -262,6 +264,7 @@ _OF_CORE: Mapping[str, tuple[Callable[[Core], Any], ...]] = {
     "incidents": (Incidents,),
     "destinations": (Destinations,),
     "threads": (Threads,),
+    "nodes": (Nodes,),
     "tokens": (Tokens,),
     "sessions": (Sessions,),
     "people": (ChatLinks,),
@@ -293,7 +296,7 @@ class Service:
         runs, outputs, calls = Runs(core), Outputs(core), Calls(core)
         bulk = Bulk(core, changes, schedules, runs)
         self._parts: Mapping[str, tuple[Any, ...]] = {
-            "schedules": (schedules, runs, Previews(core, proposals, additions), bulk),
+            "schedules": (schedules, runs, Previews(core, proposals, additions), bulk, Changes(core, schedules)),
             "bulk": (bulk,),
             "missions": (Missions(core, schedules),),
             "runs": (runs, outputs, Transcripts(outputs)),

@@ -69,3 +69,18 @@ def test_lists_by_selector(team: User) -> None:
     assert team.says("list", "--label", "team=dev") == "No schedule matches: label.team=dev.\n"
     assert [one["name"] for one in team.json("list", "--text", "ALO")] == ["alone"]
     assert "is not a label" in team.complains("list", "--label", "=x")
+
+
+def test_history_and_undo(team: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The change is shown as undo would make it, then asked for"""
+    team.says("edit", "alone", "--retries", "3")
+    lines = team.says("history", "alone").splitlines()
+    assert lines[0].startswith("Revision 2, ")
+    assert lines[1] == "  retries: 0 → 3"
+    assert lines[2].endswith(", by owner: created")
+    monkeypatch.setattr(CliContext, "is_interactive", True)
+    asked = team.types("undo", "alone", typed="y\n")
+    assert asked.stderr == "  retries: 3 → 0\nUndo the last change? [y/N]: y\n"
+    assert asked.stdout.startswith("Changed alone: every day at 09:00 (UTC)")
+    assert team.types("undo", "alone", "--to", "2", "--yes").stdout.startswith("Changed alone")
+    assert "nothing to undo" in team.types("undo", "ops-1", "--yes", code=None).stderr

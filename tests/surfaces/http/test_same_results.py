@@ -117,6 +117,8 @@ def schedules(call: Calls) -> None:
     call("schedules.preview_catch_up_all")
     call("schedules.preview_catch_up_all", since=START - timedelta(days=2))
     call("schedules.pauses")
+    call("schedules.history", "trigger")
+    call("schedules.undo", "trigger")
     call("bulk.preview", do="pause", select="trigger")
     call("bulk.apply", "resume", "pause=nothing")
     call("system.spend")

@@ -63,14 +63,20 @@ WHERE state = 'paused' AND pause_id IS NOT NULL AND (CAST(:pause AS text) IS NUL
 -- last_revision(schedule_id: int) -> int: the highest revision of a schedule
 SELECT max(rev) FROM revisions WHERE schedule_id = :schedule_id;
 
--- set_author(schedule_id: int, rev: int, author: str, role: str) -> None: set the author of a revision
-UPDATE revisions SET author = :author, author_role = :role WHERE schedule_id = :schedule_id AND rev = :rev;
+-- set_author(schedule_id: int, rev: int, author: str, role: str, at: int) -> None: set who made a revision, and when
+UPDATE revisions SET author = :author, author_role = :role, at = :at WHERE schedule_id = :schedule_id AND rev = :rev;
 
 -- authors(schedule_id: int, rev: int) -> list[tuple[str, str]]: the authors of the changes up to a revision, the last first;
 --   empty for the first revision. The owner answers for everything before the owner's revision
 SELECT author, author_role FROM revisions WHERE schedule_id = :schedule_id AND rev <= :rev AND author IS NOT NULL AND rev >= (
   SELECT coalesce(max(rev), 0) FROM revisions WHERE schedule_id = :schedule_id AND rev <= :rev AND author_role = 'owner')
 ORDER BY rev DESC;
+
+-- history(schedule_id: int, before: int, limit: int) -> list[RevisionRow]: the settings that a schedule has had, the newest
+--   first, without those of single runs
+SELECT v.rev, v.definition, coalesce(v.author, s.created_by) AS author, coalesce(v.at, s.created_at) AS at
+FROM revisions v JOIN schedules s ON s.id = v.schedule_id
+WHERE v.schedule_id = :schedule_id AND v.rev < :before AND (v.author IS NOT NULL OR v.rev = 1) ORDER BY v.rev DESC LIMIT :limit;
 
 -- insert_run_revision(schedule_id: int, rev: int, definition: str) -> None: store settings for one run. The schedule itself
 --   does not change

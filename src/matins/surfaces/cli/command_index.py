@@ -26,6 +26,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "add": Entry("schedule_settings:add", "Add a schedule that runs PROMPT with an agent at WHEN."),
         "list": Entry("schedules:list_schedules", "List schedules with their next and last run."),
         "show": Entry("schedules:show", "Show a schedule: settings, state, last run."),
+        "history": Entry("schedules:history", "List the changes of a schedule."),
+        "undo": Entry("schedules:undo", "Undo the last change of a schedule."),
         "edit": Entry("schedule_settings:edit", "Change settings of a schedule. Running runs keep theirs."),
         "pause": Entry("schedules:pause", "Pause schedules. Running runs continue."),
         "resume": Entry("schedules:resume", "Resume paused schedules; list pauses of several."),
@@ -64,6 +66,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "events": Entry("events:events", "List events, or follow them."),
         "stats": Entry("daemon:stats", "Show counts of runs, queues and spending."),
         "doctor": Entry("daemon:doctor", "Check the installation and suggest fixes."),
+        "nodes": Entry("nodes:nodes", "List machines with an engine, cordon, drain or open one."),
         "audit": Entry("events:audit", "Verify the event log."),
     },
     "Configuration file": {
@@ -96,7 +99,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
 """All commands except those of records."""
 ALIASES = {
     "ls": "list", "remove": "rm", "delete": "rm", "start": "up", "log": "logs", "create": "add", "enable": "resume",
-    "disable": "pause", "history": "runs", "trigger": "run", "unpause": "resume", "new": "add", "update": "edit",
+    "disable": "pause", "trigger": "run", "unpause": "resume", "new": "add", "update": "edit",
     "describe": "show", "get": "show", "info": "show", "run-now": "run", "ps": "status", "serve": "up", "daemon": "up",
 }  # fmt: skip
 """Other words for a command. A noun is understood in the singular too: `matins agent list`."""

@@ -18,6 +18,7 @@ from matins.surfaces.cli.framework import (
     agent_option,
     chosen_text,
     deletion,
+    limit_option,
     name_argument,
     names_argument,
     page_options,
@@ -264,6 +265,44 @@ def _done(do: str, result: Document) -> list[str]:
     return [line, *(one_line(f"Skipped {each['schedule']}: {each['reason']}") for each in result["skipped"])]
 
 
+@root_command("history")
+@name_argument
+@agent_option()
+@limit_option(20)
+@pass_context
+def history(context: CliContext, name: str, agent: str | None, limit: int) -> None:
+    found = context.call("schedules.history", name=name, agent=agent, limit=limit)
+    context.show(found, lambda: [line for change in found for line in _change(context, change)])
+
+
+def _change(context: CliContext, change: Document) -> list[str]:
+    head = f"Revision {change['rev']}, {full_time(change['at'])}, by {one_line(change['by'])}"
+    return [head, *_settings(change["settings"])] if change["settings"] else [f"{head}: created"]
+
+
+def _settings(changes: list[Document]) -> list[str]:
+    lines = (f"{state_text(one['setting'])}: {plain(one['before'])} → {plain(one['after'])}" for one in changes)
+    return [f"  {one_line(line)}" for line in lines]
+
+
+@root_command("undo")
+@name_argument
+@agent_option()
+@click.option("--to", type=click.IntRange(1), metavar="REV", help="Revision whose settings it gets again.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@pass_context
+def undo(context: CliContext, name: str, agent: str | None, to: int | None, yes: bool) -> None:
+    """Rights and approvals are those of an edit. To undo it, undo again."""
+    item = context.call("schedules.get", name=name, agent=agent)
+    if to is None:
+        latest = context.call("schedules.history", name=name, agent=agent, limit=1)
+        back = [{**each, "before": each["after"], "after": each["before"]} for each in latest[0]["settings"]]
+        context.note_all(_settings(back))
+    context.confirm("Undo the last change?" if to is None else f"Go back to revision {to}?", yes=yes)
+    changed = context.call("schedules.undo", name=name, agent=agent, to=to, if_rev=item["rev"])
+    context.show(changed, lambda: summary(context, "Changed", changed))
+
+
 @cache
 def noun_group(noun: str) -> NounGroup:
     """All commands on schedules, by noun. Other modules are loaded only here, so that `matins list` is quick."""
@@ -273,7 +312,8 @@ def noun_group(noun: str) -> NounGroup:
 
     group = NounGroup(noun, help_of(noun))
     group.takes(
-        list=list_schedules, add=add, show=show, edit=edit, pause=pause, resume=resume, rm=delete, run=run,
+        list=list_schedules, add=add, show=show, edit=edit, history=history, undo=undo,
+        pause=pause, resume=resume, rm=delete, run=run,
         runs=list_runs, why=why, preview=preview,
     )  # fmt: skip
     return group

@@ -1,0 +1,78 @@
+"""Changes of schedules: who, when and what, and back to earlier settings, on both dialects."""
+
+from __future__ import annotations
+
+import every_store
+import pytest
+
+from matins.errors import Conflict, NotAllowed, NotFound, Stale
+from matins.model.access import Principal
+from matins.testing import Sandbox
+
+postgres_server, postgres_url = every_store.postgres_server, every_store.postgres_url
+url = every_store.each_dialect
+bench, in_memory = every_store.bench, every_store.in_memory
+ADA, SCOUT = Principal("operator", "ada"), Principal("agent", "scout")
+
+
+def test_each_change_with_its_values(bench: Sandbox) -> None:
+    """V12: settings of one run are no change of the schedule"""
+    bench.add("s", when="0 9 * * *", job="work", retries=1, environment={"KEY": "env:KEY"})
+    bench.clock.advance(60_000)
+    bench.acting_as(ADA).edit("s", when="0 10 * * *", retries=3)
+    bench.edit("s", labels={"team": "ops"})
+    bench.run("s")
+    newest, older, first = bench.history("s")
+    assert (newest.rev, newest.by, [(one.setting, one.after) for one in newest.settings]) == (
+        3, "owner", [("labels", {"team": "ops"})],
+    )  # fmt: skip
+    assert (older.by, f"{older.at:%H:%M}") == ("ada", "08:01")
+    assert [(one.setting, one.before, one.after) for one in older.settings] == [
+        ("when", "every day at 09:00 (UTC)", "every day at 10:00 (UTC)"), ("retries", 1, 3),
+    ]  # fmt: skip
+    assert (first.rev, first.by, first.settings) == (1, "owner", [])
+    assert [one.rev for one in bench.history("s", limit=2)] == [3, 2]
+
+
+def test_undo_and_redo(bench: Sandbox) -> None:
+    """V12: time, settings and labels go back together, as an edit; variables keep their values"""
+    bench.add("s", when="0 9 * * *", job="work", retries=1, environment={"KEY": "env:KEY"})
+    before = bench.get("s")
+    bench.edit("s", when="0 10 * * *", retries=None, labels={"team": "ops"}, environment=None)
+    changed = bench.get("s")
+    undone = bench.undo("s")
+    assert (undone.settings, undone.next_run_at, undone.rev) == (before.settings, before.next_run_at, 3)
+    assert bench.list(select="label.team=ops") == []
+    redone = bench.undo("s")
+    assert (redone.settings, redone.next_run_at) == (changed.settings, changed.next_run_at)
+    assert bench.list(select="label.team=ops")[0].name == "s"
+    assert bench.undo("s", to=1).settings == before.settings
+    assert [one.rev for one in bench.history("s")] == [5, 4, 3, 2, 1]
+
+
+def test_what_is_refused(in_memory: Sandbox) -> None:
+    in_memory.add("s", when="0 9 * * *", job="work")
+    with pytest.raises(Conflict, match="there is nothing to undo"):
+        in_memory.undo("s")
+    in_memory.edit("s", retries=3)
+    with pytest.raises(Stale):
+        in_memory.undo("s", if_rev=1)
+    for rev, verb in ((2, "has"), (7, "never had")):
+        with pytest.raises(NotFound, match=f"{verb} the settings of revision {rev}"):
+            in_memory.undo("s", to=rev)
+    in_memory.edit("s", retries=None)
+    with pytest.raises(Conflict, match="Revision 1 has the same settings"):
+        in_memory.undo("s", to=1)
+    with pytest.raises(NotAllowed):
+        in_memory.acting_as(SCOUT).undo("s")
+    with pytest.raises(NotAllowed):
+        in_memory.acting_as(Principal("viewer", "eve")).undo("s")
+
+
+def test_rights_are_those_of_an_edit(in_memory: Sandbox) -> None:
+    """B7: what only the owner may set, only the owner takes back"""
+    in_memory.add("s", when="0 9 * * *", job="work")
+    in_memory.edit("s", max_cost="$2")
+    with pytest.raises(NotAllowed, match="max_cost"):
+        in_memory.acting_as(ADA).undo("s")
+    assert in_memory.get("s").settings["max_cost"] == "$2.00"
