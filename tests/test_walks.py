@@ -67,7 +67,7 @@ CEILINGS = {
     "an idle turn": Walk(14, 43),
     "GET of a schedule": Walk(26, 173),
     "a call of an MCP tool": Walk(37, 314),
-    "matins add": Walk(16, 133),  # with the note that nobody gets its answers
+    "matins add": Walk(16, 133),  # with the notes that nobody gets its answers, or that no node can run it
 }
 
 

@@ -56,6 +56,7 @@ ONLY_THERE = {
     "Backup.path", "CallerContext.workdir", "FilePlace.path", "FilePlan.note", "FilePlan.path", "FilePlan.waits",
     "Finding.what", "Found.detail", "Found.title", "InboundEndpoint.path", "Job.help", "JobInput.example",
     "JobInput.help", "BrowserSession.token",
+    "Agent.host", "Agent.runs_on", "Node.agents", "Node.by", "Node.labels", "Node.runners", "Node.version",
     "NewChatLink.bot", "NewChatLink.code", "NewSession.path", "NewToken.token", "NewWebhook.secret", "NewWebhook.url",
     "Preview.text", "Tool.credential", "Tool.install", "Tool.path", "Tool.risk", "Tool.version", "WorkSource.labels",
     "WorkSource.priorities",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from matins.runtime.attempt import Attempt, AttemptEnd
 from matins.testing import InlineExecutor, ManualClock, Sandbox
 
 url = postgres_fixtures.url
+postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
 START = "2026-03-27T08:00:00Z"
 
 
@@ -49,8 +51,8 @@ class Tool(InlineExecutor):
 
 
 class Conversations(Sandbox):
-    def __init__(self, url: str) -> None:
-        super().__init__(url, clock=ManualClock(START))
+    def __init__(self, url: str, clock: ManualClock | None = None, **settings: Any) -> None:
+        super().__init__(url, clock=clock or ManualClock(START), **settings)
         self.tool = Tool(self.jobs, self.clock, lambda: None, self._loader, threads=1)
         self.tool.begin(lambda run_id: self.runs.thread(run_id).thread.session)  # type: ignore[union-attr]
         self.executor = self.engine.executor = self.tool
@@ -354,3 +356,64 @@ def test_b22_what_was_kept_is_carried_over(bench: Conversations) -> None:
 )
 def test_b22_what_an_answer_keeps(answer: str, kept: str | None) -> None:
     assert kept_in(answer) == kept
+
+
+def turns(*benches: Conversations) -> None:
+    for _ in range(3):
+        for bench in benches:
+            bench.settle()
+
+
+def test_b18_a_conversation_stays_with_its_session(postgres_url: str) -> None:
+    """B18: six wakes, planned by two nodes in turn, remember all of it: each tool knows only sessions of its own.
+    `why` says where the conversation is while its node is away, and the fallback decides when it is gone"""
+    clock = ManualClock(START)
+    one = Conversations(postgres_url, clock, name="one")
+    with closing(one), closing(Conversations(postgres_url, clock, name="two")) as two:
+        one.schedule("s", {"kind": "channel", "channel": "C1"}, overlap="allow")
+        one.schedule("t", {"kind": "channel", "channel": "C2"}, overlap="queue")
+        for n in range(6):
+            first, second = (one, two) if n % 2 else (two, one)
+            first.run("s")
+            turns(first, second)
+        assert one.tool.asked == []
+        assert len(two.tool.compiled) == 1
+        assert two.tool.asked == [None, *[next(iter(two.tool.compiled))] * 5]
+        (thread,) = [thread for thread in one.threads.list() if thread.channel == "C1"]
+        assert [message.text for message in one.threads.messages(thread.id)] == ["asked", "answered"] * 6
+
+        with two.store.transaction(clock.now_ms()) as transaction:
+            transaction.stop_worker(two.engine.worker, clock.now_ms())
+        away = one.run("s")
+        one.settle()
+        assert one.runs.get(away.id).state == "ready"
+        assert "No node can run it now: it continues a conversation on two" in one.why("s").summary
+        for _ in range(9):
+            clock.advance(10_000)
+            one.settle()
+        assert one.runs.get(away.id).state == "succeeded"
+        assert one.tool.asked == [None]
+        assert one.place(one.runs.get(away.id))[1] == "channel (its conversation was on two, which is gone)"
+        assert one.audit.verify().problems == []
+
+
+def test_b18_a_shared_store_of_sessions_needs_no_node(postgres_url: str) -> None:
+    """B18: `session_store: shared`; and a named session whose node is gone is skipped where the schedule says so"""
+    clock = ManualClock(START)
+    one = Conversations(postgres_url, clock, name="one")
+    with closing(one), closing(Conversations(postgres_url, clock, name="two")) as two:
+        two.tool.compiled = one.tool.compiled
+        one.agents.edit("ann", session_store="shared")
+        one.schedule("s", {"kind": "channel", "channel": "C1"}, overlap="allow")
+        one.schedule("skips", {"kind": "channel", "channel": "C2"}, agent="bob", overlap="allow")
+        for bench in (one, two, one, two):
+            bench.fire("s")
+        assert (len(one.tool.asked), len(two.tool.asked), len(one.tool.compiled)) == (2, 2, 1)
+
+        first = two.fire("skips")
+        target = {"kind": "thread", "thread": int(two.runs.thread(first.id).thread.id)}  # type: ignore[union-attr]
+        one.edit("skips", target=target, fallback="skip")
+        with two.store.transaction(clock.now_ms()) as transaction:
+            transaction.stop_worker(two.engine.worker, clock.now_ms() - 70_000)
+        skipped = one.fire("skips")
+        assert (skipped.state, skipped.reason) == ("skipped", "target_gone")

@@ -197,6 +197,7 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "calls.replay": lambda bench, thing: bench.calls.fire("chat", "C07", "m1"),
     "missions.abort": lambda bench, thing: bench.edit(f"mission-{thing.name}", when="0 9 * * *"),
     "missions.draft": lambda bench, thing: bench.edit(f"mission-{thing.name}", when="0 9 * * *"),
+    "nodes.open": lambda bench, thing: bench.nodes.cordon(bench.node.name),
     "people.link": lambda bench, thing: sql(bench, "INSERT INTO chat_bots (service, name) VALUES ('telegram', 'bot')"),
     "runs.deliver": lambda bench, thing: plant_answer(bench, thing),
     "runs.retry": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 11 WHERE id = {thing.run_id}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -151,6 +152,11 @@ CALLS: dict[str, Arguments] = {
     "system.context": call(),
     "system.status": call(),
     "system.backup": call(path="/nowhere/copy.db"),
+    "nodes.list": call(),
+    "nodes.get": call(name=socket.gethostname()),
+    "nodes.cordon": call(name=socket.gethostname()),
+    "nodes.drain": call(name=socket.gethostname()),
+    "nodes.open": call(name=socket.gethostname()),
     "system.doctor": call(),
     "system.jobs": call(),
     "system.stats": call(),

@@ -283,3 +283,31 @@ def _cut(transaction: Any, *, after: bool) -> Iterator[Transaction]:
         with transaction as open_transaction:
             yield open_transaction
     raise StoreUnavailable("the network is cut")
+
+
+def test_a_backfill_on_every_store(bench: Sandbox, ran: list[JobContext]) -> None:
+    """B11: each slot once, with the slots of now between; with its schedule it waits, and a cancel ends it"""
+    bench.add("s", when="*/5 * * * *", job="note", catch_up="skip")
+    bench.clock.advance_to("2026-03-27T08:32:00Z")
+    bench.settle()
+    before = records(bench, "s")
+    slots = {"start": "2026-03-27T08:05", "end": "2026-03-27T08:30"}
+    made = bench.backfills.create("s", **slots, max_cost="$1")
+    bench.pause("s")
+    assert bench.backfills.get(made.id).reason == "schedule"
+    bench.resume("s")
+    bench.run_until("2026-03-27T08:35:00Z")
+    done = bench.backfills.get(made.id)
+    assert (done.state, done.states) == ("done", {"succeeded": done.made}), done
+    stood_for = [iso(run.slot) for run in ran if run.slot is not None]
+    assert len(stood_for) == len(set(stood_for)) == done.made + 2  # one was in time, and one comes after it
+    assert records(bench, "s")[: len(before)] == before
+    first = next(run.id for run in bench.runs.list(schedule="s") if iso(run.for_slot) == "2026-03-27T08:05:00Z")
+    assert f"Made up for by run {first}." in bench.why("s", at="2026-03-27T08:05:00Z").summary
+    again = bench.backfills.create("s", **slots, which="all", newest_first=True)
+    bench.backfills.pause(again.id)
+    assert bench.backfills.cancel(again.id).state == "cancelled"
+    assert [one.id for one in bench.backfills.list(schedule="s")] == [again.id, made.id]
+    assert bench.run("s", slot="2026-03-27T08:10").for_slot is not None
+    bench.settle()
+    assert bench.backfills.preview("s", **slots, which="failed").runs == 0

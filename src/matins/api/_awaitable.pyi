@@ -121,6 +121,7 @@ from matins.api.results import (
     NewSession,
     NewToken,
     NewWebhook,
+    Node,
     Output,
     Pause,
     Preview,
@@ -277,6 +278,19 @@ class AwaitableSystem(AwaitableNoun):
         """List the jobs that schedules may name, with their inputs."""
     async def whoami(self) -> Whoami:
         """Show who the caller is, and which rights it has."""
+
+class AwaitableNodes(AwaitableNoun):
+    async def list(self) -> builtins.list[Node]:
+        """List the machines with an engine: their state, runs and labels."""
+    async def get(self, name: str) -> Node:
+        """Show a node."""
+    async def cordon(self, name: str, *, note: str | None = None) -> Node:
+        """Let a node take no new runs, until it is opened. Its runs go on. It lasts while the node is restarted."""
+    async def drain(self, name: str, *, note: str | None = None, within: str | None = None) -> Node:
+        """Cordon a node, and interrupt what still runs there after `within`, a duration; None: its runs end by
+        themselves."""
+    async def open(self, name: str) -> Node:
+        """Let a node take runs again."""
 
 class AwaitableTokens(AwaitableNoun):
     async def list(self) -> builtins.list[Token]:
@@ -788,6 +802,7 @@ class AwaitableApi(AwaitableNoun):
     incidents: AwaitableIncidents
     calls: AwaitableCalls
     system: AwaitableSystem
+    nodes: AwaitableNodes
     tokens: AwaitableTokens
     sessions: AwaitableSessions
     threads: AwaitableThreads

@@ -109,6 +109,8 @@ class Agent(Struct, frozen=True):
     """Labels that a node must have to run the agent."""
     host: str | None
     """Node that runs the agent."""
+    session_store: Literal["local", "shared"]
+    """Whether its tool keeps conversations on the node that began them, or where all nodes have them."""
     provider: str | None
     """Provider whose rate limits apply; default: the runner's."""
     target: Content[dict[str, Any]]

@@ -294,6 +294,7 @@ class AgentSettings(TypedDict, total=False):
     max_concurrent: int | None
     runs_on: Sequence[str] | None
     host: str | None
+    session_store: Literal["local", "shared"] | None
     provider: str | None
     target: str | Mapping[str, Any] | None
     deliver: Sequence[str] | None
@@ -329,6 +330,7 @@ class AgentEdit(TypedDict, total=False):
     max_concurrent: int | None
     runs_on: Sequence[str] | None
     host: str | None
+    session_store: Literal["local", "shared"] | None
     provider: str | None
     target: str | Mapping[str, Any] | None
     deliver: Sequence[str] | None

@@ -14,7 +14,7 @@ from matins.api.approvals import Approvals
 from matins.api.bulk import Bulk
 from matins.api.events import AuditLog, Calls, Events, Incidents, Subscriptions
 from matins.api.runs import Backfills, Runs
-from matins.api.system import File, Sessions, System, Threads, Tokens
+from matins.api.system import File, Nodes, Sessions, System, Threads, Tokens
 from matins.api.use_case import Noun, noun, use_case
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     calls: Calls = noun()
     incidents: Incidents = noun()
     threads: Threads = noun()
+    nodes: Nodes = noun()
     tokens: Tokens = noun()
     sessions: Sessions = noun()
     file: File = noun()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         NewChatLink,
         NewSession,
         NewToken,
+        Node,
         Run,
         Spend,
         Stats,
@@ -82,6 +83,29 @@ class System(Noun, noun="system"):
     @use_case("read", "GET /v1/whoami")
     def whoami(self) -> Whoami:
         """Show who the caller is, and which rights it has."""
+
+
+class Nodes(Noun, noun="nodes"):
+    @use_case("read", "GET /v1/nodes")
+    def list(self) -> builtins.list[Node]:
+        """List the machines with an engine: their state, runs and labels."""
+
+    @use_case("read", "GET /v1/nodes/{name}")
+    def get(self, name: str) -> Node:
+        """Show a node."""
+
+    @use_case("operate", "POST /v1/nodes/{name}/cordon")
+    def cordon(self, name: str, *, note: str | None = None) -> Node:
+        """Let a node take no new runs, until it is opened. Its runs go on. It lasts while the node is restarted."""
+
+    @use_case("operate", "POST /v1/nodes/{name}/drain")
+    def drain(self, name: str, *, note: str | None = None, within: str | None = None) -> Node:
+        """Cordon a node, and interrupt what still runs there after `within`, a duration; None: its runs end by
+        themselves."""
+
+    @use_case("operate", "POST /v1/nodes/{name}/open")
+    def open(self, name: str) -> Node:
+        """Let a node take runs again."""
 
 
 class Tokens(Noun, noun="tokens"):

@@ -207,6 +207,9 @@ class AgentExecutor:
             self._end_early(mark)
         return len(running)
 
+    def accept(self) -> None:
+        self._interrupting = False
+
     def submit(self, batch: list[Attempt]) -> None:
         for attempt in batch:
             self._waiting[attempt.mark] = WaitingAttempt(attempt, self._clock.boot_ms())

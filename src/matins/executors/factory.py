@@ -126,6 +126,10 @@ class ExecutorRouter:
     def interrupt(self) -> int:
         return sum([part.interrupt() for part in self._parts])
 
+    def accept(self) -> None:
+        for part in self._parts:
+            part.accept()
+
     def _is_for_agent(self, attempt: Attempt) -> bool:
         return attempt.compiled.wakes_agent and not self._replaced(attempt.compiled.shared.definition.job)
 

@@ -309,6 +309,9 @@ class PythonExecutor:
     def interrupt(self) -> int:
         return 0  # threads cannot be ended from outside
 
+    def accept(self) -> None:
+        """Do nothing: nothing was interrupted."""
+
     def is_cancelled(self, run_id: int) -> bool:
         return run_id in self._cancelled
 

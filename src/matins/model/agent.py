@@ -24,6 +24,7 @@ from matins.model.settings import Target as TargetKind_
 TargetKind = Literal["fresh", "channel", "session", "thread"]
 IsolationMode = Literal["auto", "required", "none"]
 Fallback = Literal["fresh", "skip", "wait"]
+SessionStore = Literal["local", "shared"]
 Worktree = Literal["exclusive", "shared", "per_run"]
 
 
@@ -81,6 +82,10 @@ class Agent:
     runs_on: Annotated[tuple[str, ...],
         Setting(Names(empty=True, labels=True), "Labels that a node must have to run the agent.", ["gpu"])] = ()
     host: Annotated[str | None, Setting(Name(label=True), "Node that runs the agent.", "build-1")] = None
+    session_store: Annotated[SessionStore,
+        Setting(Choice(get_args(SessionStore)),
+                "Whether its tool keeps conversations on the node that began them, or where all nodes have them.",
+                "shared")] = "local"
     provider: Annotated[str | None,
         Setting(Name(), "Provider whose rate limits apply; default: the runner's.", "anthropic")] = None
     target: Annotated[Target,

@@ -226,6 +226,8 @@ class TurnFacts(NamedTuple):
     policy_rev: int
     places: int
     """The number of sets of needs."""
+    closed_nodes: int
+    """The number of nodes that take no runs."""
     limited: int
     """Whether there are limits."""
     reserved: int
@@ -518,10 +520,40 @@ class WorkerRow(NamedTuple):
     """What runs may need and find there, as a JSON list: `job:report`, `runner:claude`."""
     node: str
     """The name of its node: of the host, unless the operator gave another."""
+    state: str | None = None
+    """Of its node: `cordoned` or `draining`; None: open."""
+    by: str | None = None
+    note: str | None = None
+    at: int | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Its identity: host, process, version."""
+        return json.loads(self.identity)
 
     @property
     def offered(self) -> frozenset[str]:
         return frozenset(json.loads(self.offers))
+
+
+class NodeState(NamedTuple):
+    """A node that takes no new runs."""
+
+    name: str
+    state: str
+    """`cordoned`, or `draining`."""
+    by: str
+    note: str | None
+    at: int
+    ends_at: int | None
+    """When the runs of a draining node are interrupted that have not ended."""
+
+
+class NodeRuns(NamedTuple):
+    """How many runs a node has."""
+
+    node: str
+    runs: int
 
 
 class PolicyRow(NamedTuple):

@@ -233,6 +233,8 @@ class Thread(NamedTuple):
     """The run that was told to write down what the next conversation must know."""
     kept: str | None = None
     """What it wrote."""
+    host: str | None = None
+    """The node whose tool has the session, as far as it is known."""
 
 
 class Message(NamedTuple):

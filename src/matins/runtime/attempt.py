@@ -144,6 +144,10 @@ class Executor(Protocol):
         """Stop the attempts that can be stopped, because this process is about to end. Returns their number."""
         ...
 
+    def accept(self) -> None:
+        """Start attempts again after `interrupt`: the process goes on."""
+        ...
+
     def stop(self) -> None: ...
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from matins.engine.jobs import JOB_NEED
-from matins.engine.placement import NOT_ON, Labels, agent_needs, lacking, unserved
+from matins.engine.placement import NOT_ON, SESSION, Labels, agent_needs, lacking, unserved
 from matins.engine.policies import Policies
 from matins.engine.transitions import FAIL_UNSTARTED
 from matins.model.rows import NewEvent, ScopeRow, StartedRun
@@ -117,6 +117,8 @@ class BoundedCapacity(Capacity):
 
 
 ANYWHERE = 0
+GONE_AFTER_MS = 60_000
+"""How long a node may be away, as when it is restarted, before the conversations on it count as gone."""
 TROUBLE = "trouble:"
 """Among the offers of an engine: why its machine cannot start agents now."""
 MAX_PLACES = 8
@@ -139,6 +141,7 @@ class Placement:
         self._policies: Policies | None = None
         self._offers: Labels = _NOTHING
         self.mine: frozenset[int] = frozenset([ANYWHERE])
+        self._closed = False
         self._turn = 0
         self.reads_all = True
         """Whether the last batch had all places in which this engine might find a run."""
@@ -147,13 +150,17 @@ class Placement:
         """Forget the places after a rollback."""
         self._needs, self._numbers, self._policies = {}, {}, None
 
-    def renew(self, transaction: Transaction, count: int, offers: Labels) -> None:
-        """Read the places if there are new ones. Those that this engine can do are no longer reported as missing."""
-        if count == len(self._needs) and offers == self._offers:
+    def renew(self, transaction: Transaction, count: int, offers: Labels, *, closed: bool = False) -> None:
+        """Read the places if there are new ones. Those that this engine can do are no longer reported as missing.
+        `closed`: the node takes no runs."""
+        if count == len(self._needs) and offers == self._offers and closed == self._closed:
             return
         self._needs = {row.id: frozenset(json.loads(row.needs)) for row in transaction.places()}
         self._numbers = {needs: number for number, needs in self._needs.items()}
-        self._offers = offers
+        self._offers, self._closed = offers, closed
+        if closed:
+            self.mine = frozenset()
+            return
         served = [number for number, needs in self._needs.items() if not lacking(needs, offers)]
         self.mine = frozenset([ANYWHERE, *served])
         transaction.clear_reports(served)
@@ -180,7 +187,7 @@ class Placement:
         if found is None:
             found = self._numbers[needs] = transaction.place(needs_text(needs))
             self._needs[found] = needs
-            if not lacking(needs, self._offers):
+            if not self._closed and not lacking(needs, self._offers):
                 self.mine |= {found}
         return found
 
@@ -235,6 +242,7 @@ class UnservedRuns:
         offers = [engine.offered for engine in self._store.engines(self._lease)] if elsewhere else []
         for row in elsewhere:
             needs = places[row.place]
+            self._bring_back(row.place, needs, now)
             missing = unserved(needs, offers)
             if missing is None:
                 continue
@@ -244,6 +252,16 @@ class UnservedRuns:
                 self._fail(row.place, "not_here", now)
             if row.not_before <= now - _REPORT_AFTER_MS:
                 self._report(row.place, needs, row.not_before, now)
+
+    def _bring_back(self, place: int, needs: Labels, now: int) -> None:
+        """Let any node decide about runs whose conversations are on a node that is gone."""
+        hosts = [need.removeprefix(SESSION) for need in needs if need.startswith(SESSION)]
+        if not hosts:
+            return
+        with self._store.transaction(now) as transaction:
+            if all(transaction.is_live_node(host, now - GONE_AFTER_MS) is None for host in hosts):
+                rest = sorted(need for need in needs if not need.startswith(SESSION))
+                transaction.move_ready(place, transaction.place(json.dumps(rest)) if rest else ANYWHERE)
 
     def _report(self, place: int, needs: Labels, since: int, now: int) -> None:
         with self._store.transaction(now) as transaction:

@@ -16,6 +16,7 @@ from matins.engine.catch_up import grace_of
 from matins.engine.gates import BITS, GATES, Candidate, Facts, Mask, Surroundings, Verdict, active_gates, choose, mask
 from matins.engine.gates.limits import BUDGET
 from matins.engine.jobs import as_scheduled
+from matins.engine.placement import SESSION
 from matins.engine.policies import AFTER_RUN, BEFORE_RUN, NO_POLICIES, Policies
 from matins.engine.targets import (
     BY_SESSION_ID,
@@ -40,7 +41,7 @@ from matins.engine.transitions import (
     SUSPEND,
 )
 from matins.model.access import name_of
-from matins.model.agent import FRESH, Target
+from matins.model.agent import FRESH, Agent, Target
 from matins.model.policies import Approval
 from matins.model.rows import CheckRow, NewEvent, ReadyRun
 from matins.model.run import GatesPassed, Thread, ThreadAssignment
@@ -49,12 +50,15 @@ from matins.model.trigger import Once
 from matins.runtime import approval_requests, spending
 from matins.runtime.agent_folders import checkout_of
 from matins.runtime.attempt import stored_run_key
+from matins.runtime.capacity import GONE_AFTER_MS, Placement, run_needs
 from matins.runtime.catalog import NO_LIMITS, CompiledSchedule
 from matins.runtime.checks import Check, CheckCommand, CheckedRun, CheckResult, ItemClaim
 from matins.runtime.pausing import is_held
 from matins.runtime.run_changes import RunChange, apply, event_type
 from matins.store.transaction import Transaction
 
+ELSEWHERE = "elsewhere "
+"""No name of a node: the session is on another one that runs."""
 _TOLERANCE_MS = 1_000
 """A start may be late by this much without delaying the next one."""
 
@@ -85,12 +89,20 @@ class Floors:
 _BUSY_MS, _GONE_MS, _MAX_GONE_MS = 2_000, 30_000, 900_000
 
 
-def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedule, default: Target, now: int) -> bool:
-    """Whether the run has a thread now. If not, it waits or is skipped."""
+def assign_target(
+    transaction: Transaction, row: ReadyRun, item: CompiledSchedule, default: Target, now: int, lost: str | None = None
+) -> bool:
+    """Whether the run has a thread now. If not, it waits or is skipped. `lost`: the node that had the session, if it is
+    gone."""
     definition = item.definition
     target = definition.target or default
     already, waited = transaction.thread_assignment(row.id), now - row.planned_at
     found = _target_state(transaction, item.agent, target, row.id, already)
+    if lost is not None and found.thread is not None:
+        if target.kind in ("fresh", "channel"):
+            transaction.clear_session(found.thread.id, found.thread.state)
+        else:
+            found = TargetState(None, session_gone=True)
     place = resolve_target(
         target, found, definition.fallback, definition.final_fallback, waited, definition.fallback_timeout_ms
     )
@@ -99,6 +111,8 @@ def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedul
             place = _continued(transaction, row, definition, place, place.thread)
         if already is not None and place.thread is not None and already.how not in (SESSION_GONE, BY_SESSION_ID):
             place = place._replace(how=already.how)
+        if lost is not None:
+            place = place._replace(how=f"{place.how} (its conversation was on {lost}, which is gone)")
         thread_id = place.thread.id if place.thread else _open(transaction, item, target, place.how, now)
         transaction.set_thread(thread_id, "running", now)
         transaction.assign_thread(row.id, thread_id, place.how)
@@ -117,7 +131,7 @@ def assign_target(transaction: Transaction, row: ReadyRun, item: CompiledSchedul
             left = max(1, definition.fallback_timeout_ms - waited)
             delay = min(max(_GONE_MS, min(waited // 2, _MAX_GONE_MS)), left)
         change = change._replace(transition=DEFER, reason=place.reason, not_before=now + delay)
-        if found.session_gone:  # the tool looks for the session again
+        if found.session_gone and lost is None:  # the tool looks for the session again
             transaction.unassign_thread(row.id)
     apply(transaction, [change], now)
     return False
@@ -173,12 +187,12 @@ def _thread(transaction: Transaction, agent: str, target: Target, already: Threa
 
 def _open(transaction: Transaction, item: CompiledSchedule, target: Target, how: str, now: int) -> int:
     """A new thread; in a channel it continues the channel's session."""
-    session, name = None, None
+    session, name, host = None, None, None
     if target.kind == "channel" and target.channel is not None:
-        session, name = transaction.channel_session(item.agent, target.channel)
+        session, name, host = transaction.channel_session(item.agent, target.channel)
     elif how == BY_SESSION_ID:
         session, name = target.session, target.session_name
-    return transaction.insert_thread(item.agent, target.channel, session, name, now)
+    return transaction.insert_thread(item.agent, target.channel, session, name, host, now)
 
 
 _MARGIN_MS, _SOON_MS = 20_000, 1_000
@@ -198,6 +212,9 @@ class Clearance:
     def __init__(self) -> None:
         self.policies: Policies = NO_POLICIES
         self.guarded = False
+        self.node = ""
+        self.placement: Placement | None = None
+        """The places, where several nodes run; None: conversations are all here."""
         self.gates: Mask = 0
         """The gates that may stop a run of any schedule in this turn."""
         self.capacity = 0
@@ -272,11 +289,31 @@ class Clearance:
                 return self._is_approved(transaction, row, item, now)
             case "waiting_for_target":
                 agent = self.policies.agents.get(item.agent)
-                return assign_target(transaction, row, item, agent.target if agent else FRESH, now)
+                target = agent.target if agent else FRESH
+                lost = None if agent is None else self._lost_host(transaction, row, item, agent, now)
+                return lost != ELSEWHERE and assign_target(transaction, row, item, target, now, lost)
             case "checkout_busy":
                 return self._enters_checkout(transaction, row, item, now)
             case _:
                 return _refused(transaction, row, item, verdict, now)
+
+    def _lost_host(
+        self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, agent: Agent, now: int
+    ) -> str | None:
+        """None if this node has the session of the run's conversation, or there is none. The node that had it, if that
+        is gone. ELSEWHERE if it runs: then the run has moved there."""
+        target = item.definition.target or agent.target
+        if self.placement is None or agent.session_store == "shared":
+            return None
+        thread = _thread(transaction, item.agent, target, transaction.thread_assignment(row.id))
+        if thread is None or thread.session is None or thread.host in (None, self.node):
+            return None
+        if transaction.is_live_node(thread.host, now - GONE_AFTER_MS) is None:
+            return thread.host
+        needs = {need for need in run_needs(transaction, row.id) if not need.startswith(SESSION)}
+        place = self.placement.number(transaction, frozenset([*needs, f"{SESSION}{thread.host}"]))
+        transaction.set_place(row.id, place)
+        return ELSEWHERE
 
     def _enters_checkout(self, transaction: Transaction, row: ReadyRun, item: CompiledSchedule, now: int) -> bool:
         """Whether no other run works in the git checkout of the agent. If one does, the run waits."""

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, TypedDict
 
 import orjson
 
+from matins._version import __version__
 from matins.engine.placement import Node, parse_node
-from matins.errors import StoreError
+from matins.errors import Conflict, StoreError
 from matins.model.clock import Clock
-from matins.model.rows import NewEvent, ScopeRow, TurnFacts
+from matins.model.rows import NewEvent, NodeState, ScopeRow, TurnFacts
 from matins.model.run import RunState
 from matins.runtime import recorder
 from matins.runtime.attempt import Attempt, AttemptEnd, Executor
@@ -41,6 +42,8 @@ log = logging.getLogger("matins")
 BATCH = 500
 _SMALL_BATCH = 64
 _ONE_SIDED_MS = 100
+_FRESH_BEATS = 3
+"""An engine whose last heartbeat is older may have ended."""
 _RECHECK_MS = 250
 _BACK_OFF_MS = (50, 200, 1_000, 5_000)
 
@@ -144,6 +147,7 @@ class Engine:
     _clock_went_back = False
     _store_changed = False
     _zones_compared = False
+    _emptied = False
     _offers: frozenset[str] = frozenset()
     _is_gone: IsGone | None = None
 
@@ -163,6 +167,8 @@ class Engine:
         self.clearance = Clearance()
         self.placement = Placement()
         self.unserved_runs = UnservedRuns(store, catalog, self.placement, settings.lease_ms)
+        if store.shared:
+            self.clearance.node, self.clearance.placement = self.node.name, self.placement
         self.planner = Planner(catalog, self.clearance, self.placement)
         self.dispatcher = Dispatcher(catalog, self.clearance, self.placement)
         self.timers = Timers(catalog)
@@ -196,13 +202,30 @@ class Engine:
         self.checks = checks or NoChecks()
         self._identity = identity
         now = self.clock.now_ms()
+        self._check_name()
         self._lineage.open(now)
         self._enlist(now)
+
+    def _check_name(self) -> None:
+        """Raise Conflict if a live engine on another machine has the name of this node, or one of this machine whose
+        operator gave it the same name."""
+        own, name = self._identity, self.node.name
+        recent = min(self.settings.lease_ms, _FRESH_BEATS * self.settings.beat_ms)
+        for other in self.store.engines(recent) if self.store.shared else []:
+            found = other.facts
+            if other.node != name or "boot" not in found or (self._is_gone is not None and self._is_gone(found)):
+                continue
+            apart = any(found.get(key) != own.get(key) for key in ("host", "boot"))
+            if apart or (self.settings.name is not None and found.get("nonce") != own.get("nonce")):
+                message = f'The node "{name}" runs already, on {found["host"]}.'
+                hint = f"Give this one another name: matins up --name {name}-2. If that one has just ended, try again."
+                raise Conflict(message, value=name, field="name", hint=hint)
 
     def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
             self.executor.use(self._catalog.policies(transaction))  # before runs of dead workers are taken over
-            identity = {**self._identity, "incarnation": self.store.incarnation}
+            identity = {**self._identity, "incarnation": self.store.incarnation, "version": __version__}
+            identity |= {} if self.node.max_runs is None else {"max_runs": self.node.max_runs}
             offers = self.executor.offers() | self._node_offers
             worker = transaction.insert_worker(
                 orjson.dumps(identity).decode(), now, _offers_text(offers), self.node.name
@@ -391,7 +414,9 @@ class Engine:
             self._policy_rev, self.planner.recorded_until = policies.rev, transaction.recorded_until()
             self.executor.use(policies)
         self.clearance.begin(policies, guarded=situation.guarded, capacity=situation.checks)
-        self.placement.renew(transaction, facts.places, situation.offers)
+        state = transaction.node_state(self.node.name) if facts.closed_nodes else None
+        self._obey(state, now)
+        self.placement.renew(transaction, facts.places, situation.offers, closed=state is not None)
         self.timers.turn(transaction, now)
         self._planning = True
         planned = self.planner.plan(transaction, now, self.worker, capacity, limit)
@@ -415,6 +440,15 @@ class Engine:
         if ready_at is not None and capacity.only_one_kind:
             ready_at = max(ready_at, now + _ONE_SIDED_MS)  # its kind may have no capacity: the end of a run wakes us
         return start, min([at for at in (plan_at, ready_at, timer_at) if at is not None], default=None)
+
+    def _obey(self, state: NodeState | None, now: int) -> None:
+        """End what a draining node still runs when its time is over."""
+        ends_at = None if state is None else state.ends_at
+        if ends_at is not None and now >= ends_at and not self._emptied:
+            self.executor.interrupt()
+        elif self._emptied and state is None:
+            self.executor.accept()
+        self._emptied = state is not None and (self._emptied or (ends_at is not None and now >= ends_at))
 
     def _claim(
         self, transaction: Transaction, now: int, capacity: Capacity, until: int | None = None

@@ -696,6 +696,8 @@ def _record_turn(transaction: Transaction, change: RunChange, now: int) -> None:
             if text:
                 transaction.insert_message(thread, change.run_id, role, text, now)
         transaction.set_thread(thread, "waiting", now, turn.session, turn.session_usage)
+        if turn.session is not None:
+            transaction.set_session_host(thread, change.run_id)
 
 
 def _reject_session(transaction: Transaction, run_id: int, assignment: ThreadAssignment | None, now: int) -> None:

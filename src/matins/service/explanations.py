@@ -50,7 +50,7 @@ def why_unstarted(
     if reason is None:
         return None
     if reason.startswith(NO_NODE):
-        return Sentence(f"{reason}.")
+        return Sentence(f"{reason}.", next((one.note for one in engines if one.note), None))
     return Sentence(f"{'Ready' if run.state is RunState.READY else 'Waiting'}: {reason}.")
 
 

@@ -11,6 +11,7 @@ from matins.api.results import Job, JobInput
 from matins.engine.jobs import AGENT_JOB, JOB_NEED, MESSAGE_JOB, inputs_of
 from matins.engine.placement import Labels, NodeView, needs_of, no_node, unserved
 from matins.engine.policies import Policies
+from matins.engine.reasons import rfc3339
 from matins.engine.settings import format_setting
 from matins.engine.steps import parts_of
 from matins.engine.validation import nearest
@@ -90,7 +91,8 @@ class KnownJobs:
         self, needs: Labels, engines: Sequence[WorkerRow], turned_away: Mapping[str, str] = {}
     ) -> str | None:
         """The same for a run with these needs."""
-        return no_node(needs, [NodeView(one.node, self._offered(one)) for one in engines], turned_away)
+        nodes = [NodeView(one.node, self._offered(one), _held_text(one)) for one in engines]
+        return no_node(needs, nodes, turned_away)
 
     def _offered(self, engine: WorkerRow) -> Labels:
         """What an engine offers; the one of this process is about to offer all jobs of its program."""
@@ -109,6 +111,13 @@ class KnownJobs:
 def offered_by(engine: WorkerRow) -> set[str]:
     """The names of the jobs that an engine has."""
     return set(_names(engine.offers))
+
+
+def _held_text(engine: WorkerRow) -> str:
+    """Why a node takes no runs. The note is in `matins nodes`: it is the text of a person."""
+    if engine.state is None or engine.at is None:
+        return ""
+    return f"is {engine.state} by {engine.by} since {rfc3339(engine.at)}"
 
 
 def fails_without(schedule: ScheduleRecord, missing: Iterable[str]) -> bool:

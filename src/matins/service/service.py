@@ -49,6 +49,7 @@ from matins.service.jobs import KnownJobs
 from matins.service.listing import RunLists, ScheduleLists
 from matins.service.missions import Missions
 from matins.service.new_agents import NewAgents
+from matins.service.nodes import Nodes
 from matins.service.output import Outputs, Transcripts
 from matins.service.permissions import check_right, governs
 from matins.service.previews import Previews
@@ -263,6 +264,7 @@ _OF_CORE: Mapping[str, tuple[Callable[[Core], Any], ...]] = {
     "incidents": (Incidents,),
     "destinations": (Destinations,),
     "threads": (Threads,),
+    "nodes": (Nodes,),
     "tokens": (Tokens,),
     "sessions": (Sessions,),
     "people": (ChatLinks,),

@@ -45,6 +45,8 @@ from matins.model.rows import (
     FileEntry,
     LiveRun,
     NextInstants,
+    NodeRuns,
+    NodeState,
     PlaceRow,
     PolicyRow,
     ReadyPlace,
@@ -759,6 +761,42 @@ class ListingRows(Statements):
         return self._rows(ScheduleRow, "schedules_called", name=name, agent=agent)
 
 
+class NodeRows(Statements):
+    """Nodes that take no new runs, and the runs of all nodes."""
+
+    def node_states(self) -> list[NodeState]:
+        """The nodes that are cordoned or draining."""
+        return self._rows(NodeState, "node_states")
+
+    def node_state(self, name: str) -> NodeState | None:
+        """The state of a node; None where it is open."""
+        return self._row(NodeState, "node_state", name=name)
+
+    def set_node_state(self, node: NodeState) -> None:
+        """Cordon or drain a node."""
+        self._all(
+            "set_node_state",
+            name=node.name,
+            state=node.state,
+            by=node.by,
+            note=node.note,
+            at=node.at,
+            ends_at=node.ends_at,
+        )
+
+    def open_node(self, name: str) -> bool:
+        """Let a node take runs again. False if it was open."""
+        return bool(self._all("open_node", name=name))
+
+    def is_live_node(self, name: str, since: int) -> int | None:
+        """An engine of a node that runs, or has ended after an instant."""
+        return self._value("is_live_node", name=name, since=since)
+
+    def node_runs(self) -> list[NodeRuns]:
+        """How many runs each node has started that have not ended."""
+        return self._rows(NodeRuns, "node_runs")
+
+
 class OverviewRows(Statements):
     """What screens show of many schedules and runs at once: a statement each. Whole runs only: steps belong to
     theirs."""
@@ -947,6 +985,10 @@ class PlaceRows(Statements):
     def count_ready(self, place: int) -> int:
         """The number of ready runs of a place."""
         return self._value("count_ready", place=place)
+
+    def move_ready(self, before: int, after: int) -> None:
+        """Move ready runs to another place."""
+        self._all("move_ready", before=before, after=after)
 
 
 class PolicyRows(Statements):
@@ -1229,12 +1271,22 @@ class ThreadRows(Statements):
     """Threads, their messages and their runs."""
 
     def insert_thread(
-        self, agent: str, channel: str | None, session: str | None, session_name: str | None, now: int
+        self, agent: str, channel: str | None, session: str | None, session_name: str | None, host: str | None, now: int
     ) -> int:
         """Add a thread."""
         return self._value(
-            "insert_thread", agent=agent, channel=channel, session=session, session_name=session_name, now=now
+            "insert_thread",
+            agent=agent,
+            channel=channel,
+            session=session,
+            session_name=session_name,
+            host=host,
+            now=now,
         )
+
+    def set_session_host(self, thread_id: int, run_id: int) -> None:
+        """Note that the session of a thread is on the node that runs a run."""
+        self._all("set_session_host", thread_id=thread_id, run_id=run_id)
 
     def assign_thread(self, run_id: int, thread_id: int, how: str) -> None:
         """Set the thread of a run."""

@@ -63,6 +63,7 @@ class Transaction(
     made.AttemptRows,
     made.WaitingRows,
     made.BackfillRows,
+    made.NodeRows,
     made.PlaceRows,
     made.PermitRows,
     made.WorkerRows,
@@ -693,8 +694,8 @@ class Transaction(
     def channel_thread(self, agent: str, channel: str) -> Thread | None:
         return next(map(_thread, self._all("channel_thread", agent=agent, channel=channel)), None)
 
-    def channel_session(self, agent: str, channel: str) -> tuple[str | None, str | None]:
-        return next(iter(self._all("channel_session", agent=agent, channel=channel)), (None, None))
+    def channel_session(self, agent: str, channel: str) -> tuple[str | None, str | None, str | None]:
+        return next(iter(self._all("channel_session", agent=agent, channel=channel)), (None, None, None))
 
     def session_thread(self, agent: str, session: str) -> Thread | None:
         """The thread of a session, by the tool's id or by its name."""

@@ -496,6 +496,30 @@ class Throttled(Struct, frozen=True):
     resets_at: datetime
 
 
+class Node(Struct, frozen=True):
+    """A machine with an engine, or several, or one that is to take no runs when it comes back."""
+
+    name: str
+    state: Literal["open", "cordoned", "draining"]
+    live: bool
+    """Whether an engine of it is running."""
+    runs: int
+    """How many runs it has now."""
+    max_runs: int | None
+    labels: list[str]
+    runners: list[str]
+    agents: list[str] | None
+    """The agents whose runs it takes; None: all."""
+    version: str | None
+    by: str | None
+    """Who cordoned it."""
+    note: Content[str | None]
+    since: datetime | None
+    """When it was cordoned."""
+    ends_at: datetime | None
+    """When runs are interrupted that have not ended; None: they are waited for."""
+
+
 class Stats(Struct, frozen=True):
     running: bool
     """Whether an engine is running."""

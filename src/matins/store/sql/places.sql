@@ -49,3 +49,6 @@ UPDATE places SET reported_at = NULL WHERE id = :id AND reported_at IS NOT NULL;
 
 -- count_ready(place: int) -> int: the number of ready runs of a place
 SELECT count(*) FROM runs WHERE state = {ready} AND place = :place;
+
+-- move_ready(before: int, after: int) -> None: move ready runs to another place
+UPDATE runs SET place = :after WHERE state = {ready} AND place = :before;

@@ -15,7 +15,9 @@ WHERE state {live} AND state >= {starting} AND state < {held}
   AND owner NOT IN (SELECT id FROM workers WHERE stopped_at IS NULL) ORDER BY id;
 
 -- owner_of(run_id: int) -> WorkerRow | None: the worker of a started run; None if it has stopped or is unknown
-SELECT w.id, w.identity, w.beat, w.offers, w.node FROM runs r JOIN workers w ON w.id = r.owner AND w.stopped_at IS NULL WHERE r.id = :run_id;
+SELECT w.id, w.identity, w.beat, w.offers, w.node, n.state, n.by, n.note, n.at
+FROM runs r JOIN workers w ON w.id = r.owner AND w.stopped_at IS NULL LEFT JOIN nodes n ON n.name = w.node
+WHERE r.id = :run_id;
 
 -- run_by_request(schedule_id: int, key: str) -> int | None: the run of a request key
 SELECT id FROM runs WHERE schedule_id = :schedule_id AND request_key = :key;

@@ -1,39 +1,43 @@
 -- Threads, their messages and their runs.
 
--- insert_thread(agent: str, channel: str | None, session: str | None, session_name: str | None, now: int) -> int:
---   add a thread
-INSERT INTO threads (agent, channel, session, session_name, state, created_at, updated_at)
-VALUES (:agent, :channel, :session, :session_name, 'waiting', :now, :now) RETURNING id;
+-- insert_thread(agent: str, channel: str | None, session: str | None, session_name: str | None, host: str | None,
+--   now: int) -> int: add a thread
+INSERT INTO threads (agent, channel, session, session_name, host, state, created_at, updated_at)
+VALUES (:agent, :channel, :session, :session_name, :host, 'waiting', :now, :now) RETURNING id;
 
 -- thread: one thread
 SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at, fresh_run, fresh_message,
-  closing_run, kept FROM threads WHERE id = :id;
+  closing_run, kept, host FROM threads WHERE id = :id;
 
 -- lock_thread: lock a thread
 SELECT id FROM threads WHERE id = :id /* lock */;
 
 -- channel_thread: the agent's newest thread in a channel that is not closed
 SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at, fresh_run, fresh_message,
-  closing_run, kept FROM threads
+  closing_run, kept, host FROM threads
 WHERE agent = :agent AND channel = :channel AND state <> 'closed' ORDER BY id DESC LIMIT 1;
 
 -- channel_session: the agent's last session in a channel
-SELECT session, session_name FROM threads
+SELECT session, session_name, host FROM threads
 WHERE agent = :agent AND channel = :channel AND session IS NOT NULL ORDER BY id DESC LIMIT 1;
 
 -- session_thread: the newest thread of a session
 SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at, fresh_run, fresh_message,
-  closing_run, kept FROM threads
+  closing_run, kept, host FROM threads
 WHERE agent = :agent AND (session = :session OR session_name = :session) ORDER BY id DESC LIMIT 1;
 
 -- threads: a page of threads, the newest first
 SELECT id, agent, channel, session, session_name, state, usage, created_at, updated_at, fresh_run, fresh_message,
-  closing_run, kept FROM threads
+  closing_run, kept, host FROM threads
 WHERE id < :before ORDER BY id DESC LIMIT :limit;
 
 -- set_thread: set the state, session and usage of a thread
 UPDATE threads SET state = :state, session = coalesce(:session, session), usage = coalesce(:usage, usage),
   updated_at = :now WHERE id = :id;
+
+-- set_session_host(thread_id: int, run_id: int) -> None: note that the session of a thread is on the node that runs a run
+UPDATE threads SET host = (SELECT w.node FROM runs r JOIN workers w ON w.id = r.owner WHERE r.id = :run_id)
+WHERE id = :thread_id;
 
 -- assign_thread(run_id: int, thread_id: int, how: str) -> None: set the thread of a run
 INSERT INTO landings (run_id, thread_id, how) VALUES (:run_id, :thread_id, :how)
@@ -43,11 +47,11 @@ ON CONFLICT (run_id) DO UPDATE SET thread_id = excluded.thread_id, how = exclude
 DELETE FROM landings WHERE run_id = :run_id;
 
 -- clear_session(thread_id: int, state: str) -> None: clear a session that the tool no longer knows
-UPDATE threads SET session = NULL, session_name = NULL, usage = NULL, state = :state WHERE id = :thread_id;
+UPDATE threads SET session = NULL, session_name = NULL, host = NULL, usage = NULL, state = :state WHERE id = :thread_id;
 
 -- thread_assignment: the thread of a run, and how it was chosen
 SELECT l.run_id, l.how, t.id, t.agent, t.channel, t.session, t.session_name, t.state, t.usage, t.created_at, t.updated_at,
-  t.fresh_run, t.fresh_message, t.closing_run, t.kept
+  t.fresh_run, t.fresh_message, t.closing_run, t.kept, t.host
 FROM landings l JOIN threads t ON t.id = l.thread_id WHERE l.run_id = :run_id;
 
 -- run_in_thread(thread_id: int, run_id: int) -> int | None: another run that is active in the thread

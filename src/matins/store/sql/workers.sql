@@ -1,7 +1,8 @@
 -- The processes that run the loops.
 
 -- workers() -> list[WorkerRow]: workers that have not stopped
-SELECT id, identity, beat, offers, node FROM workers WHERE stopped_at IS NULL ORDER BY id;
+SELECT w.id, w.identity, w.beat, w.offers, w.node, n.state, n.by, n.note, n.at
+FROM workers w LEFT JOIN nodes n ON n.name = w.node WHERE w.stopped_at IS NULL ORDER BY w.id;
 
 -- set_offers(worker: int, offers: str) -> None: what a worker has for runs that need it
 UPDATE workers SET offers = :offers WHERE id = :worker AND offers <> :offers;

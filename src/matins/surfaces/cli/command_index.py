@@ -66,6 +66,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "events": Entry("events:events", "List events, or follow them."),
         "stats": Entry("daemon:stats", "Show counts of runs, queues and spending."),
         "doctor": Entry("daemon:doctor", "Check the installation and suggest fixes."),
+        "nodes": Entry("nodes:nodes", "List machines with an engine, cordon, drain or open one."),
         "audit": Entry("events:audit", "Verify the event log."),
     },
     "Configuration file": {

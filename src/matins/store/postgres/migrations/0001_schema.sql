@@ -234,6 +234,16 @@ CREATE TABLE checkouts (
   PRIMARY KEY (host, folder)
 );
 
+-- Nodes that take no new runs. All others are open.
+CREATE TABLE nodes (
+  name text PRIMARY KEY,
+  state text NOT NULL CHECK (state IN ('cordoned', 'draining')),
+  by text NOT NULL, -- who said so
+  note text,
+  at bigint NOT NULL,
+  ends_at bigint -- of a draining node: when runs that have not ended are interrupted
+);
+
 CREATE TABLE workers (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   identity text NOT NULL,
@@ -400,7 +410,8 @@ CREATE TABLE threads (
   fresh_run bigint NOT NULL DEFAULT 0, -- the first run of its present conversation
   fresh_message bigint NOT NULL DEFAULT 0, -- messages up to this one belong to earlier conversations
   closing_run bigint, -- the run that was told to write down what the next conversation must know
-  kept text -- what it wrote
+  kept text, -- what it wrote
+  host text -- the node whose tool has the session
 );
 CREATE INDEX threads_channel ON threads (agent, channel, id) WHERE channel IS NOT NULL;
 CREATE INDEX threads_session ON threads (agent, session) WHERE session IS NOT NULL;

@@ -1,6 +1,6 @@
 -- turn_facts: what a turn of the engine asks first; failures are counted without a question
 SELECT (SELECT rev FROM policy_rev) AS policy_rev, (SELECT count(*) FROM places) AS places,
-  (EXISTS (SELECT 1 FROM permits))::int AS limited, (EXISTS (SELECT 1 FROM reservations))::int AS reserved,
+  (SELECT count(*) FROM nodes) AS closed_nodes, (EXISTS (SELECT 1 FROM permits))::int AS limited, (EXISTS (SELECT 1 FROM reservations))::int AS reserved,
   0 AS failing;
 
 -- lock_due(schedule_ids: Iterable[int]) -> list[Due]: the cursors of these schedules, locked; `slot` may be None

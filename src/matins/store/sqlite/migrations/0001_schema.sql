@@ -211,6 +211,16 @@ CREATE TABLE checkouts (
   PRIMARY KEY (host, folder)
 ) STRICT, WITHOUT ROWID;
 
+-- Nodes that take no new runs. All others are open.
+CREATE TABLE nodes (
+  name TEXT PRIMARY KEY,
+  state TEXT NOT NULL CHECK (state IN ('cordoned', 'draining')),
+  by TEXT NOT NULL, -- who said so
+  note TEXT,
+  at INTEGER NOT NULL,
+  ends_at INTEGER -- of a draining node: when runs that have not ended are interrupted
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE workers (
   id INTEGER PRIMARY KEY,
   identity TEXT NOT NULL,
@@ -366,7 +376,8 @@ CREATE TABLE threads (
   fresh_run INTEGER NOT NULL DEFAULT 0, -- the first run of its present conversation
   fresh_message INTEGER NOT NULL DEFAULT 0, -- messages up to this one belong to earlier conversations
   closing_run INTEGER, -- the run that was told to write down what the next conversation must know
-  kept TEXT -- what it wrote
+  kept TEXT, -- what it wrote
+  host TEXT -- the node whose tool has the session
 ) STRICT;
 CREATE INDEX threads_channel ON threads (agent, channel, id) WHERE channel IS NOT NULL;
 CREATE INDEX threads_session ON threads (agent, session) WHERE session IS NOT NULL;

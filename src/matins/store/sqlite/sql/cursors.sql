@@ -1,5 +1,6 @@
 -- turn_facts: what a turn of the engine asks first
 SELECT (SELECT rev FROM policy_rev) AS policy_rev, (SELECT count(*) FROM places) AS places,
+  (SELECT count(*) FROM nodes) AS closed_nodes,
   (EXISTS (SELECT 1 FROM permits)) AS limited, (EXISTS (SELECT 1 FROM reservations)) AS reserved,
   EXISTS (SELECT 1 FROM due WHERE failures > 0) AS failing;
 
