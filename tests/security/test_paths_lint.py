@@ -56,6 +56,7 @@ REASONS = {
         "_make_user_site": "an empty folder of the same user, from which Python imports",
     },
     "executors/work_items.py": {"open_source": NO_FILE},
+    "executors/worker.py": {"OrderRunner.__init__": HOME},
     "chat/telegram/bot_api.py": {"BotApi.call": NO_FILE},
     "executors/processes/run_folder.py": {
         "open_run": RUNS,
@@ -101,7 +102,7 @@ REASONS = {
     },
     "store/sqlite/ownership.py": {
         "set_foreign_log_aside": STORE,
-        "Ownership.acquire": STORE, "Ownership.owner": STORE, "Ownership.has_engine": STORE, "boot_id": SYSTEM,
+        "Ownership._open": STORE, "Ownership.owner": STORE, "Ownership.has_engine": STORE, "boot_id": SYSTEM,
         "check_filesystem": SYSTEM,
     },
     "surfaces/cli/calls.py": {"_json": KEYBOARD},
