@@ -59,7 +59,7 @@ NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("chat.md", ""): (1, "a conversation in Slack; its lines are those of tests/chat"),
     ("every-day.md", ""): (
         2,
-        "transcripts of a backfill and of calendars; their lines are those of tests/surfaces/cli",
+        "a preview and commands; tests/runtime/test_backfills.py and tests/gates/test_gate_calendar.py do the same",
     ),
     ("internals.md", ""): (6, "drawings of walks and flows"),
     ("events.md", "json"): (1, "the shape of one event; ids and times differ"),
