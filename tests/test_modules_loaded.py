@@ -25,7 +25,7 @@ from matins.mcp.app import McpApp
 
 CEILINGS = {
     "import matins": 2,
-    "import matins.library": 243,
+    "import matins.library": 245,
     "matins --help": 17,
     "matins list": 32,
     "matins runs": 31,

@@ -32,6 +32,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("answers.md", "yaml"): (1, "tests/docs/test_answers_page.py"),
     ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
     ("embedding.md", "python"): (9, "tests/docs/test_embedding_page.py"),
+    ("every-day.md", "sh"): (2, "tests/surfaces/cli/test_cli_every_day.py"),
     ("file.md", "yaml"): (1, "tests/config/test_schema.py"),
     ("http.md", "http"): (14, "tests/surfaces/http/test_http_docs.py"),
     ("http.md", "python"): (1, "tests/surfaces/http/test_http_docs.py"),
@@ -56,6 +57,10 @@ HERE: dict[tuple[str, str], tuple[int, str]] = {
 }
 NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("chat.md", ""): (1, "a conversation in Slack; its lines are those of tests/chat"),
+    ("every-day.md", ""): (
+        2,
+        "transcripts of a backfill and of calendars; their lines are those of tests/surfaces/cli",
+    ),
     ("internals.md", ""): (6, "drawings of walks and flows"),
     ("events.md", "json"): (1, "the shape of one event; ids and times differ"),
     ("jobs.md", "text"): (1, "the same commands with other values run in tests/docs/test_jobs_page.py"),
