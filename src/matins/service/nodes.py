@@ -70,14 +70,14 @@ class Nodes:
 def _result(name: str, engines: Iterable[WorkerRow], states: Mapping[str, NodeState], runs: int) -> Node:
     engines, state = list(engines), states.get(name)
     offers = frozenset[str]().union(*(engine.offered for engine in engines))
-    bounds = [engine.facts.get("max_runs") for engine in engines]
+    bounds = [int(engine.facts["max_runs"]) for engine in engines if "max_runs" in engine.facts]
     agents = [offer.removeprefix(AGENT) for offer in offers if offer.startswith(AGENT)]
     return Node(
         name=name,
         state="open" if state is None else state.state,  # type: ignore[arg-type]
         live=bool(engines),
         runs=runs,
-        max_runs=None if not bounds or None in bounds else sum(bounds),
+        max_runs=sum(bounds) if bounds and len(bounds) == len(engines) else None,
         labels=sorted(offer for offer in offers if ":" not in offer),
         runners=sorted(offer.removeprefix(RUNNER) for offer in offers if offer.startswith(RUNNER)),
         agents=sorted(agents) or None,
