@@ -249,7 +249,15 @@ def thing(bench: Watched, name: str) -> Thing:
     return Thing(name, run.id, bench.asked(name).id)
 
 
-CONTENT = ("runs.output", "runs.transcript", "runs.snapshot", "runs.checks", "runs.thread", "schedules.preview_edit")
+CONTENT = (
+    "runs.output",
+    "runs.transcript",
+    "runs.snapshot",
+    "runs.checks",
+    "runs.thread",
+    "schedules.preview_edit",
+    "schedules.history",
+)
 """What runs said and did, and the settings that an edit would change: an agent reads only its own."""
 
 

@@ -112,7 +112,7 @@ def test_a_run_queued_while_its_predecessor_ends_is_promoted(
     with ThreadPoolExecutor(1) as threads:
         with store.transaction(NOW) as transaction:
             transaction.lock_due([schedule])
-            assert transaction.live([schedule]) == [(schedule, first, S.STARTING)]
+            assert [row[:3] for row in transaction.live([schedule])] == [(schedule, first, S.STARTING)]
             recorded = threads.submit(record)
             wait_for_lock(postgres_url, recorded)
             (queued,) = transaction.run_ids(1)

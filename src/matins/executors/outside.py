@@ -275,6 +275,9 @@ class OutsideExecutor:
     def interrupt(self) -> int:
         return 0
 
+    def accept(self) -> None:
+        """Do nothing: nothing was interrupted."""
+
     def cancel(self, run_ids: set[int]) -> None:
         self._cancelled |= run_ids
         for carried in list(self._carried.values()):

@@ -14,6 +14,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,6 +69,16 @@ COMMANDS = [
     Typed("runs show {failed}"), Typed("runs show {running}"), Typed("runs show {chain}"), Typed("runs show {waiting}"),
     Typed("runs show {throttled}"),
     Typed("logs {running}"), Typed("logs breaks"), Typed("logs {failed} --stderr"), Typed("logs {failed} --raw"),
+    Typed("edit reviews --description 'seen {n} times'"), Typed("history reviews"), Typed("undo reviews --yes"),
+    Typed("backfill daily --from {day} --to {day} --dry-run"), Typed("backfills list"),
+    Typed("backfills show {backfill}"), Typed("backfills pause {backfill}"), Typed("backfills resume {paused}"),
+    Typed("backfills cancel {backfill}"),
+    Typed("nodes list"), Typed("nodes cordon {node} --note 'new driver'"), Typed("nodes open {node}"),
+    Typed("nodes drain nowhere", code=2),
+    Typed("calendars set closed --dates 12-25"), Typed("calendars edit closed --dates 12-2{n}"),
+    Typed("calendars list"), Typed("calendars show closed"), Typed("calendars rm closed"),
+    Typed("temporal set main --address 127.0.0.1:7233"), Typed("temporal edit main --namespace team-{n}"),
+    Typed("temporal list"), Typed("temporal show main"), Typed("temporal rm main"),
     Typed("cancel {new_waiting}"), Typed("retry {failed}"), Typed("resolve {failed} succeeded", code=1),
     Typed("report done", code=1), Typed("context"),
     Typed("calls list"), Typed("calls show {call}"), Typed("calls replay {call}"),
@@ -128,7 +139,8 @@ COMMANDS = [
     Typed("import crontab - --isolation none", typed=CRONTAB, free=True),
     Typed("import cortex {nothing}", code=2), Typed("import corvid {nothing}", code=2),
     Typed("import herdctl {nothing}", code=2), Typed("import polpo {nothing}", code=2),
-    Typed("import syris {nothing}", code=2),
+    Typed("import syris {nothing}", code=2), Typed("import hermes {nothing}", code=2),
+    Typed("import openclaw {nothing}", code=2), Typed("worker", free=True),
     Typed("init --isolation none", code=1), Typed("up", code=1), Typed("demo", code=1),
     Typed("mcp install claude --dry-run", free=True), Typed("mcp serve", free=True),
     Typed("tokens create ci-{n} --role viewer", free=True), Typed("tokens list"), Typed("tokens revoke {token}"),
@@ -176,6 +188,7 @@ class World:
         house.ask("schedules.add", name="chain", when="every 1 day",
                   steps=[{"title": "first", "job": "message", "prompt": "one"},
                          {"title": "second", "agent": "breaks", "prompt": LONG, "after": ["first"]}])  # fmt: skip
+        house.ask("schedules.add", name="daily", when="every day at 9am", agent="slow", prompt="Wait")
         house.ask("schedules.pause", name="rests", note=LONG)
         house.ask("throttles.set", provider="busy", resets_at="2099-01-01T00:00:00Z", reason=LONG)
         house.ask("inbound.set", name="prs", kind="github", secret="env:GH_SECRET")
@@ -197,7 +210,9 @@ class World:
             "body": self.folder / "body.json",
             "crontab": self.folder / "crontab",
             "nothing": self.folder / "nothing",
+            "node": house.ask("nodes.list")[0]["name"],
             "yesterday": "2026-01-01T00:00:00Z",
+            "day": "2026-01-01",
         }
         self.types("inbound test prs --body {body}", 80)
         self.names["call"] = house.ask("calls.list")[0]["id"]
@@ -224,6 +239,12 @@ class World:
             run = self.run_until("asks", "waiting")
             pending = [one for one in self.house.ask("approvals.list") if str(one["run_id"]) == str(run)]
             more |= {"new_waiting": run, "new_approval": pending[0]["id"]}
+        if "{backfill}" in words or "{paused}" in words:
+            day = (date(2025, 1, 1) + timedelta(days=self.count)).isoformat()  # one that no backfill has
+            made = self.house.ask("backfills.create", name="daily", start=day, end=day, which="all")["id"]
+            more |= {"backfill": made, "paused": made}
+            if "{paused}" in words:
+                self.house.ask("backfills.pause", backfill_id=str(made))
         if "{token}" in words:
             more["token"] = self.house.client.tokens.create(f"gone-{self.count}").id
         return self.names | more
@@ -280,9 +301,9 @@ def problems(command: Typed, result: Result, *, as_json: bool, columns: int | No
         yield f"{slip[0]!r} in {said}"
     if not as_json and (found := _MILLISECONDS.search(result.output)):
         yield f"{found[0]}, an instant that people cannot read, in {said}"
-    if not (result.stdout or result.stderr) and command.words != "mcp serve":
+    if not (result.stdout or result.stderr) and command.words not in ("mcp serve", "worker"):
         yield f"nothing is said: {said}"
-    if as_json and result.stdout and command.words not in ("mcp serve", "completion bash"):
+    if as_json and result.stdout and command.words not in ("mcp serve", "worker", "completion bash"):
         try:
             json.loads(result.stdout)
         except ValueError:
