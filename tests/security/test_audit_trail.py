@@ -228,7 +228,7 @@ def plant_backfill(bench: Watched, thing: Thing) -> str:
 def plant_thread(bench: Watched, thing: Thing) -> None:
     """Thread 1, in which the run happens."""
     with bench._store.transaction(bench.clock.now_ms()) as transaction:
-        made = transaction.insert_thread(bench.get(thing.name).agent, None, None, None, bench.clock.now_ms())
+        made = transaction.insert_thread(bench.get(thing.name).agent, None, None, None, None, bench.clock.now_ms())
         transaction.assign_thread(int(thing.run_id), made, "fresh")
 
 
