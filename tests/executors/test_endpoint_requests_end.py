@@ -182,7 +182,7 @@ class Hall:
             SharedSupervisor(self.no_processes),
             self.clock,
             self.woken.release,
-            OfAnn(open_store("sqlite://", self.clock), Catalog(), self.clock, 15_000),
+            OfAnn(open_store("sqlite://", self.clock), Catalog(), self.clock, 15_000, 60_000),
             workdir="/",
             places=lambda: Places(Path("/nowhere")),
         )

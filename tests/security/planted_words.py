@@ -137,7 +137,7 @@ def _calls(bench: Watched) -> None:
 def _conversation(bench: Watched) -> None:
     now, run = bench.clock.now_ms(), int(bench.last("private").id)
     with bench.store.transaction(now) as transaction:
-        thread = transaction.insert_thread("rover", word("channel"), word("session"), word("session"), now)
+        thread = transaction.insert_thread("rover", word("channel"), word("session"), word("session"), None, now)
         transaction.assign_thread(run, thread, "fresh")
         transaction.insert_message(thread, run, "agent", word("message"), now)
 

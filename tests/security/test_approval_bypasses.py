@@ -65,7 +65,7 @@ def no_target(bench: Watched) -> Callable[[], None]:
 
     def make_thread() -> None:
         with bench._store.transaction(bench.clock.now_ms()) as transaction:
-            assert transaction.insert_thread("x", None, None, None, bench.clock.now_ms()) == 1
+            assert transaction.insert_thread("x", None, None, None, None, bench.clock.now_ms()) == 1
 
     return make_thread
 

@@ -124,7 +124,7 @@ GONE = {
         "quiet hours nights is not in the log.",
     ),
     "a revision": (
-        "INSERT INTO revisions SELECT schedule_id, 7, definition, author, author_role FROM revisions WHERE rev = 2",
+        "INSERT INTO revisions SELECT schedule_id, 7, definition, author, author_role, at FROM revisions WHERE rev = 2",
         "schedule scout/nightly: its revision 7 is not in the log.",
     ),
 }  # fmt: skip
@@ -223,7 +223,7 @@ def test_b16_settings_that_a_run_was_started_with_are_bound(bench: Watched, url:
     run = int(bench.run("s").id)
     bench.settle()
     with bench.store.transaction(bench.clock.now_ms()) as transaction:
-        thread = transaction.insert_thread("scout", "home", "x", "x", bench.clock.now_ms())
+        thread = transaction.insert_thread("scout", "home", "x", "x", None, bench.clock.now_ms())
         transaction.assign_thread(run, thread, "fresh")
     bench.threads.reply(str(thread), "Say it again.")
     (event,) = events_of(bench, "run.varied")

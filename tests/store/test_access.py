@@ -77,7 +77,7 @@ def test_drafts_posts_and_places_of_chat(store: Store) -> None:
         chat.insert_post(post)
         chat.insert_post(post._replace(digest="again"))
         chat.insert_post(post._replace(subject="run:1", at=NOW - 9))
-        threads = [transaction.insert_thread("scout", "C", None, None, NOW) for _ in range(2)]
+        threads = [transaction.insert_thread("scout", "C", None, None, None, NOW) for _ in range(2)]
         for thread in threads:
             chat.set_place(thread, "slack:T/C/0")
             chat.set_place(thread, "slack:T/C/1")

@@ -137,7 +137,8 @@ def test_live_runs_and_started_runs(store: Store) -> None:
     other = started_run(store, two, worker=8, slot=NOW)
     over = add_run(store, two, state=S.FAILED)
     with store.transaction(NOW) as transaction:
-        assert sorted(transaction.live([one])) == [(one, queued, S.QUEUED), (one, mine, S.STARTING)]
+        live = [(row.schedule_id, row.id, row.state) for row in transaction.live([one])]
+        assert sorted(live) == [(one, queued, S.QUEUED), (one, mine, S.STARTING)]
         assert [row.id for row in transaction.live_runs([over, mine, queued])] in ([mine, queued], [queued, mine])
         assert [row.id for row in transaction.started(7, mine=True)] == [mine]
         assert transaction.started(7, mine=False) == [(other, two, 1, NOW, 1, 1, S.STARTING, 8, 0, 0)]
@@ -168,7 +169,9 @@ def test_ready_leaves_out_what_is_early_and_scopes_that_are_full(store: Store) -
         assert [row.id for row in transaction.ready(NOW + 2, 9)] == [sooner, later]
         assert [row.id for row in transaction.ready(NOW + 2, 1)] == [sooner]
         assert [row.id for row in transaction.ready(NOW + 2, 9, ["agent:a"])] == [later]
-        assert transaction.ready(NOW + 1, 9) == [(sooner, schedule, 1, 5, 0, 0, 3, 2, NOW, 0, 0, 0, NOW + 1, None)]
+        assert transaction.ready(NOW + 1, 9) == [
+            (sooner, schedule, 1, 5, 0, 0, 3, 2, NOW, 0, 0, 0, NOW + 1, None, None)
+        ]
 
 
 def test_a_claim_needs_the_epoch_that_was_read(store: Store) -> None:
@@ -251,7 +254,7 @@ def test_live_runs_come_oldest_first_whatever_they_do(store: Store) -> None:
         for state in (S.HELD, S.QUEUED, S.WAITING, S.QUEUED)
     ]
     with store.reading() as transaction:
-        assert transaction.live([other, one]) == made
+        assert [(row.schedule_id, row.id, row.state) for row in transaction.live([other, one])] == made
 
 
 def test_the_oldest_queued_run_is_promoted_when_nothing_is_in_its_way(store: Store) -> None:
@@ -390,7 +393,7 @@ def test_runs_are_found_by_id_request_and_page(store: Store) -> None:
         assert [row.id for row in transaction.runs_of(schedule, done[2], 9)] == [done[1], done[0]]
         assert transaction.run(asked) == (
             asked, schedule, f"s{schedule}", 1, S.READY, None, "k", 1, None, 0, 0, NOW, NOW, None, None, None,
-            '{"a": 1}', None, 0, None, 0, None, None, None,
+            '{"a": 1}', None, 0, None, 0, None, None, None, None, None,
         )  # fmt: skip
         assert transaction.run(asked + 1) is None
 

@@ -198,7 +198,7 @@ class ChatRecords:
             thread = None if known is None else transaction.thread(known)
             if thread is not None and thread.agent == agent and thread.state != "closed":
                 return thread.id
-            number = transaction.insert_thread(agent, channel, None, None, now)
+            number = transaction.insert_thread(agent, channel, None, None, None, now)
             rows.set_place(number, place)
             return number
 
