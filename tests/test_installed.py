@@ -17,18 +17,19 @@ from matins.records import record_kinds
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 REGISTERED = {
-    "matins.chat_channels": "slack telegram",
+    "matins.chat_channels": "discord slack telegram",
     "matins.destinations": "algorand apprise desktop discord email file ntfy slack telegram webhook",
     "matins.executors": "claude codex demo gemini goose http message openai opencode python qwen shell",
     "matins.file_formats": "cortex",
-    "matins.importers": "cortex corvid crontab herdctl polpo syris",
+    "matins.importers": "cortex corvid crontab herdctl hermes openclaw polpo syris",
     "matins.jobs": (
         "codebase_review council_launch custom dependency_audit fork_repo github_suggest improvement_loop "
         "memory-index-regen memory_maintenance message reputation_attestation review_prs scheduled-task send_message "
         "star_repo task-archive task-dispatch work_task"
     ),
+    "matins.outside": "temporal",
     "matins.parts": "chat mcp page",
-    "matins.records": "chat",
+    "matins.records": "chat temporal",
     "matins.toolsets": "cortex polpo",
     "matins.work_sources": "github tasks",
 }

@@ -19,7 +19,7 @@ STRUCTS: dict[str, type[Any]] = {
 }
 IDS = {
     "id", "run_id", "schedule_id", "approval_id", "incident_id", "thread_id", "thread", "parent", "retry_of",
-    "creator_run", "last_success", "digest", "seal", "event", "voids", "worker",
+    "creator_run", "last_success", "digest", "seal", "event", "voids", "worker", "backfill",
 }  # fmt: skip
 NAMES = {
     "name", "schedule", "schedules", "agent", "profile", "runner", "job", "created_by", "by", "voter", "approvers",
@@ -30,13 +30,13 @@ NAMES = {
 CODES = {
     "type", "types", "kind", "status", "state", "states", "reason", "resolution", "verdict", "gate", "role", "rights",
     "creator_role", "requester_role", "policy", "default", "how", "reported", "dst", "events", "on", "urgent",
-    "permission_mode", "permission", "effort",
+    "permission_mode", "permission", "effort", "do",
 }  # fmt: skip
 TIMES_AND_AMOUNTS = {
     "timezone", "local", "utc", "day", "when", "trigger", "trigger_text", "windows", "period", "cost", "cost_per_day",
     "per_day", "per_month", "spend_today", "money", "money_reserved", "max_cost", "p50", "p95", "input", "output",
     "cached", "memory", "file_size", "timeout", "idle_timeout", "exit_timeout", "header_timeout", "body_timeout",
-    "min_interval", "max_lifetime", "approval_timeout",
+    "min_interval", "max_lifetime", "approval_timeout", "usual_cost",
 }  # fmt: skip
 SENTENCES = {
     "sentence",

@@ -99,6 +99,16 @@ def test_every_result_type_is_some_use_case_s() -> None:
     assert used == set(STRUCTS)
 
 
+def test_no_two_results_share_a_name() -> None:
+    """A client reads a document by the name of its type."""
+    kinds: dict[str, set[type[Any]]] = {}
+    for module in (results, _results):
+        for name, kind in vars(module).items():
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                kinds.setdefault(name, set()).add(kind)
+    assert [name for name, found in kinds.items() if len(found) > 1] == []
+
+
 def test_results_are_frozen() -> None:
     for kind in STRUCTS.values():
         assert kind.__struct_config__.frozen, kind

@@ -194,6 +194,9 @@ tests/service/test_files.py, test_backup.py, test_tokens.py, test_attention.py, 
 tests/delivery/test_incidents.py."""
 CHANGES = sorted(name for name, one in USE_CASES.items() if one.right != "read" and name not in ELSEWHERE)
 FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
+    "backfills.cancel": lambda bench, thing: plant_backfill(bench, thing),
+    "backfills.pause": lambda bench, thing: plant_backfill(bench, thing),
+    "backfills.resume": lambda bench, thing: bench.backfills.pause(plant_backfill(bench, thing)),
     "calls.replay": lambda bench, thing: bench.calls.fire("chat", "C07", "m1"),
     "missions.abort": lambda bench, thing: bench.edit(f"mission-{thing.name}", when="0 9 * * *"),
     "missions.draft": lambda bench, thing: bench.edit(f"mission-{thing.name}", when="0 9 * * *"),
@@ -203,6 +206,7 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "runs.retry": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 11 WHERE id = {thing.run_id}"),
     "runs.resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
     "subscriptions.delete": lambda bench, thing: bench.subscriptions.open("feed"),
+    "schedules.undo": lambda bench, thing: bench.edit(thing.name, payload="edited"),
     "sessions.revoke": lambda bench, thing: plant_session(bench, "abcdefgh"),
     "threads.reply": lambda bench, thing: plant_thread(bench, thing),
     "tokens.revoke": lambda bench, thing: plant_token(bench, "abcdefgh"),
@@ -215,6 +219,10 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
 def plant_answer(bench: Watched, thing: Thing) -> None:
     bench.destinations.set("ops", kind="webhook", url="https://ops.example.com")
     sql(bench, f'UPDATE runs SET state = 10, outcome = \'{{"result": "done"}}\' WHERE id = {thing.run_id}')
+
+
+def plant_backfill(bench: Watched, thing: Thing) -> str:
+    return bench.backfills.create(thing.name, start="2026-03-26", end="2026-03-26").id
 
 
 def plant_thread(bench: Watched, thing: Thing) -> None:

@@ -50,9 +50,28 @@ def test_the_path_of_a_ping_is_hidden(principal: Principal) -> None:
         assert "https://hc.example.com'" in said[name], name
 
 
+def test_changes_of_it_are_told_without_it() -> None:
+    """V6 B14: the address that is and the one that an agent proposes, and one that was taken away"""
+    with Sandbox() as bench:
+        bench.jobs["work"] = lambda run: None
+        bench.agents.set("ann", runner="demo")
+        bench.add("nightly", when="1h", job="work", agent="ann", ping=URL)
+        ann, host = bench.acting_as(Principal("agent", "ann")), "https://hc.example.com"
+        for given, after in ((f"https://hc.example.org/{KEY}", "https://hc.example.org"), (None, None)):
+            shown = ann.preview_edit("nightly", ping=given).settings
+            assert [(one.before, one.after) for one in shown if one.setting == "ping"] == [(host, after)]
+        bench.edit("nightly", ping=None, payload="edited")
+        (change, _) = bench.acting_as(Principal("viewer", "vera")).history("nightly")
+        assert [(one.setting, one.before, one.after) for one in change.settings] == [
+            ("payload", None, "edited"),
+            ("ping", host, None),
+        ]
+
+
 def test_the_owner_reads_it() -> None:
     said = everything_read(OWNER)
     assert f"{URL}-2" in said["schedules.get"]
+    assert f"{URL}-2" in said["schedules.history"]
 
 
 def test_the_plan_of_a_file_hides_it_too(tmp_path: Path) -> None:

@@ -95,7 +95,6 @@ from matins.api.results import (
     BrowserSession,
     BulkPreview,
     BulkResult,
-    Calendar as ResultsCalendar,
     Call,
     CallerContext,
     CatchUp,
@@ -129,6 +128,7 @@ from matins.api.results import (
     RunFacts,
     RunStateName,
     Schedule,
+    ScheduleCalendar,
     ScheduleCounts,
     SentMessage,
     Snapshot,
@@ -978,7 +978,7 @@ class AwaitableApi(AwaitableNoun):
         `since`: as if no engine had run since an instant. Default: for what is overdue."""
     async def calendar(
         self, name: str, *, since: Instant | None = None, until: Instant | None = None, agent: str | None = None
-    ) -> ResultsCalendar:
+    ) -> ScheduleCalendar:
         """Count the slots of a schedule by day and state: of the last 365 days, or between two instants."""
     async def next_times(
         self,

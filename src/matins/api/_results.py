@@ -162,7 +162,7 @@ class Budget(Struct, frozen=True):
     timezone: str
     """IANA time zone of its days; default: the machine's."""
     warn_at: float
-    """Share of it at which people are told, once; 0: never."""
+    """Share of it at which people get a message, once; 0: never."""
     usage: list[BudgetUsage]
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from matins.api._types import ScheduleEdit, ScheduleSettings
     from matins.api.arguments import Count, Id, Instant, Json, Limit, Moment, Select, When
     from matins.api.results import (
-        Calendar,
         CatchUp,
         CatchUpAll,
         Change,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         Preview,
         Run,
         Schedule,
+        ScheduleCalendar,
         ScheduleCounts,
         Timeline,
         Usual,
@@ -319,7 +319,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
     @use_case("read", f"GET {_SCHEDULE}/calendar")
     def calendar(
         self, name: str, *, since: Instant | None = None, until: Instant | None = None, agent: str | None = None
-    ) -> Calendar:
+    ) -> ScheduleCalendar:
         """Count the slots of a schedule by day and state: of the last 365 days, or between two instants."""
 
     @use_case("read", "GET /v1/triggers/next")

@@ -107,7 +107,9 @@ _KINDS = (
     EventKind("approval.expired", "A request expired without a decision."),
     EventKind("approval.used", "An approved run started. Its approval is used up."),
     EventKind("approval.voided", "A request became void because its subject changed."),
-    EventKind("budget.warning", "A budget reached the share at which people are told. The data has what is spent."),
+    EventKind(
+        "budget.warning", "A budget reached the share at which people get a message. The data has what is spent."
+    ),
     EventKind(
         "budget.exceeded", "A run spent more than its budget. Its schedule is paused, and approval is requested."
     ),

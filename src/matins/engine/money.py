@@ -273,7 +273,8 @@ class Budget:
         str, Setting(Zone(), "IANA time zone of its days; default: the machine's.", "Europe/Berlin", short="-z")
     ] = ""
     warn_at: Annotated[
-        float, Setting(Percent(0, 100, unit="percent"), "Share of it at which people are told, once; 0: never.", 50)
+        float,
+        Setting(Percent(0, 100, unit="percent"), "Share of it at which people get a message, once; 0: never.", 50),
     ] = 80
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from matins.engine.backfill import FAILURES_IN_A_ROW, SlotRecords, is_chosen, window
 from matins.engine.gates import Candidate, Facts, judge
+from matins.model.access import signed
 from matins.model.rows import BackfillRow, NewEvent
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
@@ -141,12 +142,12 @@ class Backfills:
 def pause(transaction: Transaction, row: BackfillRow, reason: str, by: str | None, now: int) -> None:
     """Pause a backfill, and not its schedule. Its runs that have started continue."""
     transaction.set_backfill_state(row.id, "paused", reason, by, None, None)
-    _tell(transaction, row, "backfill.paused", now, {"reason": reason, **({} if by is None else {"who": by})})
+    _tell(transaction, row, "backfill.paused", now, {"reason": reason, **({} if by is None else signed(by))})
 
 
 def end(transaction: Transaction, row: BackfillRow, state: str, now: int, by: str | None = None) -> None:
     transaction.set_backfill_state(row.id, state, None, by, None, now)
-    _tell(transaction, row, f"backfill.{state}", now, {} if by is None else {"who": by})
+    _tell(transaction, row, f"backfill.{state}", now, {} if by is None else signed(by))
 
 
 def end_all(transaction: Transaction, schedule_id: int, now: int) -> None:

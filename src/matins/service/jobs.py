@@ -79,6 +79,10 @@ class KnownJobs:
                 found.setdefault(need, []).append(schedule)
         return found
 
+    def offered_here(self, definition: ScheduleDefinition, agent: str, policies: Policies) -> bool:
+        """Whether this process offers all that a schedule and its steps need, which its engine will offer too."""
+        return all(needs_of(part, name, policies) <= self.registry.offers for part, name in parts_of(definition, agent))
+
     def no_node(
         self, definition: ScheduleDefinition, agent: str, engines: Sequence[WorkerRow], policies: Policies
     ) -> str | None:

@@ -92,8 +92,9 @@ class Additions:
         notes = [] if wakes is None else [wakes.note]
         if principal.role == "agent":
             return notes
-        nowhere = core.jobs.no_node(draft.definition, draft.agent, core.store.engines(LEASE_MS), policies)
-        notes += [] if nowhere is None else [nowhere]
+        if not core.jobs.offered_here(draft.definition, draft.agent, policies):
+            nowhere = core.jobs.no_node(draft.definition, draft.agent, core.store.engines(LEASE_MS), policies)
+            notes += [] if nowhere is None else [nowhere]
         workdir = core.workdir or str(Path.cwd())
         here = Surroundings(policies, runners(), core.jobs.registry, workdir, now)
         found = job_problems(draft.definition, draft.agent, here)

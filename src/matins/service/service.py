@@ -23,6 +23,7 @@ from matins.api import _results, results
 from matins.api.arguments import read_arguments
 from matins.api.use_case import UseCase
 from matins.engine.schedules import PRIVATE_SETTINGS, without_keys
+from matins.engine.settings import origin
 from matins.engine.validation import UNSTORABLE
 from matins.errors import InvalidFile, InvalidInput, NotAllowed
 from matins.executors.registry import JobRegistry
@@ -118,6 +119,7 @@ _OWN = _CHECKED | _OF_CALLER
 """Use cases that an agent can call only about what is its own."""
 _SCHEDULES = (results.Schedule, results.Mission)
 _WITH_SETTINGS = (results.Schedule, results.Snapshot)
+_WITH_CHANGES = (results.Change, results.EditForecast)
 _EMPTY: Mapping[Any, Callable[[], Any]] = {str: str, list: list[Any], dict: dict[str, Any]}
 
 
@@ -246,7 +248,16 @@ def _without_keys(result: Any) -> Any:
         return [_without_keys(item) for item in cast("list[Any]", result)]
     if isinstance(result, _WITH_SETTINGS) and not PRIVATE_SETTINGS.isdisjoint(result.settings):
         return msgspec.structs.replace(result, settings=without_keys(result.settings))
+    if isinstance(result, _WITH_CHANGES) and any(one.setting in PRIVATE_SETTINGS for one in result.settings):
+        return msgspec.structs.replace(result, settings=[_without_key(one) for one in result.settings])
     return result
+
+
+def _without_key(change: results.SettingChange) -> results.SettingChange:
+    if change.setting not in PRIVATE_SETTINGS:
+        return change
+    before, after = (None if url is None else origin(url) for url in (change.before, change.after))
+    return results.SettingChange(change.setting, before, after)
 
 
 def _not_its_own(principal: Principal, what: str, name: str) -> NotAllowed:

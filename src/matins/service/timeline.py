@@ -16,8 +16,8 @@ import orjson
 
 from matins.api.results import (
     Absence,
-    Calendar,
     CalendarDay,
+    ScheduleCalendar,
     Spend,
     SpendDay,
     SpendShare,
@@ -431,7 +431,7 @@ class Calendars:
         since: int | None = None,
         until: int | None = None,
         agent: str | None = None,
-    ) -> Calendar:
+    ) -> ScheduleCalendar:
         now = self.core.clock.now_ms()
         end = now if until is None else until
         start = end - 365 * DAY_MS if since is None else since
@@ -448,7 +448,7 @@ class Calendars:
         planned: dict[int, int] = {}
         if isinstance(compiled, CompiledSchedule) and schedule.state == "active" and schedule.next_slot is not None:
             planned = _planned(compiled, zone, max(now, schedule.next_slot), end)
-        return Calendar(
+        return ScheduleCalendar(
             schedule=schedule.name,
             agent=schedule.agent,
             timezone=zone,

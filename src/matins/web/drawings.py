@@ -22,12 +22,12 @@ from markupsafe import Markup, escape
 
 from matins.api import results
 from matins.api.results import (
-    Calendar,
     CalendarDay,
     Mission,
     Run,
     RunFacts,
     RunStep,
+    ScheduleCalendar,
     Span,
     Timeline,
     TimelineBand,
@@ -149,7 +149,7 @@ class Heat(NamedTuple):
     width: int
 
 
-def heat(calendar: Calendar) -> Heat | None:
+def heat(calendar: ScheduleCalendar) -> Heat | None:
     """The squares; None where there is nothing to show."""
     if not calendar.days:
         return None

@@ -342,7 +342,7 @@ class CalendarDay(Struct, frozen=True):
     """The slots to come."""
 
 
-class Calendar(Struct, frozen=True):
+class ScheduleCalendar(Struct, frozen=True):
     """The slots of a schedule by day. Days without any are left out."""
 
     schedule: str
