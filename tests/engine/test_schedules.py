@@ -37,6 +37,8 @@ ALL: dict[str, Any] = {
     "ends_at": "2026-12-31T18:00",
     "pause_after_failures": 5,
     "quiet_hours": "night",
+    "skip_on": ["2026-12-25"],
+    "move_to": "next_day",
     "provider": "anthropic",
     "pre_check": "test -f ready",
     "before_run": ["./may-it", "--run"],

@@ -27,6 +27,7 @@ _SHORT_MS, _LONG_MS = 1_000, 10_000
 """When to look again where something is in the way, and where only its own runs are. The end of a run is seen in
 the turn that records it."""
 _WINDOW = 500
+_ENDS = {"done": "backfill.done", "cancelled": "backfill.cancelled"}
 _OPEN = ("running", "paused")
 
 
@@ -139,15 +140,15 @@ class Backfills:
         return next((slot for slot in slots if is_chosen(row.choice, records.newest(slot))), None)
 
 
-def pause(transaction: Transaction, row: BackfillRow, reason: str, by: str | None, now: int) -> None:
+def pause(transaction: Transaction, row: BackfillRow, cause: str, by: str | None, now: int) -> None:
     """Pause a backfill, and not its schedule. Its runs that have started continue."""
-    transaction.set_backfill_state(row.id, "paused", reason, by, None, None)
-    _tell(transaction, row, "backfill.paused", now, {"reason": reason, **({} if by is None else signed(by))})
+    transaction.set_backfill_state(row.id, "paused", cause, by, None, None)
+    _tell(transaction, row, "backfill.paused", now, {"reason": cause, **({} if by is None else signed(by))})
 
 
 def end(transaction: Transaction, row: BackfillRow, state: str, now: int, by: str | None = None) -> None:
     transaction.set_backfill_state(row.id, state, None, by, None, now)
-    _tell(transaction, row, f"backfill.{state}", now, {} if by is None else signed(by))
+    _tell(transaction, row, _ENDS[state], now, {} if by is None else signed(by))
 
 
 def end_all(transaction: Transaction, schedule_id: int, now: int) -> None:

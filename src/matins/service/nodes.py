@@ -61,8 +61,9 @@ class Nodes:
         self.get(principal, check_node_name("name", name))
         with self.core.store.transaction(now) as transaction:
             transaction.set_node_state(NodeState(name, state, principal.name, note, now, ends_at))
+            kind = "node.cordoned" if state == "cordoned" else "node.draining"
             data = {"node": name, "note": note, "ends_at": ends_at, **principal.signed}
-            transaction.events.append(NewEvent(now, f"node.{state}", None, None, data))
+            transaction.events.append(NewEvent(now, kind, None, None, data))
         self.core.notify()
         return self.get(principal, name)
 

@@ -33,7 +33,7 @@ class TemporalConnection:
     api_key: Annotated[str | None,
         Setting(Secret(), "Where the API key is: env:NAME or file:/path.", "env:TEMPORAL_API_KEY")] = None
     tls: Annotated[bool,
-        Setting(Flag(), "Whether the connection is encrypted. With an API key it always is.", True)] = False
+        Setting(Flag(), "Whether the connection is encrypted; with an API key it always is.", True)] = False
     prefix: Annotated[str,
         Setting(Text(100), "What the names of the task queues begin with.", "matins-test")] = PREFIX
 # fmt: on
@@ -53,7 +53,7 @@ TEMPORAL_RECORDS = RecordKind(
     one="connection to Temporal",
     value=TemporalConnection,
     help="Manage connections to Temporal, whose workers run what names them in runs_on.",
-    file_help="Connections to Temporal. Runs with `runs_on: [temporal:NAME]` go to its workers.",
+    file_help="Connections to Temporal, whose workers take runs with `runs_on: [temporal:NAME]`.",
     storage=POLICIES,
     complete=_complete,
     columns=(Column("NAME", "name"), Column("ADDRESS", "address"), Column("NAMESPACE", "namespace")),

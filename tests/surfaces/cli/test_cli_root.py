@@ -101,7 +101,7 @@ UNDERSTOOD = {
     "ls": "list", "remove x": "rm", "delete x": "rm", "new": "add", "create": "add", "unpause x": "resume",
     "get x": "show", "describe x": "show", "info x": "show", "ps": "status", "schedule list": "schedules",
     "agent list": "agents", "job": "jobs", "token": "tokens", "approval": "approvals", "budget": "budgets",
-    "incident": "incidents", "event": "events", "mission": "missions", "history": "runs", "log 1": "logs",
+    "incident": "incidents", "event": "events", "mission": "missions", "log 1": "logs",
     "trigger x": "run", "run-now x": "run", "update x": "edit", "enable x": "resume", "disable x": "pause",
     "serve": "up", "daemon": "up", "start": "up", "webhook": "webhooks", "person": None, "limit": "limits",
 }  # fmt: skip

@@ -155,7 +155,7 @@ def test_list_at_80_columns(user: User, bench: Sandbox) -> None:
         日本の名前     –      every 3 days           in 2d (Mon 08:00)  ◆ needs approval
         """)
     assert user.says("ls", "--state", "paused").splitlines()[1].startswith("pulse")
-    assert user.says("list", "--agent", "nobody") == "No schedule matches.\n"
+    assert user.says("list", "--agent", "nobody") == "No schedule matches: agent=nobody.\n"
     assert [item["name"] for item in user.json("schedules", "list", "-a", "tests")] == ["flaky"]
 
 

@@ -30,7 +30,19 @@ FIXED = {"timezone": "America/Argentina/Buenos_Aires", "id": "1234567", "run_id"
 SENTENCES = ("summary", "sentence", "error", "help", "last_error", "output", "reason", "note", "what", "standing")
 COMMANDS = [
     *("list", "runs", "approvals", "agents", "next", "status", "incidents", "jobs", "missions", "threads", "tokens"),
-    *("sessions", "calls", "events", "why x", f"jobs {LONG}", "notify test", "webhooks deliveries x", "preview x"),
+    *(
+        "sessions",
+        "backfills",
+        "nodes",
+        "resume",
+        "calls",
+        "events",
+        "why x",
+        f"jobs {LONG}",
+        "notify test",
+        "webhooks deliveries x",
+        "preview x",
+    ),
     *("preview x --catch-up-since 2026-03-26T09:00Z", "next 0 9 * * *"),
     *(f"{noun.replace('_', '-')} list" for noun in RECORD_NOUNS if not record_kind(noun).single),
 ]

@@ -25,7 +25,7 @@ from matins.surfaces.cli.framework import (
     root_command,
     without_none,
 )
-from matins.surfaces.cli.tables import Column, moment, state_text
+from matins.surfaces.cli.tables import Column, state_text
 from matins.surfaces.cli.times import duration_text, instant
 from matins.surfaces.display import one_line
 
@@ -33,8 +33,8 @@ _COLUMNS = (
     Column("BACKFILL", "id"),
     Column("SCHEDULE", "schedule", 16, middle=True),
     Column("STATE", "state"),
-    Column("FROM", lambda item, now: moment(item["first_slot"], now)),
-    Column("TO", lambda item, now: moment(item["last_slot"], now)),
+    Column("FROM", lambda item, now: item["first_slot"][:10]),
+    Column("TO", lambda item, now: item["last_slot"][:10]),
     Column("RUNS", lambda item, now: f"{item['made']}/{item['planned']}", right=True),
     Column("COST", "cost", right=True),
     Column("WHAT", "sentence", 20),
@@ -45,8 +45,10 @@ _EMPTY = "There is no backfill. Start one: matins backfill NAME --from 2026-11-0
 @root_command("backfill")
 @name_argument
 @agent_option()
-@click.option("--from", "start", metavar="TIME", required=True, help="First slot: a day, or 2026-11-01T09:00.")
-@click.option("--to", "end", metavar="TIME", required=True, help="Last slot; a day is included.")
+@click.option(
+    "--from", "start", cls=PlainOption, metavar="TIME", required=True, help="First slot: a day, or 2026-11-01T09:00."
+)
+@click.option("--to", "end", cls=PlainOption, metavar="TIME", required=True, help="Last slot; a day is included.")
 @click.option(
     "--which",
     type=click.Choice(get_args(BackfillChoice)),

@@ -15,6 +15,7 @@ from matins.surfaces.cli.context import CANCELLED, FUTURE, CliContext, Document
 from matins.surfaces.cli.framework import (
     NounGroup,
     Page,
+    PlainOption,
     agent_option,
     chosen_text,
     deletion,
@@ -288,7 +289,9 @@ def _settings(changes: list[Document]) -> list[str]:
 @root_command("undo")
 @name_argument
 @agent_option()
-@click.option("--to", type=click.IntRange(1), metavar="REV", help="Revision whose settings it gets again.")
+@click.option(
+    "--to", cls=PlainOption, type=click.IntRange(1), metavar="REV", help="Revision whose settings it gets again."
+)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_context
 def undo(context: CliContext, name: str, agent: str | None, to: int | None, yes: bool) -> None:
