@@ -27,9 +27,9 @@ CEILINGS = {
     "import matins": 2,
     "import matins.library": 245,
     "matins --help": 17,
-    "matins list": 32,
-    "matins runs": 31,
-    "matins add 'every day at 9am' --agent scout Hello": 63,
+    "matins list": 33,
+    "matins runs": 32,
+    "matins add 'every day at 9am' --agent scout Hello": 64,
     "matins add --help": 34,
     "matins mcp": 27,
 }

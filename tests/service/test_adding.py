@@ -88,6 +88,13 @@ def test_an_add_reads_what_it_needs(bench: Sandbox, monkeypatch: pytest.MonkeyPa
     assert asked[2:] == ["policy_rev", "offers"]
 
 
+def test_an_add_says_that_no_node_can_run_it(bench: Sandbox) -> None:
+    """Engines are asked for what this process does not offer itself"""
+    (note,) = bench.add("s", when="0 9 * * *", job="work", runs_on=["gpu"]).notes
+    assert note.startswith('No node can run it now: it runs on gpu and needs the job "work".')
+    assert bench.add("t", when="0 9 * * *", job="work").notes == []
+
+
 def test_local_is_the_machines_own_zone(bench: Sandbox) -> None:
     """S7"""
     assert bench.add("s", when="0 9 * * *", job="work", timezone="local").timezone == "Asia/Tokyo"
