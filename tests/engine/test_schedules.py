@@ -105,6 +105,8 @@ def test_every_setting_reaches_the_definition() -> None:
         max_executions=9,
         pause_after_failures=5,
         quiet_hours="night",
+        skip_on=("2026-12-25",),
+        move_to="next_day",
         provider="anthropic",
         max_cost=2_000_000,
         max_tokens=500_000,

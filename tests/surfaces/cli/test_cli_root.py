@@ -57,6 +57,7 @@ def test_p4_help_of_every_option_stands_alone(words: tuple[str, ...]) -> None:
         if isinstance(option, click.Option) and not option.hidden:
             name, text = option.get_help_record(context) or ("", "")
             assert [line for line in lines if line.startswith(f"  {name}  ") and line.endswith(f"  {text}")], name
+            text = text.removesuffix("  [required]")
             assert re.fullmatch(r"[A-Z].*\.", text), (option.name, text)
             assert not re.search(r"  |[^.]\. [a-z]", text), (option.name, text)
             assert str(option.help) == text
