@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from matins.api.use_case import USE_CASES, path_pattern
+from matins.chat.discord.payloads import mentioned as discord_mentioned
 from matins.chat.slack.payloads import mentioned
 from matins.engine.english.grammar import Shape, parts
 from matins.engine.english.phrases import phrase_grammar
@@ -61,6 +62,9 @@ BUILT: dict[str, tuple[list[Use], Callable[[str], object] | None]] = {
     "engine/english/grammar.py:_item": (_shapes(), None),
     "chat/slack/payloads.py:mentioned": (
         _made(r"<@U1(?:\|[^<>]{0,200})?>[:,]?", "split"), lambda text: mentioned(text, "U1"),
+    ),
+    "chat/discord/payloads.py:mentioned": (
+        _made(r"<@!?1>[:,]?", "split"), lambda text: discord_mentioned(text, "1"),
     ),
     "texts/foreign_entry.py:ours": (
         _made(r"\s*\[\s*[\"']?mcp_servers[\"']?\s*\.\s*[\"']?matins[\"']?\s*[\].]", "match"),

@@ -65,7 +65,7 @@ CEILINGS = {
     "a default interval": Walk(29, 329),
     "an agent": Walk(79, 1277),  # its threads may meet at the store, where one waits; what its slot is, is asked twice
     "an idle turn": Walk(14, 43),
-    "GET of a schedule": Walk(26, 173),
+    "GET of a schedule": Walk(26, 174),  # and what of a schedule another agent may read
     "a call of an MCP tool": Walk(37, 314),
     "matins add": Walk(16, 133),  # with the notes that nobody gets its answers, or that no node can run it
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 RECORDS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]] = {
+    "calendars": (("closed",), {"dates": ["12-25"]}, {"dates": ["12-26"]}),
+    "temporal": (("main",), {"address": "127.0.0.1:7233"}, {"namespace": "team"}),
     "agents": (
         ("scout",),
         {"runner": "demo", "max_cost": "$2", "environment": {"KEY": "secret", "REF": "env:PATH"}},
