@@ -30,6 +30,7 @@ ELSEWHERE = {
 GIVEN: dict[str, dict[str, Any]] = {
     "schedules.list": {"bars": 30},
     "schedules.search": {"text": "s"},
+    "schedules.history": {"name": "other-0"},
     "schedules.preview_catch_up_all": {"since": "2026-01-01T00:00:00Z"},
     "incidents.list": {"all": True},
     "approvals.list": {"state": "denied"},

@@ -50,7 +50,7 @@ def test_why_a_slot_was_skipped_is_told_gate_by_gate(server: PageServer, page: P
     expect(why.get_by_role("heading")).to_contain_text("skipped?")
     expect(why.locator(".label")).to_have_text("Gate by gate, as recorded then")
     then = why.locator("ol").first
-    expect(then.locator("li")).to_have_count(12)
+    expect(then.locator("li")).to_have_count(13)
     expect(then.locator(".stop")).to_contain_text('Skipped: quiet hours "always" were active until')
     expect(then.locator("li").last).to_contain_text("Not reached.")
     now = why.locator("#why-now")

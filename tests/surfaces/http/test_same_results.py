@@ -250,9 +250,24 @@ def errors(call: Calls) -> None:
     call("agents.set", "scout", runner="claud")
 
 
+def past_slots(call: Calls) -> None:
+    call("schedules.add", "past", when="0 9 * * *", job="work", timezone="UTC")
+    for verb in ("preview", "create"):
+        call(f"backfills.{verb}", "past", start="2026-01-01", end="2026-01-02")
+    call("backfills.list")
+    for verb in ("get", "pause", "resume", "cancel"):
+        call(f"backfills.{verb}", "1")
+
+
+def machines(call: Calls) -> None:
+    call("nodes.list")
+    for verb in ("get", "cordon", "drain", "open"):
+        call(f"nodes.{verb}", "nowhere")
+
+
 def all_results(api: Api) -> Calls:
     call = Calls(api)
-    for part in (schedules, missions, runs, records, calls, whole, errors):
+    for part in (schedules, missions, runs, records, calls, whole, past_slots, machines, errors):
         part(call)
     return call
 

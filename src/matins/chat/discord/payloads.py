@@ -20,7 +20,7 @@ _FORWARD = 1
 _SUBCOMMAND, _TEXT = 1, 3
 _MAX_TEXT = 4_000
 _ID = re.compile(r"[0-9]{1,20}")
-_ARGUMENT = re.compile(r"\[(?:(?P<word>[a-z]+) )?(?P<optional>[^\]]+)\]|(?P<required>[A-Z]+)")
+_ARGUMENT = re.compile(r"\[(?:(?P<word>[a-z]+) )?(?P<optional>[^\[\]]+)\]|(?P<required>[A-Z]+)")
 
 
 class Argument(NamedTuple):
