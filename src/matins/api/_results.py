@@ -376,7 +376,7 @@ class TemporalConnection(Struct, frozen=True):
     api_key: Content[str | None]
     """Where the API key is: env:NAME or file:/path."""
     tls: bool
-    """Whether the connection is encrypted. With an API key it always is."""
+    """Whether the connection is encrypted; with an API key it always is."""
     prefix: Content[str]
     """What the names of the task queues begin with."""
 
