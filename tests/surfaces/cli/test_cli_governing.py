@@ -52,8 +52,8 @@ def test_h12_agents(user: User) -> None:
         scout  demo    –     –      –         /srv/site
         """)
     shown = user.says("agents", "show", "scout")
-    assert "environment   TOKEN: env:TOKEN, SECRET: …\n" in shown
-    assert "tools         Read, Grep\n" in shown
+    assert "environment    TOKEN: env:TOKEN, SECRET: …\n" in shown
+    assert "tools          Read, Grep\n" in shown
     assert "hunter2" not in shown + user.says("agents", "--json") + user.says("events")
     assert user.says("agents", "rm", "scout") == "Deleted the agent scout.\n"
     assert user.json("agents", "rm", "scout") == {"deleted": False}
