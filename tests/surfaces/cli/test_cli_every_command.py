@@ -240,7 +240,7 @@ class World:
             pending = [one for one in self.house.ask("approvals.list") if str(one["run_id"]) == str(run)]
             more |= {"new_waiting": run, "new_approval": pending[0]["id"]}
         if "{backfill}" in words or "{paused}" in words:
-            day = (date(2025, 1, 1) + timedelta(days=self.count)).isoformat()  # one that no backfill has
+            day = (date(2001, 1, 1) + timedelta(days=self.count)).isoformat()  # one that no backfill has
             made = self.house.ask("backfills.create", name="daily", start=day, end=day, which="all")["id"]
             more |= {"backfill": made, "paused": made}
             if "{paused}" in words:
