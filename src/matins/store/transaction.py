@@ -82,6 +82,7 @@ class Transaction(
     made.IncidentRows,
     made.AccessRows,
     made.FileRows,
+    made.MovingRows,
 ):
     """The operations of one transaction. Events are linked to their chain when it commits."""
 

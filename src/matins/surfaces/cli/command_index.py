@@ -87,6 +87,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "login": Entry("access:login", "Print a link that logs a browser in."),
         "sessions": Entry("access:sessions", "Manage browsers that are logged in."),
         "backup": Entry("daemon:backup", "Back up the store."),
+        "promote": Entry("moving:promote", "Move the store to PostgreSQL, or back to a file."),
         "service": Entry("daemon:service", "Install a systemd unit."),
         "call": Entry("scripting:call", "Call any use case by name."),
         "completion": Entry("scripting:completion", "Print a completion script."),
@@ -123,6 +124,9 @@ ADVICE = {
     "reject": "`matins approvals` lists what needs an answer.",
     "rename": "A schedule keeps its name: add it under the new one, then delete the old one.",
     **dict.fromkeys(("task", "tasks"), "`matins list` lists schedules, `matins runs` what ran, `matins status` both."),
+    **dict.fromkeys(
+        ("migrate", "move"), "`matins promote postgresql://…` moves the store to PostgreSQL, or back to a file."
+    ),
     "install": "`matins service install --print` prints a systemd unit.",
 }
 """What to do instead, for words of other programs that no command has."""
