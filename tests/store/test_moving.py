@@ -78,7 +78,7 @@ def rows(path: Path) -> dict[str, set[tuple[object, ...]]]:
 
 
 def test_each_row_of_each_table_is_the_same_there_and_back(file_url: str, postgres_url: str, tmp_path: Path) -> None:
-    """B24: with what a text may have."""
+    """B11: with what a text may have."""
     m = Matins(file_url)
     m.add("each", when="every day at 9am", command="true", labels={"team": "ops"})
     m.close()
@@ -95,7 +95,7 @@ def test_each_row_of_each_table_is_the_same_there_and_back(file_url: str, postgr
 
 
 def test_what_runs_and_waits_goes_on_there(file_url: str, postgres_url: str, tmp_path: Path) -> None:
-    """B24: chains and seals, output, what waits for an answer; ids go on, and nothing runs twice."""
+    """B11: chains and seals, output, what waits for an answer; ids go on, and nothing runs twice."""
     fired: list[int] = []
     with Matins(file_url) as m:
         m.jobs["note"] = lambda run: fired.append(run.id)
@@ -215,7 +215,7 @@ def test_an_older_copy_of_a_store_that_left_does_not_start(file_url: str, postgr
 
 
 def test_a_move_that_was_given_up_leaves_no_trace(file_url: str, postgres_url: str, tmp_path: Path) -> None:
-    """B24: after the copy, before it is in charge."""
+    """B11: after the copy, before it is in charge."""
     with Matins(file_url) as m:
         m.add("one", when="every day at 9am", command="true")
     m.close()
@@ -247,7 +247,7 @@ def query(postgres_url: str) -> Iterator[Callable[[str], None]]:
 def test_what_cannot_move_says_why_and_what_to_do(
     file_url: str, postgres_url: str, query: Callable[[str], None], tmp_path: Path
 ) -> None:
-    """B24: each refusal before anything is marked, with its fix."""
+    """B11: each refusal before anything is marked, with its fix."""
 
     def refused(target: str, words: str, fix: str, source: str = file_url) -> None:
         with pytest.raises(MatinsError, match=words) as error:

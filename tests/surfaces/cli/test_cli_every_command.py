@@ -145,6 +145,7 @@ COMMANDS = [
     Typed("mcp install claude --dry-run", free=True), Typed("mcp serve", free=True),
     Typed("tokens create ci-{n} --role viewer", free=True), Typed("tokens list"), Typed("tokens revoke {token}"),
     Typed("sessions list"), Typed("sessions revoke nobody"),
+    Typed("promote sqlite:///{copy}.moved", 1, free=True),
     Typed("backup {copy}", free=True), Typed("service install --print", free=True),
     Typed("call system.whoami", free=True), Typed("call runs.list state=failed", free=True),
     Typed("completion bash", free=True),

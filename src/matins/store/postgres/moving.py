@@ -47,7 +47,7 @@ _KINDS: Mapping[str, Literal["integer", "text", "blob"]] = {
     "text": "text", "bytea": "blob",
 }  # fmt: skip
 _MADE = re.compile(r"^CREATE (TABLE|VIEW|SEQUENCE|FUNCTION) (\w+)", re.MULTILINE)
-_HOLD_S, _LOOK_S = 5.0, 0.1
+_LOOKS, _LOOK_S = 50, 0.1
 
 
 class PostgresEnd:
@@ -69,11 +69,11 @@ class PostgresEnd:
         return self._value(b"SELECT to_regclass('meta') IS NOT NULL AND to_regclass('migrations') IS NOT NULL")
 
     def hold(self) -> None:
-        deadline = time.monotonic() + _HOLD_S
-        while not self._value(SQL["hold_move"]):
-            if time.monotonic() > deadline:
-                raise StoreBusy(f"Another command moves {self.name}.", hint="Wait for it, then repeat the command.")
+        for _ in range(_LOOKS):  # the session of a command that was killed ends in a moment
+            if self._value(SQL["hold_move"]):
+                return
             time.sleep(_LOOK_S)
+        raise StoreBusy(f"Another command moves {self.name}.", hint="Wait for it, then repeat the command.")
 
     def marks(self) -> dict[str, str]:
         return dict(self._all(SQL["marks"])) if self.exists() else {}

@@ -6,13 +6,13 @@ import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from matins.errors import StoreMoved
+from matins.errors import StoreMoved, StoreUnavailable
 from matins.model.words import counted
-from matins.surfaces.cli.context import CliContext
+from matins.surfaces.cli.context import CliContext, use_cases
 from matins.surfaces.cli.framework import pass_context, root_command
 from matins.surfaces.display import one_line
 from matins.surfaces.home import Home, absolute_url, redacted_url
@@ -66,7 +66,7 @@ def promote(context: CliContext, target: str, wait: bool, abort: bool, dry_run: 
 def _preview(context: CliContext, found: Preview, target: str) -> list[str]:
     store = context.location["store"]
     source = redacted_url(absolute_url(store)) if store else Home(context.location["home"]).store
-    verb = "Moves" if found.begun is None else f"Goes on with the move of {found.begun},"
+    verb = "Moves" if found.begun is None else f"Finishes the move that began on {found.begun},"
     return [
         one_line(f"{verb} {source} to {target}: {_carried(found)}."),
         *([one_line(f"  A backup first: {found.backup}")] if found.backup else []),
@@ -93,24 +93,31 @@ def _drained(context: CliContext, move: Move, target: str) -> Generator[None]:
     except BaseException:
         move.close()
         for name in closed:
-            context.call("nodes.open", name=name)
+            _asked(context, "nodes.open", name=name)
         raise
 
 
 def _wait(context: CliContext, target: str, closed: list[str]) -> None:
-    told = ""
-    while live := [node for node in context.call("nodes.list") if node["live"]]:
+    told = None
+    while live := [node for node in _asked(context, "nodes.list") if node["live"]]:
         for node in live:
             if node["state"] == "open":
-                context.call("nodes.cordon", name=node["name"], note=f"moving to {target}")
+                _asked(context, "nodes.cordon", name=node["name"], note=f"moving to {target}")
                 closed.append(node["name"])
         names, runs = ", ".join(node["name"] for node in live), sum(node["runs"] for node in live)
-        running = Home(context.location["home"]).running()
-        stop = "Stop it" if running is None else f"Stop it: kill {running.pid}, or Ctrl-C in its terminal"
-        text = f"Nothing runs on {names} any more. {stop}; this command then goes on."
-        if runs:
-            text = f"Waiting for {counted(runs, 'run')} of {names}. Nothing new starts there."
-        if text != told:
-            context.note(text)
-            told = text
+        if (names, runs) != told:
+            running = Home(context.location["home"]).running()
+            stop = "Stop it" if running is None else f"Stop it: kill {running.pid}, or Ctrl-C in its terminal"
+            ended = f"Nothing runs on {names} any more. {stop}; then the move begins."
+            context.note(f"Waiting for {counted(runs, 'run')} of {names}. Nothing new starts there." if runs else ended)
+            told = names, runs
         time.sleep(_LOOK_S)
+
+
+def _asked(context: CliContext, use_case: str, **arguments: str) -> Any:
+    """What the daemon says, or the store once the daemon has ended."""
+    try:
+        return context.app.transport(**context.location).document(use_cases()[use_case], arguments)
+    except StoreUnavailable:
+        time.sleep(_LOOK_S)  # it is ending
+        return context.app.transport(**context.location).document(use_cases()[use_case], arguments)
