@@ -130,7 +130,7 @@ def test_runs_by_reason_and_day(bench: Sandbox) -> None:
 
 
 def test_runs_by_label_name_cost_duration_and_text(bench: Sandbox) -> None:
-    """B20: each alone and together; steps count for the cost, live runs for the duration"""
+    """B12: each alone and together; steps count for the cost, live runs for the duration"""
 
     def quota(run: JobContext) -> None:
         raise ValueError("Quota exceeded: 100% of the_month")
@@ -163,7 +163,7 @@ def test_runs_by_label_name_cost_duration_and_text(bench: Sandbox) -> None:
 
 
 def test_runs_by_duration(in_memory: Sandbox) -> None:
-    """B20: ended ones by what they took, live ones by what they took so far"""
+    """B12: ended ones by what they took, live ones by what they took so far"""
     so_far: list[Any] = []
 
     def slow(run: JobContext) -> None:
