@@ -16,8 +16,13 @@ def commands() -> list[list[str]]:
     return [shlex.split(line.partition(" > ")[0]) for line in lines]
 
 
+def here(words: list[str]) -> list[str]:
+    """A test does not install a service on the machine that it runs on: `test_service.py` has one for that."""
+    return [*words, "--print"] if words == ["service", "install"] else words
+
+
 def test_every_command_of_the_page_is_understood(shared: House, tmp_path: Path) -> None:
-    given = [words for words in commands() if words[0] != "up"]
+    given = [here(words) for words in commands() if words[0] != "up"]
     assert len(given) >= 6
     made = {token["id"] for token in shared.ask("tokens.list")}
     for words in given:
