@@ -103,20 +103,38 @@ class RunLists:
         before: int | None = None,
         limit: int = 100,
     ) -> builtins.list[Run]:
-        lowest, highest = (0, RunState.BLOCKED) if state is None else _states(state)
-        last = MAX_ID if before is None else before
-        chosen, reader = select or ALL, self.core.limited_reader(principal)
         with self.core.store.reading() as transaction:
-            one = None if schedule is None else self.core.find(transaction, schedule, agent).id
-            low = 0 if since is None else transaction.first_planned(since) or 0
-            if until is not None:
-                last = min(last, transaction.first_planned(until) or 0)
-            if one is not None and state is None and reason is None and since is None and not chosen.terms:
-                rows = transaction.runs_of(one, last, limit)
+            only, last = self.filter_of(
+                transaction, principal, schedule=schedule, agent=agent, select=select, state=state, reason=reason,
+                since=since, until=until,
+            )  # fmt: skip
+            last = last if before is None else min(last, before)
+            if only.schedule_id is not None and only == RunFilter(only.schedule_id, agent, reader=only.reader):
+                rows = transaction.runs_of(only.schedule_id, last, limit)
             else:
-                only = RunFilter(one, agent, lowest, highest, reason, low, chosen, reader)
                 rows = transaction.listed_runs(only, last, limit)
             return [run_result(run_record(row)) for row in rows]
+
+    def filter_of(
+        self,
+        transaction: Transaction,
+        principal: Principal,
+        *,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Selector | None = None,
+        state: RunStateName | None = None,
+        reason: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> tuple[RunFilter, int]:
+        """The filter, and the id below which runs were planned before `until`."""
+        lowest, highest = (RunFilter().lowest, RunFilter().highest) if state is None else _states(state)
+        one = None if schedule is None else self.core.find(transaction, schedule, agent).id
+        low = 0 if since is None else transaction.first_planned(since) or 0
+        last = MAX_ID if until is None else transaction.first_planned(until) or 0
+        reader = self.core.limited_reader(principal, transaction)
+        return RunFilter(one, agent, lowest, highest, reason, low, select or ALL, reader), last
 
 
 def _states(state: RunStateName) -> tuple[int, int]:
