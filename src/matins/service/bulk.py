@@ -19,6 +19,7 @@ from matins.api.bulk import BulkAction
 from matins.api.results import BulkPreview, BulkResult, Pause, RunsPreview, RunsResult, SkippedRun, SkippedSchedule
 from matins.api.runs import RunAction
 from matins.config.file import file_format
+from matins.engine.reasons import rfc3339
 from matins.engine.selectors import format_selector
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, MatinsError, NotFound, Stale
@@ -27,12 +28,12 @@ from matins.model.overview import PausedSchedule
 from matins.model.rows import FileEntry, NewEvent
 from matins.model.run import RunRecord, RunState
 from matins.model.schedule import ScheduleRecord
-from matins.model.selector import ScheduleFilter, Selector, Term, Value
+from matins.model.selector import RunQuery, ScheduleFilter, Selector, Term, Value
 from matins.runtime.catalog import run_record, schedule_record
 from matins.runtime.pausing import pause
-from matins.service.core import Core
+from matins.service.core import MAX_ID, Core
 from matins.service.drafts import check_note
-from matins.service.listing import RunLists
+from matins.service.listing import run_filter
 from matins.service.permissions import check_granted
 from matins.service.runs import Runs
 from matins.service.schedule_changes import ScheduleChanges
@@ -354,6 +355,9 @@ class RunChoice(NamedTuple):
     others: str
     """How the others are."""
 
+    def takes(self, state: RunState) -> bool:
+        return self.lowest <= state <= self.highest
+
 
 _RUN_CHOICES: Mapping[RunAction, RunChoice] = {
     "cancel": RunChoice(RunState.WAITING, RunState.HELD, "over"),
@@ -366,8 +370,25 @@ class RunBulk:
     core: Core
     runs: Runs
 
-    def preview_bulk(self, principal: Principal, do: RunAction, **filters: Any) -> RunsPreview:
-        changed, others = self._chosen(principal, do, filters)
+    def preview_bulk(
+        self,
+        principal: Principal,
+        do: RunAction,
+        *,
+        runs: Sequence[int] | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Selector | None = None,
+        state: tuple[str, ...] | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> RunsPreview:
+        query = RunQuery(schedule, agent, select, state, reason, text, min_cost, min_duration, since, until)
+        changed, others = self._chosen(principal, do, runs, query)
         return RunsPreview(
             do=do,
             total=len(changed),
@@ -378,12 +399,29 @@ class RunBulk:
         )
 
     def bulk(
-        self, principal: Principal, do: RunAction, *, expect: str | None = None, note: str | None = None, **filters: Any
+        self,
+        principal: Principal,
+        do: RunAction,
+        *,
+        runs: Sequence[int] | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Selector | None = None,
+        state: tuple[str, ...] | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        expect: str | None = None,
+        note: str | None = None,
     ) -> RunsResult:
+        query = RunQuery(schedule, agent, select, state, reason, text, min_cost, min_duration, since, until)
         check_note(note)
         if note is not None and do != "cancel":
             raise InvalidInput('"note" is for cancel.', value=note, field="note", hint="Omit it.")
-        changed, others = self._chosen(principal, do, filters)
+        changed, others = self._chosen(principal, do, runs, query)
         if expect is not None and expect != (digest := _digest(run.id for run in changed)):
             more = len(changed) - int(expect.partition("-")[0]) if expect.partition("-")[0].isdecimal() else 0
             noun = "run matches" if abs(more) == 1 else "runs match"
@@ -391,7 +429,7 @@ class RunBulk:
                 "Other runs match now."
             )  # fmt: skip
             raise Stale(message, value=digest, field="expect", hint="Preview again.")
-        shown = _filter_text(filters)
+        shown = _query_text(runs, query)
         if not changed:
             message = f"{_runs_sentence(do, changed, others)} Looked for: {shown}."
             raise NotFound(message, value=shown, field="select", hint="List what matches: matins runs")
@@ -434,26 +472,24 @@ class RunBulk:
         return self.runs.retry(principal, run.id, key=f"bulk {number} {run.id}").id
 
     def _chosen(
-        self, principal: Principal, do: RunAction, filters: Mapping[str, Any]
+        self, principal: Principal, do: RunAction, numbers: Sequence[int] | None, query: RunQuery
     ) -> tuple[builtins.list[RunRecord], int]:
         """The runs that the action changes, the newest first, and how many match that it leaves as they are. An agent
         reaches only runs of what it made."""
-        given = {name: value for name, value in filters.items() if value is not None}
-        if not given:
+        choice = _RUN_CHOICES[do]
+        if numbers is None and query == RunQuery():
             hint = 'For example: {"select": "all"}, {"state": "failed"} or {"runs": [12, 13]}.'
             raise InvalidInput("Say which runs.", field="select", hint=hint)
-        numbers, choice = given.pop("runs", None), _RUN_CHOICES[do]
+        if numbers is not None and query != RunQuery():
+            raise InvalidInput('"runs" says which: give no other filter.', field="runs", hint="Omit the others.")
         with self.core.store.reading() as transaction:
             if numbers is not None:
-                if given:
-                    raise InvalidInput(
-                        '"runs" says which: give no other filter.', field="runs", hint="Omit the others."
-                    )
                 found = [self.core.run(transaction, number) for number in dict.fromkeys(numbers)]
             else:
-                only, last = RunLists(self.core).filter_of(transaction, principal, **given)
-                if "state" not in given:
-                    only = only._replace(lowest=choice.lowest, highest=choice.highest)
+                only = run_filter(self.core, transaction, principal, query)
+                if only.states is None:
+                    only = only._replace(states=sum(1 << state for state in RunState if choice.takes(state)))
+                last = MAX_ID if query.until is None else transaction.first_planned(query.until) or 0
                 found = [run_record(row) for row in transaction.listed_runs(only, last, _MAX_RUNS + 1)]
             if principal.role == "agent":
                 made = self.core.schedules(transaction, {run.schedule_id for run in found})
@@ -462,18 +498,20 @@ class RunBulk:
         if len(found) > _MAX_RUNS:
             hint = "Narrow them: a schedule, a label, since or until."
             raise InvalidInput(
-                f"More than {_MAX_RUNS:,} runs match.", value=_filter_text(filters), field="select", hint=hint
+                f"More than {_MAX_RUNS:,} runs match.", value=_query_text(numbers, query), field="select", hint=hint
             )
-        changed = [run for run in found if choice.lowest <= run.state <= choice.highest]
+        changed = [run for run in found if choice.takes(run.state)]
         return changed, len(found) - len(changed)
 
 
-def _filter_text(filters: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{name} {format_selector(value) if isinstance(value, Selector) else value}"
-        for name, value in filters.items()
-        if value is not None
-    )
+def _query_text(numbers: Sequence[int] | None, query: RunQuery) -> str:
+    """For example: select label.team=ops, state failed,unknown."""
+    texts: dict[str, Any] = query._asdict()
+    texts["runs"] = ",".join(map(str, numbers)) if numbers else None
+    texts["select"] = format_selector(query.select) if query.select else None
+    texts["state"] = ",".join(query.state) if query.state else None
+    texts |= {name: rfc3339(texts[name]) for name in ("since", "until") if texts[name] is not None}
+    return ", ".join(f"{name} {text}" for name, text in texts.items() if text is not None)
 
 
 def _runs_sentence(do: RunAction, changed: Sequence[RunRecord], others: int) -> str:
