@@ -18,7 +18,8 @@ def commands() -> list[list[str]]:
 
 
 def test_every_command_of_the_page_is_understood(shared: House, tmp_path: Path) -> None:
-    given = [words for words in commands() if words[0] != "up"]
+    elsewhere = ("up", "service")  # the machine would keep the service: tests of the command install it
+    given = [words for words in commands() if words[0] not in elsewhere]
     assert len(given) >= 6
     made = {token["id"] for token in shared.ask("tokens.list")}
     team = tmp_path / "team-a.yaml"
