@@ -1,5 +1,6 @@
-"""`make release VERSION=1.2.0`: the version, its changelog, a wheel and an sdist that were installed and tried, their bill
-of materials, and a commit with a tag. It uploads nothing: the last lines say how.
+"""`make release VERSION=1.2.0`: changelog, wheel and sdist that were installed and tried, bill of materials, tag.
+
+It uploads nothing: the last line says how.
 
 `--check` builds, installs and tries what is here, and changes nothing in the tree.
 """
