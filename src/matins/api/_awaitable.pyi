@@ -82,7 +82,20 @@ from matins.api._types import (
     WorkSourceEdit,
     WorkSourceSettings,
 )
-from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, Moment, RunId, Select, When
+from matins.api.arguments import (
+    Count,
+    EventTypes,
+    FilePath,
+    Id,
+    Instant,
+    Json,
+    Limit,
+    Moment,
+    RunId,
+    RunStates,
+    Select,
+    When,
+)
 from matins.api.bulk import BulkAction
 from matins.api.results import (
     Absence,
@@ -128,7 +141,6 @@ from matins.api.results import (
     Preview,
     Run,
     RunFacts,
-    RunStateName,
     Schedule,
     ScheduleCalendar,
     ScheduleCounts,
@@ -665,8 +677,11 @@ class AwaitableRuns(AwaitableRunsCalls):
         schedule: str | None = None,
         agent: str | None = None,
         select: Select | None = None,
-        state: RunStateName | None = None,
+        state: RunStates | None = None,
         reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
         since: Instant | None = None,
         until: Instant | None = None,
         before: Id | None = None,
@@ -674,7 +689,8 @@ class AwaitableRuns(AwaitableRunsCalls):
     ) -> builtins.list[Run]:
         """List runs of all schedules, or of some, the newest first. `since` and `until`: by when they were planned.
 
-        `select`: those of these schedules, for example `label.team=ops`."""
+        `select`: those of these schedules, for example `label.team=ops` or `report-*`. `state`: one or several.
+        `text`: in answer, error or reason. `min_cost`: with their steps. `min_duration`: of live ones, so far."""
     async def live(self) -> builtins.list[LiveRun]:
         """List runs that have not ended, the newest first, each beside what its schedule usually takes."""
     async def get(self, run_id: RunId) -> Run:

@@ -35,6 +35,8 @@ EventTypes = str | Sequence[str]
 FilePath = str | PathLike[str]
 Json = Any
 """Any JSON value."""
+RunStates = str | Sequence[str]
+"""States of runs: a list, or `failed,unknown`."""
 Select = str
 """Which schedules: `agent=claude label.team=ops state=active report-*`."""
 Limit = int
@@ -209,6 +211,11 @@ def _select(field: str, value: Any) -> Selector:
     return parse_selector(_text(field, value), field)
 
 
+def _run_states(field: str, value: Any) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else _strings(field, value)
+    return tuple(check_choice(field, name, _CHOICES["RunStateName"]) for name in names)
+
+
 def _types(field: str, value: Any) -> list[str]:
     return [value] if isinstance(value, str) else _strings(field, value)
 
@@ -271,6 +278,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
     "Moment": ArgumentKind(_moment, _STRING, _same_text, "2026-11-01"),
     "Json": ArgumentKind(_any, {}, _same_text, '{"…": "…"}'),
     "When": ArgumentKind(_any, WHEN, _same_text),
+    "RunStates": ArgumentKind(_run_states, {"anyOf": [_STRINGS, _STRING]}, _list_of, ["failed", "unknown"]),
     "EventTypes": ArgumentKind(_types, {"anyOf": [_STRINGS, _STRING]}, _list_of, ["run.failed"]),
     "builtins.list[str]": ArgumentKind(_strings, _STRINGS, _list_of, ["…"]),
     "Mapping[str, Any]": ArgumentKind(_mapping, {"type": "object"}, _same_text, {"…": "…"}),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
-    from matins.api.arguments import Id, Instant, Limit, Moment, RunId, Select
+    from matins.api.arguments import Id, Instant, Limit, Moment, RunId, RunStates, Select
     from matins.api.results import (
         Backfill,
         BackfillPreview,
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         Output,
         Run,
         RunFacts,
-        RunStateName,
         SentMessage,
         Snapshot,
         ThreadAssignment,
@@ -42,8 +41,11 @@ class Runs(Noun, noun="runs"):
         schedule: str | None = None,
         agent: str | None = None,
         select: Select | None = None,
-        state: RunStateName | None = None,
+        state: RunStates | None = None,
         reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
         since: Instant | None = None,
         until: Instant | None = None,
         before: Id | None = None,
@@ -51,7 +53,8 @@ class Runs(Noun, noun="runs"):
     ) -> builtins.list[Run]:
         """List runs of all schedules, or of some, the newest first. `since` and `until`: by when they were planned.
 
-        `select`: those of these schedules, for example `label.team=ops`.
+        `select`: those of these schedules, for example `label.team=ops` or `report-*`. `state`: one or several.
+        `text`: in answer, error or reason. `min_cost`: with their steps. `min_duration`: of live ones, so far.
         """
 
     @use_case("read", "GET /v1/runs/live")

@@ -252,11 +252,16 @@ def names_argument(function: F) -> F:
 SCHEDULE_STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
 
 
+def label_option(function: F) -> F:
+    text = "Label of the schedules; repeatable."
+    return click.option("--label", "labels", multiple=True, metavar="K=V", help=text)(function)
+
+
 def selector_options(function: F) -> F:
     """`--agent`, `--label` and `--state`, which `chosen_text` joins with the names."""
     for option in (
         click.option("--state", "-s", type=click.Choice(SCHEDULE_STATES), help="State of the schedules."),
-        click.option("--label", "labels", multiple=True, metavar="K=V", help="Label of the schedules; repeatable."),
+        label_option,
         agent_option("Agent of the schedules."),
     ):
         function = option(function)

@@ -20,7 +20,9 @@ from matins.surfaces.cli.framework import (
     NounGroup,
     Page,
     agent_option,
+    chosen_text,
     complete_keys,
+    label_option,
     name_argument,
     number_argument,
     page_options,
@@ -290,17 +292,24 @@ def run_line(context: CliContext, found: Document) -> str:
 @click.command("list", cls=Command)
 @click.argument("name", required=False, shell_complete=complete_keys("schedules"))
 @agent_option()
-@click.option("--state", "-s", metavar="STATE", help="State of the runs: failed, running.")
+@label_option
+@click.option("--state", "-s", metavar="STATE,…", help="States of the runs: failed, or failed,unknown.")
 @click.option("--reason", metavar="REASON", help="Reason of the runs: quiet_hours, already_running.")
+@click.option("--text", "-q", metavar="TEXT", help="Words of the answer, error or reason.")
+@click.option("--min-cost", metavar="MONEY", help="Runs that cost this much, for example $0.50.")
+@click.option("--min-duration", metavar="DURATION", help="Runs that took this long, for example 10m.")
 @click.option("--since", type=ANY, help="Only runs that were planned from then on.")
 @click.option("--until", type=ANY, help="Only runs that were planned before.")
 @page_options("--before", default=20)
 @pass_context
 def list_runs(
-    context: CliContext, name: str | None, agent: str | None, before: str | None, limit: int, **only: str | None
-) -> None:
-    """List runs of all schedules, or of one. The newest is first."""
-    chosen = {"schedule": name, "agent": agent, "before": before, **only}
+    context: CliContext, name: str | None, agent: str | None, labels: tuple[str, ...], before: str | None, limit: int,
+    **only: str | None,
+) -> None:  # fmt: skip
+    """List runs of all schedules, or of one. The newest is first. NAME may be a pattern: 'report-*'."""
+    names = [name] if name and "*" in name else []
+    only["select"] = chosen_text(names=names, labels=labels)
+    chosen = {"schedule": None if names else name, "agent": agent, "before": before, **only}
     page = Page.of(limit, lambda count: context.call("runs.list", **chosen, limit=count))
     filtered = bool(any(only.values()) or before or (agent and not name))
     context.show(page.items, lambda: _listed(context, page.items, name, filtered=filtered))
