@@ -87,7 +87,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "login": Entry("access:login", "Print a link that logs a browser in."),
         "sessions": Entry("access:sessions", "Manage browsers that are logged in."),
         "backup": Entry("daemon:backup", "Back up the store."),
-        "service": Entry("daemon:service", "Install a systemd unit."),
+        "service": Entry("daemon:service", "Install the daemon as a service of this machine, or remove it."),
         "call": Entry("scripting:call", "Call any use case by name."),
         "completion": Entry("scripting:completion", "Print a completion script."),
     },
@@ -123,7 +123,8 @@ ADVICE = {
     "reject": "`matins approvals` lists what needs an answer.",
     "rename": "A schedule keeps its name: add it under the new one, then delete the old one.",
     **dict.fromkeys(("task", "tasks"), "`matins list` lists schedules, `matins runs` what ran, `matins status` both."),
-    "install": "`matins service install --print` prints a systemd unit.",
+    "install": "`matins service install` keeps the daemon running.",
+    "uninstall": "`matins service rm` removes the service; then remove the program: pipx uninstall matins.",
 }
 """What to do instead, for words of other programs that no command has."""
 OPTION_ALIASES = {
