@@ -87,6 +87,7 @@ from matins.api.arguments import (
     EventTypes,
     FilePath,
     Id,
+    Ids,
     Instant,
     Json,
     Limit,
@@ -141,6 +142,8 @@ from matins.api.results import (
     Preview,
     Run,
     RunFacts,
+    RunsPreview,
+    RunsResult,
     Schedule,
     ScheduleCalendar,
     ScheduleCounts,
@@ -159,7 +162,7 @@ from matins.api.results import (
     Usual,
     Whoami,
 )
-from matins.api.runs import ReportedOutcome, RunOutcome
+from matins.api.runs import ReportedOutcome, RunAction, RunOutcome
 from matins.model.access import LinkedService, Role
 from matins.model.call import CallSource
 from matins.model.event import DeliveryState
@@ -702,6 +705,47 @@ class AwaitableRuns(AwaitableRunsCalls):
 
         Of a run with steps, only those that did not succeed run again; `from_step` (a title or a number) and everything
         behind it run again too."""
+    async def preview_bulk(
+        self,
+        do: RunAction,
+        *,
+        runs: Ids | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Select | None = None,
+        state: RunStates | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+    ) -> RunsPreview:
+        """Preview what an action would do to the runs that match. Nothing is written. The filters are those of `list`;
+        `runs` are numbers."""
+    async def bulk(
+        self,
+        do: RunAction,
+        *,
+        runs: Ids | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Select | None = None,
+        state: RunStates | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        expect: str | None = None,
+        note: str | None = None,
+    ) -> RunsResult:
+        """Cancel or retry the runs that match, at most 10,000. `expect`: only if these are still those of the preview
+        with this digest. `note`: why they are cancelled.
+
+        Cancelled are live runs, retried those that ended and did not succeed; all others stay as they are. What cannot
+        be done is skipped, each with its reason. An agent reaches only runs of what it made."""
     async def resolve(self, run_id: RunId, outcome: RunOutcome) -> Run:
         """Set the outcome of a held run, or retry it."""
     async def deliver(self, run_id: RunId, *, to: builtins.list[str] | None = None) -> Run:

@@ -242,16 +242,20 @@ class Runs:
     def cancel(self, principal: Principal, run_id: int | StepId, *, reason: str = "cancelled") -> Run:
         now = self.core.clock.now_ms()
         with self.core.store.transaction(now) as transaction:
-            run = self.core.run(transaction, run_id)
-            check_own(principal, self.core.schedule(transaction, run.schedule_id))
-            if not run.state.live:
-                message, hint = f"Run {run_id} is over: {run.state.label}.", f"Show it: matins runs show {run_id}"
-                raise Conflict(message, value=run_id, field="run", hint=hint)
-            code, note = (reason, None) if reason in CAUSES else ("cancelled", reason)
-            end_runs(transaction, self.core.catalog, [run.id], now, code, principal.who, note)
+            self.end(transaction, principal, run_id, reason, now)
             result = self._result(transaction, run_id)
         self.core.notify()
         return result
+
+    def end(self, transaction: Transaction, principal: Principal, run_id: int | StepId, reason: str, now: int) -> None:
+        """Cancel a run, in a transaction."""
+        run = self.core.run(transaction, run_id)
+        check_own(principal, self.core.schedule(transaction, run.schedule_id))
+        if not run.state.live:
+            message, hint = f"Run {run_id} is over: {run.state.label}.", f"Show it: matins runs show {run_id}"
+            raise Conflict(message, value=run_id, field="run", hint=hint)
+        code, note = (reason, None) if reason in CAUSES else ("cancelled", reason)
+        end_runs(transaction, self.core.catalog, [run.id], now, code, principal.who, note)
 
     def resolve(self, principal: Principal, run_id: int | StepId, outcome: RunOutcome) -> Run:
         now = self.core.clock.now_ms()

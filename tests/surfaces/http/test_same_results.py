@@ -121,6 +121,8 @@ def schedules(call: Calls) -> None:
     call("schedules.undo", "trigger")
     call("bulk.preview", do="pause", select="trigger")
     call("bulk.apply", "resume", "pause=nothing")
+    call("runs.preview_bulk", "cancel", select="all")
+    call("runs.bulk", "retry", state="failed", expect="0-")
     call("system.spend")
     call("system.absences")
     call("schedules.timeline")
