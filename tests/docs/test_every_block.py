@@ -46,7 +46,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("missions.md", "yaml"): (1, "tests/service/test_missions.py"),
     ("notifications.md", "shell"): (1, "tests/docs/test_notifications_page.py"),
     ("notifications.md", "yaml"): (1, "tests/docs/test_notifications_page.py"),
-    ("running.md", "shell"): (5, "tests/daemon/test_running_page.py"),
+    ("running.md", "shell"): (6, "tests/daemon/test_running_page.py"),
 }
 """How many blocks of a page a test of its own runs."""
 LIBRARY = "tests/docs/test_library_example.py and tests/daemon/test_python_clients.py"

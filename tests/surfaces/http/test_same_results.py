@@ -126,8 +126,6 @@ def schedules(call: Calls) -> None:
     call("system.spend")
     call("system.absences")
     call("schedules.timeline")
-    call("schedules.lanes", by="label.team", start=START, limit=2)
-    call("schedules.lanes", by="colour")
     call("schedules.timeline", start=START, end=START - timedelta(days=1))
     call("schedules.why", "morning", at=START + timedelta(days=1))
     call("schedules.list")
@@ -176,8 +174,6 @@ def runs(call: Calls) -> None:
     call("incidents.list")
     call("incidents.get", "999")
     call("incidents.acknowledge", "999")
-    call("incidents.causes", select="agent=nobody", since=START)
-    call("incidents.acknowledge_cause", "failed", "x")
     call("system.attention")
     call("system.status")
     call("system.context")
@@ -346,8 +342,8 @@ def test_documents_are_the_same_too(server: HttpServer) -> None:
         name: {} for name, use_case in USE_CASES.items() if use_case.method == "GET" and not required(use_case)
     }
     reads |= {"schedules.get": {"name": "a"}, "schedules.why": {"name": "a"}, "budgets.get": {"name": "day"}}
-    changes = ("file.plan", "system.doctor", "sessions.list", "tokens.list", "events.list", "schedules.timeline",
-               "schedules.lanes", "system.spend", "system.absences")  # fmt: skip
+    changes = ("system.doctor", "sessions.list", "tokens.list", "events.list", "schedules.timeline",
+               "system.spend", "system.absences")  # fmt: skip
     for changing in changes:
         del reads[changing]
     assert len(reads) > 20
