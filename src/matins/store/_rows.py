@@ -758,6 +758,10 @@ class IncidentRows(Statements):
         """Incidents that are looked at again now, the longest due first."""
         return self._rows(IncidentRow, "due_incidents", now=now, limit=limit)
 
+    def next_notice(self) -> int | None:
+        """When an incident is looked at again, or a digest is due."""
+        return self._value("next_notice")
+
     def sent_since(self, destination: str, since: int) -> int:
         """The number of messages that were sent to a destination since an instant."""
         return self._value("sent_since", destination=destination, since=since)
