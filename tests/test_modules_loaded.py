@@ -109,7 +109,7 @@ def test_a_command_collects_no_garbage(tmp_path: Path) -> None:
         "before = gc.get_stats()\n"
         f"sys.argv = ['matins', '--home', {str(tmp_path)!r}, 'list']\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print(*(after['collections'] - early['collections'] for after, early in zip(gc.get_stats(), before, strict=True)))\n"
+        "print(*(now['collections'] - then['collections'] for now, then in zip(gc.get_stats(), before, strict=True)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, timeout=90, capture_output=True, text=True)
     youngest, *others = map(int, done.stdout.splitlines()[-1].split())
