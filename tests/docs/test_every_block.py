@@ -56,6 +56,7 @@ HERE: dict[tuple[str, str], tuple[int, str]] = {
     ("inbound.md", "yaml"): (3, "test_the_files_of_the_inbound_page_are_understood"),
 }
 NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
+    ("running.md", "sh"): (1, "installs Matins; `make release CHECK=1` does it by pip, pipx and uv"),
     ("chat.md", ""): (1, "a conversation in Slack; its lines are those of tests/chat"),
     ("every-day.md", ""): (
         2,
