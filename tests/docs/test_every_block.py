@@ -27,6 +27,7 @@ EVERYWHERE = {
 RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("chat.md", "yaml"): (5, "tests/chat/test_slack.py"),
     ("chat.md", "sh"): (1, "tests/daemon/test_telegram_daemon.py"),
+    ("README.md", "sh"): (2, "tests/daemon/test_tour.py"),
     ("README.md", "shell"): (9, "tests/daemon/test_tour.py"),
     ("answers.md", "shell"): (1, "tests/docs/test_answers_page.py"),
     ("answers.md", "yaml"): (1, "tests/docs/test_answers_page.py"),
