@@ -42,10 +42,10 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "run": Entry("runs:run", "Start a run now."),
         "runs": Entry("runs:runs", "List runs of all schedules, or of one."),
         "logs": Entry("runs:logs", "Print the output of a run."),
-        "cancel": Entry("runs:cancel", "Cancel a run."),
+        "cancel": Entry("runs:cancel", "Cancel runs."),
         "backfill": Entry("backfills:backfill", "Run past slots that did not run, after a preview."),
         "backfills": Entry("backfills:backfills", "List backfills, show one, pause, resume or cancel it."),
-        "retry": Entry("runs:retry", "Run again what failed in a run."),
+        "retry": Entry("runs:retry", "Run again what failed in runs."),
         "resolve": Entry("runs:resolve", "Set the outcome of a held run."),
         "report": Entry("scripting:report", "Report the outcome of the run that you are in."),
         "context": Entry("scripting:context_command", "Show the run that you are in, and what it may still spend."),
@@ -88,7 +88,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "sessions": Entry("access:sessions", "Manage browsers that are logged in."),
         "backup": Entry("daemon:backup", "Back up the store."),
         "promote": Entry("moving:promote", "Move the store to PostgreSQL, or back to a file."),
-        "service": Entry("daemon:service", "Install a systemd unit."),
+        "service": Entry("daemon:service", "Install the daemon as a service of this machine, or remove it."),
         "call": Entry("scripting:call", "Call any use case by name."),
         "completion": Entry("scripting:completion", "Print a completion script."),
     },
@@ -127,7 +127,8 @@ ADVICE = {
     **dict.fromkeys(
         ("migrate", "move"), "`matins promote postgresql://…` moves the store to PostgreSQL, or back to a file."
     ),
-    "install": "`matins service install --print` prints a systemd unit.",
+    "install": "`matins service install` keeps the daemon running.",
+    "uninstall": "`matins service rm` removes the service; then remove the program: pipx uninstall matins.",
 }
 """What to do instead, for words of other programs that no command has."""
 OPTION_ALIASES = {
@@ -138,7 +139,6 @@ OPTION_ALIASES = {
 }  # fmt: skip
 """Options of other programs, where the command has the other one."""
 OPTION_ADVICE = {
-    **dict.fromkeys(("plan --file", "apply --file"), "The daemon chooses the file: matins up --file FILE"),
     "doctor --fix": "matins doctor prints the command that fixes each problem.",
     "add --cron": 'WHEN is the first argument: matins add "0 9 * * *" …',
     "add --at": 'WHEN is the first argument: matins add "tomorrow at 9am" …',
