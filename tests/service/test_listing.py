@@ -11,6 +11,7 @@ import pytest
 
 from matins.api.results import ScheduleCounts
 from matins.errors import InvalidInput
+from matins.executors.job_context import JobContext
 from matins.model.access import Principal
 from matins.testing import Sandbox
 
@@ -126,6 +127,56 @@ def test_runs_by_reason_and_day(bench: Sandbox) -> None:
     assert len(bench.runs.list(schedule="quiet", state="skipped", since="2026-03-28T00:00:00Z")) == 1
     assert {run.schedule for run in bench.runs.list(agent="ann", limit=1000)} == {"quiet"}
     assert bench.runs.list(schedule="fails", until="2026-03-27T08:00:00Z") == []
+
+
+def test_runs_by_label_name_cost_duration_and_text(bench: Sandbox) -> None:
+    """B12: each alone and together; steps count for the cost, live runs for the duration"""
+
+    def quota(run: JobContext) -> None:
+        raise ValueError("Quota exceeded: 100% of the_month")
+
+    bench.job("quota")(quota)
+    bench.add("report-a", when="0 9 * * *", job="quota", retries=0, labels={"team": "ops"})
+    bench.add("report-b", when="0 9 * * *", job="pay", agent="ann")
+    bench.add("stepped", when="0 9 * * *", steps=[{"title": "One", "job": "pay"}, {"title": "Two", "job": "pay"}])
+    bench.add("waits", when="0 9 * * *", job="work", approval="owner_approve")
+    bench.run_until("2026-03-27T10:00:00Z")
+
+    def found(**filters: Any) -> list[str]:
+        return sorted(run.schedule for run in bench.runs.list(**filters))
+
+    assert found(select="report-*") == ["report-a", "report-b"]
+    assert found(select="label.team=ops") == found(text="QUOTA exceeded") == ["report-a"]
+    assert found(text="100% of the_") == ["report-a"]
+    assert found(text="quota_exceeded") == []
+    assert found(state=["failed", "waiting"]) == found(state="failed,waiting") == ["report-a", "waits"]
+    assert found(min_cost="$0.10") == ["report-b", "stepped"]
+    assert found(min_cost="$0.15") == ["stepped"]
+    assert found(min_cost="$0.10", select="report-*", since="2026-03-27T08:00:00Z") == ["report-b"]
+    assert found(text="quota", schedule="report-a", state="failed") == ["report-a"]
+    scout = bench.acting_as(SCOUT)
+    assert scout.runs.list(text="quota") == [], "an agent does not learn what others wrote"
+    for name, wrong in (("min_cost", "much"), ("min_duration", "long"), ("state", "failed,lost"), ("text", "x" * 201)):
+        with pytest.raises(InvalidInput) as caught:
+            bench.runs.list(**{name: wrong})
+        assert caught.value.field == name
+
+
+def test_runs_by_duration(in_memory: Sandbox) -> None:
+    """B12: ended ones by what they took, live ones by what they took so far"""
+    so_far: list[Any] = []
+
+    def slow(run: JobContext) -> None:
+        in_memory.clock.advance(600_000)
+        so_far.extend(in_memory.runs.list(min_duration="10m"))
+
+    in_memory.job("slow")(slow)
+    in_memory.add("slow", when="0 9 * * *", job="slow")
+    in_memory.add("quick", when="0 12 * * *", job="work")
+    in_memory.run_until("2026-03-27T12:30:00Z")
+    assert [run.schedule for run in in_memory.runs.list(min_duration="10m")] == ["slow"]
+    assert in_memory.runs.list(min_duration="11m") == []
+    assert [(run.schedule, run.state) for run in so_far] == [("slow", "running")]
 
 
 def test_search(bench: Sandbox) -> None:

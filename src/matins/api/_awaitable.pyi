@@ -82,7 +82,21 @@ from matins.api._types import (
     WorkSourceEdit,
     WorkSourceSettings,
 )
-from matins.api.arguments import Count, EventTypes, FilePath, Id, Instant, Json, Limit, Moment, RunId, Select, When
+from matins.api.arguments import (
+    Count,
+    EventTypes,
+    FilePath,
+    Id,
+    Ids,
+    Instant,
+    Json,
+    Limit,
+    Moment,
+    RunId,
+    RunStates,
+    Select,
+    When,
+)
 from matins.api.bulk import BulkAction
 from matins.api.results import (
     Absence,
@@ -126,7 +140,8 @@ from matins.api.results import (
     Preview,
     Run,
     RunFacts,
-    RunStateName,
+    RunsPreview,
+    RunsResult,
     Schedule,
     ScheduleCalendar,
     ScheduleCounts,
@@ -145,7 +160,7 @@ from matins.api.results import (
     Usual,
     Whoami,
 )
-from matins.api.runs import ReportedOutcome, RunOutcome
+from matins.api.runs import ReportedOutcome, RunAction, RunOutcome
 from matins.model.access import LinkedService, Role
 from matins.model.call import CallSource
 from matins.model.event import DeliveryState
@@ -332,10 +347,14 @@ class AwaitableThreads(AwaitableNoun):
         waits while another run of the schedule is active."""
 
 class AwaitableFile(AwaitableNoun):
-    async def plan(self) -> FilePlan:
-        """Preview what the file changes. Nothing is written."""
-    async def apply(self, *, digest: str | None = None) -> FilePlan:
-        """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed."""
+    async def plan(self, *, text: str | None = None, path: str | None = None) -> FilePlan:
+        """Preview what the file changes. Nothing is written.
+
+        `text` is that of a file elsewhere, which takes the right to apply it; `path` says where it is."""
+    async def apply(self, *, digest: str | None = None, text: str | None = None, path: str | None = None) -> FilePlan:
+        """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed.
+
+        `text` is that of a file elsewhere; `path` says where it is."""
 
 class AwaitableAllowedHostsNoun(AwaitableNoun):
     async def set(self, **settings: Unpack[AllowedHostsSettings]) -> AllowedHosts:
@@ -658,8 +677,11 @@ class AwaitableRuns(AwaitableRunsCalls):
         schedule: str | None = None,
         agent: str | None = None,
         select: Select | None = None,
-        state: RunStateName | None = None,
+        state: RunStates | None = None,
         reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
         since: Instant | None = None,
         until: Instant | None = None,
         before: Id | None = None,
@@ -667,7 +689,8 @@ class AwaitableRuns(AwaitableRunsCalls):
     ) -> builtins.list[Run]:
         """List runs of all schedules, or of some, the newest first. `since` and `until`: by when they were planned.
 
-        `select`: those of these schedules, for example `label.team=ops`."""
+        `select`: those of these schedules, for example `label.team=ops` or `report-*`. `state`: one or several.
+        `text`: in answer, error or reason. `min_cost`: with their steps. `min_duration`: of live ones, so far."""
     async def live(self) -> builtins.list[LiveRun]:
         """List runs that have not ended, the newest first, each beside what its schedule usually takes."""
     async def get(self, run_id: RunId) -> Run:
@@ -679,6 +702,47 @@ class AwaitableRuns(AwaitableRunsCalls):
 
         Of a run with steps, only those that did not succeed run again; `from_step` (a title or a number) and everything
         behind it run again too."""
+    async def preview_bulk(
+        self,
+        do: RunAction,
+        *,
+        runs: Ids | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Select | None = None,
+        state: RunStates | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+    ) -> RunsPreview:
+        """Preview what an action would do to the runs that match. Nothing is written. The filters are those of `list`;
+        `runs` are numbers."""
+    async def bulk(
+        self,
+        do: RunAction,
+        *,
+        runs: Ids | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Select | None = None,
+        state: RunStates | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        expect: str | None = None,
+        note: str | None = None,
+    ) -> RunsResult:
+        """Cancel or retry the runs that match, at most 10,000. `expect`: only if these are still those of the preview
+        with this digest. `note`: why they are cancelled.
+
+        Cancelled are live runs, retried those that ended and did not succeed; all others stay as they are. What cannot
+        be done is skipped, each with its reason. An agent reaches only runs of what it made."""
     async def resolve(self, run_id: RunId, outcome: RunOutcome) -> Run:
         """Set the outcome of a held run, or retry it."""
     async def deliver(self, run_id: RunId, *, to: builtins.list[str] | None = None) -> Run:

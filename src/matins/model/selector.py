@@ -48,18 +48,40 @@ class ScheduleFilter(NamedTuple):
     """The agent that asks, if it may look into the settings of its own schedules only."""
 
 
+class RunQuery(NamedTuple):
+    """Which runs a list, or an action on many of them, is about, as people ask for them."""
+
+    schedule: str | None = None
+    agent: str | None = None
+    select: Selector | None = None
+    state: tuple[str, ...] | None = None
+    reason: str | None = None
+    text: str | None = None
+    min_cost: str | None = None
+    min_duration: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+
 class RunFilter(NamedTuple):
     schedule_id: int | None = None
     agent: str | None = None
-    lowest: int = 0
-    """The lowest state."""
-    highest: int = 99
+    states: int | None = None
+    """A bit for each state; None for all of them."""
     reason: str | None = None
+    text: str | None = None
+    """A pattern."""
+    min_cost: int | None = None
+    """In micro-dollars, with the steps."""
+    started_before: int | None = None
+    """`min_duration` ago, for those that still run."""
+    min_duration: int | None = None
     low: int = 0
     """The lowest id."""
     selector: Selector = ALL
     """Of their schedules."""
     reader: str | None = None
+    """The agent that asks, if it may look into its own runs only."""
 
 
 class Selectable(NamedTuple):

@@ -32,7 +32,7 @@ _SHELLS = frozenset(["ash", "bash", "dash", "eval", "ksh", "mksh", "sh", "zsh"])
 _INTERPRETER = re.compile(r"\.|source|(?:ba|da|k|mk|z|a)?sh|(?:python|perl|ruby|node|php|lua|deno|bun)[0-9.]{0,8}")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _WORK = frozenset(["command", "steps", "workdir", "environment"])
-_MAX_DEPTH, _MAX_LINKS = 3, 40
+_MAX_DEPTH, _MAX_LINKS, _MAX_FOLDERS, _MAX_VALUE = 3, 40, 2, 1_000
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -141,7 +141,7 @@ def _run_words(command: CommandLine, depth: int = 0) -> Iterator[str]:
             yield path
         if not only_read:
             yield from arguments
-        for text in _texts_in(words, words) if depth < _MAX_DEPTH else ():
+        for text in _texts_in(words) if depth < _MAX_DEPTH else ():
             if not only_read or "$(" in text:
                 yield from _run_words(text, depth + 1)
 
@@ -169,53 +169,55 @@ def _scripts_of(
         words = [_VARIABLE.sub(lambda one, of=known: of(one[1] or one[2], one[0]), word) for word in simple.words]
         at = program_at(words)
         program, arguments = (words[at], words[at + 1 :]) if at < len(words) else ("", [])
-        variables = variables | dict(word.split("=", 1) for word in _assigned(words[:at], program, arguments))
+        variables = variables | dict(_assigned(words[:at], program, arguments))
         if program in ("cd", "pushd") and (to := [word for word in arguments if not word.startswith("-")]):
-            folders = [*folders, str(Path(folders[-1], Path(to[0]).expanduser()))]
+            folders = [folders[0], *folders[1:][-_MAX_FOLDERS:], str(Path(folders[-1], Path(to[0]).expanduser()))]
             continue
         where = shutil.which(program, path=variables.get("PATH")) if program and "/" not in program else None
         run = [*words[:at], *([program] if "/" in program else []), *([where] if where else [])]
         modules = [name.replace(".", "/") for option, name in pairwise(arguments) if option == "-m"]
         named = [*arguments, *(path for name in modules for path in (f"{name}.py", f"{name}/__main__.py"))]
-        interpreted = _behind_interpreters(words[at:])
+        # The dot has no name as a path.
+        names = [Path(word).name or word for word in words]
+        starts = {number for number in range(at, len(words)) if _INTERPRETER.fullmatch(names[number])}
         for folder in folders:
             found |= files_of(run, folder, expected)
             found |= files_of(named, folder, expected, scripts=not is_read_by_shell)
-            for after in interpreted:
-                each = (files_of([word], folder, expected) for word in after)
-                found |= next(filter(None, each), dict[str, str]())
-        for text in _texts_in(words, simple.words) if depth < _MAX_DEPTH else ():
+            nearest: dict[str, str] = {}
+            for number in range(len(words) - 1, min(starts, default=len(words)) - 1, -1):
+                if number in starts:  # also behind `nice` or `sudo`; it reads the next file
+                    found |= nearest
+                nearest = files_of([words[number]], folder, expected) or nearest
+        for text in _texts_in(simple.words) if depth < _MAX_DEPTH else ():
             found |= _scripts_of(text, folders, variables, expected, depth + 1)
     return found
 
 
-def _with_shells(commands: list[SimpleCommand]) -> Iterator[tuple[SimpleCommand, bool]]:
-    """The commands, and whether a shell runs what they print."""
-    for number, simple in enumerate(commands):
-        at = number
-        while commands[at].piped and at + 1 < len(commands):
-            at += 1
-        last = commands[at].words[program_at(commands[at].words) :]
-        yield simple, at > number and bool(last) and Path(last[0]).name in _SHELLS
+def _with_shells(commands: list[SimpleCommand]) -> Iterable[tuple[SimpleCommand, bool]]:
+    """The commands, and whether a shell at the end of the pipe runs what they print."""
+    found: list[tuple[SimpleCommand, bool]] = []
+    by_shell = False
+    for simple in reversed(commands):
+        if not simple.piped:
+            last = simple.words[program_at(simple.words) :]
+            by_shell = bool(last) and Path(last[0]).name in _SHELLS
+        found.append((simple, simple.piped and by_shell))
+    return reversed(found)
 
 
-def _assigned(before: list[str], program: str, arguments: list[str]) -> Iterator[str]:
-    """The assignments of a command: `BIN=/opt/bin`, `export BIN=/opt/bin`."""
-    given = [*before, *(arguments if program == "export" else ())]
-    return (word for word in given if word.partition("=")[0].isidentifier() and "=" in word)
+def _assigned(before: list[str], program: str, arguments: list[str]) -> Iterator[tuple[str, str]]:
+    """The assignments of a command: `BIN=/opt/bin`, `export BIN=/opt/bin`. A value may be made of itself, twice."""
+    for word in [*before, *(arguments if program == "export" else ())]:
+        name, sign, value = word.partition("=")
+        if sign and name.isidentifier() and len(value) <= _MAX_VALUE:
+            yield name, value
 
 
-def _behind_interpreters(words: list[str]) -> list[list[str]]:
-    """What follows each interpreter, also one behind `nice` or `sudo`: it reads the next file."""
-    names = [Path(word).name or word for word in words]  # the dot has no name
-    return [words[number + 1 :] for number, name in enumerate(names) if _INTERPRETER.fullmatch(name)]
-
-
-def _texts_in(words: list[str], written: list[str]) -> Iterator[str]:
-    """The commands in words: the texts of other shells, and what is run for its output."""
-    for word, as_written in zip(words, written, strict=True):
-        if "$(" in as_written:
-            yield as_written.partition("$(")[2].rpartition(")")[0]
+def _texts_in(words: list[str]) -> Iterator[str]:
+    """The commands in words, as they are written: the texts of other shells, and what is run for its output."""
+    for word in words:
+        if "$(" in word:
+            yield word.partition("$(")[2].rpartition(")")[0]
         if " " in word or "\n" in word:
             yield word
 

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 
 import msgspec
 
-from matins.api.results import Found, Run, RunStateName, Schedule, ScheduleCounts, SlotBar
+from matins.api.results import Found, Run, Schedule, ScheduleCounts, SlotBar
+from matins.engine.money import parse_money
+from matins.engine.when.durations import parse_duration
 from matins.engine.when.triggers import to_datetime
-from matins.errors import InvalidInput
+from matins.errors import IntervalParseError, InvalidInput
 from matins.model.access import Principal
-from matins.model.overview import RecentRecord, ScheduleSort, ScheduleTab
+from matins.model.overview import RecentRecord, ScheduleSort, ScheduleTab, pattern
+from matins.model.rows import RunRow
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
-from matins.model.selector import ALL, RunFilter, ScheduleFilter, Selector, Term, Value
+from matins.model.selector import ALL, RunFilter, RunQuery, ScheduleFilter, Selector, Term, Value
 from matins.runtime.catalog import run_record, schedule_record
 from matins.service.core import MAX_ID, Core
 from matins.service.run_views import by_schedule, run_result
@@ -96,35 +99,68 @@ class RunLists:
         schedule: str | None = None,
         agent: str | None = None,
         select: Selector | None = None,
-        state: RunStateName | None = None,
+        state: tuple[str, ...] | None = None,
         reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
         since: int | None = None,
         until: int | None = None,
         before: int | None = None,
         limit: int = 100,
     ) -> builtins.list[Run]:
-        lowest, highest = (0, RunState.BLOCKED) if state is None else _states(state)
+        query = RunQuery(schedule, agent, select, state, reason, text, min_cost, min_duration, since, until)
         last = MAX_ID if before is None else before
-        chosen, reader = select or ALL, self.core.limited_reader(principal)
         with self.core.store.reading() as transaction:
-            one = None if schedule is None else self.core.find(transaction, schedule, agent).id
-            low = 0 if since is None else transaction.first_planned(since) or 0
-            if until is not None:
-                last = min(last, transaction.first_planned(until) or 0)
-            if one is not None and state is None and reason is None and since is None and not chosen.terms:
-                rows = transaction.runs_of(one, last, limit)
-            else:
-                only = RunFilter(one, agent, lowest, highest, reason, low, chosen, reader)
-                rows = transaction.listed_runs(only, last, limit)
-            return [run_result(run_record(row)) for row in rows]
+            return [run_result(run_record(row)) for row in self._rows(transaction, principal, query, last, limit)]
+
+    def _rows(
+        self, transaction: Transaction, principal: Principal, query: RunQuery, before: int, limit: int
+    ) -> builtins.list[RunRow]:
+        chosen = run_filter(self.core, transaction, principal, query)
+        if query.until is not None:
+            before = min(before, transaction.first_planned(query.until) or 0)
+        if (
+            chosen == RunFilter(chosen.schedule_id, query.agent, reader=chosen.reader)
+            and chosen.schedule_id is not None
+        ):
+            return transaction.runs_of(chosen.schedule_id, before, limit)
+        return transaction.listed_runs(chosen, before, limit)
 
 
-def _states(state: RunStateName) -> tuple[int, int]:
+def run_filter(core: Core, transaction: Transaction, principal: Principal, query: RunQuery) -> RunFilter:
+    """What the store looks for, but for `until`, which bounds pages from above."""
+    _check_text("text", query.text)
+    shortest = None if query.min_duration is None else _duration(query.min_duration)
+    least = None
+    if query.min_cost is not None:
+        least = parse_money(query.min_cost, core.catalog.policies(transaction).rates, "min_cost")
+    return RunFilter(
+        schedule_id=None if query.schedule is None else core.find(transaction, query.schedule, query.agent).id,
+        agent=query.agent,
+        states=None if query.state is None else sum({1 << state for name in query.state for state in _states(name)}),
+        reason=query.reason,
+        text=pattern(query.text),
+        min_cost=least,
+        started_before=None if shortest is None else core.clock.now_ms() - shortest,
+        min_duration=shortest,
+        low=0 if query.since is None else transaction.first_planned(query.since) or 0,
+        selector=query.select or ALL,
+        reader=core.limited_reader(principal, transaction),
+    )
+
+
+def _duration(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except IntervalParseError as error:
+        error.field = "min_duration"
+        raise
+
+
+def _states(name: str) -> tuple[RunState, ...]:
     """The stored states that people see as this one."""
-    if state == "running":
-        return RunState.STARTING, RunState.RUNNING
-    number = RunState[state.upper()]
-    return number, number
+    return (RunState.STARTING, RunState.RUNNING) if name == "running" else (RunState[name.upper()],)
 
 
 def _check_text(field: str, text: str | None) -> None:

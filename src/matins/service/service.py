@@ -35,7 +35,7 @@ from matins.service.approvals import Approvals
 from matins.service.attention import Attention
 from matins.service.audit import Audit
 from matins.service.backfills import Backfills
-from matins.service.bulk import Bulk
+from matins.service.bulk import Bulk, RunBulk
 from matins.service.calls import Calls, Inbound
 from matins.service.changes import Changes
 from matins.service.core import Core
@@ -310,7 +310,7 @@ class Service:
             "schedules": (schedules, runs, Previews(core, proposals, additions), bulk, Changes(core, schedules)),
             "bulk": (bulk,),
             "missions": (Missions(core, schedules),),
-            "runs": (runs, outputs, Transcripts(outputs)),
+            "runs": (runs, RunBulk(core, runs), outputs, Transcripts(outputs)),
             "approvals": (Approvals(core, proposals),),
             "webhooks": (Webhooks(core, generic),),
             "calls": (calls,),

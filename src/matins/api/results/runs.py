@@ -547,6 +547,42 @@ class BulkResult(Struct, frozen=True):
     skipped: list[SkippedSchedule]
 
 
+class SkippedRun(Struct, frozen=True):
+    """A run that an action on many left as it is."""
+
+    run: str
+    schedule: str
+    reason: str
+
+
+class RunsPreview(Struct, frozen=True):
+    """What an action would do to the runs that match."""
+
+    do: str
+    total: int
+    """The number of runs that it would change."""
+    sentence: str
+    runs: list[str]
+    """Their numbers, the newest first; the first thousand."""
+    others: int
+    """How many that match stay as they are: over already, or nothing to retry."""
+    digest: str
+    """What `bulk` expects."""
+
+
+class RunsResult(Struct, frozen=True):
+    """What an action on many runs did."""
+
+    id: str
+    do: str
+    total: int
+    """The number of runs that it changed."""
+    runs: list[str]
+    """Those that were cancelled, or made by a retry; the first thousand."""
+    others: int
+    skipped: list[SkippedRun]
+
+
 class Pause(Struct, frozen=True):
     """A pause of several schedules."""
 
