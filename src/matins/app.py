@@ -289,7 +289,7 @@ class LazyStore:
             with private_files():
                 matins = Matins(self.url)
         if use_case.name in _OF_FILE or self._file.exists():
-            matins.watch_file(self._file)
+            matins.use_file(self._file)
         return matins
 
 

@@ -32,7 +32,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("answers.md", "yaml"): (1, "tests/docs/test_answers_page.py"),
     ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
     ("embedding.md", "python"): (9, "tests/docs/test_embedding_page.py"),
-    ("every-day.md", "sh"): (3, "tests/surfaces/cli/test_cli_every_day.py"),
+    ("every-day.md", "sh"): (4, "tests/surfaces/cli/test_cli_every_day.py"),
     ("file.md", "yaml"): (1, "tests/config/test_schema.py"),
     ("http.md", "http"): (14, "tests/surfaces/http/test_http_docs.py"),
     ("http.md", "python"): (1, "tests/surfaces/http/test_http_docs.py"),
@@ -46,7 +46,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("missions.md", "yaml"): (1, "tests/service/test_missions.py"),
     ("notifications.md", "shell"): (1, "tests/docs/test_notifications_page.py"),
     ("notifications.md", "yaml"): (1, "tests/docs/test_notifications_page.py"),
-    ("running.md", "shell"): (5, "tests/daemon/test_running_page.py"),
+    ("running.md", "shell"): (6, "tests/daemon/test_running_page.py"),
 }
 """How many blocks of a page a test of its own runs."""
 LIBRARY = "tests/docs/test_library_example.py and tests/daemon/test_python_clients.py"

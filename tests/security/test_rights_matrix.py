@@ -344,7 +344,7 @@ def test_what_only_looks_needs_the_right_to_read_and_nothing_else_does() -> None
     looks = {name for name, use_case in USE_CASES.items() if use_case.method == "GET"}
     reads = {name for name, use_case in USE_CASES.items() if use_case.right == "read"}
     assert looks - reads == {"sessions.list", "tokens.list"}
-    previews = {"schedules.preview_edit", "schedules.preview_new", "bulk.preview", "runs.preview_bulk"}
+    previews = {"schedules.preview_edit", "schedules.preview_new", "bulk.preview", "runs.preview_bulk", "file.plan"}
     assert reads - looks == previews, "their settings are in a body, and nothing is written"
 
 

@@ -347,10 +347,14 @@ class AwaitableThreads(AwaitableNoun):
         waits while another run of the schedule is active."""
 
 class AwaitableFile(AwaitableNoun):
-    async def plan(self) -> FilePlan:
-        """Preview what the file changes. Nothing is written."""
-    async def apply(self, *, digest: str | None = None) -> FilePlan:
-        """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed."""
+    async def plan(self, *, text: str | None = None, path: str | None = None) -> FilePlan:
+        """Preview what the file changes. Nothing is written.
+
+        `text` is that of a file elsewhere, which takes the right to apply it; `path` says where it is."""
+    async def apply(self, *, digest: str | None = None, text: str | None = None, path: str | None = None) -> FilePlan:
+        """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed.
+
+        `text` is that of a file elsewhere; `path` says where it is."""
 
 class AwaitableAllowedHostsNoun(AwaitableNoun):
     async def set(self, **settings: Unpack[AllowedHostsSettings]) -> AllowedHosts:

@@ -760,11 +760,6 @@ class Transaction(
             self._all("delete_held", now=now)
         return held
 
-    def next_notice(self) -> int | None:
-        """When an incident is looked at again, or a digest is due."""
-        moments = [at for at in (self._value("next_incident"), self._value("next_digest")) if at is not None]
-        return min(moments, default=None)
-
     def prune_incidents(self, before: int, notices_before: int) -> None:
         """Delete incidents that were resolved before an instant, and old notes of messages."""
         self._all("prune_incidents", before=before)

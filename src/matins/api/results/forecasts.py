@@ -695,6 +695,8 @@ class FileChange(Struct, frozen=True):
 class FilePlan(Struct, frozen=True):
     """What the file changes."""
 
+    name: str
+    """The name that owns what it defines."""
     path: str
     state: Literal["ready", "same", "waits", "applied"]
     added: int

@@ -135,7 +135,6 @@ OPTION_ALIASES = {
 }  # fmt: skip
 """Options of other programs, where the command has the other one."""
 OPTION_ADVICE = {
-    **dict.fromkeys(("plan --file", "apply --file"), "The daemon chooses the file: matins up --file FILE"),
     "doctor --fix": "matins doctor prints the command that fixes each problem.",
     "add --cron": 'WHEN is the first argument: matins add "0 9 * * *" …',
     "add --at": 'WHEN is the first argument: matins add "tomorrow at 9am" …',
