@@ -232,7 +232,12 @@ class ScheduleChanges:
             definition = following_renamed(follower.definition, schedule, name)
             compiled = compile_trigger(definition.trigger)
             self.revise(transaction, principal, follower, definition, compiled, ["on"], now)
-        self._rename_in_budgets(transaction, principal, schedule, name, now)
+        was, full = f"{schedule.agent}/{schedule.name}", f"{schedule.agent}/{name}"
+        for budget in self.core.catalog.policies(transaction).budgets:
+            if budget.scope == "schedule" and budget.of == was:
+                transaction.lock_policies()
+                renamed = replace(budget, of=full)
+                RecordChanges(self.core).put(transaction, principal, BUDGETS, budget.name, renamed, now)
         data = {"was": schedule.name, "name": name, "rev": last + 1, **principal.signed}
         data["fingerprint"] = revision_fingerprint(transaction.bound_revision(schedule.id, last + 1))
         transaction.events.append(NewEvent(now, "schedule.renamed", schedule.id, None, data))
@@ -244,21 +249,6 @@ class ScheduleChanges:
     def followers(self, transaction: Transaction, schedule: ScheduleRecord) -> list[int]:
         """The schedules that its ends start."""
         return sorted({number for source, number in transaction.pipelines() if source == schedule.id})
-
-    def _rename_in_budgets(
-        self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, name: str, now: int
-    ) -> None:
-        was, full = f"{schedule.agent}/{schedule.name}", f"{schedule.agent}/{name}"
-        budgets = self.core.catalog.policies(transaction).budgets
-        scoped = [budget for budget in budgets if budget.scope == "schedule"]
-        if scoped:
-            transaction.lock_policies()
-        for budget in scoped:
-            transaction.rename_reservations(budget.name, was, full)
-            transaction.rename_purses(budget.name, was, full)
-            if budget.of == was:
-                renamed = replace(budget, of=full)
-                RecordChanges(self.core).put(transaction, principal, BUDGETS, budget.name, renamed, now)
 
     def resume(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
         voided = approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was resumed", money=True)

@@ -1270,14 +1270,6 @@ class SpendingRows(Statements):
         """The spending since an instant, by schedule."""
         return self._rows(SpendingRow, "spend_since", since=since)
 
-    def rename_reservations(self, budget: str, was: str, name: str) -> None:
-        """What is reserved for a schedule or agent with another name, before `rename_purses`."""
-        self._all("rename_reservations", budget=budget, was=was, name=name)
-
-    def rename_purses(self, budget: str, was: str, name: str) -> None:
-        """What a schedule or agent with another name has spent."""
-        self._all("rename_purses", budget=budget, was=was, name=name)
-
 
 class StepRows(Statements):
     """Runs that are steps of another."""

@@ -68,12 +68,3 @@ SELECT money, tokens, estimated FROM spend WHERE run_id = :run_id;
 -- spend_since(since: int) -> list[SpendingRow]: the spending since an instant, by schedule
 SELECT schedule_id, agent, CAST(sum(money) AS bigint) AS money, CAST(sum(tokens) AS bigint) AS tokens FROM spend
 WHERE at >= :since GROUP BY schedule_id, agent;
-
--- rename_reservations(budget: str, was: str, name: str) -> None: what is reserved for a schedule or agent with another name,
---   before `rename_purses`
-UPDATE reservations SET whose = :name WHERE budget = :budget AND whose = :was
-  AND NOT EXISTS (SELECT 1 FROM purses p WHERE p.budget = :budget AND p.whose = :name);
-
--- rename_purses(budget: str, was: str, name: str) -> None: what a schedule or agent with another name has spent
-UPDATE purses SET whose = :name WHERE budget = :budget AND whose = :was
-  AND NOT EXISTS (SELECT 1 FROM purses p WHERE p.budget = :budget AND p.whose = :name);
