@@ -81,7 +81,8 @@ def _troubles(visit: Visit) -> dict[str, Any]:
 
 def _lanes(visit: Visit) -> dict[str, Any]:
     query, (select, _) = visit.query, _select(visit)
-    chosen = query.get("range") if query.get("range") in _RANGES else "6h"
+    chosen = query.get("range", "")
+    chosen = chosen if chosen in _RANGES else "6h"
     by = query.get("by", "agent")
     hours = _RANGES[chosen][0]
     start: Any = visit.now - timedelta(hours=hours)
