@@ -749,6 +749,8 @@ class FileChange(Struct, frozen=True):
     settings: list[SettingChange]
     notes: list[str]
     """What settings of the record do not do."""
+    was: str | None = None
+    """The name before, where the file gives it another one."""
 
 
 class FilePlan(Struct, frozen=True):
