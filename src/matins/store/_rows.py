@@ -25,6 +25,7 @@ from matins.model.overview import (
     DaySpend,
     EngineSpan,
     FailureCount,
+    LabelCounts,
     NamedSpend,
     PausedSchedule,
     PlannedRun,
@@ -923,6 +924,10 @@ class OverviewRows(Statements):
     def failures_by_part(self, low: int, since: int, until: int, size: int) -> list[FailureCount]:
         """The failed records of a window, from run `low`, counted by schedule and by part of the window."""
         return self._rows(FailureCount, "failures_by_part", low=low, since=since, until=until, size=size)
+
+    def label_counts(self, limit: int) -> list[LabelCounts]:
+        """The labels of schedules that are not deleted, the commonest first."""
+        return self._rows(LabelCounts, "label_counts", limit=limit)
 
     def records_of(self, schedule_ids: Iterable[int], low: int, high: int, since: int, until: int) -> list[RecordSpan]:
         """The records of these schedules in a range of ids that lie in a window, the newest first."""
