@@ -158,7 +158,8 @@ def _service(path: Path, name: str) -> tuple[dict[str, Any], list[str]]:
         reason = "a command that systemd fills in"
     if reason is not None:
         return start, [f"{name} has {reason}: it is started by systemctl, and its output stays in the journal."]
-    variables = dict(item.partition("=")[::2] for line in service.get("Environment", ()) for item in shlex.split(line))
+    pairs = [word.partition("=") for line in service.get("Environment", ()) for word in shlex.split(line)]
+    variables = {name: value for name, _, value in pairs}
     return {
         "command": shlex.split(text), "environment": variables,
         "workdir": _last(service, "WorkingDirectory") or ("~" if user else "/"),
