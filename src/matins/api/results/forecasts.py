@@ -367,6 +367,12 @@ class Lane(Struct, frozen=True):
     """What troubles it most."""
 
 
+class LabelCount(Struct, frozen=True):
+    key: str
+    value: str
+    schedules: int
+
+
 class Lanes(Struct, frozen=True):
     """What ran and what will run between two instants, in few lanes. The time is divided into equal parts."""
 
@@ -382,6 +388,10 @@ class Lanes(Struct, frozen=True):
     """Those with failures first, then the busiest."""
     rest: Lane | None
     """The others, as one."""
+    skipped: int
+    """Runs that did not happen because their settings say so."""
+    labels: list[LabelCount]
+    """The labels of schedules, by which lanes can be made and the page narrowed; the commonest 50."""
 
 
 class CalendarDay(Struct, frozen=True):
@@ -739,6 +749,8 @@ class FileChange(Struct, frozen=True):
     settings: list[SettingChange]
     notes: list[str]
     """What settings of the record do not do."""
+    was: str | None = None
+    """The name before, where the file gives it another one."""
 
 
 class FilePlan(Struct, frozen=True):
