@@ -28,6 +28,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "show": Entry("schedules:show", "Show a schedule: settings, state, last run."),
         "history": Entry("schedules:history", "List the changes of a schedule."),
         "undo": Entry("schedules:undo", "Undo the last change of a schedule."),
+        "rename": Entry("schedules:rename", "Give a schedule another name."),
         "edit": Entry("schedule_settings:edit", "Change settings of a schedule. Running runs keep theirs."),
         "pause": Entry("schedules:pause", "Pause schedules. Running runs continue."),
         "resume": Entry("schedules:resume", "Resume paused schedules; list pauses of several."),
@@ -122,7 +123,6 @@ ADVICE = {
     "set": "`matins edit NAME --set SETTING=VALUE` changes a schedule, `matins agents set NAME` an agent.",
     "accept": "`matins approvals` lists what needs an answer.",
     "reject": "`matins approvals` lists what needs an answer.",
-    "rename": "A schedule keeps its name: add it under the new one, then delete the old one.",
     **dict.fromkeys(("task", "tasks"), "`matins list` lists schedules, `matins runs` what ran, `matins status` both."),
     **dict.fromkeys(
         ("migrate", "move"), "`matins promote postgresql://…` moves the store to PostgreSQL, or back to a file."
