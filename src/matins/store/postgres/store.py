@@ -340,7 +340,7 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
                 hint="Give Matins its own schema: CREATE SCHEMA matins, then …?options=-csearch_path%3Dmatins.",
             )
         applied = dict(cursor.execute(SQL["applied"]).fetchall()) if there else {}
-        oldest = _oldest(session) if there else None
+        ((oldest,),) = cursor.execute(SQL["oldest_migration"]).fetchall() if there else ((None,),)
         check_known(name, len(applied), applied, migrations, "Use a new database or schema", oldest)
         self.knows = len(migrations)
         for migration in migrations[len(applied) :]:
@@ -364,12 +364,6 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
             )
             hint = "Stop these engines first, or upgrade them one after the other. Nothing was changed."
             raise StoreVersionError(message, hint=hint)
-
-
-def _oldest(session: Session) -> int:
-    row = session.cursor.execute(SQL["oldest_migration"]).fetchone()
-    assert row is not None
-    return row[0]
 
 
 def _meta(session: Session, key: str) -> str:
