@@ -113,6 +113,7 @@ from matins.api.results import (
     CallerContext,
     CatchUp,
     CatchUpAll,
+    Cause,
     Change,
     Check,
     Delivery,
@@ -126,6 +127,7 @@ from matins.api.results import (
     InboundTest,
     Incident,
     Job,
+    Lanes,
     LiveRun,
     Message,
     Mission,
@@ -240,6 +242,11 @@ class AwaitableIncidents(AwaitableNoun):
         """Get an incident."""
     async def acknowledge(self, incident_id: Id) -> Incident:
         """Acknowledge an incident: no more messages are sent until it is over."""
+    async def causes(self, *, select: Select | None = None, since: Instant | None = None) -> builtins.list[Cause]:
+        """List what is broken, by cause: open incidents of all schedules with the same error as one, the most frequent
+        first. `since`: from when on failures are counted by time; default: 24 hours ago."""
+    async def acknowledge_cause(self, kind: str, signature: str) -> builtins.list[Incident]:
+        """Acknowledge every open incident of a cause."""
 
 class AwaitableCalls(AwaitableNoun):
     async def fire(
@@ -1002,6 +1009,19 @@ class AwaitableApi(AwaitableNoun):
 
         Default: from 6 hours ago to 24 hours ahead. Where a lane has too many records or slots, the densest schedules
         are bands with a count."""
+    async def lanes(
+        self,
+        *,
+        select: Select | None = None,
+        by: str = "agent",
+        start: Instant | None = None,
+        end: Instant | None = None,
+        limit: Limit = 8,
+    ) -> Lanes:
+        """Show how much ran and will run between two instants, in few lanes, those with failures first.
+
+        `by`: `agent`, or `label.team` for the values of a label. Default: from 6 hours ago to 2 hours ahead. A lane
+        with few runs and slots has each of them; a dense one counts them in equal parts of the time."""
     async def usual(self, name: str, *, agent: str | None = None) -> Usual:
         """Show what runs of a schedule usually take: duration, delay, cost and tokens of the last 100."""
     async def why(self, name: str, *, at: Instant | None = None, agent: str | None = None) -> Explanation:

@@ -433,6 +433,6 @@ def frequent_wakes(
     costs = 'at an unknown cost, which "max_cost" limits' if cost == _UNKNOWN else f"for {cost}"
     sentence = f"It wakes {paid[0]} up to {count:,} times a day, {costs}"
     fields = when.expression.split() if isinstance(when, Cron) else []
-    if len(fields) < _FIELDS_WITH_SECONDS:
+    if len(fields) != _FIELDS_WITH_SECONDS:
         return FrequentWakes(f"{sentence}.", "every 5 minutes")
     return FrequentWakes(f"{sentence}: the first of six fields is the seconds.", " ".join(fields[:-1]))

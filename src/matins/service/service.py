@@ -47,6 +47,7 @@ from matins.service.file.write_back import FileWriter
 from matins.service.forecasts import CatchUps
 from matins.service.incidents import Destinations, Incidents
 from matins.service.jobs import KnownJobs
+from matins.service.lanes import LaneCharts
 from matins.service.listing import RunLists, ScheduleLists
 from matins.service.missions import Missions
 from matins.service.new_agents import NewAgents
@@ -266,7 +267,7 @@ def _not_its_own(principal: Principal, what: str, name: str) -> NotAllowed:
 
 
 _OF_CORE: Mapping[str, tuple[Callable[[Core], Any], ...]] = {
-    "schedules": (Explanations, Timelines, Facts, ScheduleLists, Calendars, CatchUps),
+    "schedules": (Explanations, Timelines, LaneCharts, Facts, ScheduleLists, Calendars, CatchUps),
     "runs": (Facts, RunLists, SpeakingRuns),
     "backfills": (Backfills,),
     "events": (Events,),

@@ -24,6 +24,7 @@ from matins.model.overview import (
     DayCount,
     DaySpend,
     EngineSpan,
+    FailureCount,
     NamedSpend,
     PausedSchedule,
     PlannedRun,
@@ -757,6 +758,10 @@ class IncidentRows(Statements):
         """Incidents that are looked at again now, the longest due first."""
         return self._rows(IncidentRow, "due_incidents", now=now, limit=limit)
 
+    def next_notice(self) -> int | None:
+        """When an incident is looked at again, or a digest is due."""
+        return self._value("next_notice")
+
     def sent_since(self, destination: str, since: int) -> int:
         """The number of messages that were sent to a destination since an instant."""
         return self._value("sent_since", destination=destination, since=since)
@@ -906,6 +911,10 @@ class OverviewRows(Statements):
     def recent_failures(self, since: int) -> int:
         """Runs that failed since an instant, among the newest events."""
         return self._value("recent_failures", since=since)
+
+    def failures_by_part(self, low: int, since: int, until: int, size: int) -> list[FailureCount]:
+        """The failed records of a window, from run `low`, counted by schedule and by part of the window."""
+        return self._rows(FailureCount, "failures_by_part", low=low, since=since, until=until, size=size)
 
     def records_of(self, schedule_ids: Iterable[int], low: int, high: int, since: int, until: int) -> list[RecordSpan]:
         """The records of these schedules in a range of ids that lie in a window, the newest first."""

@@ -656,6 +656,29 @@ class Incident(Struct, frozen=True):
     """How it ended: recovered, paused, resumed, ended, changed, deleted, decided, quiet."""
 
 
+class Cause(Struct, frozen=True):
+    """One trouble of several schedules: their incidents that are open and have the same signature."""
+
+    kind: IncidentKind
+    signature: Content[str]
+    """What they have in common; with `kind`, what `incidents.acknowledge_cause` takes."""
+    text: Content[str]
+    """The error, or what happened."""
+    count: int
+    """How often it happened."""
+    schedules: int
+    agents: list[str]
+    schedule: str | None
+    """The schedule with the last of them."""
+    agent: str | None
+    run_id: str | None
+    opened_at: datetime
+    last_at: datetime
+    acknowledged: bool
+    parts: list[int]
+    """How many runs of these schedules failed in each 24th of the time since `since`."""
+
+
 class TestedDestination(Struct, frozen=True):
     """Whether a test message arrived at a destination."""
 

@@ -79,10 +79,10 @@ _GO = [
     Entry("Go to", "pulse", "Events", "/events", "G E"),
     Entry("Go to", "agent", "Agents", "/agents"),
     Entry("Go to", "stuck", "Incidents", "/incidents"),
-    Entry("Go to", "money", "Spend", "/spend"),
-    Entry("Go to", "back", "Catch-up", "/catch-up"),
-    Entry("Go to", "gear", "Settings", "/settings"),
-    Entry("Actions", "new", "New schedule…", "/schedules/new", "C"),
+    Entry("Go to", "spend", "Spend", "/spend"),
+    Entry("Go to", "undo", "Catch-up", "/catch-up"),
+    Entry("Go to", "settings", "Settings", "/settings"),
+    Entry("Actions", "plus", "New schedule…", "/schedules/new", "C"),
     Entry("Go to", "succeeded", "Getting started", "/welcome"),
 ]
 _FOUND = {"schedule": ("Schedules", "schedules"), "run": ("Runs", "play"), "agent": ("Agents", "agent")}
