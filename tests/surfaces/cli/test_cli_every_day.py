@@ -18,7 +18,7 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     for name in ("nightly", "report"):
         bench.add(name, when="0 9 * * *", job="work", labels={"team": "ops"})
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     said = [[user.says(*shlex.split(line)[1:]) for line in _prepared(bench, block)] for block in blocks]
     paused, in_force, listed, resumed = said[0]
     assert paused.startswith("Paused 2 schedules.")
@@ -30,7 +30,8 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     assert "retries" in changed
     assert "retries: 0 → 3" in history
     assert undone.startswith("Changed nightly")
-    assert bench.get("nightly").settings.get("retries", 0) == 0
+    assert bench.get("nightly-report").settings.get("retries", 0) == 0
+    assert said[3][0].startswith("Renamed nightly to nightly-report: ")
 
 
 def _prepared(bench: Sandbox, block: str) -> list[str]:
