@@ -20,7 +20,7 @@ from matins.errors import Conflict, InvalidInput, StoreCorrupt, StoreMoved
 
 MOVING, MOVED, COPY = "moving", "moved", "copy"
 """Keys of `meta`: in the source while it moves, and afterwards; in the target until it is in charge."""
-OWN_KEYS = frozenset({MOVING, MOVED, COPY, "next_run_id", "xact_base", "sealed"})
+OWN_KEYS = frozenset({MOVING, MOVED, COPY, "next_run_id", "xact_base", "sealed", "oldest"})
 """Keys of `meta` that belong to one store, or to one kind of stores."""
 OWN_TABLES = frozenset({"migrations", "meta", "output_followers", "callers_chains"})
 """Tables that are not copied: what they hold is of one store, or is over when no engine runs."""

@@ -212,6 +212,8 @@ class PostgresEnd:
         connection = self._connection
         for migration in load_migrations("matins.store.postgres"):
             connection.execute(migration.sql.encode())
+            if migration.breaks:
+                connection.execute(SQL["set_meta"], {"key": "oldest", "value": str(migration.number)})
             values = {"number": migration.number, "name": migration.name, "checksum": migration.checksum, "now": now}
             connection.execute(SQL["insert_migration"], values)
         deferred = self._all(SQL["deferred"])
@@ -245,7 +247,7 @@ class PostgresEnd:
     def _set_meta(self, source: End, mark: Mark) -> None:
         numbers = source.numbers()
         connection = self._connection
-        connection.execute(b"DELETE FROM meta WHERE key NOT IN ('xact_base', 'sealed')")
+        connection.execute(b"DELETE FROM meta WHERE key NOT IN ('xact_base', 'sealed', 'oldest')")
         with connection.cursor() as cursor:
             cursor.executemany(
                 SQL["insert_mark"], [{"key": key, "value": value} for key, value in source.meta().items()]

@@ -254,6 +254,8 @@ def _fill(path: Path, source: End, mark: Mark, now: int, progress: Progress) -> 
 
 def _apply(connection: Any, migration: Migration, now: int) -> None:
     connection.execute(migration.sql)
+    if migration.breaks:
+        connection.execute(SQL["set_meta"], {"key": "oldest", "value": migration.number})
     row = (migration.number, migration.name, migration.checksum, now)
     connection.execute("INSERT INTO migrations VALUES (?, ?, ?, ?)", row)
     connection.execute(f"PRAGMA user_version = {migration.number}; PRAGMA application_id = {APPLICATION_ID}")
@@ -261,7 +263,7 @@ def _apply(connection: Any, migration: Migration, now: int) -> None:
 
 def _set_meta(connection: Any, source: End, mark: Mark) -> None:
     numbers = source.numbers()
-    connection.execute("DELETE FROM meta WHERE key <> 'next_run_id'")
+    connection.execute("DELETE FROM meta WHERE key NOT IN ('next_run_id', 'oldest')")
     values = {**source.meta(), COPY: mark.text}
     connection.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", list(values.items()))
     connection.execute(SQL["set_next_run"], {"next_run": numbers.next_run})

@@ -576,6 +576,7 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
     def _open(self, now: int) -> None:
         """Open the database, and refuse a foreign or newer one before anything is written."""
         migrations = load_migrations("matins.store.sqlite")
+        self.knows = len(migrations)
         have = self._applied(migrations)
         if have and not self._of_move:
             _check_marks(self._connection.execute(SQL["marks"]).fetchall(), writes=False)
