@@ -15,7 +15,7 @@ SECONDS ?= 0
 SEED ?= 1
 SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test test-real test-scale record-real check style types torture torture-processes simulate mutants mutants-seeded pages pictures bench bench-quick bench-beside bench-cron bench-durable bench-scale bench-processes bench-http bench-audit clean
+.PHONY: help up test test-real test-scale record-real check style types torture torture-processes simulate mutants mutants-seeded pages pictures bench bench-quick bench-beside bench-cron bench-durable bench-scale bench-processes bench-http bench-audit docs constraints release clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -113,8 +113,17 @@ bench-http: .venv/run  ## the API under load, while schedules fire
 bench-audit: .venv/run  ## `matins audit verify` on a log of a million events; URL= for PostgreSQL
 	$(BIN)/python benchmarks/audit.py $(URL:%=--url %)
 
+docs: .venv-docs/installed  ## the site of the documentation, in site/; a link that leads nowhere fails
+	.venv-docs/bin/zensical build --clean --strict
+
+constraints: .venv-release/installed  ## renew constraints.txt, the versions that an installation can repeat
+	.venv-release/bin/python tools/release.py --constraints
+
+release: .venv-release/installed  ## VERSION=1.2.0: changelog, wheel and sdist that were installed and tried, SBOM, tag; CHECK=1 only tries
+	.venv-release/bin/python tools/release.py $(if $(CHECK),--check,$(VERSION))
+
 clean:  ## remove what the other targets made
-	rm -rf .venv .venv-bench-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache $(DEMO)
+	rm -rf .venv .venv-* site dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache $(DEMO)
 
 %/bin/python:
 	@echo "Installing into $(@D:%/bin=%), once. This takes about a minute."
@@ -146,6 +155,9 @@ clean:  ## remove what the other targets made
 	@touch $@
 .venv-bench-cron/installed .venv-bench-durable/installed .venv-bench-apscheduler4/installed: .venv-bench-%/installed: .venv-bench-%/bin/python pyproject.toml
 	.venv-bench-$*/bin/python -m pip install --quiet --editable ".[bench-$*]"
+	@touch $@
+.venv-docs/installed .venv-release/installed: .venv-%/installed: .venv-%/bin/python pyproject.toml
+	.venv-$*/bin/python -m pip install --quiet --editable ".[$*]"
 	@touch $@
 # On Python 3.11 one line of Oban is written as that Python has it; the benchmark says so.
 .venv-bench-oban/installed:

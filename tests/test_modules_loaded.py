@@ -102,6 +102,21 @@ def test_loading_leaves_the_collector_as_it_was(state: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=90)
 
 
+def test_a_command_collects_no_garbage(tmp_path: Path) -> None:
+    program = (
+        "import gc, sys\n"
+        "from matins.app import main\n"
+        "before = gc.get_stats()\n"
+        f"sys.argv = ['matins', '--home', {str(tmp_path)!r}, 'list']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(*(now['collections'] - then['collections'] for now, then in zip(gc.get_stats(), before, strict=True)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, timeout=90, capture_output=True, text=True)
+    youngest, *others = map(int, done.stdout.splitlines()[-1].split())
+    assert youngest <= 2, done.stdout
+    assert others == [0, 0]
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary, daemon(Path(temporary)) as around:
         for named in CEILINGS:

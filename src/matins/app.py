@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from datetime import datetime
 from functools import cache, partial
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matins.api.use_case import Caller, UseCase
+    from matins.daemon.service import Service
     from matins.engine.when.triggers import Trigger
     from matins.library import Matins
     from matins.model.access import Principal
@@ -221,13 +223,13 @@ class App:
 
         return orjson.dumps(schema(), option=orjson.OPT_INDENT_2).decode()
 
-    def systemd_unit(
+    def service(
         self, store: str | None = None, file: str | Path | None = None, home: str | Path | None = None
-    ) -> str:
-        """The text of a systemd unit that runs the daemon."""
-        from matins.daemon.systemd import systemd_unit
+    ) -> Service:
+        """The daemon as a service of this machine."""
+        from matins.daemon.service import service
 
-        return systemd_unit(store=store, file=file, home=home)
+        return service(store=store, file=file, home=home)
 
     def local_zone(self) -> str:
         """The time zone of this machine."""
@@ -288,12 +290,17 @@ class LazyStore:
             with private_files():
                 matins = Matins(self.url)
         if use_case.name in _OF_FILE or self._file.exists():
-            matins.watch_file(self._file)
+            matins.use_file(self._file)
         return matins
+
+
+_MADE_BY_A_COMMAND = 400_000
+"""Objects, nearly all by the modules that it loads: to collect garbage among them would take a seventh of its time."""
 
 
 def main() -> None:
     """The `matins` command."""
+    gc.set_threshold(_MADE_BY_A_COMMAND, *gc.get_threshold()[1:])
     from matins.surfaces.cli import cli
 
     cli(obj=App())

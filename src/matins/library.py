@@ -267,8 +267,14 @@ class Matins(TransactionApi):
 
         `folder` is a descriptor of its directory: a directory that is put in its place is then not read.
         """
-        file = self._service.local.file = ConfigFile(path, folder)
+        file = self.use_file(path, folder)
+        file.node = self.node.name
         return Reloader(self, file, self._store, self.clock)
+
+    def use_file(self, path: str | Path, folder: int | None = None) -> ConfigFile:
+        """Use this file for `file.plan` and `file.apply`."""
+        file = self._service.local.file = ConfigFile(path, folder, shared=self._store.shared)
+        return file
 
     # -- lifecycle
 

@@ -30,11 +30,14 @@ def registered(group: str) -> frozenset[str]:
 def _registered(group: str) -> list[EntryPoint]:
     """One entry point for each name. Matins' own come first, so that no other distribution replaces them."""
     found: dict[str, EntryPoint] = {}
-    for point in sorted(_entry_points().select(group=group), key=lambda point: (point.name, not _is_own(point))):
+    for point in sorted(_entry_points().select(group=group), key=lambda point: point.name):
         used = found.setdefault(point.name, point)
-        if used.value != point.value:
-            log.error('"%s" is registered twice in %s: by %s, and by %s, which is left out.',
-                      point.name, group, used.value, point.value)  # fmt: skip
+        if used.value == point.value:
+            continue
+        if not _is_own(used) and _is_own(point):  # rarely asked: it parses the metadata of a distribution
+            found[point.name], used, point = point, point, used
+        log.error('"%s" is registered twice in %s: by %s, and by %s, which is left out.',
+                  point.name, group, used.value, point.value)  # fmt: skip
     return list(found.values())
 
 

@@ -10,13 +10,15 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from matins.api.schedules import Api
 from matins.app import App
 from matins.daemon.daemon import Daemon
-from matins.daemon.systemd import systemd_unit, watchdog_interval_s
+from matins.daemon.service import service
+from matins.daemon.systemd import watchdog_interval_s
 from matins.errors import StoreError
 from matins.surfaces.home import Home, absolute_url, default_home, path_of, redacted_url
 
@@ -28,8 +30,12 @@ def read(text: str) -> dict[str, dict[str, str]]:
     return {section: dict(parser[section]) for section in parser.sections()}
 
 
+def unit_text(*values: Any, **settings: Any) -> str:
+    return service(*values, **settings).text
+
+
 def test_a_unit_of_the_user(tmp_path: Path) -> None:
-    unit = read(systemd_unit(home=tmp_path, system=False))
+    unit = read(unit_text(home=tmp_path, system=False))
     service = unit["Service"]
     assert service["ExecStart"] == f"{sys.executable} -P -m matins --home {tmp_path} up"
     assert service["WorkingDirectory"] == f"-{tmp_path}"
@@ -45,7 +51,7 @@ def test_a_unit_of_the_user(tmp_path: Path) -> None:
 
 
 def test_a_unit_of_the_system() -> None:
-    unit = read(systemd_unit(system=True))
+    unit = read(unit_text(system=True))
     assert unit["Service"]["StateDirectory"] == "matins"
     assert "--home /var/lib/matins up" in unit["Service"]["ExecStart"]
     assert unit["Service"]["User"] == "matins"
@@ -53,14 +59,14 @@ def test_a_unit_of_the_system() -> None:
 
 
 def test_words_with_blanks_and_signs_reach_it_whole(tmp_path: Path) -> None:
-    unit = read(systemd_unit("sqlite:///a b.db", tmp_path / "it's 100%.yaml", tmp_path, system=False))
+    unit = read(unit_text("sqlite:///a b.db", tmp_path / "it's 100%.yaml", tmp_path, system=False))
     start = unit["Service"]["ExecStart"]
     assert f'--store "sqlite:///{Path.cwd()}/a b.db"' in start
     assert f'--file "{tmp_path}/it\'s 100%%.yaml"' in start
 
 
 def test_a_password_is_in_no_unit(tmp_path: Path) -> None:
-    text = systemd_unit("postgresql://me:hunter2@db/matins", home=tmp_path, system=False)
+    text = unit_text("postgresql://me:hunter2@db/matins", home=tmp_path, system=False)
     assert "hunter2" not in text
     assert read(text)["Service"]["EnvironmentFile"] == f"{tmp_path}/environment"
 
@@ -68,7 +74,7 @@ def test_a_password_is_in_no_unit(tmp_path: Path) -> None:
 def test_b16_a_module_where_it_starts_is_not_the_daemon(tmp_path: Path) -> None:
     """B16: an agent may write ~/matins.py, and a unit of the user starts there"""
     (tmp_path / "matins.py").write_text("print('not Matins')")
-    start = read(systemd_unit(home=tmp_path / "home", system=False))["Service"]["ExecStart"].split()
+    start = read(unit_text(home=tmp_path / "home", system=False))["Service"]["ExecStart"].split()
     assert start[-1] == "up"
     for words, told in ((start[:-1], "matins, version"), ([sys.executable, *start[2:-1]], "not Matins")):
         command = [*words, "--version"]
@@ -79,13 +85,9 @@ def test_b16_a_module_where_it_starts_is_not_the_daemon(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
 def test_systemd_understands_it(tmp_path: Path) -> None:
     path = tmp_path / "matins.service"
-    path.write_text(systemd_unit(home=tmp_path, system=False))
+    path.write_text(unit_text(home=tmp_path, system=False))
     result = subprocess.run(["systemd-analyze", "verify", "--user", path], capture_output=True, text=True, timeout=60)
     assert "matins.service" not in result.stderr
-
-
-def test_the_command_prints_it(tmp_path: Path) -> None:
-    assert App().systemd_unit(home=tmp_path) == systemd_unit(home=tmp_path)
 
 
 def test_where_it_lives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -20,12 +22,13 @@ DEMO_HOME = ".matins-demo"
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 _SHELL = re.compile(r"```shell\n(.*?)```", re.DOTALL)
+_FIRST = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 _END = "-- the end of what it printed --"
 
 
-def steps() -> list[tuple[str, str]]:
+def steps(block: re.Pattern[str] = _SHELL) -> list[tuple[str, str]]:
     """Each command of the tour, with what the page says that it prints."""
-    blocks = "".join(_SHELL.findall(README.read_text(encoding="utf-8")))
+    blocks = "".join(block.findall(README.read_text(encoding="utf-8")))
     return [(step.partition("\n")[0], step.partition("\n")[2]) for step in re.split(r"^\$ ", blocks, flags=re.M)[1:]]
 
 
@@ -136,6 +139,28 @@ def check_proposal(house: House) -> None:
     assert (made["creator_role"], made["created_by"], made["creator_run"]) == ("agent", "planner", run["id"])
     (vote,) = house.ask("approvals.get", approval_id="2")["votes"]
     assert (vote["voter"], made["state"]) == ("owner", "active")
+
+
+def test_the_first_lines(house: Callable[..., House], tmp_path: Path) -> None:
+    """B21: with an agent that needs no login in the place of Claude, and a folder in that of the mail. The answer
+    arrives, and quiet hours explain a run that does not happen."""
+    (install, nothing), (add, added), (why, reason) = steps(_FIRST)
+    # Installed by `make release CHECK=1` and by test_service.py.
+    assert (install, nothing) == ("pipx install . && matins service install", "")
+    name, here = why.split()[2], house().up()
+    here.matins("agents", "set", "claude", "--runner", "demo")
+    here.matins("destinations", "set", "mail", "--kind", "file", "--to", str(tmp_path / "inbox"))
+    assert plain(here.matins(*shlex.split(add)[1:])) == plain(added)
+    here.matins("run", name, "--wait")
+    with closing(here.client.events.follow(after="0", types=["answer.delivered"])) as events:  # type: ignore[type-var]
+        next(events)
+    (answer,) = (tmp_path / "inbox").iterdir()
+    assert "I was given 8 words" in answer.read_text()
+    here.matins("quiet-hours", "set", "holiday", "--windows", "mon-sat 00:00-24:00, sun 00:00-23:59")
+    here.matins("edit", name, "--quiet-hours", "holiday", "--when", "every 1 second")
+    assert here.logged("run.skipped")
+    said = here.matins(*shlex.split(why.partition(" | ")[0])[1:])
+    assert plain(said.partition("\n")[0]) == plain(reason)
 
 
 def test_what_differs_between_machines_is_all_that_is_left_out() -> None:

@@ -27,12 +27,13 @@ EVERYWHERE = {
 RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("chat.md", "yaml"): (5, "tests/chat/test_slack.py"),
     ("chat.md", "sh"): (1, "tests/daemon/test_telegram_daemon.py"),
+    ("README.md", "sh"): (2, "tests/daemon/test_tour.py"),
     ("README.md", "shell"): (9, "tests/daemon/test_tour.py"),
     ("answers.md", "shell"): (1, "tests/docs/test_answers_page.py"),
     ("answers.md", "yaml"): (1, "tests/docs/test_answers_page.py"),
     ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
     ("embedding.md", "python"): (9, "tests/docs/test_embedding_page.py"),
-    ("every-day.md", "sh"): (3, "tests/surfaces/cli/test_cli_every_day.py"),
+    ("every-day.md", "sh"): (4, "tests/surfaces/cli/test_cli_every_day.py"),
     ("file.md", "yaml"): (1, "tests/config/test_schema.py"),
     ("http.md", "http"): (14, "tests/surfaces/http/test_http_docs.py"),
     ("http.md", "python"): (1, "tests/surfaces/http/test_http_docs.py"),
@@ -46,7 +47,9 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("missions.md", "yaml"): (1, "tests/service/test_missions.py"),
     ("notifications.md", "shell"): (1, "tests/docs/test_notifications_page.py"),
     ("notifications.md", "yaml"): (1, "tests/docs/test_notifications_page.py"),
-    ("running.md", "shell"): (5, "tests/daemon/test_running_page.py"),
+    ("recipes.md", "yaml"): (5, "tests/daemon/test_start_page.py"),
+    ("start.md", "sh"): (6, "tests/daemon/test_start_page.py"),
+    ("running.md", "shell"): (6, "tests/daemon/test_running_page.py"),
 }
 """How many blocks of a page a test of its own runs."""
 LIBRARY = "tests/docs/test_library_example.py and tests/daemon/test_python_clients.py"
@@ -56,6 +59,7 @@ HERE: dict[tuple[str, str], tuple[int, str]] = {
     ("inbound.md", "yaml"): (3, "test_the_files_of_the_inbound_page_are_understood"),
 }
 NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
+    ("running.md", "sh"): (1, "installs Matins; `make release CHECK=1` does it by pip, pipx and uv"),
     ("chat.md", ""): (1, "a conversation in Slack; its lines are those of tests/chat"),
     ("every-day.md", ""): (
         2,

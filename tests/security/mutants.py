@@ -89,7 +89,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/isolation.py", "found = [str(Path(__file__).parents[2]), *map(", "found = [*map(", "security/test_isolation_pins.py::test_b16_a_restart_finds_the_same_home_and_the_same_code"),
         Mutant("config/file.py", "file = read(self.path, self._folder)", "file = read(self.path)", "daemon/test_moved_home.py::test_b16_a_running_daemon_reads_its_own_home_only"),
         Mutant("config/file.py", "if self._folder is not None and not _is_at(self._folder, self.path.parent):", "if False:", "daemon/test_moved_home.py::test_b16_nothing_is_written_to_a_home_that_was_put_in_its_place"),
-        Mutant("daemon/systemd.py", '[sys.executable, "-P", "-m"', '[sys.executable, "-m"', "daemon/test_systemd.py::test_b16_a_module_where_it_starts_is_not_the_daemon"),
+        Mutant("daemon/service.py", 'argv = [sys.executable, "-P", "-m"', 'argv = [sys.executable, "-m"', "daemon/test_systemd.py::test_b16_a_module_where_it_starts_is_not_the_daemon"),
         Mutant("executors/isolation.py", "        _make_user_site()", "        pass", "security/test_isolation_pins.py::test_b16_the_user_s_folder_of_python_is_frozen_also_where_there_is_none"),
     ),
     "A `file:` secret outside the home never leads into it.": (

@@ -99,6 +99,8 @@ CALLS: dict[str, Arguments] = {
     "runs.get": about("run_id"),
     "runs.live": call(),
     "runs.list": lambda thing: {"schedule": thing.name},
+    "runs.preview_bulk": lambda thing: {"do": "cancel", "runs": [thing.run_id]},
+    "runs.bulk": lambda thing: {"do": "cancel", "runs": [thing.run_id]},
     "runs.output": about("run_id"),
     "runs.report_outcome": call(outcome="failed"),
     "runs.resolve": about("run_id", outcome="failed"),
@@ -115,6 +117,8 @@ CALLS: dict[str, Arguments] = {
     "destinations.test": call(name="phone"),
     "inbound.test": call(name="prs", type="push"),
     "incidents.acknowledge": call(incident_id="1"),
+    "incidents.acknowledge_cause": call(kind="failed", signature="x"),
+    "incidents.causes": call(),
     "incidents.get": call(incident_id="1"),
     "incidents.list": call(),
     "schedules.calendar": about("name"),
@@ -140,6 +144,7 @@ CALLS: dict[str, Arguments] = {
     "schedules.preview_edit": about("name", payload="edited"),
     "schedules.resume": about("name"),
     "schedules.run": about("name", key="key"),
+    "schedules.lanes": call(),
     "schedules.timeline": call(),
     "schedules.upcoming": call(),
     "schedules.usual": about("name"),
@@ -341,7 +346,7 @@ def test_what_only_looks_needs_the_right_to_read_and_nothing_else_does() -> None
     looks = {name for name, use_case in USE_CASES.items() if use_case.method == "GET"}
     reads = {name for name, use_case in USE_CASES.items() if use_case.right == "read"}
     assert looks - reads == {"sessions.list", "tokens.list"}
-    previews = {"schedules.preview_edit", "schedules.preview_new", "bulk.preview"}
+    previews = {"schedules.preview_edit", "schedules.preview_new", "bulk.preview", "runs.preview_bulk", "file.plan"}
     assert reads - looks == previews, "their settings are in a body, and nothing is written"
 
 
@@ -374,7 +379,9 @@ def test_who_lacks_the_right_is_refused_and_nothing_is_written(bench: Watched) -
     for use_case, role, own in attempts():
         if not allowed(use_case, role, own):
             error = ask(world, ROLES[role], use_case, role, own)
-            selects = use_case == "bulk.apply" and isinstance(error, NotFound)  # an agent selects only what it made
+            selects = use_case in ("bulk.apply", "runs.bulk") and isinstance(
+                error, NotFound
+            )  # an agent selects only what it made
             assert selects or isinstance(error, NotAllowed), f"{role} {use_case} own={own}: {error!r}"
             assert error.hint or error.field == "principal"
             assert everything(bench) == before, f"{role} {use_case} own={own} was refused, and yet wrote"

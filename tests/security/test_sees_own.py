@@ -21,6 +21,7 @@ LISTS: dict[str, dict[str, Any]] = {
     "missions.list": {},
     "missions.get": {"name": "private-mission"},
     "schedules.why": {"name": "private"},
+    "schedules.lanes": {},
     "schedules.timeline": {},
     "runs.list": {},
     "runs.live": {},

@@ -132,3 +132,54 @@ def test_schedules_of_the_file(in_memory: Sandbox, tmp_path: Path) -> None:
     desk.look()
     assert bench.bulk.apply("delete", "label.team=ops").schedules == ["fixed"]
     assert "fixed" not in desk.path.read_text()
+
+
+# -- many runs
+
+
+def test_runs_of_a_team(bench: Sandbox) -> None:
+    """B12 V4: what failed is retried, what waits is cancelled, once and with one story; others stay as they are"""
+    bench.add_many(
+        [{"name": f"s{n}", "when": "0 9 * * *", "job": job, "labels": {"team": "ops"}}
+         for n, job in enumerate(("fail", "fail", "work"))]
+    )  # fmt: skip
+    bench.add("other", when="0 9 * * *", job="fail")
+    for name in ("s0", "s1", "s2", "other"):
+        bench.run(name)
+    bench.settle()
+    preview = bench.runs.preview_bulk("retry", select="label.team=ops")
+    assert preview.sentence == "2 failed runs of 2 schedules: s1, s0."
+    assert bench.runs.preview_bulk("retry", runs=[one.id for one in bench.runs.list()]).others == 1
+    done = bench.runs.bulk("retry", select="label.team=ops", expect=preview.digest)
+    assert sorted(bench.runs.get(number).retry_of or "" for number in done.runs) == sorted(preview.runs)
+    again = bench.runs.bulk("cancel", select="label.team=ops", note="not now")
+    assert sorted(again.runs) == sorted(done.runs)
+    assert {bench.runs.get(number).state for number in again.runs} == {"cancelled"}
+    with pytest.raises(NotFound, match=r"No run to cancel. Looked for: select label.team=ops."):
+        bench.runs.bulk("cancel", select="label.team=ops")
+    story = [(one.type, one.data["do"]) for one in bench.events.list(limit=100) if one.type.startswith("bulk.")]
+    assert story == [(kind, do) for do in ("retry runs", "cancel runs") for kind in ("bulk.started", "bulk.done")]
+
+
+def test_many_runs_that_are_refused(in_memory: Sandbox) -> None:
+    """B7: an agent reaches only runs of what it made; a choice that changed since, or is none, changes nothing"""
+    in_memory.add("s", when="0 9 * * *", job="work")
+    run = in_memory.run("s")
+    with pytest.raises(NotFound):
+        in_memory.acting_as(SCOUT).runs.bulk("cancel", select="all")
+    with pytest.raises(NotAllowed):
+        in_memory.acting_as(VIEWER).runs.bulk("cancel", select="all")
+    expect = in_memory.runs.preview_bulk("cancel", select="all").digest
+    in_memory.add("t", when="0 9 * * *", job="work")
+    in_memory.run("t")
+    with pytest.raises(Stale, match="1 more run matches now"):
+        in_memory.runs.bulk("cancel", select="all", expect=expect)
+    for arguments, field in (
+        ({}, "select"), ({"runs": [run.id], "state": "failed"}, "runs"), ({"runs": "all"}, "runs"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput) as caught:
+            in_memory.runs.bulk("cancel", **arguments)
+        assert caught.value.field == field
+    with pytest.raises(InvalidInput, match='"note" is for cancel'):
+        in_memory.runs.bulk("retry", select="all", note="why")
+    assert in_memory.runs.get(run.id).live

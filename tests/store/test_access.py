@@ -51,9 +51,9 @@ def test_a_request_is_answered_once(store: Store) -> None:
 
 
 def test_what_a_file_defines(store: Store) -> None:
-    first = FileEntry("schedule", "scout/morning", "/etc/matins.yaml", 12, "d1")
+    first = FileEntry("schedule", "scout/morning", "matins", "/etc/matins.yaml", 12, "d1")
     with store.transaction(NOW) as transaction:
-        transaction.upsert_file_entries([first, FileEntry("agent", "scout", "/etc/matins.yaml", 3, "d2")])
+        transaction.upsert_file_entries([first, FileEntry("agent", "scout", "matins", "/etc/matins.yaml", 3, "d2")])
         transaction.upsert_file_entries([first._replace(line=14)])
     with store.transaction(NOW) as transaction:
         assert [entry.line for entry in transaction.file_entries()] == [3, 14]

@@ -87,6 +87,7 @@ from matins.api.arguments import (
     EventTypes,
     FilePath,
     Id,
+    Ids,
     Instant,
     Json,
     Limit,
@@ -112,6 +113,7 @@ from matins.api.results import (
     CallerContext,
     CatchUp,
     CatchUpAll,
+    Cause,
     Change,
     Check,
     Delivery,
@@ -126,6 +128,7 @@ from matins.api.results import (
     InboundTest,
     Incident,
     Job,
+    Lanes,
     LiveRun,
     Message,
     Mission,
@@ -140,6 +143,8 @@ from matins.api.results import (
     Preview,
     Run,
     RunFacts,
+    RunsPreview,
+    RunsResult,
     Schedule,
     ScheduleCalendar,
     ScheduleCounts,
@@ -158,7 +163,7 @@ from matins.api.results import (
     Usual,
     Whoami,
 )
-from matins.api.runs import ReportedOutcome, RunOutcome
+from matins.api.runs import ReportedOutcome, RunAction, RunOutcome
 from matins.model.access import LinkedService, Role
 from matins.model.call import CallSource
 from matins.model.event import DeliveryState
@@ -238,6 +243,11 @@ class AwaitableIncidents(AwaitableNoun):
         """Get an incident."""
     async def acknowledge(self, incident_id: Id) -> Incident:
         """Acknowledge an incident: no more messages are sent until it is over."""
+    async def causes(self, *, select: Select | None = None, since: Instant | None = None) -> builtins.list[Cause]:
+        """List what is broken, by cause: open incidents of all schedules with the same error as one, the most frequent
+        first. `since`: from when on failures are counted by time; default: 24 hours ago."""
+    async def acknowledge_cause(self, kind: str, signature: str) -> builtins.list[Incident]:
+        """Acknowledge every open incident of a cause."""
 
 class AwaitableCalls(AwaitableNoun):
     async def fire(
@@ -345,10 +355,14 @@ class AwaitableThreads(AwaitableNoun):
         waits while another run of the schedule is active."""
 
 class AwaitableFile(AwaitableNoun):
-    async def plan(self) -> FilePlan:
-        """Preview what the file changes. Nothing is written."""
-    async def apply(self, *, digest: str | None = None) -> FilePlan:
-        """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed."""
+    async def plan(self, *, text: str | None = None, path: str | None = None) -> FilePlan:
+        """Preview what the file changes. Nothing is written.
+
+        `text` is that of a file elsewhere, which takes the right to apply it; `path` says where it is."""
+    async def apply(self, *, digest: str | None = None, text: str | None = None, path: str | None = None) -> FilePlan:
+        """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed.
+
+        `text` is that of a file elsewhere; `path` says where it is."""
 
 class AwaitableAllowedHostsNoun(AwaitableNoun):
     async def set(self, **settings: Unpack[AllowedHostsSettings]) -> AllowedHosts:
@@ -711,6 +725,47 @@ class AwaitableRuns(AwaitableRunsCalls):
 
         Of a run with steps, only those that did not succeed run again; `from_step` (a title or a number) and everything
         behind it run again too."""
+    async def preview_bulk(
+        self,
+        do: RunAction,
+        *,
+        runs: Ids | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Select | None = None,
+        state: RunStates | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+    ) -> RunsPreview:
+        """Preview what an action would do to the runs that match. Nothing is written. The filters are those of `list`;
+        `runs` are numbers."""
+    async def bulk(
+        self,
+        do: RunAction,
+        *,
+        runs: Ids | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Select | None = None,
+        state: RunStates | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        expect: str | None = None,
+        note: str | None = None,
+    ) -> RunsResult:
+        """Cancel or retry the runs that match, at most 10,000. `expect`: only if these are still those of the preview
+        with this digest. `note`: why they are cancelled.
+
+        Cancelled are live runs, retried those that ended and did not succeed; all others stay as they are. What cannot
+        be done is skipped, each with its reason. An agent reaches only runs of what it made."""
     async def resolve(self, run_id: RunId, outcome: RunOutcome) -> Run:
         """Set the outcome of a held run, or retry it."""
     async def deliver(self, run_id: RunId, *, to: builtins.list[str] | None = None) -> Run:
@@ -972,6 +1027,19 @@ class AwaitableApi(AwaitableNoun):
 
         Default: from 6 hours ago to 24 hours ahead. Where a lane has too many records or slots, the densest schedules
         are bands with a count."""
+    async def lanes(
+        self,
+        *,
+        select: Select | None = None,
+        by: str = "agent",
+        start: Instant | None = None,
+        end: Instant | None = None,
+        limit: Limit = 8,
+    ) -> Lanes:
+        """Show how much ran and will run between two instants, in few lanes, those with failures first.
+
+        `by`: `agent`, or `label.team` for the values of a label. Default: from 6 hours ago to 2 hours ahead. A lane
+        with few runs and slots has each of them; a dense one counts them in equal parts of the time."""
     async def usual(self, name: str, *, agent: str | None = None) -> Usual:
         """Show what runs of a schedule usually take: duration, delay, cost and tokens of the last 100."""
     async def why(self, name: str, *, at: Instant | None = None, agent: str | None = None) -> Explanation:

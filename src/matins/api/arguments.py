@@ -9,7 +9,7 @@ from functools import cache
 from os import PathLike, fspath
 from typing import Any, NamedTuple, cast, get_args
 
-from matins.api.runs import ReportedOutcome, RunOutcome
+from matins.api.runs import ReportedOutcome, RunAction, RunOutcome
 from matins.api.schema import Schema
 from matins.api.use_case import Parameter, UseCase
 from matins.engine.schedules import SETTINGS
@@ -25,6 +25,7 @@ Id = str | int
 """The id of a run, an approval, a thread or an event. Results have strings; numbers are accepted."""
 RunId = str | int
 """The id of a run, or of one of its steps by number: `12/2`."""
+Ids = Sequence[Id]
 Instant = datetime | str | int
 """A datetime with a zone, an RFC 3339 text with an offset, or UTC milliseconds."""
 Moment = datetime | str | int
@@ -172,6 +173,12 @@ def _id(field: str, value: Any) -> int:
     raise InvalidInput(f'"{field}" is not an id: {preview_of(value)}.', value=value, field=field, hint="Use a number.")
 
 
+def _ids(field: str, value: Any) -> list[int]:
+    if not isinstance(value, (list, tuple)):
+        raise invalid(field, value, "a list of numbers")
+    return [_id(field, one) for one in cast("Sequence[Any]", value)]
+
+
 def _run_id(field: str, value: Any) -> int | StepId:
     run, slash, step = value.partition("/") if isinstance(value, str) else (value, "", "")
     if not slash:
@@ -272,6 +279,7 @@ _KINDS: Mapping[str, ArgumentKind] = {
     "Count": ArgumentKind(_limit, _PAGE_SIZE, _number_of, 5),
     "bool": ArgumentKind(_flag, {"type": "boolean"}, _flag_of, True),
     "Id": ArgumentKind(_id, ID, _same_text),
+    "Ids": ArgumentKind(_ids, {"type": "array", "items": ID}, _list_of, [12, 13]),
     "RunId": ArgumentKind(_run_id, RUN_ID, _same_text),
     "Instant": ArgumentKind(_instant, INSTANT, _same_text),
     "Select": ArgumentKind(_select, _STRING, _same_text, "label.team=ops"),
@@ -300,6 +308,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "MissionStatus": get_args(schedule.MissionStatus),
         "BulkAction": get_args(bulk.BulkAction),
         "RunStateName": get_args(results.RunStateName),
+        "RunAction": get_args(RunAction),
         "RunOutcome": get_args(RunOutcome),
         "BackfillChoice": get_args(run.BackfillChoice),
         "ReportedOutcome": get_args(ReportedOutcome),

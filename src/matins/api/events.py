@@ -16,8 +16,18 @@ from matins.api.use_case import USE_CASES, Noun, use_case
 
 if TYPE_CHECKING:
     from matins.api._results import Webhook
-    from matins.api.arguments import EventTypes, Id, Json, Limit
-    from matins.api.results import Audit, Call, Delivery, Event, InboundTest, Incident, NewWebhook, TestedDestination
+    from matins.api.arguments import EventTypes, Id, Instant, Json, Limit, Select
+    from matins.api.results import (
+        Audit,
+        Call,
+        Cause,
+        Delivery,
+        Event,
+        InboundTest,
+        Incident,
+        NewWebhook,
+        TestedDestination,
+    )
     from matins.model.call import CallSource
     from matins.model.event import DeliveryState
 
@@ -102,6 +112,15 @@ class Incidents(Noun, noun="incidents"):
     @use_case("operate", "POST /v1/incidents/{incident_id}/acknowledge")
     def acknowledge(self, incident_id: Id) -> Incident:
         """Acknowledge an incident: no more messages are sent until it is over."""
+
+    @use_case("read", "GET /v1/causes")
+    def causes(self, *, select: Select | None = None, since: Instant | None = None) -> builtins.list[Cause]:
+        """List what is broken, by cause: open incidents of all schedules with the same error as one, the most frequent
+        first. `since`: from when on failures are counted by time; default: 24 hours ago."""
+
+    @use_case("operate", "POST /v1/causes/acknowledge")
+    def acknowledge_cause(self, kind: str, signature: str) -> builtins.list[Incident]:
+        """Acknowledge every open incident of a cause."""
 
 
 class Calls(Noun, noun="calls"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from matins.api.use_case import Noun, use_case
 
 if TYPE_CHECKING:
-    from matins.api.arguments import Id, Instant, Limit, Moment, RunId, RunStates, Select
+    from matins.api.arguments import Id, Ids, Instant, Limit, Moment, RunId, RunStates, Select
     from matins.api.results import (
         Backfill,
         BackfillPreview,
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         Output,
         Run,
         RunFacts,
+        RunsPreview,
+        RunsResult,
         SentMessage,
         Snapshot,
         ThreadAssignment,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 RunOutcome = Literal["succeeded", "failed", "unknown", "retry"]
 ReportedOutcome = Literal["done", "nothing", "failed"]
+RunAction = Literal["cancel", "retry"]
 _FIRST_LOOK_S, _SLOWEST_LOOK_S = 0.02, 0.5
 
 
@@ -94,6 +97,52 @@ class Runs(Noun, noun="runs"):
 
         Of a run with steps, only those that did not succeed run again; `from_step` (a title or a number) and everything
         behind it run again too.
+        """
+
+    @use_case("read", "POST /v1/runs/bulk/preview")
+    def preview_bulk(
+        self,
+        do: RunAction,
+        *,
+        runs: Ids | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Select | None = None,
+        state: RunStates | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+    ) -> RunsPreview:
+        """Preview what an action would do to the runs that match. Nothing is written. The filters are those of `list`;
+        `runs` are numbers."""
+
+    @use_case("run", "POST /v1/runs/bulk")
+    def bulk(
+        self,
+        do: RunAction,
+        *,
+        runs: Ids | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Select | None = None,
+        state: RunStates | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        expect: str | None = None,
+        note: str | None = None,
+    ) -> RunsResult:
+        """Cancel or retry the runs that match, at most 10,000. `expect`: only if these are still those of the preview
+        with this digest. `note`: why they are cancelled.
+
+        Cancelled are live runs, retried those that ended and did not succeed; all others stay as they are. What cannot
+        be done is skipped, each with its reason. An agent reaches only runs of what it made.
         """
 
     @use_case("operate", "POST /v1/runs/{run_id:path}/resolve")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Explanation,
         Forecast,
         Found,
+        Lanes,
         Mission,
         NewForecast,
         Pause,
@@ -262,6 +263,22 @@ class Api(Noun, RecordNouns, noun="schedules"):
 
         Default: from 6 hours ago to 24 hours ahead. Where a lane has too many records or slots, the densest schedules
         are bands with a count.
+        """
+
+    @use_case("read", "GET /v1/lanes")
+    def lanes(
+        self,
+        *,
+        select: Select | None = None,
+        by: str = "agent",
+        start: Instant | None = None,
+        end: Instant | None = None,
+        limit: Limit = 8,
+    ) -> Lanes:
+        """Show how much ran and will run between two instants, in few lanes, those with failures first.
+
+        `by`: `agent`, or `label.team` for the values of a label. Default: from 6 hours ago to 2 hours ahead. A lane
+        with few runs and slots has each of them; a dense one counts them in equal parts of the time.
         """
 
     @use_case("read", f"GET {_SCHEDULE}/usual")

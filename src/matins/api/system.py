@@ -176,10 +176,16 @@ class Threads(Noun, noun="threads"):
 
 
 class File(Noun, noun="file"):
-    @use_case("read", "GET /v1/file/plan")
-    def plan(self) -> FilePlan:
-        """Preview what the file changes. Nothing is written."""
+    @use_case("read", "POST /v1/file/plan")
+    def plan(self, *, text: str | None = None, path: str | None = None) -> FilePlan:
+        """Preview what the file changes. Nothing is written.
+
+        `text` is that of a file elsewhere, which takes the right to apply it; `path` says where it is.
+        """
 
     @use_case("govern", "POST /v1/file/apply")
-    def apply(self, *, digest: str | None = None) -> FilePlan:
-        """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed."""
+    def apply(self, *, digest: str | None = None, text: str | None = None, path: str | None = None) -> FilePlan:
+        """Apply the file, all of it or nothing. `digest`: only if it is still the one that `plan` showed.
+
+        `text` is that of a file elsewhere; `path` says where it is.
+        """

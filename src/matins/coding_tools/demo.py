@@ -13,7 +13,6 @@ DEMO_COST makes it report a cost in dollars.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -61,6 +60,8 @@ _NO_USAGE = {"input_tokens": 0, "output_tokens": 0}
 
 
 def main() -> None:
+    import argparse  # engines read this module too
+
     parser = argparse.ArgumentParser(prog="python -m matins.coding_tools.demo", description=__doc__, allow_abbrev=False)
     parser.add_argument(_FLAG, default=None, help="the session to name; one that follows from the prompt if omitted")
     session: str | None = parser.parse_args().session_id

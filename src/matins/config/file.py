@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Generator
+import socket
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -85,7 +86,7 @@ def file_format(path: str | Path) -> FileFormat:
 
 
 class ConfigFile:
-    def __init__(self, path: str | Path, folder: int | None = None) -> None:
+    def __init__(self, path: str | Path, folder: int | None = None, *, shared: bool = False) -> None:
         """`folder` is a descriptor of the directory in which the file is, wherever that is moved."""
         self.path = Path(path).expanduser().absolute()
         self.format = file_format(self.path)
@@ -94,6 +95,10 @@ class ConfigFile:
         self.written: str | None = None
         """The digest of the text that Matins wrote last, which is not a change."""
         self._read: tuple[str, ParsedFile] | None = None
+        self.node: str | None = None
+        """The node that follows the file; None where a person applies it."""
+        self.shared = shared
+        """Whether machines share the store."""
 
     def read(self) -> Content:
         """The content of the file now; empty when there is no file."""
@@ -107,7 +112,17 @@ class ConfigFile:
         if why := other_writers(file.owner[0], file.mode):
             hint = f"Only its owner may write it: chown and chmod go-w {shlex.quote(str(self.path))}"
             raise InvalidInput(f"{self.path} is not used: {why}.", value=str(self.path), field="file", hint=hint)
-        return Content(file.text, sha256(file.text.encode()).hexdigest(), file)
+        return Content(file.text, digest_of(file.text), file)
+
+    @property
+    def called(self) -> Sequence[str]:
+        """Where it is, as machines name it: by the node, by the host."""
+        return [f"{name}:{self.path}" for name in (self.node, socket.gethostname()) if name is not None]
+
+    @property
+    def places(self) -> Sequence[str]:
+        """The same, as a store keeps it: that of one machine without the machine."""
+        return self.called if self.shared else [str(self.path)]
 
     def parse(self, text: str) -> ParsedFile:
         """The parsed text. The last result is cached: the text rarely changes."""
@@ -134,7 +149,7 @@ class ConfigFile:
             raise Conflict(
                 f"{self.path} was changed while it was being written.", value=str(self.path), hint="Try again."
             )
-        self.written = sha256(text.encode()).hexdigest()
+        self.written = digest_of(text)
         return Content(text, self.written, before.file)
 
     @contextmanager
@@ -145,6 +160,26 @@ class ConfigFile:
         except BaseException:
             self.written = None
             raise
+
+
+class SentFile(ConfigFile):
+    """A text that a person applies from elsewhere. `place` says from where: laptop:/home/ana/matins.yaml."""
+
+    def __init__(self, place: str, text: str, *, shared: bool) -> None:
+        super().__init__(place, shared=shared)
+        self.path = Path(place)
+        self._content = Content(text, digest_of(text), TextFile(text, 0, (0, 0), (0, 0, 0, 0)))
+
+    @property
+    def places(self) -> Sequence[str]:
+        return [str(self.path)]
+
+    def read(self) -> Content:
+        return self._content
+
+
+def digest_of(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
 
 
 def _is_at(folder: int, path: Path) -> bool:

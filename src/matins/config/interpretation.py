@@ -15,6 +15,7 @@ import orjson
 
 from matins.config.presets import PRESETS, Preset
 from matins.config.reader import (
+    FILE_NAME,
     SCHEDULES,
     FileItem,
     Location,
@@ -221,11 +222,18 @@ class Interpretation(NamedTuple):
     empty: bool = False
     records_past: bool = False
     """Whether a one-shot that is past when it is first read has a record, as in Cortex's file."""
+    name: str = FILE_NAME
 
 
 def interpret(parsed: ParsedFile, context: RecordContext, *, loosely: bool = False) -> Interpretation:
     """Interpret a file. `loosely`: agents need not exist yet, as in files of other systems."""
     return _Interpreter(parsed, context, loosely).interpret()
+
+
+def name_of_file(parsed: ParsedFile) -> str:
+    """The name that owns what the file defines."""
+    name = parsed.simple.get("name")
+    return FILE_NAME if name is None else name
 
 
 def when_changed(before: str, after: str) -> bool:
@@ -261,7 +269,16 @@ class _Interpreter:
             if entry.kind == "agent" and other is not None and entry.meant.max_concurrent is not None:
                 self._duplicate(entry._replace(kind="limit", name=other.name), other)
         edits = self.parsed.simple.get("edits") or "refuse"
-        return Interpretation(tuple(entries.values()), tuple(self.problems), edits, self.parsed.empty, self.loosely)
+        self._check_name()
+        given, name = tuple(entries.values()), name_of_file(self.parsed)
+        return Interpretation(given, tuple(self.problems), edits, self.parsed.empty, self.loosely, name)
+
+    def _check_name(self) -> None:
+        name = name_of_file(self.parsed)
+        try:
+            check_name("name", name)
+        except InvalidInput as error:
+            self._add(self.parsed.top["name"], error.message, name, error.allowed, "name: team-a")
 
     def _limits_of_preset(self) -> Iterator[FileItem]:
         limited = {item.name for item in self.parsed.items if item.kind == "limit"}

@@ -364,7 +364,13 @@ SCHEDULE: Table = {**{declared.name: declared for declared in _FILE_ONLY}, **SET
 """The settings of a schedule in the file."""
 OF_AGENTS = ("isolation", "user")
 """The defaults that are settings of agents."""
+FILE_NAME = "matins"
+"""The name of a file that does not say one."""
 TOP: Table = {
+    "name": _declared(
+        "name", Name(), f"Name that owns what the file defines, among the files of one store. Default: {FILE_NAME}.",
+        "team-a",
+    ),
     "preset": _declared("preset", Choice(tuple(PRESETS)), "System whose defaults apply to this file.", "herdctl"),
     "edits": _declared(
         "edits", Choice(get_args(Edits)),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import socket
-import sys
+from collections.abc import Sequence
 from pathlib import Path
-
-from matins.surfaces.home import Home, absolute_url, redacted_url
 
 _COMMON = """\
 Restart=on-failure
@@ -26,11 +24,13 @@ OOMPolicy=continue
 NoNewPrivileges=yes
 """
 _ENVIRONMENT = """\
-# Every user can read a unit, and the URL of the store has a password: set MATINS_STORE=… in this private file.
-EnvironmentFile={folder}/environment
+# Every user can read a unit, and the URL of the store has a password: MATINS_STORE=… is in this private file.
+EnvironmentFile={file}
 """
-_SYSTEM_ONLY = """\
-User=matins
+ACCOUNT = "matins"
+"""The account of a daemon that belongs to the machine."""
+_SYSTEM_ONLY = f"""\
+User={ACCOUNT}
 StateDirectory=matins
 StateDirectoryMode=0700
 ProtectSystem=full
@@ -46,28 +46,18 @@ LockPersonality=yes
 """
 
 
-def systemd_unit(
-    store: str | None = None,
-    file: str | Path | None = None,
-    home: str | Path | None = None,
-    *,
-    system: bool | None = None,
-) -> str:
-    """A unit for the current user: agents need that user's keys and directories. For root, a unit with its own user."""
-    system = os.geteuid() == 0 if system is None else system
-    folder = str(Home(home).path) if home or not system else "/var/lib/matins"
-    # -P: otherwise matins.py in the working directory would be the daemon.
-    argv = [sys.executable, "-P", "-m", "matins", "--home", folder, "up"]
-    secret = store is not None and redacted_url(store) != store
-    argv += ["--store", absolute_url(store)] if store and not secret else []
-    argv += ["--file", str(Path(file).absolute())] if file else []
-    directory = "/etc/systemd/system" if system else "~/.config/systemd/user"
-    ctl = "systemctl" if system else "systemctl --user"
-    steps = "" if system else "# To run it while you are logged out: loginctl enable-linger\n"
+def unit_folder(*, system: bool) -> Path:
+    """Where units lie: those of the machine, or of the current user."""
+    own = os.environ.get("XDG_CONFIG_HOME", "")
+    return Path("/etc") / "systemd/system" if system else Path(own or "~/.config").expanduser() / "systemd/user"
+
+
+def systemd_unit(argv: Sequence[str], folder: Path, mark: str, environment: Path | None, *, system: bool) -> str:
+    """A unit for the current user: agents need that user's keys and directories. For the machine, a unit with its own
+    user."""
+    private = "" if environment is None else _ENVIRONMENT.format(file=str(environment).replace("%", "%%"))
     return f"""\
-# {directory}/matins.service
-# Then: {ctl} daemon-reload && {ctl} enable --now matins
-{steps}
+# {mark}
 [Unit]
 Description=Matins, a scheduler for AI agents
 After=network.target
@@ -76,9 +66,9 @@ After=network.target
 Type=notify
 ExecStart={" ".join(map(_quoted, argv))}
 ExecReload=/bin/kill -HUP $MAINPID
-WorkingDirectory=-{folder.replace("%", "%%")}
+WorkingDirectory=-{str(folder).replace("%", "%%")}
 Environment={_quoted(f"PATH={os.environ.get('PATH', os.defpath)}")}
-{_ENVIRONMENT.format(folder=folder) if secret else ""}{_SYSTEM_ONLY if system else ""}{_COMMON}
+{private}{_SYSTEM_ONLY if system else ""}{_COMMON}
 [Install]
 WantedBy={"multi-user.target" if system else "default.target"}
 """

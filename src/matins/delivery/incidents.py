@@ -22,8 +22,9 @@ from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.runtime.catalog import schedule_record
 from matins.store.transaction import Transaction
 
-_PAGE, _WINDOW = 100, 500
-"""Events that one transaction takes up, and among which it looks for them once: fires wait for it."""
+_PAGE, _WINDOW, _WINDOWS = 100, 500, 8
+"""Events that one transaction takes up, among how many it looks for them once, and how often it looks while there are
+none: fires wait for it."""
 _SAVE_MS = 60_000
 """How often the cursor is saved although no incident changed."""
 _EVENTS: dict[Action, str] = {
@@ -39,6 +40,7 @@ class IncidentSubscriber(StoredSubscriber):
     _read_upto = 0
     """Up to this event all were read. Those among them that are not yet taken up are in `_waiting`."""
     _waiting: tuple[StoredEvent, ...] = ()
+    _next_at: int | None = None
 
     def match_events(self, turn: Turn) -> bool:
         if not self._lease(turn):
@@ -46,14 +48,24 @@ class IncidentSubscriber(StoredSubscriber):
             return False
         page = _Page(turn)
         acted = self._take(page)
-        due = turn.transaction.due_incidents(turn.now, _PAGE)
+        self._next_at = turn.transaction.next_notice()
+        if self._next_at is not None and self._next_at <= turn.now:
+            self._look_again(page)
+            _send_digests(turn)
+            self._next_at = turn.transaction.next_notice()
+            acted = True
+        return acted
+
+    @staticmethod
+    def _look_again(page: _Page) -> None:
+        """Do what is due of incidents that no event is about."""
+        now = page.turn.now
+        due = page.turn.transaction.due_incidents(now, _PAGE)
         page.about(incident.schedule_id for incident in due)
         for incident in due:
-            for step in look_again(incident, turn.now):
+            for step in look_again(incident, now):
                 page.apply(step)
-            acted = True
         page.save()
-        return _send_digests(turn) or acted
 
     def _take(self, page: _Page) -> bool:
         """Take up new events. True if there may be more, or some changed an incident."""
@@ -61,9 +73,13 @@ class IncidentSubscriber(StoredSubscriber):
         horizon = transaction.event_horizon()
         if horizon <= self._seen:
             return False
-        if not self._waiting:
+        for _ in range(_WINDOWS):
+            if self._waiting or self._seen == horizon:
+                break
             self._read_upto = transaction.incident_window(self._seen, horizon, _WINDOW)
             self._waiting = tuple(transaction.incident_events(self._seen, self._read_upto, EVENT_TYPES))
+            if not self._waiting:
+                self._seen = self._read_upto
         events, self._waiting = self._waiting[:_PAGE], self._waiting[_PAGE:]
         changed = page.take(events)
         self._seen = events[-1].id if self._waiting else self._read_upto
@@ -79,7 +95,7 @@ class IncidentSubscriber(StoredSubscriber):
         """Do nothing: nothing was sent."""
 
     def next_at(self, turn: Turn) -> int | None:
-        return turn.transaction.next_notice() if self._ours else None
+        return self._next_at if self._ours else None
 
 
 class _Page:
@@ -229,7 +245,7 @@ def _subject(record: ScheduleRecord | None) -> Subject:
     return Subject("", "UTC") if record is None else Subject(record.name, record.definition.trigger.timezone)
 
 
-def _send_digests(turn: Turn) -> bool:
+def _send_digests(turn: Turn) -> None:
     """Tell held messages whose time has come, as one message for each destination."""
     titles: dict[str, list[str]] = defaultdict(list)
     for notice in turn.transaction.take_held(turn.now):
@@ -244,4 +260,3 @@ def _send_digests(turn: Turn) -> bool:
         turn.transaction.insert_notices([NewNotice(name, turn.now, f"{len(held)} messages", None)])
         data = {"to": [name], "count": len(held), "titles": held}
         turn.transaction.events.append(NewEvent(turn.now, DIGEST, None, None, data))
-    return bool(titles)

@@ -110,7 +110,7 @@ def referred_names(value: object) -> tuple[str, ...]:
 def is_name(name: object) -> TypeGuard[str]:
     if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME_LENGTH:
         return False
-    return name.isprintable() and not has_hidden(name)
+    return name.isprintable() and (name.isascii() or not has_hidden(name))
 
 
 def check_name(field: str, name: object, example: str | None = None) -> str:

@@ -22,6 +22,33 @@ class RecordCount(NamedTuple):
     last: int
 
 
+class LaneWindow(NamedTuple):
+    """A stretch of time whose records are shown in lanes: by agent, or by the values of a label."""
+
+    low: int
+    """The first run that may lie in it."""
+    since: int
+    until: int
+    label: str | None
+
+
+class LaneCount(NamedTuple):
+    """How many records of a lane have a state, in one part of a window."""
+
+    lane: str
+    bucket: int
+    state: int
+    records: int
+
+
+class FailureCount(NamedTuple):
+    """How many runs of a schedule failed, in one part of a window."""
+
+    schedule_id: int
+    bucket: int
+    records: int
+
+
 class RecordSpan(NamedTuple):
     """Where the record of a slot lies: from its start to its end, or at its slot."""
 

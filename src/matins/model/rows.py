@@ -577,10 +577,24 @@ class Figures(NamedTuple):
 
 
 class FileEntry(NamedTuple):
-    """A record that the file defines: its place in the file, and the digest of the applied definition."""
+    """A record that a file defines: its place in the file, and the digest of the applied definition."""
 
     kind: str
     name: str
+    file: str
+    """The name of the file, which owns the record."""
     path: str
+    """Where the file was applied from; on a store that machines share, with the machine: build-1:/etc/matins.yaml."""
     line: int
     digest: str
+
+
+class AppliedFile(NamedTuple):
+    """A file that was applied, by the name that is written in it."""
+
+    name: str
+    place: str
+    """Where it was applied from, as in `FileEntry.path`."""
+    digest: str
+    at: int
+    by: str

@@ -1,4 +1,4 @@
-"""One action on many schedules, with one reason and one story in the log; pauses of several schedules.
+"""One action on many schedules or runs, with one reason and one story in the log; pauses of several schedules.
 
 Those of one call are changed in transactions of a hundred, so that the engine does not wait for all of them. A call
 that was cut off is repeated: what it did is left alone.
@@ -9,26 +9,31 @@ from __future__ import annotations
 import builtins
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
 from matins.api.bulk import BulkAction
-from matins.api.results import BulkPreview, BulkResult, Pause, SkippedSchedule
+from matins.api.results import BulkPreview, BulkResult, Pause, RunsPreview, RunsResult, SkippedRun, SkippedSchedule
+from matins.api.runs import RunAction
 from matins.config.file import file_format
+from matins.engine.reasons import rfc3339
 from matins.engine.selectors import format_selector
 from matins.engine.when.triggers import to_datetime
 from matins.errors import InvalidInput, MatinsError, NotFound, Stale
 from matins.model.access import Principal, name_of
 from matins.model.overview import PausedSchedule
 from matins.model.rows import FileEntry, NewEvent
+from matins.model.run import RunRecord, RunState
 from matins.model.schedule import ScheduleRecord
-from matins.model.selector import ScheduleFilter, Selector, Term, Value
-from matins.runtime.catalog import schedule_record
+from matins.model.selector import RunQuery, ScheduleFilter, Selector, Term, Value
+from matins.runtime.catalog import run_record, schedule_record
 from matins.runtime.pausing import pause
-from matins.service.core import Core
+from matins.service.core import MAX_ID, Core
 from matins.service.drafts import check_note
+from matins.service.listing import run_filter
 from matins.service.permissions import check_granted
 from matins.service.runs import Runs
 from matins.service.schedule_changes import ScheduleChanges
@@ -64,7 +69,7 @@ class Chosen(NamedTuple):
     @property
     def digest(self) -> str:
         """Of the schedules to change, with their number."""
-        return _digest([one.id for one in self.changed])
+        return _digest(one.id for one in self.changed)
 
 
 def _digest(ids: Iterable[int]) -> str:
@@ -337,3 +342,185 @@ def paused_by(pause_id: str) -> Selector:
 
 def _batches(items: Sequence[T]) -> Iterable[Sequence[T]]:
     return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
+
+
+_MAX_RUNS = 10_000
+
+
+class RunChoice(NamedTuple):
+    """The states of the runs that an action on many runs changes."""
+
+    lowest: RunState
+    highest: RunState
+    others: str
+    """How the others are."""
+
+    def takes(self, state: RunState) -> bool:
+        return self.lowest <= state <= self.highest
+
+
+_RUN_CHOICES: Mapping[RunAction, RunChoice] = {
+    "cancel": RunChoice(RunState.WAITING, RunState.HELD, "over"),
+    "retry": RunChoice(RunState.FAILED, RunState.BLOCKED, "live or succeeded"),
+}
+
+
+@dataclass(frozen=True)
+class RunBulk:
+    core: Core
+    runs: Runs
+
+    def preview_bulk(
+        self,
+        principal: Principal,
+        do: RunAction,
+        *,
+        runs: Sequence[int] | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Selector | None = None,
+        state: tuple[str, ...] | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> RunsPreview:
+        query = RunQuery(schedule, agent, select, state, reason, text, min_cost, min_duration, since, until)
+        changed, others = self._chosen(principal, do, runs, query)
+        return RunsPreview(
+            do=do,
+            total=len(changed),
+            sentence=_runs_sentence(do, changed, others),
+            runs=[str(run.id) for run in changed[:_PAGE]],
+            others=others,
+            digest=_digest(run.id for run in changed),
+        )
+
+    def bulk(
+        self,
+        principal: Principal,
+        do: RunAction,
+        *,
+        runs: Sequence[int] | None = None,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Selector | None = None,
+        state: tuple[str, ...] | None = None,
+        reason: str | None = None,
+        text: str | None = None,
+        min_cost: str | None = None,
+        min_duration: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        expect: str | None = None,
+        note: str | None = None,
+    ) -> RunsResult:
+        query = RunQuery(schedule, agent, select, state, reason, text, min_cost, min_duration, since, until)
+        check_note(note)
+        if note is not None and do != "cancel":
+            raise InvalidInput('"note" is for cancel.', value=note, field="note", hint="Omit it.")
+        changed, others = self._chosen(principal, do, runs, query)
+        if expect is not None and expect != (digest := _digest(run.id for run in changed)):
+            more = len(changed) - int(expect.partition("-")[0]) if expect.partition("-")[0].isdecimal() else 0
+            noun = "run matches" if abs(more) == 1 else "runs match"
+            message = f"{more} more {noun} now." if more > 0 else f"{-more} {noun} no more." if more < 0 else (
+                "Other runs match now."
+            )  # fmt: skip
+            raise Stale(message, value=digest, field="expect", hint="Preview again.")
+        shown = _query_text(runs, query)
+        if not changed:
+            message = f"{_runs_sentence(do, changed, others)} Looked for: {shown}."
+            raise NotFound(message, value=shown, field="select", hint="List what matches: matins runs")
+        now, number = self.core.clock.now_ms(), secrets.token_hex(4)
+        data: dict[str, Any] = {"bulk": number, "do": f"{do} runs", "select": shown, **principal.signed}
+        begun = {**data, "total": len(changed), "digest": _digest(run.id for run in changed), "note": note}
+        done: builtins.list[str] = []
+        skipped: builtins.list[SkippedRun] = []
+        for place, some in enumerate(_batches(changed)):
+            with self.core.store.transaction(now) as transaction:
+                if place == 0:
+                    transaction.events.append(NewEvent(now, "bulk.started", None, None, begun))
+                ended = some if do == "cancel" else ()
+                done += self._each(ended, partial(self._cancel, transaction, principal, now, note), skipped)
+            retried = some if do == "retry" else ()
+            done += self._each(retried, partial(self._retry, principal, number), skipped)
+        with self.core.store.transaction(now) as transaction:
+            data |= {"changed": len(done), "skipped": len(skipped)}
+            transaction.events.append(NewEvent(now, "bulk.done", None, None, data))
+        self.core.notify()
+        return RunsResult(number, do, len(done), done[:_PAGE], others, skipped)
+
+    def _each(
+        self, some: Iterable[RunRecord], act: Callable[[RunRecord], str], skipped: builtins.list[SkippedRun]
+    ) -> Iterator[str]:
+        """The runs that were cancelled or made."""
+        for run in some:
+            try:
+                yield act(run)
+            except MatinsError as error:
+                skipped.append(SkippedRun(str(run.id), run.schedule, error.message))
+
+    def _cancel(
+        self, transaction: Transaction, principal: Principal, now: int, note: str | None, run: RunRecord
+    ) -> str:
+        self.runs.end(transaction, principal, run.id, note or "cancelled", now)
+        return str(run.id)
+
+    def _retry(self, principal: Principal, number: str, run: RunRecord) -> str:
+        return self.runs.retry(principal, run.id, key=f"bulk {number} {run.id}").id
+
+    def _chosen(
+        self, principal: Principal, do: RunAction, numbers: Sequence[int] | None, query: RunQuery
+    ) -> tuple[builtins.list[RunRecord], int]:
+        """The runs that the action changes, the newest first, and how many match that it leaves as they are. An agent
+        reaches only runs of what it made."""
+        choice = _RUN_CHOICES[do]
+        if numbers is None and query == RunQuery():
+            hint = 'For example: {"select": "all"}, {"state": "failed"} or {"runs": [12, 13]}.'
+            raise InvalidInput("Say which runs.", field="select", hint=hint)
+        if numbers is not None and query != RunQuery():
+            raise InvalidInput('"runs" says which: give no other filter.', field="runs", hint="Omit the others.")
+        with self.core.store.reading() as transaction:
+            if numbers is not None:
+                found = [self.core.run(transaction, number) for number in dict.fromkeys(numbers)]
+            else:
+                only = run_filter(self.core, transaction, principal, query)
+                if only.states is None:
+                    only = only._replace(states=sum(1 << state for state in RunState if choice.takes(state)))
+                last = MAX_ID if query.until is None else transaction.first_planned(query.until) or 0
+                found = [run_record(row) for row in transaction.listed_runs(only, last, _MAX_RUNS + 1)]
+            if principal.role == "agent":
+                made = self.core.schedules(transaction, {run.schedule_id for run in found})
+                own = {number for number, one in made.items() if one.created_by == principal.who}
+                found = [run for run in found if run.schedule_id in own]
+        if len(found) > _MAX_RUNS:
+            hint = "Narrow them: a schedule, a label, since or until."
+            raise InvalidInput(
+                f"More than {_MAX_RUNS:,} runs match.", value=_query_text(numbers, query), field="select", hint=hint
+            )
+        changed = [run for run in found if choice.takes(run.state)]
+        return changed, len(found) - len(changed)
+
+
+def _query_text(numbers: Sequence[int] | None, query: RunQuery) -> str:
+    """For example: select label.team=ops, state failed,unknown."""
+    texts: dict[str, Any] = query._asdict()
+    texts["runs"] = ",".join(map(str, numbers)) if numbers else None
+    texts["select"] = format_selector(query.select) if query.select else None
+    texts["state"] = ",".join(query.state) if query.state else None
+    texts |= {name: rfc3339(texts[name]) for name in ("since", "until") if texts[name] is not None}
+    return ", ".join(f"{name} {text}" for name, text in texts.items() if text is not None)
+
+
+def _runs_sentence(do: RunAction, changed: Sequence[RunRecord], others: int) -> str:
+    """For example: 118 failed runs of 31 schedules: nightly, report … and 29 more. 4 are live or succeeded."""
+    states = {run.display_state for run in changed}
+    state = f"{states.pop().replace('_', ' ')} " if len(states) == 1 else ""
+    names = list(dict.fromkeys(run.schedule for run in changed))
+    of = f" of {len(names)} schedules" if len(names) > 1 else ""
+    listed = ", ".join(names[:_SHOWN]) + (f" … and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    noun = "run" if len(changed) == 1 else "runs"
+    text = f"{len(changed)} {state}{noun}{of}: {listed}." if changed else f"No run to {do}."
+    return f"{text} {others} {'is' if others == 1 else 'are'} {_RUN_CHOICES[do].others}." if others else text

@@ -52,7 +52,7 @@ from matins.runtime.heartbeat import MAX_LAG_MS
 from matins.runtime.zone_changes import moved_text
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.apply import File
-from matins.service.file.plan import defined_by, missing_agents
+from matins.service.file.plan import missing_agents, ownership
 from matins.service.forecasts import frequent_wakes
 from matins.service.jobs import fails_without, troubles_of
 from matins.store import Store
@@ -224,7 +224,7 @@ class Doctor:
             return
         path = file.path
         with self.core.store.reading() as transaction:
-            missed = defined_by(transaction, path)
+            missed = ownership(transaction, file, None) is not None
         if not path.exists() and not missed:
             yield Finding("file", True, f"No file is used: {path} does not exist")
             return

@@ -135,18 +135,20 @@ def make_draft(given: Mapping[str, Any], context: ParseContext, cache: Cache, jo
 
 def _key(settings: Mapping[str, Any]) -> object:
     """What schedules have in common that differ only in trigger and payload; None if it cannot be compared."""
+    payload = settings.get("payload")
+    others = settings if payload is None else {**settings, "payload": None}
+    values = tuple(others.values())
+    key = tuple(others), values, tuple(map(type, values)), payload is None
     try:
-        others = [(name, cast("object", value)) for name, value in sorted(settings.items()) if name != "payload"]
-        key = tuple((name, type(value), value) for name, value in others)
         hash(key)
     except TypeError:
         return None
-    return key, settings.get("payload") is None
+    return key
 
 
 def _timed(shared: _Shared, name: str, when: Any, settings: Mapping[str, Any], context: ParseContext) -> _Timed | None:
     """The shared settings with this trigger; None if it is in another zone, in which instants would be others."""
-    key = (when, name if is_hashed(when) else None) if isinstance(when, str) else None
+    key = when if isinstance(when, str) else None
     known = shared.timed.get(key)
     if known is not None or when is None or follows_schedule(when) or split_exception(when)[1]:
         return known
@@ -156,7 +158,7 @@ def _timed(shared: _Shared, name: str, when: Any, settings: Mapping[str, Any], c
     data = {**shared.data, "trigger": trigger.to_dict()}
     text = "" if "payload" in data else orjson.dumps(data).decode()
     timed = _Timed(trigger, _first_slot(name, when, trigger, context.now), data, text)
-    if key is not None and trigger.kind != "once":  # an instant of its own
+    if key is not None and trigger.kind != "once" and not is_hashed(key):  # an instant, or minutes of its own
         shared.timed[key] = timed
     return timed
 

@@ -19,6 +19,7 @@ import orjson
 from matins.api.results import CallerContext, Check, LimitLeft, Message, Run, SentMessage, Snapshot, ThreadAssignment
 from matins.api.results import Thread as ThreadResult
 from matins.api.runs import ReportedOutcome, RunOutcome
+from matins.config.reader import FILE_NAME
 from matins.engine.answers import FAILED, answer_text, destinations_of, digest_of, message_recipients
 from matins.engine.audit import revision_fingerprint
 from matins.engine.gates import Candidate, Facts, Verdict, judge
@@ -61,7 +62,6 @@ from matins.runtime.spending import SpendingLimit, spending_limits
 from matins.service.backfills import instant_of
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.drafts import check_note
-from matins.service.file.plan import applied_text
 from matins.service.output import state_folder
 from matins.service.permissions import check_own, rights_of
 from matins.service.proposals import unknown_record
@@ -242,16 +242,20 @@ class Runs:
     def cancel(self, principal: Principal, run_id: int | StepId, *, reason: str = "cancelled") -> Run:
         now = self.core.clock.now_ms()
         with self.core.store.transaction(now) as transaction:
-            run = self.core.run(transaction, run_id)
-            check_own(principal, self.core.schedule(transaction, run.schedule_id))
-            if not run.state.live:
-                message, hint = f"Run {run_id} is over: {run.state.label}.", f"Show it: matins runs show {run_id}"
-                raise Conflict(message, value=run_id, field="run", hint=hint)
-            code, note = (reason, None) if reason in CAUSES else ("cancelled", reason)
-            end_runs(transaction, self.core.catalog, [run.id], now, code, principal.who, note)
+            self.end(transaction, principal, run_id, reason, now)
             result = self._result(transaction, run_id)
         self.core.notify()
         return result
+
+    def end(self, transaction: Transaction, principal: Principal, run_id: int | StepId, reason: str, now: int) -> None:
+        """Cancel a run, in a transaction."""
+        run = self.core.run(transaction, run_id)
+        check_own(principal, self.core.schedule(transaction, run.schedule_id))
+        if not run.state.live:
+            message, hint = f"Run {run_id} is over: {run.state.label}.", f"Show it: matins runs show {run_id}"
+            raise Conflict(message, value=run_id, field="run", hint=hint)
+        code, note = (reason, None) if reason in CAUSES else ("cancelled", reason)
+        end_runs(transaction, self.core.catalog, [run.id], now, code, principal.who, note)
 
     def resolve(self, principal: Principal, run_id: int | StepId, outcome: RunOutcome) -> Run:
         now = self.core.clock.now_ms()
@@ -601,7 +605,7 @@ class SpeakingRuns:
             return principal.name
         file = self.core.local.file
         with self.core.store.reading() as transaction:
-            text, policies = applied_text(transaction), self.core.catalog.policies(transaction)
+            text, policies = transaction.applied_text(FILE_NAME), self.core.catalog.policies(transaction)
         named = None if file is None or text is None else file.format.default_agent(file.parse(text))
         return named or policies.default_agent
 

@@ -35,7 +35,7 @@ from matins.service.approvals import Approvals
 from matins.service.attention import Attention
 from matins.service.audit import Audit
 from matins.service.backfills import Backfills
-from matins.service.bulk import Bulk
+from matins.service.bulk import Bulk, RunBulk
 from matins.service.calls import Calls, Inbound
 from matins.service.changes import Changes
 from matins.service.core import Core
@@ -47,6 +47,7 @@ from matins.service.file.write_back import FileWriter
 from matins.service.forecasts import CatchUps
 from matins.service.incidents import Destinations, Incidents
 from matins.service.jobs import KnownJobs
+from matins.service.lanes import LaneCharts
 from matins.service.listing import RunLists, ScheduleLists
 from matins.service.missions import Missions
 from matins.service.new_agents import NewAgents
@@ -267,7 +268,7 @@ def _not_its_own(principal: Principal, what: str, name: str) -> NotAllowed:
 
 
 _OF_CORE: Mapping[str, tuple[Callable[[Core], Any], ...]] = {
-    "schedules": (Explanations, Timelines, Facts, ScheduleLists, Calendars, CatchUps),
+    "schedules": (Explanations, Timelines, LaneCharts, Facts, ScheduleLists, Calendars, CatchUps),
     "runs": (Facts, RunLists, SpeakingRuns),
     "backfills": (Backfills,),
     "events": (Events,),
@@ -319,7 +320,7 @@ class Service:
             ),
             "bulk": (bulk,),
             "missions": (Missions(core, schedules),),
-            "runs": (runs, outputs, Transcripts(outputs), search),
+            "runs": (runs, RunBulk(core, runs), outputs, Transcripts(outputs), search),
             "approvals": (Approvals(core, proposals),),
             "webhooks": (Webhooks(core, generic),),
             "calls": (calls,),

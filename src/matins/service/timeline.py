@@ -64,9 +64,9 @@ _MAX_BANDS = 20
 _MAX_ALL_MARKS = 1_200
 _MAX_RECORDS = 20_000
 _MAX_SCHEDULES = 1_000
-_MAX_LIVE = 1_000
+MAX_LIVE = 1_000
 _MAX_DAYS = 32
-_LONGEST_MS = 2 * HOUR_MS
+LONGEST_MS = 2 * HOUR_MS
 """A run that began earlier before the window is shown only while it is live."""
 _PAST_DEFAULT_MS, _AHEAD_DEFAULT_MS = 6 * HOUR_MS, DAY_MS
 
@@ -83,13 +83,13 @@ class _Lane:
 Lanes = defaultdict[str, _Lane]
 
 
-class _Window(NamedTuple):
+class Window(NamedTuple):
     start: int
     end: int
     now: int
 
 
-class _Coming(NamedTuple):
+class Coming(NamedTuple):
     """A schedule that fires within the window."""
 
     cursor: ComingCursor
@@ -115,14 +115,14 @@ class Timelines:
 
     def timeline(self, principal: Principal, *, start: int | None = None, end: int | None = None) -> Timeline:
         now = self.core.clock.now_ms()
-        window = _Window(
+        window = Window(
             now - _PAST_DEFAULT_MS if start is None else start, now + _AHEAD_DEFAULT_MS if end is None else end, now
         )
-        _check_window(window)
+        check_window(window)
         lanes: Lanes = defaultdict(_Lane)
         with self.core.store.reading() as transaction:  # only to read: an engine on SQLite waits meanwhile
             policies = self.core.catalog.policies(transaction)
-            live = transaction.live_records(_MAX_LIVE)
+            live = transaction.live_records(MAX_LIVE)
             records = self._read_records(transaction, window, live)
             cursors, omitted = _read_cursors(transaction, window)
         sentences = _sentences(records)
@@ -140,8 +140,8 @@ class Timelines:
             lanes=[_lane(agent, lanes[agent], policies) for agent in sorted(lanes)],
         )
 
-    def _read_records(self, transaction: Transaction, window: _Window, live: Sequence[RecordSpan]) -> _Records:
-        low = transaction.first_planned(window.start - _LONGEST_MS)
+    def _read_records(self, transaction: Transaction, window: Window, live: Sequence[RecordSpan]) -> _Records:
+        low = transaction.first_planned(window.start - LONGEST_MS)
         if low is None or window.start > window.now:
             return _Records(window.start)
         high = transaction.first_planned(window.end + DAY_MS) if window.end + DAY_MS < window.now else None
@@ -179,7 +179,7 @@ def _sentences(records: _Records) -> Mapping[int, Sentence]:
     return found
 
 
-def _check_window(window: _Window) -> None:
+def check_window(window: Window) -> None:
     if window.end <= window.start:
         message, hint = '"end" is not after "start".', "Give a later end."
     elif window.end - window.start > _MAX_DAYS * DAY_MS:
@@ -257,21 +257,21 @@ def state_name(state: int) -> str:
 _STATE_NAMES = {int(state): state.label for state in RunState} | {RunState.STARTING: RunState.RUNNING.label}
 
 
-def _read_cursors(transaction: Transaction, window: _Window) -> tuple[list[ComingCursor], int]:
+def _read_cursors(transaction: Transaction, window: Window) -> tuple[list[ComingCursor], int]:
     """The cursors of schedules that fire within the window, and the number of those that are left out."""
     if window.end <= window.now:
         return [], 0
     cursors = transaction.coming(window.end, _MAX_SCHEDULES)
     omitted = transaction.count_coming(window.end) - len(cursors) if len(cursors) == _MAX_SCHEDULES else 0
-    after_runs = {cursor.schedule_id: cursor for cursor in transaction.coming_after_runs(_MAX_LIVE)}
+    after_runs = {cursor.schedule_id: cursor for cursor in transaction.coming_after_runs(MAX_LIVE)}
     return [*cursors, *after_runs.values()], omitted
 
 
 def _draw_coming(
-    lanes: Lanes, cursors: Sequence[ComingCursor], window: _Window, policies: Policies, live: Sequence[RecordSpan]
+    lanes: Lanes, cursors: Sequence[ComingCursor], window: Window, policies: Policies, live: Sequence[RecordSpan]
 ) -> None:
-    by_lane: dict[str, list[_Coming]] = defaultdict(list)
-    for item in _compiled(cursors, window, policies, live):
+    by_lane: dict[str, list[Coming]] = defaultdict(list)
+    for item in compiled_cursors(cursors, window, policies, live):
         by_lane[item.cursor.agent].append(item)
     most = _per_lane(len(by_lane))
     for agent, items in by_lane.items():
@@ -296,9 +296,9 @@ def _draw_coming(
             lane.bands.append(_band("slots", first, window.end, number, {}, schedules=len(rest)))
 
 
-def _compiled(
-    cursors: Iterable[ComingCursor], window: _Window, policies: Policies, live: Sequence[RecordSpan]
-) -> Iterator[_Coming]:
+def compiled_cursors(
+    cursors: Iterable[ComingCursor], window: Window, policies: Policies, live: Sequence[RecordSpan]
+) -> Iterator[Coming]:
     waiting = _waiting(live)
     for cursor in cursors:
         try:
@@ -317,7 +317,7 @@ def _compiled(
         start = _after(timetable, start, max(window.start, window.now))
         count = count_coming(timetable, start, window.end)
         if count:
-            yield _Coming(cursor, timetable, start, count)
+            yield Coming(cursor, timetable, start, count)
 
 
 def _after(timetable: Timetable, start: ForecastStart, since: int) -> ForecastStart:
@@ -340,7 +340,7 @@ def _waiting(live: Sequence[RecordSpan]) -> Mapping[int, Waiting]:
     return {schedule: Waiting(tuple(runs[schedule]), item.until) for schedule, item in found.items()}
 
 
-def _slots(item: _Coming, window: _Window) -> Iterator[TimelineSlot]:
+def _slots(item: Coming, window: Window) -> Iterator[TimelineSlot]:
     cursor, zone = item.cursor, item.timetable.definition.trigger.timezone
     for seen in coming_slots(item.timetable, item.start, window.end):
         text = slot_sentence(seen.verdict, max(seen.due_at, window.now), zone)
@@ -356,13 +356,13 @@ def _slots(item: _Coming, window: _Window) -> Iterator[TimelineSlot]:
         )
 
 
-def _slot_band(item: _Coming, span: ComingSpan) -> TimelineBand:
+def _slot_band(item: Coming, span: ComingSpan) -> TimelineBand:
     text = slot_sentence(span.verdict, span.first, item.timetable.definition.trigger.timezone)
     whose = str(item.cursor.schedule_id), item.cursor.name
     return _band("slots", span.first, span.last, span.slots, {span.label: span.slots}, *whose, text=text)
 
 
-def _draw_policies(lanes: Lanes, window: _Window, policies: Policies) -> None:
+def _draw_policies(lanes: Lanes, window: Window, policies: Policies) -> None:
     """Draw the quiet hours and rate limits that concern what is drawn."""
     for agent, lane in lanes.items():
         for name in sorted(lane.quiet & policies.quiet_hours.keys()):

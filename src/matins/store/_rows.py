@@ -24,6 +24,7 @@ from matins.model.overview import (
     DayCount,
     DaySpend,
     EngineSpan,
+    FailureCount,
     NamedSpend,
     PausedSchedule,
     PlannedRun,
@@ -36,6 +37,7 @@ from matins.model.overview import (
 )
 from matins.model.policies import BudgetUsage, SpendingRow, Vote
 from matins.model.rows import (
+    AppliedFile,
     AttemptRow,
     BackfillRow,
     ChainStart,
@@ -698,14 +700,38 @@ class EventRows(Statements):
 
 
 class FileRows(Statements):
-    """Records that the file defines."""
+    """Records that files define, and the files."""
 
     def file_entries(self) -> list[FileEntry]:
-        """The records that the file defines."""
+        """The records that files define."""
         return self._rows(FileEntry, "file_entries")
 
+    def applied_files(self) -> list[AppliedFile]:
+        """The files that were applied."""
+        return self._rows(AppliedFile, "applied_files")
+
+    def applied_text(self, name: str) -> str | None:
+        """The text of a file as it was applied last."""
+        return self._value("applied_text", name=name)
+
+    def set_applied_file(self, file: AppliedFile, content: str) -> None:
+        """A file was applied."""
+        self._all(
+            "set_applied_file",
+            name=file.name,
+            place=file.place,
+            digest=file.digest,
+            at=file.at,
+            by=file.by,
+            content=content,
+        )
+
+    def delete_applied_file(self, name: str) -> None:
+        """A file has another name now."""
+        self._all("delete_applied_file", name=name)
+
     def file_entries_named(self, kind: str, names: Iterable[str]) -> list[FileEntry]:
-        """The file's records of a kind, by name."""
+        """The records of files of a kind, by name."""
         return self._rows(FileEntry, "file_entries_named", kind=kind, names=self._texts(names))
 
 
@@ -731,6 +757,10 @@ class IncidentRows(Statements):
     def due_incidents(self, now: int, limit: int) -> list[IncidentRow]:
         """Incidents that are looked at again now, the longest due first."""
         return self._rows(IncidentRow, "due_incidents", now=now, limit=limit)
+
+    def next_notice(self) -> int | None:
+        """When an incident is looked at again, or a digest is due."""
+        return self._value("next_notice")
 
     def sent_since(self, destination: str, since: int) -> int:
         """The number of messages that were sent to a destination since an instant."""
@@ -881,6 +911,10 @@ class OverviewRows(Statements):
     def recent_failures(self, since: int) -> int:
         """Runs that failed since an instant, among the newest events."""
         return self._value("recent_failures", since=since)
+
+    def failures_by_part(self, low: int, since: int, until: int, size: int) -> list[FailureCount]:
+        """The failed records of a window, from run `low`, counted by schedule and by part of the window."""
+        return self._rows(FailureCount, "failures_by_part", low=low, since=since, until=until, size=size)
 
     def records_of(self, schedule_ids: Iterable[int], low: int, high: int, since: int, until: int) -> list[RecordSpan]:
         """The records of these schedules in a range of ids that lie in a window, the newest first."""

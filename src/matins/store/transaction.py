@@ -21,7 +21,7 @@ from matins.model.event import (
     Subscription,
     SubscriptionState,
 )
-from matins.model.overview import ScheduleSort, TabCounts
+from matins.model.overview import ComingCursor, LaneCount, LaneWindow, RecordSpan, ScheduleSort, TabCounts
 from matins.model.policies import Approval, BudgetUsage, Throttle, Vote
 from matins.model.rows import (
     AttemptRow,
@@ -404,6 +404,29 @@ class Transaction(
     def _search_words(self, words: Iterable[str]) -> str:
         """What an index of texts looks for: words that begin with these."""
 
+    def selected_ids(self, selector: Selector, reader: str | None) -> set[int]:
+        """The schedules that a selector selects."""
+        return {row[0] for row in self._selecting("selected_ids", selector, reader, {})}
+
+    def lane_counts(self, window: LaneWindow, selector: Selector, reader: str | None, size: int) -> list[LaneCount]:
+        """The records of a window, counted by lane, by part of the window of this size and by state."""
+        rows = self._selecting("lane_counts", selector, reader, {**window._asdict(), "size": size})
+        return list(map(from_tuple(LaneCount), rows))
+
+    def lane_runs(
+        self, window: LaneWindow, selector: Selector, reader: str | None, lane: str, limit: int
+    ) -> list[RecordSpan]:
+        """The records of one lane, the newest first."""
+        rows = self._selecting("lane_runs", selector, reader, {**window._asdict(), "lane": lane, "limit": limit})
+        return list(map(from_tuple(RecordSpan), rows))
+
+    def lane_cursors(
+        self, until: int, label: str | None, selector: Selector, reader: str | None, limit: int
+    ) -> list[tuple[str, ComingCursor]]:
+        """Schedules whose next slot is due before an instant, the soonest first, each with its lane."""
+        values = {"until": until, "label": label, "limit": limit}
+        return [(row[0], ComingCursor(*row[1:])) for row in self._selecting("lane_cursors", selector, reader, values)]
+
     # -- policies; engines read them, and subscriptions, again when their revision rises
 
     def _raised(self, changed: list[Any]) -> list[Any]:
@@ -769,11 +792,6 @@ class Transaction(
         if held:
             self._all("delete_held", now=now)
         return held
-
-    def next_notice(self) -> int | None:
-        """When an incident is looked at again, or a digest is due."""
-        moments = [at for at in (self._value("next_incident"), self._value("next_digest")) if at is not None]
-        return min(moments, default=None)
 
     def prune_incidents(self, before: int, notices_before: int) -> None:
         """Delete incidents that were resolved before an instant, and old notes of messages."""

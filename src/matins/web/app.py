@@ -128,8 +128,8 @@ def _rows(rows: list[tuple[str, ...]]) -> bytes:
 
 
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {"Content-Security-Policy": _POLICY, "Vary": "Cookie, HX-Request, Accept-Encoding"}
 _TITLES = {404: "Not found", 500: "Something failed", 503: "Not available at the moment"}

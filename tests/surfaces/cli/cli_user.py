@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from matins.api.use_case import Transport, UseCase
 from matins.app import App
+from matins.daemon.service import Service
 from matins.model.access import OWNER, Principal
 from matins.surfaces.cli import cli
 from matins.surfaces.transports.in_process import InProcess
@@ -51,9 +52,9 @@ class OwnApp:
     def file_schema(self) -> str:
         return App().file_schema()
 
-    def systemd_unit(self, **options: Any) -> str:
+    def service(self, **options: Any) -> Service:
         self.asked.append(options)
-        return "[Unit]\nDescription=Matins\n"
+        return App().service(**options)
 
     def local_zone(self) -> str:
         return self.zone

@@ -19,28 +19,42 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     for name in ("nightly", "report"):
         bench.add(name, when="0 9 * * *", job="work", labels={"team": "ops"})
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 3
-    paused, in_force, listed, resumed = (user.says(*shlex.split(line)[1:]) for line in blocks[0].splitlines())
+    assert len(blocks) == 4
+    said = [[user.says(*shlex.split(line)[1:]) for line in _prepared(bench, block)] for block in blocks]
+    paused, in_force, listed, resumed = said[0]
     assert paused.startswith("Paused 2 schedules.")
     assert "database migration" in in_force
     assert len(listed.splitlines()) == 3
     assert resumed == "Resumed 2 schedules.\n"
-    changed, history, undone = (user.says(*shlex.split(line)[1:]) for line in blocks[1].splitlines())
+    assert said[1] == ["Cancelled 1 of 1 run.\n", "Started 1 of 1 run.\n"]
+    changed, history, undone = said[2]
     assert "retries" in changed
     assert "retries: 0 → 3" in history
     assert undone.startswith("Changed nightly")
     assert bench.get("nightly").settings.get("retries", 0) == 0
 
-    def quota(run: JobContext) -> None:
-        raise ValueError("quota exceeded")
-
-    bench.job("quota")(quota)
-    bench.add("asks", when="0 9 * * *", job="quota", retries=0, labels={"team": "ops"})
-    bench.run("asks")
-    bench.settle()
-    bench.outbox.run_once(bench.clock.now_ms())
-    searched, listed, grepped = (user.says(*shlex.split(line)[1:]) for line in blocks[2].splitlines())
+    searched, listed, grepped = said[3]
     assert "asks, run" in searched
     assert "quota exceeded" in searched
     assert "asks" in listed
     assert grepped == "", "a Python job has no output"
+
+
+def _prepared(bench: Sandbox, block: str) -> list[str]:
+    """The lines of a block, whose runs are there."""
+    if "matins retry" in block:
+        bench.add("nightly-copy", when="0 9 * * *", job="fail")
+        bench.run("nightly-copy")
+        bench.settle()
+        bench.run("report")
+    if "matins search" in block:
+        bench.job("quota")(_quota)
+        bench.add("asks", when="0 9 * * *", job="quota", retries=0, labels={"team": "ops"})
+        bench.run("asks")
+        bench.settle()
+        bench.outbox.run_once(bench.clock.now_ms())
+    return block.splitlines()
+
+
+def _quota(run: JobContext) -> None:
+    raise ValueError("quota exceeded")

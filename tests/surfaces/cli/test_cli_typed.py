@@ -26,7 +26,6 @@ def nightly(bench: Sandbox) -> None:
         ("run nightly --timeout 3s", "matins edit nightly --timeout"),
         ("run nightly --wait --timeout soon", "5m"),
         ("pause nightly --for 2h", "--until"),
-        ("apply --file other.yaml", "matins up --file FILE"),
         ("doctor --fix", "matins doctor prints the command"),
         ("add 5m --agnet demo --job work", 'No such option --agnet. Did you mean "--agent"?\n'),
     ],

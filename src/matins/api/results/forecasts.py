@@ -333,6 +333,57 @@ class Timeline(Struct, frozen=True):
     lanes: list[TimelineLane]
 
 
+class LaneMark(Struct, frozen=True):
+    """A run of a lane with few, or a slot to come."""
+
+    run_id: str | None
+    schedule: str
+    agent: str
+    state: str
+    """The state of the run; of a slot to come, its verdict."""
+    status: str
+    at: datetime
+    ended_at: datetime | None
+    slot: datetime | None
+
+
+class Lane(Struct, frozen=True):
+    """How much ran and will run: of an agent, of a value of a label, or of several that are folded into one."""
+
+    name: str
+    """Empty: schedules without an agent, or without the label."""
+    folded: int
+    """How many lanes it stands for."""
+    runs: int
+    failed: int
+    waiting: int
+    """Runs that wait for a person."""
+    planned: int
+    parts: dict[str, list[int]]
+    """By state, how many there are in each part of the time; `planned` for slots to come."""
+    marks: list[LaneMark]
+    """Each run and slot, where the lane has few."""
+    note: Content[str | None]
+    """What troubles it most."""
+
+
+class Lanes(Struct, frozen=True):
+    """What ran and what will run between two instants, in few lanes. The time is divided into equal parts."""
+
+    start: datetime
+    end: datetime
+    now: datetime
+    parts: int
+    by: str
+    """`agent`, or `label.team` for the values of a label."""
+    runs: int
+    failed: int
+    lanes: list[Lane]
+    """Those with failures first, then the busiest."""
+    rest: Lane | None
+    """The others, as one."""
+
+
 class CalendarDay(Struct, frozen=True):
     day: str
     """The date on the schedule's own clock."""
@@ -693,6 +744,8 @@ class FileChange(Struct, frozen=True):
 class FilePlan(Struct, frozen=True):
     """What the file changes."""
 
+    name: str
+    """The name that owns what it defines."""
     path: str
     state: Literal["ready", "same", "waits", "applied"]
     added: int

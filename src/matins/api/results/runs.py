@@ -574,6 +574,42 @@ class BulkResult(Struct, frozen=True):
     skipped: list[SkippedSchedule]
 
 
+class SkippedRun(Struct, frozen=True):
+    """A run that an action on many left as it is."""
+
+    run: str
+    schedule: str
+    reason: str
+
+
+class RunsPreview(Struct, frozen=True):
+    """What an action would do to the runs that match."""
+
+    do: str
+    total: int
+    """The number of runs that it would change."""
+    sentence: str
+    runs: list[str]
+    """Their numbers, the newest first; the first thousand."""
+    others: int
+    """How many that match stay as they are: over already, or nothing to retry."""
+    digest: str
+    """What `bulk` expects."""
+
+
+class RunsResult(Struct, frozen=True):
+    """What an action on many runs did."""
+
+    id: str
+    do: str
+    total: int
+    """The number of runs that it changed."""
+    runs: list[str]
+    """Those that were cancelled, or made by a retry; the first thousand."""
+    others: int
+    skipped: list[SkippedRun]
+
+
 class Pause(Struct, frozen=True):
     """A pause of several schedules."""
 
@@ -645,6 +681,29 @@ class Incident(Struct, frozen=True):
     resolved_at: datetime | None
     resolution: str | None
     """How it ended: recovered, paused, resumed, ended, changed, deleted, decided, quiet."""
+
+
+class Cause(Struct, frozen=True):
+    """One trouble of several schedules: their incidents that are open and have the same signature."""
+
+    kind: IncidentKind
+    signature: Content[str]
+    """What they have in common; with `kind`, what `incidents.acknowledge_cause` takes."""
+    text: Content[str]
+    """The error, or what happened."""
+    count: int
+    """How often it happened."""
+    schedules: int
+    agents: list[str]
+    schedule: str | None
+    """The schedule with the last of them."""
+    agent: str | None
+    run_id: str | None
+    opened_at: datetime
+    last_at: datetime
+    acknowledged: bool
+    parts: list[int]
+    """How many runs of these schedules failed in each 24th of the time since `since`."""
 
 
 class TestedDestination(Struct, frozen=True):

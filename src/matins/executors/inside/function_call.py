@@ -9,7 +9,6 @@ Functions that are called in their own processes. Alone in this folder, so that 
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import inspect
 import json
@@ -32,7 +31,11 @@ def call(name: str, prompt: str) -> dict[str, Any]:
         return _failure(error, f"{name} cannot be imported: ")
     try:
         returned = function(prompt)
-        return _success(asyncio.run(returned) if inspect.iscoroutine(returned) else returned)
+        if inspect.iscoroutine(returned):
+            import asyncio  # the engine reads this module too, and functions are mostly not coroutines
+
+            returned = asyncio.run(returned)
+        return _success(returned)
     except BaseException as error:  # and so may a function
         traceback.print_exc()
         return _failure(error)

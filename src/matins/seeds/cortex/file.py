@@ -17,6 +17,7 @@ import orjson
 
 from matins.config.file import ConfigFile, Content, FileFormat, NewEntry
 from matins.config.reader import (
+    FILE_NAME,
     FileItem,
     Location,
     ParsedFile,
@@ -35,13 +36,13 @@ from matins.engine.validation import nearest
 from matins.errors import InvalidInput
 from matins.model.clock import Clock
 from matins.model.policies import Throttle
-from matins.model.rows import FileEntry
+from matins.model.rows import AppliedFile, FileEntry
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.model.trigger import Daily, Interval, Once, TriggerDefinition, Weekly
 from matins.records.kind import RecordContext
 from matins.runtime.catalog import Catalog, run_record
-from matins.service.file.plan import APPLIED, applied_text, find_schedule
+from matins.service.file.plan import find_schedule
 from matins.store import Store
 from matins.store.transaction import Transaction
 from matins.texts.yaml_nodes import (
@@ -410,10 +411,10 @@ def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
     """Write the computed fields, unless the file is not applied yet. Returns whether the file was written."""
     content = file.read()
     with store.reading() as transaction:
-        if content.file is None or applied_text(transaction) != content.text:
+        if content.file is None or transaction.applied_text(FILE_NAME) != content.text:
             return False
         policies = Catalog(cache=False).policies(transaction)
-        names = [entry.name for entry in transaction.file_entries() if entry.kind == "schedule"]
+        names = [entry.name for entry in _entries_of(transaction)]
         found = [find_schedule(transaction, name) for name in names]
         now = clock.now_ms()
         computed = {s.name: _computed(transaction, s, policies, now) for s in found if s is not None}
@@ -427,7 +428,7 @@ def refresh(store: Store, clock: Clock, file: ConfigFile) -> bool:
 
 def _with_agents(parsed: ParsedFile, transaction: Transaction, policies: Policies) -> ParsedFile:
     """All tasks with an agent. One without a profile keeps the agent that it has; a new one has the active profile."""
-    applied = [entry.name.partition("/") for entry in transaction.file_entries() if entry.kind == "schedule"]
+    applied = [entry.name.partition("/") for entry in _entries_of(transaction)]
     return with_profiles(parsed, Profiles(policies.default_agent, {name: agent for agent, _, name in applied}))
 
 
@@ -446,10 +447,14 @@ def _note(store: Store, clock: Clock, file: ConfigFile, content: Content) -> Non
         parsed = _with_agents(file.parse(content.text), transaction, Catalog(cache=False).policies(transaction))
     interpretation = file.interpret(parsed, RecordContext(now, clock.local_zone(), {"USD": 1.0}))
     with store.transaction(now) as transaction:
-        known = {entry.name: entry for entry in transaction.file_entries() if entry.kind == "schedule"}
-        entries = [FileEntry(e.kind, e.name, str(file.path), e.line, e.digest) for e in interpretation.entries]
+        known, place = {entry.name: entry for entry in _entries_of(transaction)}, file.places[0]
+        entries = [FileEntry(e.kind, e.name, FILE_NAME, place, e.line, e.digest) for e in interpretation.entries]
         transaction.upsert_file_entries(e for e in entries if e.name in known and known[e.name] != e)
-        transaction.upsert_policy(*APPLIED, orjson.dumps(content.text).decode(), now, file.path.name)
+        transaction.set_applied_file(AppliedFile(FILE_NAME, place, content.digest, now, "owner"), content.text)
+
+
+def _entries_of(transaction: Transaction) -> list[FileEntry]:
+    return [e for e in transaction.file_entries() if e.kind == "schedule" and e.file == FILE_NAME]
 
 
 def _computed(transaction: Transaction, schedule: ScheduleRecord, policies: Policies, now: int) -> dict[str, Any]:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import orjson
-
 from matins.api.results import FilePlan
-from matins.config.file import ConfigFile, Content, FileState
-from matins.config.interpretation import Entry, Interpretation, when_changed
+from matins.api.use_case import USE_CASES
+from matins.config.file import ConfigFile, Content, FileState, SentFile
+from matins.config.interpretation import Entry, Interpretation, name_of_file, when_changed
 from matins.config.reader import FileItem, invalid_file
 from matins.engine.calls import follows_schedule
 from matins.engine.schedules import encode
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Conflict, InvalidInput, Stale
 from matins.model.access import Principal
-from matins.model.rows import FileEntry, NewEvent
+from matins.model.rows import AppliedFile, FileEntry, NewEvent
 from matins.model.schedule import ScheduleRecord
 from matins.model.trigger import Once
 from matins.records import kinds_by_name, record_kinds
@@ -28,21 +28,21 @@ from matins.runtime.pausing import pause
 from matins.service.core import LEASE_MS, Core
 from matins.service.drafts import Draft
 from matins.service.file.plan import (
-    APPLIED,
     Change,
+    Ownership,
     Plan,
-    applied_text,
     conflicts,
-    defined_by,
     find_schedule,
     make_plan,
+    ownership,
 )
-from matins.service.permissions import governs
+from matins.service.permissions import check_right, governs
 from matins.service.record_changes import RecordChanges, users_of
 from matins.service.schedule_changes import ScheduleChanges
 from matins.store.transaction import Transaction
 
 _MAX_NAMED = 100
+_AGAIN = "Plan again, and read the new plan."
 
 
 @dataclass(frozen=True)
@@ -51,20 +51,21 @@ class File:
     schedules: ScheduleChanges
     records: RecordChanges
 
-    def plan(self, principal: Principal) -> FilePlan:
-        file = self.named_file()
+    def plan(self, principal: Principal, *, text: str | None = None, path: str | None = None) -> FilePlan:
+        file = self.file_of(principal, text, path)
         content = file.read()
         interpretation = self.interpret(file, content)
         with self.core.store.reading() as transaction:
             plan = self.plan_in(transaction, file, content, interpretation)
         return self._noted(plan).result(whole=governs(principal))
 
-    def apply(self, principal: Principal, *, digest: str | None = None) -> FilePlan:
-        file = self.named_file()
+    def apply(
+        self, principal: Principal, *, digest: str | None = None, text: str | None = None, path: str | None = None
+    ) -> FilePlan:
+        file = self.file_of(principal, text, path)
         content = file.read()
         if digest is not None and digest != content.digest:
-            hint = "Plan again, and read the new plan."
-            raise Stale(f"{file.path} was changed since.", value=content.digest, field="digest", hint=hint)
+            raise Stale(f"{file.path} was changed since.", value=content.digest, field="digest", hint=_AGAIN)
         plan = self.apply_content(principal, file, content)
         file.state = FileState("applied", digest=content.digest)
         return self._noted(plan).result(applied=True)
@@ -85,22 +86,31 @@ class File:
         }
         return plan.with_notes({key: text for key, text in nowhere.items() if text is not None})
 
-    def named_file(self) -> ConfigFile:
-        file = self.core.local.file
-        if file is None:
-            hint = "Name one: matins up --file matins.yaml."
+    def file_of(self, principal: Principal, text: str | None, path: str | None) -> ConfigFile:
+        """The text that the caller sent, with where the caller has it; or the file of this process."""
+        own, shared = self.core.local.file, self.core.store.shared
+        if text is None and own is None:
+            hint = "Name one: matins up --file matins.yaml, or matins apply --file matins.yaml."
             raise InvalidInput("There is no file.", field="file", hint=hint)
-        return file
+        if text is None and path is not None:
+            raise InvalidInput('"path" needs "text".', value=path, field="text", hint="Send the text of the file.")
+        if own is not None and (text is None or (path in own.called and own.read().text == text)):
+            return own
+        assert text is not None
+        check_right(principal, USE_CASES["file.apply"])
+        place = path or f"{principal.name}:matins.yaml"
+        sent = SentFile(place if shared else place.removeprefix(f"{socket.gethostname()}:"), text, shared=shared)
+        if own is not None and not shared:
+            _check_other_name(own, sent)
+        return sent
 
     def interpret(self, file: ConfigFile, content: Content) -> Interpretation:
         """The interpretation of the content. Other records are read first, so that no transaction is open meanwhile."""
         draft, jobs = file.parse(content.text), self.core.jobs.names()
         with self.core.store.reading() as transaction:
-            if content.file is None and not defined_by(transaction, file.path):
-                message = f"There is no file {file.path}."
-                raise InvalidInput(message, value=str(file.path), field="file", hint="Create it.")
+            owner = self._owner(transaction, file, content)
             by_name = any(_names_schedules(item) for item in draft.items)
-            context = self._context(transaction, with_schedules=by_name)._replace(jobs=jobs)
+            context = self._context(transaction, owner, with_schedules=by_name)._replace(jobs=jobs)
             parsed = file.format.complete(draft, transaction, self.core.catalog.policies(transaction))
         return file.interpret(parsed, context)
 
@@ -108,18 +118,26 @@ class File:
         self, transaction: Transaction, file: ConfigFile, content: Content, interpretation: Interpretation
     ) -> Plan:
         """The plan of the content. Raises one InvalidFile with all problems."""
-        policies = self.core.catalog.policies(transaction)
-        problems = [*interpretation.problems, *conflicts(transaction, policies, interpretation)]
+        policies, owner = self.core.catalog.policies(transaction), self._owner(transaction, file, content)
+        problems = [*interpretation.problems, *conflicts(transaction, policies, owner, interpretation)]
         if problems:
             raise invalid_file(file.path, problems)
-        plan = make_plan(transaction, policies, file.path, content, interpretation, self.core.clock.now_ms())
+        now = self.core.clock.now_ms()
+        plan = make_plan(transaction, policies, file, owner, content, interpretation, now)
         self._check_removals(transaction, plan)
         return plan
 
-    def _context(self, transaction: Transaction, *, with_schedules: bool) -> RecordContext:
+    def _owner(self, transaction: Transaction, file: ConfigFile, content: Content) -> Ownership:
+        owner = ownership(transaction, file, None if content.file is None else file.parse(content.text))
+        if owner is None:
+            message = f"There is no file {file.path}."
+            raise InvalidInput(message, value=str(file.path), field="file", hint="Create it.")
+        return owner
+
+    def _context(self, transaction: Transaction, owner: Ownership, *, with_schedules: bool) -> RecordContext:
         """The context of the file: records that the file may refer to and does not define."""
         core, policies = self.core, self.core.catalog.policies(transaction)
-        own = {(entry.kind, entry.name) for entry in transaction.file_entries()}
+        own = {(entry.kind, entry.name) for entry in transaction.file_entries() if owner.owns(entry)}
         known = {
             kind.noun: frozenset(
                 name for name in kind.storage.read(kind, transaction, policies) if (kind.kind, name) not in own
@@ -165,9 +183,12 @@ class File:
             self._lock(transaction, ahead, now)
             transaction.lock_policies()  # from here on no other process applies the file
             plan = self.plan_in(transaction, file, content, interpretation)
+            if principal.kind == "file" and plan.waits:
+                raise Stale(f"{file.path} waits: {plan.waits}", value=content.digest, field="digest", hint=_AGAIN)
             if plan.moves:
                 self._carry_out(transaction, principal, plan, now)
-            self._keep_entries(transaction, plan, now)
+            if plan.moves or not plan.owner.elsewhere:
+                self._keep_entries(transaction, principal, plan, now)
             before_commit()
         self.core.notify()
         return plan
@@ -211,23 +232,34 @@ class File:
             for action in ("added", "removed", "changed")
         }
         note = f"{plan.path.name} hot-reloaded: {plan.note('schedule')} task(s)"  # as Cortex writes it
-        data = {"path": str(plan.path), **principal.signed, "note": note, "digest": plan.content.digest, **names}
+        data = {
+            "name": plan.owner.name,
+            "path": plan.place,
+            **principal.signed,
+            "note": note,
+            "digest": plan.content.digest,
+            **names,
+        }
         transaction.events.append(NewEvent(now, "file.applied", None, None, data))
 
-    def _keep_entries(self, transaction: Transaction, plan: Plan, now: int) -> None:
+    def _keep_entries(self, transaction: Transaction, principal: Principal, plan: Plan, now: int) -> None:
         """Store the entries, also those that only moved in the file, and the applied text."""
+        owner, content, place = plan.owner, plan.content, plan.place
         entries = [
-            FileEntry(c.entry.kind, c.entry.name, str(plan.path), c.entry.line, c.entry.digest)
+            FileEntry(c.entry.kind, c.entry.name, owner.name, place, c.entry.line, c.entry.digest)
             for c in plan.changes
             if c.entry is not None and c.action != "past"
         ]
-        known = {(entry.kind, entry.name): entry for entry in transaction.file_entries()}
+        known = {(entry.kind, entry.name): entry for entry in transaction.file_entries() if owner.owns(entry)}
         transaction.upsert_file_entries(entry for entry in entries if known.get((entry.kind, entry.name)) != entry)
         kept = {(entry.kind, entry.name) for entry in entries}
         transaction.delete_file_entries(key for key in known if key not in kept)
-        if applied_text(transaction) != plan.content.text:
-            text = orjson.dumps(plan.content.text).decode()
-            transaction.upsert_policy(*APPLIED, text, now, plan.path.name)
+        for former in owner.names - {owner.name}:
+            transaction.delete_applied_file(former)
+        if owner.applied is None or (owner.applied.place, owner.applied.digest) != (place, content.digest):
+            transaction.set_applied_file(
+                AppliedFile(owner.name, place, content.digest, now, principal.name), content.text
+            )
 
     def _change_schedule(self, transaction: Transaction, principal: Principal, change: Change, now: int) -> int | None:
         """Apply the change of a schedule. Returns its id if what it listens to may have changed."""
@@ -284,6 +316,16 @@ class File:
             pause(transaction, schedule_id, now, principal.who, note)
         elif was and not entry.paused and schedule.state in ("paused", "broken"):
             self.schedules.resume(transaction, principal, schedule, now)
+
+
+def _check_other_name(own: ConfigFile, sent: SentFile) -> None:
+    """Raise if the file of this process has the name that was sent: it would be applied again with the next start."""
+    followed = own.read()
+    name = name_of_file(sent.parse(sent.read().text))
+    if followed.file is not None and name_of_file(own.parse(followed.text)) == name:
+        message = f'Matins follows the file "{name}" at {own.path}.'
+        hint = "Change that file, or give the other one a name of its own: name: team-a"
+        raise Conflict(message, value=name, field="name", hint=hint)
 
 
 def _names_schedules(item: FileItem) -> bool:

@@ -10,27 +10,52 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import orjson
-
 from matins.api.results import FileChange, FilePlan, SettingChange
-from matins.config.file import Content
-from matins.config.interpretation import Entry, FileSchedule, Interpretation
-from matins.config.reader import Problem
+from matins.config.file import ConfigFile, Content, SentFile
+from matins.config.interpretation import Entry, FileSchedule, Interpretation, name_of_file
+from matins.config.reader import ParsedFile, Problem
 from matins.engine.jobs import wakes_agent
 from matins.engine.policies import Policies
+from matins.engine.reasons import rfc3339
 from matins.engine.schedules import SETTINGS, schedule_settings
 from matins.engine.settings import is_private, origin
 from matins.engine.steps import parts_of
 from matins.model.access import name_of
-from matins.model.rows import FileEntry
+from matins.model.rows import AppliedFile, FileEntry
 from matins.model.schedule import ScheduleRecord
 from matins.records import kinds_by_name
 from matins.runtime.catalog import schedule_record
 from matins.store.transaction import Transaction
 
 Action = Literal["added", "changed", "removed", "same", "past"]
-APPLIED = ("file", "applied")
-"""The policy that stores the text that was applied last."""
+
+
+class Ownership(NamedTuple):
+    """What a file owns, and whether the place from which it is applied is still the one that applies its name."""
+
+    name: str
+    names: frozenset[str]
+    """Its name, and the one that it had when it was applied from this place before."""
+    applied: AppliedFile | None
+    """The file of this name as it was applied last."""
+    elsewhere: bool
+    """Whether another place applied it last."""
+
+    def owns(self, entry: FileEntry) -> bool:
+        return entry.file in self.names
+
+
+def ownership(transaction: Transaction, file: ConfigFile, parsed: ParsedFile | None) -> Ownership | None:
+    """The ownership of a file. None: there is no file, and there was none."""
+    rows = {row.name: row for row in transaction.applied_files()}
+    before = [name for name, row in rows.items() if row.place in file.places]
+    if parsed is None and not before:
+        return None
+    name = before[0] if parsed is None else name_of_file(parsed)
+    applied = rows.get(name)
+    elsewhere = file.shared and applied is not None and name not in before
+    former = [] if isinstance(file, SentFile) else before  # one folder of a CI server has many files
+    return Ownership(name, frozenset([name, *former]), applied, elsewhere)
 
 
 class Change(NamedTuple):
@@ -47,7 +72,8 @@ class Change(NamedTuple):
 
 
 class Plan(NamedTuple):
-    path: Path
+    file: ConfigFile
+    owner: Ownership
     content: Content
     changes: tuple[Change, ...]
     waits: str | None
@@ -55,6 +81,14 @@ class Plan(NamedTuple):
 
     def of(self, *actions: Action) -> list[Change]:
         return [change for change in self.changes if change.action in actions]
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
+    def place(self) -> str:
+        return self.file.places[0]
 
     @property
     def moves(self) -> list[Change]:
@@ -81,6 +115,7 @@ class Plan(NamedTuple):
         waits = None if applied else self.waits
         shown = self.of("added", "changed", "removed", "past")
         return FilePlan(
+            name=self.owner.name,
             path=str(self.path),
             state="applied" if applied else "waits" if waits else "ready" if self.moves else "same",
             added=self.count("added"),
@@ -113,16 +148,17 @@ def _private(kind: str, setting: str) -> bool:
     return declared is not None and is_private(declared)
 
 
-def defined_by(transaction: Transaction, path: Path) -> bool:
-    """Whether a file at this path was applied. Records of another daemon's file do not count."""
-    return any(entry.path == str(path) for entry in transaction.file_entries())
-
-
 def make_plan(
-    transaction: Transaction, policies: Policies, path: Path, content: Content, interpretation: Interpretation, now: int
+    transaction: Transaction,
+    policies: Policies,
+    file: ConfigFile,
+    owner: Ownership,
+    content: Content,
+    interpretation: Interpretation,
+    now: int,
 ) -> Plan:
     """The plan of a file. Nothing is written, and unchanged entries are not compared again."""
-    known = {(entry.kind, entry.name): entry for entry in transaction.file_entries()}
+    known = {(entry.kind, entry.name): entry for entry in transaction.file_entries() if owner.owns(entry)}
     present = {entry.key: entry for entry in interpretation.entries}
     changes = [_change(transaction, policies, entry, known.get(entry.key), now) for entry in interpretation.entries]
     if interpretation.records_past:
@@ -132,7 +168,7 @@ def make_plan(
             held = settings_before(transaction, policies, *key)
             settings = tuple((setting, value, None) for setting, value in held.items())
             changes.append(Change(*key, "removed", before.line, settings, None, before))
-    plan = Plan(path, content, tuple(changes), None)
+    plan = Plan(file, owner, content, tuple(changes), None)
     return plan._replace(waits=_waits(transaction, plan, interpretation, known))
 
 
@@ -157,6 +193,10 @@ def _change(transaction: Transaction, policies: Policies, entry: Entry, known: F
 def _waits(
     transaction: Transaction, plan: Plan, interpretation: Interpretation, known: Mapping[tuple[str, str], FileEntry]
 ) -> str | None:
+    applied = plan.owner.applied
+    if plan.moves and plan.owner.elsewhere and applied is not None:
+        last = f"{applied.place} at {rfc3339(applied.at)}"
+        return f'the file "{applied.name}" was applied last from {last}, and this one differs'
     if not plan.moves or not known:
         return None
     if plan.content.file is None:
@@ -166,16 +206,9 @@ def _waits(
     total, dropped = sum(1 for kind, _ in known if kind == "schedule"), plan.count("removed", "schedule")
     if total >= 2 and dropped * 2 > total:
         return f"it drops {dropped} of its {total} schedules"
-    applied = applied_text(transaction)
-    if applied is not None and applied != plan.content.text and applied.startswith(plan.content.text):
+    text = transaction.applied_text(plan.owner.name)
+    if text is not None and text != plan.content.text and text.startswith(plan.content.text):
         return "it is only the beginning of what was applied last"
-    return None
-
-
-def applied_text(transaction: Transaction) -> str | None:
-    for row in transaction.policies():
-        if (row.kind, row.name) == APPLIED:
-            return orjson.loads(row.definition)
     return None
 
 
@@ -187,17 +220,22 @@ def find_schedule(transaction: Transaction, name: str) -> ScheduleRecord | None:
     return None if row is None else schedule_record(row)
 
 
-def conflicts(transaction: Transaction, policies: Policies, interpretation: Interpretation) -> Iterator[Problem]:
+def conflicts(
+    transaction: Transaction, policies: Policies, owner: Ownership, interpretation: Interpretation
+) -> Iterator[Problem]:
     """Problems of entries whose record exists already outside the file."""
-    known = {(entry.kind, entry.name) for entry in transaction.file_entries()}
+    known = {(entry.kind, entry.name): entry for entry in transaction.file_entries()}
     for entry in interpretation.entries:
-        if entry.key in known:
+        other = known.get(entry.key)
+        if other is not None and owner.owns(other):
             continue
-        by = _author(transaction, policies, entry)
+        if other is not None:
+            by, hint = f', of the file "{other.file}": {other.path}, line {other.line}', "Remove one of them."
+        else:
+            by, hint = _author(transaction, policies, entry), "Delete that one, or use another name here."
         if by is not None:
             one = "schedule" if entry.kind == "schedule" else kinds_by_name()[entry.kind].one
             what = f'there is a {one} "{entry.name.removeprefix("/")}" already{by}'
-            hint = "Delete that one, or use another name here."
             yield Problem(entry.location.key.position, entry.location.path, what, entry.name, hint=hint)
 
 

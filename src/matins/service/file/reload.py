@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from matins.api.use_case import USE_CASES, Caller
@@ -17,8 +17,9 @@ from matins.config.file import ConfigFile, FileState
 from matins.errors import InvalidFile, MatinsError, Stale, StoreError
 from matins.model.access import Principal
 from matins.model.clock import Clock
+from matins.model.rows import AppliedFile
 from matins.runtime.catalog import Catalog
-from matins.service.file.plan import defined_by, missing_agents
+from matins.service.file.plan import missing_agents, ownership
 from matins.store import Store
 
 log = logging.getLogger("matins")
@@ -33,9 +34,18 @@ _MAX_WAIT_S = 30.0
 class FileWatch:
     """Watches directories, not the file: editors replace it, and a ConfigMap is a link to a link that is swapped."""
 
-    def __init__(self, path: Path, changed: Callable[[], object], *, debounce_ms: int = DEBOUNCE_MS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        changed: Callable[[], object],
+        *,
+        debounce_ms: int = DEBOUNCE_MS,
+        elsewhere: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`elsewhere`: whether another place has applied a file; asked now and then."""
         self._path = path
         self._changed = changed
+        self._elsewhere = elsewhere
         self._debounce_ms = debounce_ms
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -104,9 +114,18 @@ class FileWatch:
             log.exception("%s could not be applied; retrying", self._path)
 
     def _call_again(self) -> bool:
-        """Whether to call again after a failure, at increasing intervals."""
+        """Whether to call again: after a failure at increasing intervals, and when another place applied a file."""
         self._ticks += 1
-        return bool(self._failures) and self._ticks >= min(2**self._failures, _MAX_TICKS)
+        if self._failures:
+            return self._ticks >= min(2**self._failures, _MAX_TICKS)
+        if self._ticks < _MAX_TICKS:
+            return False
+        self._ticks = 0
+        try:
+            return self._elsewhere()
+        except StoreError as error:
+            log.warning("%s is compared with that of other machines when the store is back: %s", self._path, error)
+            return False
 
 
 def _steps(path: Path) -> Iterable[Path]:
@@ -146,7 +165,9 @@ class Reloader:
         self._clock = clock
         self._principal = Principal("owner", file.path.name, kind="file")
         self._checking = threading.Lock()
-        self._watch = FileWatch(file.path, self.check)
+        self._seen: Sequence[AppliedFile] = []
+        """What was applied, from here and from elsewhere, when the file was last checked."""
+        self._watch = FileWatch(file.path, self.check, elsewhere=self._others_applied)
         self._stopped = threading.Event()
         self._refresher: threading.Thread | None = None
 
@@ -154,7 +175,8 @@ class Reloader:
         """Apply the file now, and then watch it in separate threads."""
         self.check()
         with self._store.reading() as transaction:
-            total = sum(e.kind == "schedule" and e.path == str(self._file.path) for e in transaction.file_entries())
+            entries = transaction.file_entries()
+            total = sum(e.kind == "schedule" and e.path in self._file.places for e in entries)
         log.info("%s: %d task(s) scheduled", self._file.path.name, total)
         self._log_missing_agents()
         self._watch.start()
@@ -201,8 +223,9 @@ class Reloader:
             if content.file is None and not self._defines_something():
                 return FileState("unread")  # there never was a file
             applied = self._file.state.digest if self._file.state.state == "applied" else None
-            if content.digest in (self._file.written, applied):
+            if content.digest in (self._file.written, applied) and not self._others_applied():
                 return FileState("applied", digest=content.digest)
+            self._seen = self._applied()
             self._file.written = None  # the file was saved since: the text that Matins wrote would be a change again
             plan = self._caller.invoke(self._principal, USE_CASES["file.plan"], {})
             if plan.waits:
@@ -210,6 +233,7 @@ class Reloader:
                 return FileState("waits", message, plan.digest)
             if plan.state == "ready" or plan.digest != self._file.state.digest:  # entries may have moved to other lines
                 self._caller.invoke(self._principal, USE_CASES["file.apply"], {"digest": plan.digest})
+                self._seen = self._applied()
             if plan.state == "ready":
                 log.info("%s hot-reloaded: %s", self._file.path.name, plan.note)
                 for entry in plan.entries:
@@ -219,6 +243,7 @@ class Reloader:
                     self._log_missing_agents()
             return FileState("applied", digest=plan.digest)
         except Stale:
+            self._seen = []
             return self._file.state  # the file is changing, and the watch calls again
         except StoreError:
             raise
@@ -232,7 +257,15 @@ class Reloader:
 
     def _defines_something(self) -> bool:
         with self._store.reading() as transaction:
-            return defined_by(transaction, self._file.path)
+            return ownership(transaction, self._file, None) is not None
+
+    def _others_applied(self) -> bool:
+        """Whether a file was applied since the last check, as another machine does on a store that they share."""
+        return self._file.shared and self._applied() != self._seen
+
+    def _applied(self) -> Sequence[AppliedFile]:
+        with self._store.reading() as transaction:
+            return transaction.applied_files()
 
 
 def _whole(error: MatinsError) -> str:

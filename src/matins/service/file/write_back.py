@@ -109,7 +109,8 @@ class FileWriter:
     ) -> None:
         """Write the change into the text, and apply the text to the store."""
         file = self.core.local.file
-        content = None if file is None else file.read()
+        own = file is not None and (not file.shared or known.path in file.places)
+        content = file.read() if file is not None and own else None
         interpretation = self.file.interpret(file, content) if file and content and content.file else None
         key = known.kind, known.name
         entry = _entry(interpretation, key)

@@ -27,8 +27,10 @@ SELECT id, schedule_id, kind, signature, summary, quote, error, run_id, times, d
   next_at, acknowledged_at, acknowledged_by, resolved_at, resolution
 FROM incidents WHERE next_at <= :now ORDER BY next_at, id LIMIT :limit;
 
--- next_incident: when an incident is looked at again
-SELECT min(next_at) FROM incidents WHERE next_at IS NOT NULL;
+-- next_notice() -> int | None: when an incident is looked at again, or a digest is due
+SELECT min(at) FROM (
+  SELECT (SELECT min(next_at) FROM incidents WHERE next_at IS NOT NULL) AS at
+  UNION ALL SELECT (SELECT min(held_until) FROM notices WHERE held_until IS NOT NULL)) moments;
 
 -- prune_incidents: delete incidents that were resolved long ago
 DELETE FROM incidents WHERE resolved_at < :before;
@@ -41,9 +43,6 @@ SELECT id, destination, at, title FROM notices WHERE held_until <= :now ORDER BY
 
 -- delete_held: delete messages that a digest told
 DELETE FROM notices WHERE held_until <= :now;
-
--- next_digest: when a digest is due
-SELECT min(held_until) FROM notices WHERE held_until IS NOT NULL;
 
 -- prune_notices: forget messages that were sent long ago
 DELETE FROM notices WHERE held_until IS NULL AND at < :before;

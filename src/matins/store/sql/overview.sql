@@ -118,3 +118,35 @@ SELECT
 
 -- recent_failures(since: int) -> int: runs that failed since an instant, among the newest events
 SELECT count(*) FROM (SELECT type, at FROM events ORDER BY id DESC LIMIT 10000) newest WHERE type = 'run.failed' AND at >= :since;
+
+-- lane_of: part: the lane of a schedule `s`: its agent, or its value of a label
+CASE WHEN CAST(:label AS text) IS NULL THEN s.agent
+  ELSE coalesce((SELECT min(b.value) FROM schedule_labels b WHERE b.schedule_id = s.id AND b.key = :label), '') END;
+
+-- lane_counts: the records of a window, from run `low`, counted by lane, by part of the window and by state
+SELECT {{lane_of}} AS lane, w.bucket, w.state, CAST(sum(w.records) AS bigint) AS records FROM (
+  SELECT schedule_id, (coalesce(started_at, slot, planned_at) - :since) / :size AS bucket, state, count(*) AS records FROM runs
+  WHERE id >= :low AND step = 0 AND coalesce(started_at, slot, planned_at) >= :since AND coalesce(started_at, slot, planned_at) < :until
+  GROUP BY 1, 2, 3) w
+JOIN schedules s ON s.id = w.schedule_id JOIN due d ON d.schedule_id = s.id WHERE TRUE /* selected */ GROUP BY 1, 2, 3;
+
+-- lane_runs: the records of one lane in a window, from run `low`, the newest first
+SELECT r.id, r.schedule_id, s.name, s.agent, r.rev, r.state, r.slot, r.slots, coalesce(r.started_at, r.slot, r.planned_at) AS begins,
+  r.reason, r.not_before, r.started_at, r.ended_at
+FROM runs r JOIN schedules s ON s.id = r.schedule_id JOIN due d ON d.schedule_id = s.id
+WHERE r.id >= :low AND r.step = 0 AND coalesce(r.started_at, r.slot, r.planned_at) >= :since
+  AND coalesce(r.started_at, r.slot, r.planned_at) < :until AND {{lane_of}} = :lane /* selected */
+ORDER BY r.id DESC LIMIT :limit;
+
+-- lane_cursors: active schedules whose next slot is due before an instant, the soonest first, each with its lane
+SELECT {{lane_of}} AS lane, d.schedule_id, s.name, s.agent, v.definition, d.next_slot, d.due_at, d.executions, d.failures, d.failed_at
+FROM due d JOIN schedules s ON s.id = d.schedule_id JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev
+WHERE d.due_at < :until /* selected */ ORDER BY d.due_at LIMIT :limit;
+
+-- failures_by_part(low: int, since: int, until: int, size: int) -> list[FailureCount]: the failed records of a window, from run
+--   `low`, counted by schedule and by part of the window
+SELECT schedule_id, (ended_at - :since) / :size AS bucket, count(*) AS records FROM runs
+WHERE id >= :low AND step = 0 AND state = {failed} AND ended_at >= :since AND ended_at < :until GROUP BY 1, 2;
+
+-- selected_ids: the schedules that a selector selects
+SELECT s.id FROM schedules s JOIN due d ON d.schedule_id = s.id WHERE s.state <> 'removed' /* selected */;

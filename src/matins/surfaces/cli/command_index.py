@@ -43,10 +43,10 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "runs": Entry("runs:runs", "List runs of all schedules, or of one."),
         "logs": Entry("runs:logs", "Print the output of a run, or the lines of many that have a text."),
         "search": Entry("runs:search", "Search schedules, agents, requests, incidents and what runs wrote."),
-        "cancel": Entry("runs:cancel", "Cancel a run."),
+        "cancel": Entry("runs:cancel", "Cancel runs."),
         "backfill": Entry("backfills:backfill", "Run past slots that did not run, after a preview."),
         "backfills": Entry("backfills:backfills", "List backfills, show one, pause, resume or cancel it."),
-        "retry": Entry("runs:retry", "Run again what failed in a run."),
+        "retry": Entry("runs:retry", "Run again what failed in runs."),
         "resolve": Entry("runs:resolve", "Set the outcome of a held run."),
         "report": Entry("scripting:report", "Report the outcome of the run that you are in."),
         "context": Entry("scripting:context_command", "Show the run that you are in, and what it may still spend."),
@@ -88,7 +88,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "login": Entry("access:login", "Print a link that logs a browser in."),
         "sessions": Entry("access:sessions", "Manage browsers that are logged in."),
         "backup": Entry("daemon:backup", "Back up the store."),
-        "service": Entry("daemon:service", "Install a systemd unit."),
+        "service": Entry("daemon:service", "Install the daemon as a service of this machine, or remove it."),
         "call": Entry("scripting:call", "Call any use case by name."),
         "completion": Entry("scripting:completion", "Print a completion script."),
     },
@@ -124,7 +124,8 @@ ADVICE = {
     "reject": "`matins approvals` lists what needs an answer.",
     "rename": "A schedule keeps its name: add it under the new one, then delete the old one.",
     **dict.fromkeys(("task", "tasks"), "`matins list` lists schedules, `matins runs` what ran, `matins status` both."),
-    "install": "`matins service install --print` prints a systemd unit.",
+    "install": "`matins service install` keeps the daemon running.",
+    "uninstall": "`matins service rm` removes the service; then remove the program: pipx uninstall matins.",
 }
 """What to do instead, for words of other programs that no command has."""
 OPTION_ALIASES = {
@@ -135,7 +136,6 @@ OPTION_ALIASES = {
 }  # fmt: skip
 """Options of other programs, where the command has the other one."""
 OPTION_ADVICE = {
-    **dict.fromkeys(("plan --file", "apply --file"), "The daemon chooses the file: matins up --file FILE"),
     "doctor --fix": "matins doctor prints the command that fixes each problem.",
     "add --cron": 'WHEN is the first argument: matins add "0 9 * * *" …',
     "add --at": 'WHEN is the first argument: matins add "tomorrow at 9am" …',

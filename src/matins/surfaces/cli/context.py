@@ -23,6 +23,8 @@ from matins.surfaces.cli.tables import Cell, Column, fields, moment, table, wrap
 from matins.surfaces.display import block, one_line
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matins.api.use_case import Caller, Transport, UseCase
     from matins.model.access import Principal
 
@@ -132,6 +134,20 @@ class EventStream(Protocol):
     def follow_documents(self, arguments: Mapping[str, Any]) -> Generator[Document]: ...
 
 
+class DaemonService(Protocol):
+    """The daemon as a service of this machine, in one file of systemd or launchd."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def text(self) -> str: ...
+
+    def install(self) -> Document: ...
+
+    def remove(self) -> Document: ...
+
+
 class App(Protocol):
     """The interface of the composition root to the command line."""
 
@@ -171,7 +187,7 @@ class App(Protocol):
 
     def file_schema(self) -> str: ...
 
-    def systemd_unit(self, store: str | None, file: str | None, home: str | None) -> str: ...
+    def service(self, store: str | None, file: str | None, home: str | None) -> DaemonService: ...
 
     def local_zone(self) -> str: ...
 

@@ -10,6 +10,7 @@ The directory that a person means when a command is given in it.
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -162,20 +163,53 @@ service = click.Group("service", help=help_of("service"))
 
 
 @service.command(cls=Command)
-@click.option("--print", "only_print", is_flag=True, help="Print the systemd unit.")
+@click.option("--print", "only_print", is_flag=True, help="Print the file, and change nothing.")
 @click.option("--file", metavar="FILE", type=_FILE, help=_FILE_HELP)
 @pass_context
 def install(context: CliContext, only_print: bool, file: str | None) -> None:
-    """Print a systemd unit that keeps the daemon running.
+    """Keep the daemon running: start it now, after each restart of this machine, and after a crash.
 
-    \b
-    matins service install --print > ~/.config/systemd/user/matins.service
-    systemctl --user enable --now matins
+    On Linux systemd does it, on macOS launchd. As root, the service belongs to the machine and has an account of its
+    own; as another user, it belongs to you and has your keys and directories. Install again after an upgrade.
     """
-    if not only_print:
-        raise click.UsageError("Matins does not change the system by itself: use --print, and save the unit.")
-    unit = context.app.systemd_unit(store=context.location["store"], file=file, home=context.location["home"])
-    context.show({"unit": unit}, lambda: unit.rstrip())
+    found = context.app.service(store=context.location["store"], file=file, home=context.location["home"])
+    if only_print:
+        context.show({"path": str(found.path), "text": found.text}, lambda: found.text.rstrip())
+        return
+    context.note(f"Installing {found.path} …")
+    done = found.install()
+    context.show({**done, "text": found.text}, lambda: _installed(done, found.text))
+    if done["note"]:
+        context.note(done["note"])
+
+
+@service.command("rm", cls=Command)
+@pass_context
+def remove_service(context: CliContext) -> None:
+    """Stop the service and remove it. The store and the history stay in the home directory."""
+    done = context.app.service(store=None, file=None, home=context.location["home"]).remove()
+    context.show(done, lambda: [f"Removed {done['path']}.", *_typed(done), f"The store stays in {done['home']}."])
+
+
+def _installed(done: Document, text: str) -> list[str]:
+    home = "" if done["home"] == str(Home().path) else f" --home {shlex.quote(done['home'])}"
+    return [
+        f"Wrote {done['path']}:",
+        "",
+        *(f"  {line}" for line in text.rstrip().splitlines()),
+        "",
+        *_typed(done),
+        "",
+        "The daemon runs, and starts again after a restart of this machine.",
+        f"  look      matins{home} status",
+        f"  log       {done['log']}",
+        f"  remove    matins{home} service rm",
+    ]
+
+
+def _typed(done: Document) -> list[str]:
+    """The commands that changed the machine."""
+    return [f"$ {command}" for command in done["commands"]]
 
 
 def meant_folder(home: Path) -> str | None:

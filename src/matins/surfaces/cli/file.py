@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from functools import cache
+from pathlib import Path
 
 import click
 
@@ -11,25 +13,34 @@ from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import NounGroup, pass_context, root_command
 from matins.surfaces.cli.tables import plain
 from matins.surfaces.display import one_line
+from matins.texts.atomic_file import read
 
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
 
 
+_file_option = click.option(
+    "--file", metavar="FILE", type=click.Path(dir_okay=False), help="File to send. Default: the one of the daemon."
+)
+
+
 @root_command("plan")
+@_file_option
 @pass_context
-def plan(context: CliContext) -> None:
-    found = context.call("file.plan")
+def plan(context: CliContext, file: str | None) -> None:
+    found = context.call("file.plan", **_sent(file))
     context.show(found, lambda: _planned(found))
     if found["waits"]:
         context.note(f"The file is not applied by itself: {found['waits']}. To apply it: matins apply")
 
 
 @root_command("apply")
+@_file_option
 @click.option("--digest", metavar="HASH", help="Apply only if the file is unchanged since plan.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_context
-def apply(context: CliContext, digest: str | None, yes: bool) -> None:
-    found = context.call("file.plan")
+def apply(context: CliContext, file: str | None, digest: str | None, yes: bool) -> None:
+    sent = _sent(file)
+    found = context.call("file.plan", **sent)
     if not found["entries"]:
         return context.show(found, lambda: _planned(found))
     if not yes and context.is_interactive:
@@ -40,8 +51,16 @@ def apply(context: CliContext, digest: str | None, yes: bool) -> None:
             for note in entry.get("notes") or ():
                 context.note(one_line(f"{entry['name']} (line {entry['line']}): {note}"))
     context.note(f"Applying {found['path']} …")
-    applied = context.call("file.apply", digest=digest or found["digest"])
+    applied = context.call("file.apply", digest=digest or found["digest"], **sent)
     return context.show(applied, lambda: one_line(f"Applied {applied['path']}: {applied['note']}"))
+
+
+def _sent(file: str | None) -> dict[str, str]:
+    """The text of a file of this machine, and where it is."""
+    if file is None:
+        return {}
+    path = Path(file).expanduser().absolute()
+    return {"text": read(path).text, "path": f"{socket.gethostname()}:{path}"}
 
 
 def _planned(found: Document) -> list[str]:

@@ -281,18 +281,23 @@ def without_none(**arguments: Any) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
-def number_argument(name: str, metavar: str, what: str, where: str, *, parts: bool = False) -> Callable[[F], F]:
+def number_argument(
+    name: str, metavar: str, what: str, where: str, *, parts: bool = False, many: bool = False
+) -> Callable[[F], F]:
     """An argument for the number of a run, an approval or a thread. Its error names the command that lists them. A
     number with `parts` may be that of a step: 12/2."""
 
-    def checked(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    def checked(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        return tuple(map(one, value)) if many else one(value)
+
+    def one(value: str) -> str:
         number = value.replace("/", "", 1) if parts else value
         if not (number.isascii() and number.isdigit()) or value.startswith("/") or value.endswith("/"):
             message = f'"{value}" is not the number of {what}.'
             raise InvalidInput(message, value=value, field=name, hint=f"List them: {where}")
         return value
 
-    return click.argument(name, metavar=metavar, callback=checked)
+    return click.argument(name, metavar=metavar, callback=checked, nargs=-1 if many else 1)
 
 
 def deletion(what: str, name: str, *, deleted: bool) -> tuple[Mapping[str, bool], Callable[[], str]]:

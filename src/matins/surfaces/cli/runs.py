@@ -477,12 +477,67 @@ def answer_of(outcome: Document | None) -> str:
     return "" if result is None else result if isinstance(result, str) else json_text(result)
 
 
+def _many(function: Any) -> Any:
+    """The numbers of runs, or what they have in common."""
+    for option in (
+        click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
+        click.option("--all", "everything", is_flag=True, help="Runs of all schedules."),
+        until_option,
+        since_option,
+        click.option("--text", "-q", metavar="TEXT", help="Words of the answer, error or reason."),
+        click.option("--state", "-s", metavar="STATE,…", help="States of the runs: failed, or failed,unknown."),
+        label_option,
+        agent_option("Agent of their schedules."),
+        click.option("--schedule", metavar="NAME", multiple=True, shell_complete=complete_keys("schedules"),
+                     help="Their schedule, or a pattern: 'report-*'; repeatable."),
+        number_argument("run_ids", "[RUN]...", "a run", "matins runs", parts=True, many=True),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def _one_run(given: Document) -> str | None:
+    """The run, where one is written out."""
+    others = [name for name, value in given.items() if value and name not in ("run_ids", "yes")]
+    return given["run_ids"][0] if len(given["run_ids"]) == 1 and not others else None
+
+
+def _act_on_many(context: CliContext, do: str, given: Document, note: str | None = None) -> None:
+    """Preview an action on many runs, ask, and do it. Numbers that are written out need no question."""
+    chosen = {"names": given["schedule"], "agent": given["agent"], "labels": given["labels"]}
+    select = chosen_text(**chosen) or ("all" if given["everything"] else None)
+    only = {"select": select, **{name: given[name] for name in ("state", "text", "since", "until")}}
+    if given["run_ids"] and any(only.values()):
+        raise click.UsageError("The numbers say which runs: give no other choice.")
+    if not given["run_ids"] and not any(only.values()):
+        raise click.UsageError(
+            f"Say which runs: matins {do} RUN, --label team=ops, --state STATE, --since 1h or --all."
+        )
+    only["runs"] = list(given["run_ids"]) or None
+    found = context.call("runs.preview_bulk", do=do, **only)
+    context.note(one_line(found["sentence"]))
+    what = f"{found['total']} run{'' if found['total'] == 1 else 's'}"
+    if found["total"] and not (given["yes"] or given["run_ids"]):
+        if not context.is_interactive:
+            raise click.UsageError(f"This would {do} {what}. Without a terminal, give --yes.")
+        context.confirm(f"{do.capitalize()} {what}?", yes=False)
+    result = context.call("runs.bulk", do=do, expect=found["digest"], note=note, **only)
+    lines = [f"{'Cancelled' if do == 'cancel' else 'Started'} {result['total']} of {what}."]
+    lines += [f"Skipped run {one['run']} of {one['schedule']}: {one['reason']}" for one in result["skipped"]]
+    context.show(result, lambda: [one_line(line) for line in lines])
+    context.note_if_not_running()
+
+
 @root_command("cancel")
-@_run_argument
+@_many
 @click.option("--reason", metavar="TEXT", help="Reason for the cancellation.")
 @pass_context
-def cancel(context: CliContext, run_id: str, reason: str | None) -> None:
+def cancel(context: CliContext, reason: str | None, **given: Any) -> None:
     """A run that has started ends as soon as its worker has stopped it."""
+    run_id = _one_run(given)
+    if run_id is None:
+        _act_on_many(context, "cancel", given, reason)
+        return
     found = context.call("runs.cancel", run_id=run_id, reason=reason)
     context.show(found, lambda: run_line(context, found))
     if found["live"]:
@@ -490,12 +545,18 @@ def cancel(context: CliContext, run_id: str, reason: str | None) -> None:
 
 
 @root_command("retry")
-@_run_argument
+@_many
 @click.option("--from", "from_step", metavar="STEP", help="Title or number of the step to start from.")
 @_key_option
 @pass_context
-def retry(context: CliContext, run_id: str, from_step: str | None, key: str | None) -> None:
+def retry(context: CliContext, from_step: str | None, key: str | None, **given: Any) -> None:
     """A new run repeats an ended one, with the settings of then. Of a run with steps, those that succeeded are kept."""
+    run_id = _one_run(given)
+    if run_id is None:
+        if from_step or key:
+            raise click.UsageError("--from and --key are for one run.")
+        _act_on_many(context, "retry", given)
+        return
     found = context.call("runs.retry", run_id=run_id, from_step=from_step, key=key)
     context.show(found, lambda: run_line(context, found))
     context.note_if_not_running()

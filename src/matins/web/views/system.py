@@ -69,7 +69,7 @@ _EVENTS_A_PAGE = 100
 _ICONS = {
     **{state: state for state in ("succeeded", "failed", "skipped", "missed", "planned", "deferred", "denied")},
     "started": "running", "requested": "waiting", "waiting": "deferred", "paused": "pause", "deleted": "denied",
-    "cancelled": "denied", "approved": "succeeded", "resumed": "play", "created": "new",
+    "cancelled": "denied", "approved": "succeeded", "resumed": "play", "created": "plus",
     "updated": "edit", "applied": "succeeded",
 }  # fmt: skip
 _FILTERS = ("group", "schedule", "run")

@@ -710,10 +710,21 @@ CREATE TABLE requests (
 CREATE INDEX requests_at ON requests (at);
 
 CREATE TABLE file_entries (
-  kind text NOT NULL, -- schedule, agent, quiet_hours …; `file` for the file itself
+  kind text NOT NULL, -- schedule, agent, quiet_hours …
   name text NOT NULL,
+  file text NOT NULL, -- the name of the file that owns it
   path text NOT NULL,
   line integer NOT NULL,
   digest text NOT NULL,
   PRIMARY KEY (kind, name)
+);
+
+-- Files by the names that are written in them. One place at a time applies a name.
+CREATE TABLE files (
+  name text PRIMARY KEY,
+  place text NOT NULL, -- where it was applied from
+  digest text NOT NULL,
+  content text NOT NULL,
+  at bigint NOT NULL,
+  by text NOT NULL
 );

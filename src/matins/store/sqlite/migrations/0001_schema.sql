@@ -681,10 +681,21 @@ CREATE TABLE requests (
 CREATE INDEX requests_at ON requests (at);
 
 CREATE TABLE file_entries (
-  kind TEXT NOT NULL, -- schedule, agent, quiet_hours …; `file` for the file itself
+  kind TEXT NOT NULL, -- schedule, agent, quiet_hours …
   name TEXT NOT NULL,
+  file TEXT NOT NULL, -- the name of the file that owns it
   path TEXT NOT NULL,
   line INTEGER NOT NULL,
   digest TEXT NOT NULL,
   PRIMARY KEY (kind, name)
+) STRICT;
+
+-- Files by the names that are written in them. One place at a time applies a name.
+CREATE TABLE files (
+  name TEXT PRIMARY KEY,
+  place TEXT NOT NULL, -- where it was applied from
+  digest TEXT NOT NULL,
+  content TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  by TEXT NOT NULL
 ) STRICT;
