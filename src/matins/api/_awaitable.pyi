@@ -992,6 +992,11 @@ class AwaitableApi(AwaitableNoun):
         """Edit a schedule back to the settings that it had before its last change, or at the revision `to`.
 
         It is an edit, with the rights and approvals of one. To undo it, undo again."""
+    async def rename(self, name: str, to: str, *, agent: str | None = None) -> Schedule:
+        """Give a schedule another name, with everything that holds it: schedules that follow it, and budgets.
+
+        Its id, times and history stay. A run that waits for approval keeps its request; approval of a proposal is
+        requested again."""
     async def delete(self, name: str, *, agent: str | None = None) -> bool:
         """Delete a schedule. Its history is kept. False when there is none."""
     async def pause(

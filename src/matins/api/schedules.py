@@ -214,6 +214,14 @@ class Api(Noun, RecordNouns, noun="schedules"):
         It is an edit, with the rights and approvals of one. To undo it, undo again.
         """
 
+    @use_case("change", f"POST {_SCHEDULE}/rename", query=_AGENT)
+    def rename(self, name: str, to: str, *, agent: str | None = None) -> Schedule:
+        """Give a schedule another name, with everything that holds it: schedules that follow it, and budgets.
+
+        Its id, times and history stay. A run that waits for approval keeps its request; approval of a proposal is
+        requested again.
+        """
+
     @use_case("change", f"DELETE {_SCHEDULE}", status=204)
     def delete(self, name: str, *, agent: str | None = None) -> bool:
         """Delete a schedule. Its history is kept. False when there is none."""

@@ -31,7 +31,8 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     assert "retries" in changed
     assert "retries: 0 → 3" in history
     assert undone.startswith("Changed nightly")
-    assert bench.get("nightly").settings.get("retries", 0) == 0
+    assert bench.get("nightly-report").settings.get("retries", 0) == 0
+    assert said[3][0].startswith("Renamed nightly to nightly-report: ")
 
     searched, listed, grepped = said[3]
     assert "asks, run" in searched

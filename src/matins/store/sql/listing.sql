@@ -44,6 +44,12 @@ SELECT {{schedule_columns}}
 FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
 WHERE s.name = :name AND s.state <> 'removed' AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text)) ORDER BY s.id;
 
+-- deleted_called(name: str, agent: str | None) -> list[ScheduleRow]: deleted schedules of this name, the last deleted first
+SELECT {{schedule_columns}}
+FROM schedules s JOIN revisions v ON v.schedule_id = s.id AND v.rev = s.rev JOIN due d ON d.schedule_id = s.id
+WHERE s.name = :name AND s.state = 'removed' AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text))
+ORDER BY s.updated_at DESC, s.id DESC;
+
 -- fires_next: whether a schedule has a next slot
 SELECT 1 FROM due WHERE schedule_id = :id AND due_at IS NOT NULL;
 

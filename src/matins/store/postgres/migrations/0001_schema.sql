@@ -50,6 +50,17 @@ CREATE TABLE revisions (
   PRIMARY KEY (schedule_id, rev)
 );
 
+-- The names that schedules had, up to a revision. Digests of then have them.
+CREATE TABLE former_names (
+  schedule_id bigint NOT NULL,
+  rev bigint NOT NULL,
+  agent text NOT NULL,
+  name text NOT NULL,
+  at bigint NOT NULL, -- when it got another one
+  PRIMARY KEY (schedule_id, rev)
+);
+CREATE INDEX former_names_name ON former_names (name);
+
 -- The labels of schedules at their present revision.
 CREATE TABLE schedule_labels (
   key text NOT NULL,

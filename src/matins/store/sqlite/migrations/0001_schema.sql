@@ -45,6 +45,17 @@ CREATE TABLE revisions (
   PRIMARY KEY (schedule_id, rev)
 ) STRICT, WITHOUT ROWID;
 
+-- The names that schedules had, up to a revision. Digests of then have them.
+CREATE TABLE former_names (
+  schedule_id INTEGER NOT NULL,
+  rev INTEGER NOT NULL,
+  agent TEXT NOT NULL,
+  name TEXT NOT NULL,
+  at INTEGER NOT NULL, -- when it got another one
+  PRIMARY KEY (schedule_id, rev)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX former_names_name ON former_names (name);
+
 -- The labels of schedules at their present revision.
 CREATE TABLE schedule_labels (
   key TEXT NOT NULL,
