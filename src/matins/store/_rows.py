@@ -1459,6 +1459,10 @@ class WorkerRows(Statements):
         """Workers that have not stopped."""
         return self._rows(WorkerRow, "workers")
 
+    def oldest_migration(self) -> int:
+        """The migration that an engine must know to work on the store."""
+        return self._value("oldest_migration")
+
     def set_offers(self, worker: int, offers: str) -> None:
         """What a worker has for runs that need it."""
         self._all("set_offers", worker=worker, offers=offers)
