@@ -43,6 +43,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("jobs.md", "python"): (1, "tests/docs/test_jobs_page.py"),
     ("jobs.md", "toml"): (1, "tests/docs/test_jobs_page.py"),
     ("library.md", "text"): (1, "tests/docs/test_typed_example.py"),
+    ("many-machines.md", "sh"): (2, "tests/docs/test_many_machines_page.py"),
     ("many-machines.md", "shell"): (1, "tests/docs/test_many_machines_page.py"),
     ("missions.md", "yaml"): (1, "tests/service/test_missions.py"),
     ("notifications.md", "shell"): (1, "tests/docs/test_notifications_page.py"),
