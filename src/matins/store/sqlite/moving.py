@@ -243,6 +243,7 @@ def _fill(path: Path, source: End, mark: Mark, now: int, progress: Progress) -> 
         _set_meta(connection, source, mark)
         for _, _, statement in deferred:
             connection.execute(statement)
+        connection.execute(SQL["rebuild_words"])
         connection.execute("COMMIT")
         for table, columns in shared_columns(theirs, ours).items():
             check_same(table, found[table], digest_of(table, _lines(connection, table, columns, ours[table].key)))

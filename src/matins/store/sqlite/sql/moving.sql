@@ -16,5 +16,8 @@ UPDATE seals SET upto = coalesce((SELECT max(value ->> 3) FROM json_each(heads))
 -- renew_last_upto: up to where all events are sealed
 UPDATE seals SET upto = :sealed WHERE id = (SELECT max(id) FROM seals);
 
+-- rebuild_words: make the index of texts
+INSERT INTO run_words (run_words) VALUES ('rebuild');
+
 -- set_next_run: the run id that follows
 UPDATE meta SET value = :next_run WHERE key = 'next_run_id';
