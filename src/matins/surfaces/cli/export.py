@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -47,7 +47,7 @@ def export(context: CliContext, select: str | None) -> None:
         else:
             document.setdefault("schedules", {})[item["name"]] = settings
     context.show(document, lambda: list(_lines(document, "")))
-    context.note(f"{counted(len(schedules), 'schedule')}. The times of intervals begin anew where it is applied.")
+    context.note(f"{counted(len(schedules), 'schedule')}. Intervals count from the time of the apply.")
     if secrets:
         context.note(f"Values of secrets are not in it. Set these variables there: {', '.join(sorted(set(secrets)))}")
 
@@ -55,7 +55,7 @@ def export(context: CliContext, select: str | None) -> None:
 def _records(context: CliContext, kind: RecordKind[Any]) -> Any:
     if kind.single:
         return _given(kind, context.call(f"{kind.noun}.get"))
-    usual = {} if kind.listed is None else kind.listed(Policies())
+    usual: Mapping[str, Any] = {} if kind.listed is None else kind.listed(Policies())
     known = {key: kind.document(value) for key, value in usual.items()}
     return {
         item[kind.key]: _given(kind, item)
@@ -91,20 +91,20 @@ def _settings(item: Document) -> Document:
 def _hidden(value: Any, secrets: list[str], name: str = "") -> Any:
     """The value with references in place of secrets that are kept as they are."""
     if isinstance(value, dict):
-        return {key: _hidden(item, secrets, key) for key, item in value.items()}
+        return {key: _hidden(item, secrets, key) for key, item in cast("Document", value).items()}
     if isinstance(value, list):
-        return [_hidden(item, secrets, name) for item in value]
+        return [_hidden(item, secrets, name) for item in cast("list[Any]", value)]
     if value == REDACTED:
         secrets.append(name.upper())
         return f"{REFERENCES[0]}{name.upper()}"
     return value
 
 
-def _lines(document: Mapping[str, Any], indent: str) -> Iterator[str]:
+def _lines(document: Document, indent: str) -> Iterator[str]:
     for name, value in document.items():
         key = to_yaml(name, flow=False)
         if isinstance(value, dict) and value:
             yield f"{indent}{key}:"
-            yield from _lines(value, indent + "  ")
+            yield from _lines(cast("Document", value), indent + "  ")
         else:
             yield f"{indent}{key}: {to_yaml(value, flow=not isinstance(value, str))}"
