@@ -142,6 +142,8 @@ CALLS: dict[str, Arguments] = {
     "schedules.preview_catch_up": about("name"),
     "schedules.preview_new": call(name="new", when="every 1h", job="work"),
     "schedules.preview_edit": about("name", payload="edited"),
+    "runs.diff": lambda thing: {"run_id": thing.run_id, "other": thing.run_id},
+    "schedules.undelete": about("name", new_name="back"),
     "schedules.rename": about("name", to="another"),
     "schedules.resume": about("name"),
     "schedules.run": about("name", key="key"),

@@ -18,7 +18,7 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     for name in ("nightly", "report"):
         bench.add(name, when="0 9 * * *", job="work", labels={"team": "ops"})
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
+    assert len(blocks) == 6
     said = [[user.says(*shlex.split(line)[1:]) for line in _prepared(bench, block)] for block in blocks]
     paused, in_force, listed, resumed = said[0]
     assert paused.startswith("Paused 2 schedules.")
@@ -32,6 +32,9 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     assert undone.startswith("Changed nightly")
     assert bench.get("nightly-report").settings.get("retries", 0) == 0
     assert said[3][0].startswith("Renamed nightly to nightly-report: ")
+    assert "report" in said[4][1]
+    assert said[4][2].startswith("Brought back report: ")
+    assert "state: succeeded → failed" in said[5][0]
 
 
 def _prepared(bench: Sandbox, block: str) -> list[str]:
@@ -41,4 +44,12 @@ def _prepared(bench: Sandbox, block: str) -> list[str]:
         bench.run("nightly-copy")
         bench.settle()
         bench.run("report")
+    if "matins diff" in block:
+        bench.add("flaky", when="0 9 * * *", job="work")
+        first = bench.run("flaky")
+        bench.settle()
+        bench.edit("flaky", job="fail")
+        second = bench.run("flaky")
+        bench.settle()
+        block = block.replace("841", second.id).replace("838", first.id)
     return block.splitlines()
