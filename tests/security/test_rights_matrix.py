@@ -262,6 +262,7 @@ CONTENT = (
     "runs.output",
     "runs.transcript",
     "runs.snapshot",
+    "runs.diff",
     "runs.checks",
     "runs.thread",
     "schedules.preview_edit",
