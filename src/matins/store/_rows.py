@@ -25,6 +25,7 @@ from matins.model.overview import (
     DaySpend,
     EngineSpan,
     FailureCount,
+    LabelCounts,
     NamedSpend,
     PausedSchedule,
     PlannedRun,
@@ -924,6 +925,10 @@ class OverviewRows(Statements):
         """The failed records of a window, from run `low`, counted by schedule and by part of the window."""
         return self._rows(FailureCount, "failures_by_part", low=low, since=since, until=until, size=size)
 
+    def label_counts(self, limit: int) -> list[LabelCounts]:
+        """The labels of schedules that are not deleted, the commonest first."""
+        return self._rows(LabelCounts, "label_counts", limit=limit)
+
     def records_of(self, schedule_ids: Iterable[int], low: int, high: int, since: int, until: int) -> list[RecordSpan]:
         """The records of these schedules in a range of ids that lie in a window, the newest first."""
         return self._rows(
@@ -1433,6 +1438,10 @@ class WorkerRows(Statements):
     def workers(self) -> list[WorkerRow]:
         """Workers that have not stopped."""
         return self._rows(WorkerRow, "workers")
+
+    def oldest_migration(self) -> int:
+        """The migration that an engine must know to work on the store."""
+        return self._value("oldest_migration")
 
     def set_offers(self, worker: int, offers: str) -> None:
         """What a worker has for runs that need it."""

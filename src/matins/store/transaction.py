@@ -404,11 +404,12 @@ class Transaction(
         return list(map(from_tuple(LaneCount), rows))
 
     def lane_runs(
-        self, window: LaneWindow, selector: Selector, reader: str | None, lane: str, limit: int
-    ) -> list[RecordSpan]:
-        """The records of one lane, the newest first."""
-        rows = self._selecting("lane_runs", selector, reader, {**window._asdict(), "lane": lane, "limit": limit})
-        return list(map(from_tuple(RecordSpan), rows))
+        self, window: LaneWindow, selector: Selector, reader: str | None, lanes: Iterable[str], limit: int
+    ) -> list[tuple[str, RecordSpan]]:
+        """The records of some lanes, the newest first, each with its lane."""
+        named = "".join(f"\n{lane}\n" for lane in lanes)
+        values = {**window._asdict(), "lanes": named, "edge": "\n", "limit": limit}
+        return [(row[0], RecordSpan(*row[1:])) for row in self._selecting("lane_runs", selector, reader, values)]
 
     def lane_cursors(
         self, until: int, label: str | None, selector: Selector, reader: str | None, limit: int
