@@ -1326,6 +1326,26 @@ class SubscriptionRows(Statements):
         self._all("move_subscription", name=name, cursor=cursor)
 
 
+class TextRows(Statements):
+    """What runs said, for searches."""
+
+    def upsert_run_text(self, run_id: int, text: str) -> None:
+        """Set what a run said, unless it was deleted meanwhile."""
+        self._all("upsert_run_text", run_id=run_id, text=text)
+
+    def run_text(self, run_id: int) -> str | None:
+        """What a run said."""
+        return self._value("run_text", run_id=run_id)
+
+    def ended_texts(self, after: int, upto: int, types: Iterable[str], limit: int) -> list[tuple[int, int]]:
+        """The events of these types in which whole runs ended that have something to say, and their runs."""
+        return self._all("ended_texts", after=after, upto=upto, types=self._texts(types), limit=limit)
+
+    def delete_run_texts(self, ids: Iterable[int]) -> None:
+        """Delete what runs said."""
+        self._all("delete_run_texts", ids=self._integers(ids))
+
+
 class ThreadRows(Statements):
     """Threads, their messages and their runs."""
 

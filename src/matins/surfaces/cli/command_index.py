@@ -43,7 +43,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Runs": {
         "run": Entry("runs:run", "Start a run now."),
         "runs": Entry("runs:runs", "List runs of all schedules, or of one."),
-        "logs": Entry("runs:logs", "Print the output of a run."),
+        "logs": Entry("runs:logs", "Print the output of a run, or the lines of many that have a text."),
+        "search": Entry("runs:search", "Search schedules, agents, requests, incidents and what runs wrote."),
         "cancel": Entry("runs:cancel", "Cancel runs."),
         "backfill": Entry("backfills:backfill", "Run past slots that did not run, after a preview."),
         "backfills": Entry("backfills:backfills", "List backfills, show one, pause, resume or cancel it."),
