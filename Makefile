@@ -72,6 +72,7 @@ pages: .venv/test  ## renew the types and pages that are made from declarations
 	$(BIN)/python tests/config/file_settings_page.py
 	$(BIN)/python tests/docs/event_names.py
 	$(BIN)/python tests/docs/gate_table.py
+	$(BIN)/python tests/docs/seeds_page.py
 	$(BIN)/python tests/docs/use_case_page.py
 	$(BIN)/python tests/surfaces/cli/cli_page.py
 	PYTHONPATH=tests:tests/surfaces/cli:tests/web $(BIN)/python tests/golden/screens.py

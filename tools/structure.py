@@ -32,7 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-CEILINGS = Ceilings(files=436, single_use=571)
+CEILINGS = Ceilings(files=443, single_use=593)
 
 
 def modules() -> dict[str, ast.Module]:

@@ -33,7 +33,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("answers.md", "yaml"): (1, "tests/docs/test_answers_page.py"),
     ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
     ("embedding.md", "python"): (9, "tests/docs/test_embedding_page.py"),
-    ("every-day.md", "sh"): (3, "tests/surfaces/cli/test_cli_every_day.py"),
+    ("every-day.md", "sh"): (5, "tests/surfaces/cli/test_cli_every_day.py"),
     ("file.md", "yaml"): (1, "tests/config/test_schema.py"),
     ("http.md", "http"): (14, "tests/surfaces/http/test_http_docs.py"),
     ("http.md", "python"): (1, "tests/surfaces/http/test_http_docs.py"),
@@ -43,10 +43,13 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("jobs.md", "python"): (1, "tests/docs/test_jobs_page.py"),
     ("jobs.md", "toml"): (1, "tests/docs/test_jobs_page.py"),
     ("library.md", "text"): (1, "tests/docs/test_typed_example.py"),
+    ("many-machines.md", "sh"): (2, "tests/docs/test_many_machines_page.py"),
     ("many-machines.md", "shell"): (1, "tests/docs/test_many_machines_page.py"),
     ("missions.md", "yaml"): (1, "tests/service/test_missions.py"),
     ("notifications.md", "shell"): (1, "tests/docs/test_notifications_page.py"),
     ("notifications.md", "yaml"): (1, "tests/docs/test_notifications_page.py"),
+    ("recipes.md", "yaml"): (5, "tests/daemon/test_start_page.py"),
+    ("start.md", "sh"): (6, "tests/daemon/test_start_page.py"),
     ("running.md", "shell"): (6, "tests/daemon/test_running_page.py"),
 }
 """How many blocks of a page a test of its own runs."""

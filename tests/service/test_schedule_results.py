@@ -108,6 +108,22 @@ def test_when_can_be_given_again(text: str) -> None:
     assert again.describe() == trigger.describe()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 0 9 1 1 ? 2027-2030",
+        "OnCalendar=Mon *-05~07/1 18:00",
+        "every other tuesday at 9am",
+        "DTSTART:20260102T090030\nRRULE:FREQ=YEARLY;BYWEEKNO=20,-1;BYSECOND=1,2",
+        "DTSTART:20260102T090000\nRRULE:FREQ=DAILY\nEXDATE:20260103,20260105T090000",
+    ],
+)
+def test_the_same_times_can_be_given_again(text: str) -> None:
+    """B11: exactly"""
+    trigger = parse_trigger(text, timezone="Europe/Berlin")
+    assert parse_trigger(trigger_source(trigger.definition), timezone="Europe/Berlin") == trigger
+
+
 def test_a_schedule_as_a_document(in_memory: Sandbox) -> None:
     """P10 S9 V12: ids are texts, instants RFC 3339"""
     in_memory.agents.set("scout", runner="demo", environment={"PLAIN": "hush", "REF": "env:HOME"})

@@ -38,13 +38,15 @@ from matins.engine.validation import check_names_known, invalid, nearest, referr
 from matins.engine.when import definitions
 from matins.engine.when.durations import format_duration
 from matins.engine.when.parse import parse_trigger
+from matins.engine.when.rrule import rule_text
+from matins.engine.when.systemd import PREFIX
 from matins.engine.when.triggers import Trigger, compile_trigger
 from matins.errors import Example, InvalidInput, TriggerError
 from matins.model.call import OnWebhook
 from matins.model.job import JobTypes
 from matins.model.schedule import ScheduleDefinition, Step, TriggerSettings
 from matins.model.settings import Table, settings_of
-from matins.model.trigger import Cron, Interval, Never, Once, TriggerDefinition
+from matins.model.trigger import Cron, Interval, Never, OnCalendar, Once, Rrule, TriggerDefinition
 
 OWNER = "A schedule"
 OWN_SETTINGS: Table = settings_of(ScheduleDefinition)
@@ -429,8 +431,20 @@ def trigger_source(definition: TriggerDefinition) -> str:
             return f"every {format_duration(every_ms)}"
         case Once():
             return definitions.to_dict(definition)["at"]
+        case OnCalendar(expression):
+            return f"{PREFIX}{expression}"
+        case Rrule() as rrule:
+            return trigger_text(definition) if _parses_back(definition) else rule_text(rrule)
         case _:
             return trigger_text(definition)
+
+
+def _parses_back(definition: TriggerDefinition) -> bool:
+    text, exception = split_exception(trigger_text(definition))
+    try:
+        return not exception and parse_trigger(text, now_ms=0, timezone=definition.timezone).definition == definition
+    except TriggerError:
+        return False
 
 
 def idle_settings(definition: ScheduleDefinition, given: Mapping[str, Any]) -> list[str]:

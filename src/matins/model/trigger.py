@@ -17,10 +17,17 @@ First = Literal["after_interval", "immediately"]
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A cron expression of five fields, or six with the seconds in front."""
+    """A cron expression of five fields, six with the seconds in front, or seven with the year at the end."""
 
     expression: str
     strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OnCalendar:
+    """A calendar event expression of systemd, without its time zone."""
+
+    expression: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,8 @@ class Rrule:
 
     rule: str
     start_wall: int
+    exdates: tuple[str, ...] = ()
+    """Days (`20261225`) and times (`20261225T090000`, in UTC with a `Z`) that are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ class Never:
     """At no time. A person, a call or another schedule starts the runs."""
 
 
-When = Cron | Interval | Daily | Weekly | Once | Rrule | Never
+When = Cron | OnCalendar | Interval | Daily | Weekly | Once | Rrule | Never
 
 
 @dataclass(frozen=True, slots=True)

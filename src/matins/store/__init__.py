@@ -22,6 +22,8 @@ class Store(Protocol):
     """The file of the store; None if it has none."""
     shared: bool
     """Whether several engines may run on the store."""
+    knows: int
+    """How many migrations this version knows."""
     reads_wait: bool
     """Whether a read waits for another machine."""
     store_id: str

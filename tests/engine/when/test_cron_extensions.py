@@ -23,6 +23,11 @@ def days(expression: str) -> list[date]:
     return found
 
 
+def nearest_weekday(day: date) -> date:
+    """Monday for Sunday, Friday for Saturday."""
+    return day + timedelta({6: -1, 7: 1}.get(day.isoweekday(), 0))
+
+
 def last_day(day: date) -> date:
     return (day.replace(day=28) + timedelta(4)).replace(day=1) - timedelta(1)
 
@@ -42,6 +47,12 @@ def last_day(day: date) -> date:
         ("0 9 */100,1-7 * MON", lambda day: day.isoweekday() == 1 and day.day <= 7),
         ("0 9 */40 * *", lambda day: day.day == 1),
         ("0 9 1 */13 *", lambda day: day == date(2026, 1, 1)),
+        ("0 9 15-L * *", lambda day: day.day >= 15),
+        ("0 9 25-L/2 feb *", lambda day: day in (date(2026, 2, 25), date(2026, 2, 27))),
+        ("0 9 L-3W * *", lambda day: day == nearest_weekday(last_day(day) - timedelta(3))),
+        ("0 0 9 1 * ? 2026", lambda day: day.day == 1),
+        ("0 0 9 * * MON 2020-2030/2", lambda day: day.isoweekday() == 1),
+        ("0 0 9 * * MON */3", lambda day: False),
     ],
 )
 def test_s1_against_the_calendar(expression: str, fires: object) -> None:
@@ -51,7 +62,8 @@ def test_s1_against_the_calendar(expression: str, fires: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["0 9 L-3 * *", "0 9 * * FRI-MON", "0 9 * * monday", "0 9 */40 * *", "H 9 * * *"]
+    "expression",
+    ["0 9 L-3 * *", "0 9 * * FRI-MON", "0 9 * * monday", "0 9 */40 * *", "H 9 * * *", "0 0 9 * * * 2027"],
 )
 def test_strict_refuses_them(expression: str) -> None:
     """S1: strict is the plain grammar of the seeds"""
@@ -63,6 +75,21 @@ def test_strict_refuses_them(expression: str) -> None:
 def test_what_never_comes_is_refused(expression: str) -> None:
     with pytest.raises(CronParseError):
         parse_trigger(expression)
+
+
+def test_s1_a_year_ends_the_schedule() -> None:
+    """S1: the last of seven fields; years count as a set"""
+    trigger = parse_trigger("0 30 9 29 2 ? 2027-2032,2040", now=START)
+    fires = [date(2028, 2, 29), date(2032, 2, 29), date(2040, 2, 29)]
+    assert [at.date() for at in trigger.between(START, START.replace(year=2100))] == fires
+    named = "in 2027, 2028, 2029, 2030, 2031, 2032 and 2040"
+    assert trigger.describe() == f"on the 29th of every February at 09:30, {named}"
+    far = int(START.replace(year=2100).timestamp() * 1000)
+    assert trigger.prev_ms(far) == int(datetime(2040, 2, 29, 9, 30, tzinfo=UTC).timestamp() * 1000)
+    assert (trigger.count(0, far), trigger.next_ms(far)) == (3, None)
+    for expression in ("0 0 9 29 2 * 2027", "0 0 9 * * * 1969", "0 0 9 * * * 2200", "0 0 9 * * * L"):
+        with pytest.raises(CronParseError, match="year"):
+            parse_trigger(expression)
 
 
 def test_s3_h_follows_from_the_name() -> None:

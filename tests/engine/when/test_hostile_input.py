@@ -124,7 +124,7 @@ SENTENCES = [
     ("99 * * * *", 'Invalid cron expression "99 * * * *" - minute must be 0-59'),
     ("0 0 * * 8", 'Invalid cron expression "0 0 * * 8" - day of week must be 0-7'),
     ("0 0 * 0 *", 'Invalid cron expression "0 0 * 0 *" - month must be 1-12'),
-    ("* * * * * * *", 'Invalid cron expression "* * * * * * *" - expected 5 fields, got 7'),
+    ("* * * * * * * *", 'Invalid cron expression "* * * * * * * *" - expected 5 fields, got 8'),
 ]
 
 

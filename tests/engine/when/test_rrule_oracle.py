@@ -59,6 +59,9 @@ class Rule:
     def occurrences(self) -> list[datetime]:
         last = self.cap if self.until is None else min(self.cap, self.until)
         begin, parts = self.whole_weeks() if self.parts["FREQ"] == "WEEKLY" else (self.start, self.parts)
+        if "BYWEEKNO" in parts and not parts.keys() & {"BYDAY", "BYMONTHDAY", "BYYEARDAY"}:
+            # RFC 5545 takes what a rule lacks from DTSTART; dateutil takes all days of the week.
+            parts = {**parts, "BYDAY": DAY_NAMES[self.start.weekday()]}
         plain = ";".join(f"{name}={value}" for name, value in parts.items())
         rule = dateutil.rrulestr(f"{plain};UNTIL={last:%Y%m%dT%H%M%S}", dtstart=begin)
         return list(islice((moment for moment in rule if moment >= self.start), self.count))
@@ -75,6 +78,8 @@ class Rule:
             "BYHOUR": str(self.start.hour),
             "BYMINUTE": str(self.start.minute),
         }
+        if self.parts.keys() & {"BYMONTHDAY", "BYYEARDAY"}:
+            del taken_from_start["BYDAY"]
         return datetime.combine(begin, time()), {**taken_from_start, **self.parts}
 
 
@@ -95,7 +100,7 @@ def ordinal_days(high: int) -> st.SearchStrategy[str]:
 
 @st.composite
 def parts(draw: st.DrawFn) -> dict[str, str]:
-    """What RFC 5545 allows together: no month days in weeks, ordinals only in months and years."""
+    """What has one meaning: ordinals only in months and years."""
     frequency = draw(st.sampled_from(FREQUENCIES))
     found = {"FREQ": frequency}
 
@@ -105,9 +110,16 @@ def parts(draw: st.DrawFn) -> dict[str, str]:
 
     maybe("INTERVAL", st.integers(1, 5).map(str))
     maybe("BYMONTH", listed(st.integers(1, 12), 4))
-    if frequency != "WEEKLY":
+    rare = draw(st.sampled_from(["", "", "", "BYYEARDAY", "BYWEEKNO", "BYMONTHDAY in weeks"]))
+    if frequency != "WEEKLY" or rare == "BYMONTHDAY in weeks":
         maybe("BYMONTHDAY", listed(signed(31)))
-    if frequency == "YEARLY" and "BYMONTH" not in found:
+    if rare == "BYYEARDAY":
+        maybe("BYYEARDAY", listed(signed(366), 6))
+    if rare == "BYWEEKNO" and frequency in ("YEARLY", "DAILY"):
+        maybe("BYWEEKNO", listed(st.integers(1, 53) | st.sampled_from([-1, -2, -3]), 8))
+    if "BYWEEKNO" in found:
+        maybe("BYDAY", plain_days)
+    elif frequency == "YEARLY" and "BYMONTH" not in found:
         maybe("BYDAY", plain_days | ordinal_days(53))
     elif frequency in ("YEARLY", "MONTHLY"):
         maybe("BYDAY", plain_days | ordinal_days(5))
@@ -115,7 +127,9 @@ def parts(draw: st.DrawFn) -> dict[str, str]:
         maybe("BYDAY", plain_days)
     maybe("BYHOUR", listed(st.integers(0, 23), 2))
     maybe("BYMINUTE", listed(st.integers(0, 59), 2))
-    if found.keys() & {"BYDAY", "BYMONTHDAY", "BYHOUR", "BYMINUTE"}:
+    if draw(st.integers(0, 3)) == 0:
+        maybe("BYSECOND", listed(st.integers(0, 59), 2))
+    if found.keys() & {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO", "BYHOUR", "BYMINUTE", "BYSECOND"}:
         maybe("BYSETPOS", listed(signed(6), 2))
     maybe("WKST", st.sampled_from(DAY_NAMES))
     return found
@@ -218,6 +232,16 @@ EXAMPLES = [
      "1997-05-19T09:00 1998-05-18T09:00 1999-05-17T09:00"),
     ("FREQ=YEARLY;COUNT=3", "2024-02-29T09:00", "2024-02-29T09:00 2028-02-29T09:00 2032-02-29T09:00"),
     ("FREQ=YEARLY;COUNT=2", "2096-02-29T09:00", "2096-02-29T09:00 2104-02-29T09:00"),
+    ("FREQ=YEARLY;BYWEEKNO=20;BYDAY=MO;COUNT=3", "1997-05-12T09:00",
+     "1997-05-12T09:00 1998-05-11T09:00 1999-05-17T09:00"),
+    ("FREQ=YEARLY;INTERVAL=3;COUNT=4;BYYEARDAY=1,100,200", "1997-01-01T09:00",
+     "1997-01-01T09:00 1997-04-10T09:00 1997-07-19T09:00 2000-01-01T09:00"),
+    ("FREQ=YEARLY;BYWEEKNO=1,53;COUNT=4", "2026-12-28T09:00",
+     "2026-12-28T09:00 2027-01-04T09:00 2028-01-03T09:00 2029-01-01T09:00"),
+    ("FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=15,45;COUNT=3", "2026-01-01T09:00",
+     "2026-01-01T09:00:15 2026-01-01T09:00:45 2026-01-02T09:00:15"),
+    ("FREQ=SECONDLY;INTERVAL=45;COUNT=3", "2026-01-01T09:00",
+     "2026-01-01T09:00 2026-01-01T09:00:45 2026-01-01T09:01:30"),
 ]  # fmt: skip
 
 
@@ -241,7 +265,72 @@ def test_b10_text_and_definition_are_the_same_rule(rule: Rule) -> None:
     assert following(parsed, 0, 10, ms(rule.cap)) == following(trigger, 0, 10, ms(rule.cap))
 
 
+@st.composite
+def quick_rules(draw: st.DrawFn) -> Rule:
+    """Of hours, minutes and seconds, with steps that divide the day."""
+    frequency = draw(st.sampled_from(("HOURLY", "MINUTELY", "SECONDLY")))
+    found = {"FREQ": frequency}
+    steps = {"HOURLY": (1, 2, 8), "MINUTELY": (1, 20, 90), "SECONDLY": (1, 45, 3600)}[frequency]
+    found["INTERVAL"] = str(draw(st.sampled_from(steps)))
+    for name, high in (("BYHOUR", 23), ("BYMINUTE", 59), ("BYSECOND", 59)):
+        if draw(st.booleans()):
+            found[name] = draw(listed(st.integers(0, high), 4))
+    if draw(st.booleans()):
+        found["BYDAY"] = draw(plain_days)
+    if len(found) > 2 and draw(st.booleans()):
+        found["BYSETPOS"] = draw(listed(signed(4), 2))
+    start = draw(starts) + timedelta(seconds=draw(st.integers(0, 59)))
+    return Rule(start, found, cap=start + timedelta(days=8))
+
+
+@thorough
+@given(quick_rules())
+def test_b10_rules_of_hours_minutes_and_seconds(rule: Rule) -> None:
+    try:
+        expected = [ms(moment) for moment in rule.occurrences()][:200]
+    except ValueError:  # dateutil's word for a rule that reaches no time
+        expected = []
+    trigger = compiled_quick(rule)
+    event("fires" if expected else "silent")
+    found = [] if trigger is None else following(trigger, ms(rule.start) - 1, 200, ms(rule.cap))
+    assert found == expected
+
+
+def compiled_quick(rule: Rule) -> Trigger | None:
+    try:
+        return compile_trigger(TriggerDefinition(Rrule(rule.text, ms(rule.start))))
+    except RruleError:
+        event("refused")
+        return None
+
+
+@thorough
+@given(rules(), st.lists(st.integers(0, 40), max_size=6), st.lists(st.integers(0, 3000), max_size=4))
+def test_b10_dates_that_a_rule_leaves_out(rule: Rule, places: list[int], days: list[int]) -> None:
+    """EXDATE: of single times and of whole days"""
+    fires = rule.occurrences()
+    times = [fires[place] for place in places if place < len(fires)]
+    left_out = [rule.start.date() + timedelta(day) for day in days]
+    left = [ms(at) for at in fires if at not in times and at.date() not in left_out]
+    exdates = [f"{at:%Y%m%dT%H%M%S}" for at in times] + [f"{day:%Y%m%d}" for day in left_out]
+    assume(left and fires)
+    try:
+        trigger = compile_trigger(TriggerDefinition(Rrule(rule.text, ms(rule.start), tuple(exdates))))
+    except RruleError:
+        assert not left
+        return
+    cap = ms(rule.cap)
+    assert following(trigger, ms(rule.start) - 1, 60, cap) == left[:60]
+    at = left[len(left) // 2]
+    assert trigger.count(ms(rule.start), at) == len(left) // 2
+    assert trigger.prev_ms(at) == (left[len(left) // 2 - 1] if len(left) > 1 else None)
+
+
 FAR_FROM_SIMPLE = [
+    "FREQ=YEARLY;BYWEEKNO=53;BYDAY=SU;WKST=WE",
+    "FREQ=YEARLY;BYYEARDAY=366;BYHOUR=0,6,12;BYSETPOS=-1",
+    "FREQ=DAILY;BYHOUR=1,2,3,4,5,6,7,8;BYMINUTE=1,2,3,4,5,6,7,8,9;BYSECOND=1,2,3,4,5,6,7,8,9;BYSETPOS=-1",
+    "FREQ=SECONDLY;INTERVAL=8;BYDAY=MO;BYMONTH=2;BYMONTHDAY=29",
     "FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=14;BYMINUTE=30",
     "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE;WKST=SU;UNTIL=20301231T000000Z",
     "FREQ=WEEKLY;BYMINUTE=0,1;BYSETPOS=1,4",

@@ -165,22 +165,22 @@ def test_a_dtstart_brings_its_zone() -> None:
         "04-01 09:00 CEST",
         "04-02 09:00 CEST",
     ]
-    with pytest.raises(RruleError, match="DTSTART is in Europe/Paris"):
+    with pytest.raises(RruleError, match="The rule is in Europe/Paris"):
         parse_trigger("DTSTART;TZID=Europe/Paris:20260401T090000 RRULE:FREQ=DAILY", timezone="UTC")
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "RRULE:FREQ=SECONDLY",
-        "RRULE:FREQ=DAILY;BYWEEKNO=3",
+        "RRULE:FREQ=SECONDLY;INTERVAL=7;BYHOUR=9",
+        "RRULE:FREQ=YEARLY;BYWEEKNO=3;BYDAY=1MO",
         "RRULE:FREQ=DAILY;FREQ=DAILY",
         "RRULE:INTERVAL=2",
         "RRULE:FREQ=DAILY;INTERVAL=0",
         "RRULE:FREQ=DAILY;BYHOUR=24",
         "RRULE:FREQ=DAILY;BYMONTHDAY=0",
         "RRULE:FREQ=WEEKLY;BYDAY=2MO",
-        "RRULE:FREQ=WEEKLY;BYMONTHDAY=3",
+        "RRULE:FREQ=YEARLY;BYYEARDAY=367",
         "RRULE:FREQ=DAILY;COUNT=3;UNTIL=20270101",
         "RRULE:FREQ=DAILY;UNTIL=20261301",
         "RRULE:FREQ=MONTHLY;BYSETPOS=1",
@@ -189,7 +189,10 @@ def test_a_dtstart_brings_its_zone() -> None:
         "RRULE:FREQ=DAILY;UNTIL=20200101",
         "DTSTART:20260101T090000Z",
         "DTSTART:20261301T090000Z RRULE:FREQ=DAILY",
-        "RRULE:FREQ=DAILY EXDATE:20260101",
+        "RRULE:FREQ=DAILY EXRULE:FREQ=WEEKLY",
+        "RRULE:FREQ=DAILY RDATE:20260101",
+        "RRULE:FREQ=DAILY;BYEASTER=1",
+        "RRULE:FREQ=DAILY EXDATE:20261301",
         "RRULE:FREQ",
         "FREQ=DAILY;BYDAY=XX",
     ],

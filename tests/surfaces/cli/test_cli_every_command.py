@@ -66,6 +66,7 @@ COMMANDS = [
     Typed("why breaks --at {yesterday}"),
     Typed("run sends --wait"), Typed("run breaks --wait", code=5), Typed("run asks --wait", code=8),
     Typed("runs list"), Typed("runs list breaks"), Typed("runs list --since {yesterday} --state failed"),
+    Typed("search breaks"), Typed("search 503 registry --limit 5"), Typed("logs --grep 503"),
     Typed("runs show {failed}"), Typed("runs show {running}"), Typed("runs show {chain}"), Typed("runs show {waiting}"),
     Typed("runs show {throttled}"),
     Typed("logs {running}"), Typed("logs breaks"), Typed("logs {failed} --stderr"), Typed("logs {failed} --raw"),

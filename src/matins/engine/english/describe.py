@@ -29,13 +29,22 @@ from matins.engine.when.days import ALL_MONTHS, ALL_WEEKDAYS, bits, date_of, wee
 from matins.engine.when.definitions import clock_text, wall_text
 from matins.engine.when.durations import DAY_MS, MINUTE_MS
 from matins.engine.when.instants import DstChange
-from matins.engine.when.rrule import Rule, minutes_of, parse_rule, rule_walls, until_wall
+from matins.engine.when.rrule import Rule, parse_rule, rule_walls, times_of, until_wall
+from matins.engine.when.systemd import parse_calendar
 from matins.engine.when.zones import Zone
-from matins.model.trigger import Cron, Daily, Interval, Never, Once, Rrule, TriggerDefinition, Weekly
+from matins.model.trigger import Cron, Daily, Interval, Never, OnCalendar, Once, Rrule, TriggerDefinition, Weekly
 
 
-def describe_cron(expression: str) -> str:
-    cron = parse_cron(expression)
+def describe_cron(cron: CompiledCron) -> str:
+    years = bits(cron.years)
+    step = even_step(years)
+    if len(years) > 2 and step:
+        text = f"{'' if step == 1 else f'every {ordinal(step)} year '}from {years[0]} to {years[-1]}"
+        return f"{_every_year(cron)}, {text}"
+    return f"{_every_year(cron)}, in {listed(years)}" if years else _every_year(cron)
+
+
+def _every_year(cron: CompiledCron) -> str:
     has_dates = cron.days_of_month.mask != ALL_DAYS or bool(cron.days_of_week.calendar)
     text = _by_date(cron) if has_dates else _by_week(cron)
     if cron.seconds is None or cron.seconds.mask == 1:
@@ -135,7 +144,8 @@ def _date_rule(rule: str) -> str:
     if rule == "L":
         return "the last day"
     if rule.startswith("L-"):
-        return f"the {place(-int(rule[2:]) - 1)} day"
+        day = f"the {place(-int(rule[2:].removesuffix('W')) - 1)} day"
+        return f"the weekday nearest {day}" if rule.endswith("W") else day
     return "the last weekday" if rule == "LW" else f"the weekday nearest the {ordinal(int(rule[:-1]))}"
 
 
@@ -158,21 +168,38 @@ _UNITS = {"YEARLY": "year", "MONTHLY": "month", "WEEKLY": "week", "DAILY": "day"
 
 def describe_rrule(rrule: Rrule) -> str:
     rule = parse_rule(rrule.rule)
-    return f"{_pattern(rule, rrule.start_wall)}{_start(rule, rrule.start_wall)}{_end(rule)}"
+    ends = f"{_start(rule, rrule.start_wall)}{_end(rule)}{_exdates(rrule.exdates)}"
+    return f"{_pattern(rule, rrule.start_wall)}{ends}"
+
+
+def _exdates(exdates: tuple[str, ...]) -> str:
+    at = [f" at {each[9:11]}:{each[11:13]}{each[15:]}" if "T" in each else "" for each in exdates]
+    days = [f"{each[:4]}-{each[4:6]}-{each[6:8]}{time}" for each, time in zip(exdates, at, strict=True)]
+    shown = days if len(days) <= MAX_LISTED else [*days[:3], f"{len(days) - 3} more"]
+    return f", except on {listed(shown)}" if shown else ""
 
 
 def _pattern(rule: Rule, start_wall: int) -> str:
     if rule.elapsed_ms:
         return every_duration(rule.elapsed_ms)
-    start = start_wall // DAY_MS
-    times = bits(minutes_of(rule, start_wall // MINUTE_MS % 1440))
-    parts = [_days(rule, start), at_times(times)]
-    seconds = start_wall // 1000 % 60
-    if seconds:
-        parts.append(f"and {seconds} seconds")
-    if rule.positions and not _is_one_weekday(rule, len(times)):
+    times, unit = times_of(rule, start_wall)
+    parts = [_days(rule, start_wall // DAY_MS), _rule_times(times, unit)]
+    if rule.positions and not rule.follows_clock and not _is_one_weekday(rule, times.bit_count()):
         parts.append(f"(of these only the {listed([place(p) for p in rule.positions])} in each {_UNITS[rule.freq]})")
     return " ".join(parts)
+
+
+def _rule_times(times: int, unit: int) -> str:
+    ticks = bits(times) if unit != MINUTE_MS else [minute * 60 for minute in bits(times)]
+    minutes = sorted({tick // 60 for tick in ticks})
+    seconds = sorted({tick % 60 for tick in ticks})
+    if seconds == [0]:
+        return at_times(minutes)
+    if len(ticks) == len(minutes) * len(seconds):  # the same seconds of each minute
+        few = f"{seconds[0]} seconds" if len(seconds) == 1 else f"seconds {listed(seconds)}"
+        return f"{at_times(minutes)} and {few if len(seconds) <= MAX_LISTED else f'{len(seconds)} seconds of each'}"
+    texts = [f"{clock_text(tick // 60)}:{tick % 60:02}" for tick in ticks]
+    return f"at {listed(texts) if len(texts) <= MAX_LISTED else f'{len(texts)} times from {texts[0]} to {texts[-1]}'}"
 
 
 def _is_one_weekday(rule: Rule, times: int) -> bool:
@@ -195,20 +222,31 @@ def _days(rule: Rule, start: int) -> str:
         chosen = [f"the {place(rule.positions[0] if rule.positions[0] > 0 else -1)} weekday"]
     names = [f"on {listed(chosen)}"] if chosen else []
     months = [f"in {listed([MONTHS[m - 1] for m in _rule_months(rule, start)])}"] if _rule_months(rule, start) else []
-    return " ".join([often, *months, *names])
+    weeks = [f"in {_weeks(rule.week_numbers)}"] if rule.week_numbers else []
+    return " ".join([often, *months, *weeks, *names])
+
+
+def _weeks(numbers: tuple[int, ...]) -> str:
+    plain, last = [n for n in numbers if n > 0], [f"the {place(n)} week" for n in numbers if n < 0]
+    return listed([*([f"week{'s' * (len(plain) > 1)} {listed(plain)}"] if plain else []), *last])
 
 
 def _rule_months(rule: Rule, start: int) -> tuple[int, ...]:
-    if rule.months or rule.freq != "YEARLY" or rule.month_days or rule.week_days:
+    if rule.months or rule.freq != "YEARLY" or rule.choosing_days:
         return rule.months
     return (date_of(start).month,)
 
 
 def _chosen(rule: Rule, weekdays: tuple[tuple[int, int], ...], start: int, unit: str) -> list[str]:
     month_days = rule.month_days
-    if unit in ("month", "year") and not month_days and not weekdays:
+    if rule.week_numbers and not (month_days or weekdays or rule.year_days):
+        weekdays = ((0, weekday(start)),)
+    if unit in ("month", "year") and not (month_days or weekdays or rule.year_days):
         month_days = (date_of(start).day,)
     dates = [f"the {_date(day)}" for day in month_days]
+    if rule.year_days:
+        of_year = [f"the {ordinal(day) if day > 0 else place(day)} day of the year" for day in rule.year_days]
+        dates = [f"{listed(dates)} where it is {listed(of_year, 'or')}"] if dates else of_year
     if dates and weekdays:
         return [f"{listed(dates)} where it is {listed([_weekday(n, day) for n, day in weekdays], 'or')}"]
     if unit == "week":
@@ -254,7 +292,9 @@ _MINUTE_MS = 60_000
 def describe(definition: TriggerDefinition, zone: Zone) -> str:
     match definition.when:
         case Cron(expression):
-            return describe_cron(expression)
+            return describe_cron(parse_cron(expression))
+        case OnCalendar(expression):
+            return describe_cron(parse_calendar(expression))
         case Interval() as interval:
             return _interval(interval)
         case Daily(times):

@@ -1,8 +1,8 @@
 """Cron expressions: parsed to bit masks. An error names the field, the value and the range.
 
-Five fields (minute, hour, day of month, month, day of week) or six with the seconds in front. A `Field` holds the
-mask of its plain values, whether it begins with `*`, and the calendar rules (`L`, `15W`, `5#2`) that depend on the
-month.
+Five fields (minute, hour, day of month, month, day of week), six with the seconds in front, or seven with the year at
+the end. A `Field` holds the mask of its plain values, whether it begins with `*`, and the calendar rules (`L`, `15W`,
+`5#2`) that depend on the month.
 
 The days that a cron expression's three day fields allow, month by month.
 
@@ -20,9 +20,11 @@ from typing import NamedTuple
 from matins.engine.when.days import (
     ALL_MONTHS,
     ALL_WEEKDAYS,
+    FIRST_DAY,
     Days,
     MonthDays,
     WeekDays,
+    YearDays,
     bits,
     days_in_month,
     first_of_month,
@@ -79,8 +81,8 @@ def _date_rule(rule: str, first: int, length: int) -> int:
     if rule == "L":
         return 1 << length
     if rule.startswith("L-"):
-        day = length - int(rule[2:])
-        return 1 << day if day > 0 else 0
+        day = length - int(rule[2:].removesuffix("W"))
+        return 0 if day < 1 else 1 << (_nearest_weekday(day, first, length) if rule.endswith("W") else day)
     if rule == "LW":
         return 1 << _nearest_weekday(length, first, length)
     day = int(rule[:-1])
@@ -143,9 +145,11 @@ HOUR = Kind("hour", 0, 23)
 DAY_OF_MONTH = Kind("day of month", 1, 31)
 MONTH = Kind("month", 1, 12, MONTH_NAMES, _LONG_MONTHS)
 DAY_OF_WEEK = Kind("day of week", 0, 7, DAY_NAMES, _LONG_DAYS)
+YEAR = Kind("year", 1970, 2199)
 _FIVE = (MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK)
 _SIX = (SECOND, *_FIVE)
-FIELDS = {5: _FIVE, 6: _SIX}
+_SEVEN = (*_SIX, YEAR)
+FIELDS = {5: _FIVE, 6: _SIX, 7: _SEVEN}
 _NO_CALENDAR: tuple[str, ...] = ()
 
 
@@ -165,6 +169,8 @@ class Cron(NamedTuple):
     days_of_month: Field
     months: Field
     days_of_week: Field
+    years: int = 0
+    """The mask of the years; 0 for every year."""
 
     @property
     def fixed(self) -> bool:
@@ -172,6 +178,9 @@ class Cron(NamedTuple):
         return not (self.minutes.starred or self.hours.starred)
 
     def days(self) -> Days:
+        return YearDays(self._days(), self.years) if self.years else self._days()
+
+    def _days(self) -> Days:
         dom, dow, months = self.days_of_month, self.days_of_week, self.months.mask
         if dom.mask == ALL_DAYS and months == ALL_MONTHS and not dow.calendar and dom.starred:
             return week_days(dow.mask)
@@ -194,33 +203,43 @@ def parse_cron(text: str, *, strict: bool = False) -> Cron:
     if text[:1] == "@":
         return parse_cron(_expand(text, strict))
     tokens = text.split()
-    if len(tokens) != 5 and (len(tokens) != 6 or strict):
+    if len(tokens) != 5 and (strict or len(tokens) not in FIELDS):
         hint = "Write: minute hour day-of-month month day-of-week."
         if len(tokens) == 6 and strict:
             hint = "Remove the first field: strict mode does not allow seconds."
-        hint = _NO_YEAR if _YEAR.search(text) else hint
+        if len(tokens) == 7:
+            hint = "Remove the first and the last field: strict mode allows neither seconds nor years."
         message = f'Invalid cron expression "{text}" - expected 5 fields, got {len(tokens)}'
         raise CronParseError(message, value=text, allowed="5 fields", hint=hint)
     try:
         if strict:
             for kind, token in zip(_FIVE, tokens, strict=True):
                 _check_plain(kind, token)
-        if len(tokens) == 5:
-            minute, hour, day, month, weekday = tokens
-            cron = Cron(
-                None,
-                parse_field(MINUTE, minute),
-                parse_field(HOUR, hour),
-                parse_field(DAY_OF_MONTH, day),
-                parse_field(MONTH, month),
-                parse_field(DAY_OF_WEEK, weekday),
-            )
-        else:
-            cron = Cron(*(parse_field(kind, token) for kind, token in zip(_SIX, tokens, strict=True)))
-        _check_possible(cron, tokens)
+        plain = len(tokens) == 5
+        minute, hour, day, month, weekday = tokens if plain else tokens[1:6]
+        cron = Cron(
+            None if plain else parse_field(SECOND, tokens[0]),
+            parse_field(MINUTE, minute),
+            parse_field(HOUR, hour),
+            parse_field(DAY_OF_MONTH, day),
+            parse_field(MONTH, month),
+            parse_field(DAY_OF_WEEK, weekday),
+        )
+        _check_possible(cron, day, month, weekday)
+        if len(tokens) == 7:
+            cron = _in_years(cron, tokens[6])
     except _FieldError as error:
         raise error.within(text) from None
     return cron
+
+
+def _in_years(cron: Cron, token: str) -> Cron:
+    years = parse_field(YEAR, token)
+    limited = cron if years.starred and years.mask == _EVERY_YEAR else cron._replace(years=years.mask)
+    if limited.years and limited.days().next(FIRST_DAY) is None:
+        problem = f"its date does not exist in year {token}"
+        raise _FieldError(YEAR, token, problem, "29 February is in leap years only.")
+    return limited
 
 
 def _expand(text: str, strict: bool) -> str:
@@ -254,12 +273,13 @@ class _FieldError(Exception):
             value=self.value,
             field=self.kind.name,
             allowed=self.allowed,
-            hint=self.hint or (_NO_YEAR if _YEAR.search(text) else None),
+            hint=self.hint or (_YEAR_IS_LAST if _YEAR.search(text) else None),
         )
 
 
 _YEAR = re.compile(r"\s(19|20|21)[0-9]{2}([-,/][0-9,/-]*)?$")
-_NO_YEAR = "There is no field for the year: six fields begin with the seconds. For one date, write 2027-01-01T09:00."
+_YEAR_IS_LAST = "A year is the last of seven fields, which begin with the seconds: 0 30 9 1 1 * 2027."
+_EVERY_YEAR = (2 << YEAR.high) - (1 << YEAR.low)
 _STRICT_ITEM = re.compile(r"(\*|[0-9]+(-[0-9]+)?)(/[0-9]+)?")
 
 
@@ -316,7 +336,8 @@ def _item_mask(kind: Kind, item: str) -> int:
             hint = f"{low}-{kind.high}/{step}"
             raise _FieldError(kind, item, f'{kind.name} "{item}" is a step without a range', f"Write {hint}.")
         return 1 << (low % 7 if kind is DAY_OF_WEEK else low)
-    high = _number(kind, item, high_text)
+    last_of_month = kind is DAY_OF_MONTH and high_text in ("L", "l")  # 15-L, the 15th to the last day
+    high = kind.high if last_of_month else _number(kind, item, high_text)
     if kind is DAY_OF_WEEK and high == 0 and low > 0 and not high_text.isdigit():
         high = 7  # FRI-SUN
     if low > high and kind.names and not (low_text.isdigit() or high_text.isdigit()):  # FRI-MON, NOV-FEB
@@ -373,7 +394,7 @@ def _bounded_int(text: str) -> int:
 
 _MAX_BEFORE_LAST = 30
 _CALENDAR = {
-    DAY_OF_MONTH: re.compile(r"L|LW|WL|([0-9]{1,2})W|L-([0-9]{1,2})"),
+    DAY_OF_MONTH: re.compile(r"L|LW|WL|([0-9]{1,2})W|L-([0-9]{1,2})W?"),
     DAY_OF_WEEK: re.compile(r"([0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(L|#(L|[0-9]+))"),
 }
 
@@ -405,22 +426,20 @@ def _calendar_item(kind: Kind, item: str) -> str | None:
     return f"{day}{match[2]}"
 
 
-def _check_possible(cron: Cron, tokens: list[str]) -> None:
+def _check_possible(cron: Cron, day: str, month: str, weekday: str) -> None:
     """Raise for a date that no year has, such as 30 February, or for days that never meet."""
     dom, dow = cron.days_of_month, cron.days_of_week
     if not dom.starred and not dow.starred:
         return  # either day field may match
     latest = [_latest(rule) for rule in dom.calendar]  # of L, LW, 15W, L-3
-    if not dom.mask & 0x1FFF_FFFF and not any(day <= 28 for day in latest):  # no day that every month has
+    if not dom.mask & 0x1FFF_FFFF and not any(n <= 28 for n in latest):  # no day that every month has
         earliest = min([n for n in (29, 30, 31) if dom.mask >> n & 1] + latest)
         if not cron.months.mask & _MONTHS_WITH[earliest]:
-            problem = f"day of month {tokens[-3]} does not exist in month {tokens[-2]}"
-            raise _FieldError(
-                DAY_OF_MONTH, tokens[-3], problem, "This date does not exist. Change the day or the month."
-            )
+            problem = f"day of month {day} does not exist in month {month}"
+            raise _FieldError(DAY_OF_MONTH, day, problem, "This date does not exist. Change the day or the month.")
     if dom.mask != ALL_DAYS and (dow.mask != ALL_WEEKDAYS or dow.calendar) and not _ever_meet(cron):
-        problem = f"day of month {tokens[-3]} never falls on day of week {tokens[-1]}"
-        raise _FieldError(DAY_OF_WEEK, tokens[-1], problem, "Both day fields must match when one begins with *.")
+        problem = f"day of month {day} never falls on day of week {weekday}"
+        raise _FieldError(DAY_OF_WEEK, weekday, problem, "Both day fields must match when one begins with *.")
 
 
 def _ever_meet(cron: Cron) -> bool:
@@ -437,7 +456,7 @@ _MONTHS_WITH = {29: ALL_MONTHS, 30: ALL_MONTHS & ~(1 << 2), 31: sum(1 << month f
 def _latest(rule: str) -> int:
     """How many days a month must have for the rule to have a day in it."""
     if rule.startswith("L-"):
-        return int(rule[2:]) + 1
+        return int(rule[2:].removesuffix("W")) + 1
     return int(rule[:-1]) if rule[:-1].isdigit() else 1
 
 

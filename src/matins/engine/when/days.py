@@ -50,7 +50,7 @@ def lowest_bit(mask: int) -> int:
 
 
 def bits(mask: int) -> list[int]:
-    return [n for n in range(mask.bit_length()) if mask >> n & 1]
+    return [n for n, bit in enumerate(bin(mask)[:1:-1]) if bit == "1"]
 
 
 class Days(ABC):
@@ -195,6 +195,35 @@ class MonthDays(Days):
             allowed = self.months
             year += 1
         return None
+
+
+class YearDays(Days):
+    """The days of another set in some years, which are the bits of a mask."""
+
+    def __init__(self, days: Days, years: int) -> None:
+        self._days, self._years = days, years
+
+    def next(self, day: int) -> int | None:
+        found = self._days.next(day)
+        while found is not None and not self._years >> (year := date_of(found).year) & 1:
+            later = self._years >> year
+            found = self._days.next(first_of_month(year + lowest_bit(later), 1)) if later else None
+        return found
+
+    def prev(self, day: int) -> int | None:
+        found = self._days.prev(day)
+        while found is not None and not self._years >> (year := date_of(found).year) & 1:
+            earlier = self._years & ((1 << year) - 1)
+            found = self._days.prev(day_number(earlier.bit_length() - 1, 12, 31)) if earlier else None
+        return found
+
+    def count(self, first: int, end: int) -> int:
+        spans = ((max(first, first_of_month(y, 1)), min(end, day_number(y, 12, 31) + 1)) for y in bits(self._years))
+        return sum(self._days.count(start, stop) for start, stop in spans if start < stop)
+
+    def smallest_gap(self) -> int:
+        """As of all years: a gap between two of these is never less."""
+        return self._days.smallest_gap()
 
 
 def _month_start(month: int) -> int:

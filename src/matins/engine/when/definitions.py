@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from matins.engine.when.durations import MAX_DURATION_MS
 from matins.errors import TriggerError
-from matins.model.trigger import Cron, Daily, Interval, Never, Once, Rrule, TriggerDefinition, Weekly, When
+from matins.model.trigger import Cron, Daily, Interval, Never, OnCalendar, Once, Rrule, TriggerDefinition, Weekly, When
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -26,6 +26,8 @@ def _when_to_dict(when: When) -> dict[str, Any]:
     match when:
         case Cron(expression, strict):
             return {"expression": expression, **({"strict": True} if strict else {})}
+        case OnCalendar(expression):
+            return {"expression": expression}
         case Interval(every_ms, origin_ms, anchor, first):
             return {"every_ms": every_ms, "origin": instant_text(origin_ms), "anchor": anchor, "first": first}
         case Daily(times):
@@ -34,8 +36,8 @@ def _when_to_dict(when: When) -> dict[str, Any]:
             return {"days": list(days), "times": [clock_text(t) for t in times]}
         case Once(at_ms):
             return {"at": instant_text(at_ms)}
-        case Rrule(rule, start_wall):
-            return {"rule": rule, "start": wall_text(start_wall)}
+        case Rrule(rule, start_wall, exdates):
+            return {"rule": rule, "start": wall_text(start_wall), **({"exdates": list(exdates)} if exdates else {})}
         case Never():
             return {}
 
@@ -67,6 +69,10 @@ def _read_cron(data: dict[str, Any]) -> When:
     return Cron(_take(data, "expression", str), _take(data, "strict", bool, False))
 
 
+def _read_calendar(data: dict[str, Any]) -> When:
+    return OnCalendar(_take(data, "expression", str))
+
+
 def _read_interval(data: dict[str, Any]) -> When:
     every = _take(data, "every_ms", int)
     if not 0 < every <= MAX_DURATION_MS:
@@ -93,7 +99,10 @@ def _read_once(data: dict[str, Any]) -> When:
 
 def _read_rrule(data: dict[str, Any]) -> When:
     rule, text = _take(data, "rule", str), _take(data, "start", str)
-    return Rrule(rule, _ms(_datetime("start", text).replace(tzinfo=UTC)))
+    exdates = _take(data, "exdates", list, [])
+    if not all(isinstance(each, str) for each in exdates):
+        raise _invalid("exdates", exdates, 'a list such as ["20261225"]')
+    return Rrule(rule, _ms(_datetime("start", text).replace(tzinfo=UTC)), tuple(exdates))
 
 
 def _read_never(data: dict[str, Any]) -> When:
@@ -102,6 +111,7 @@ def _read_never(data: dict[str, Any]) -> When:
 
 _READERS: dict[str, Callable[[dict[str, Any]], When]] = {
     "cron": _read_cron,
+    "oncalendar": _read_calendar,
     "interval": _read_interval,
     "daily": _read_daily,
     "weekly": _read_weekly,

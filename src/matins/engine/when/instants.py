@@ -13,6 +13,7 @@ The sources of a trigger's instants. Each computes next, prev and count by arith
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -318,6 +319,45 @@ class Elapsed(_WithoutDst):
 
     def count(self, start: int, end: int, /) -> int:
         return max(0, (end - 1 - start) // self._step)
+
+
+class Without:
+    """A source without the instants of some spans, which are sorted, each from its start to before its end."""
+
+    def __init__(self, source: Source, spans: list[tuple[int, int]]) -> None:
+        self._source = source
+        self._spans = spans
+        self._starts = [start for start, _ in spans]
+
+    def _span_of(self, at: int) -> tuple[int, int] | None:
+        index = bisect_right(self._starts, at) - 1
+        return self._spans[index] if index >= 0 and at < self._spans[index][1] else None
+
+    def next(self, after: int, /) -> int | None:
+        at = self._source.next(after)
+        while at is not None and (span := self._span_of(at)) is not None:
+            at = self._source.next(span[1] - 1)
+        return at
+
+    def prev(self, before: int, /) -> int | None:
+        at = self._source.prev(before)
+        while at is not None and (span := self._span_of(at)) is not None:
+            at = self._source.prev(span[0])
+        return at
+
+    def count(self, start: int, end: int, /) -> int:
+        inside = ((max(start, first), min(end, last)) for first, last in self._spans)
+        return self._source.count(start, end) - sum(self._source.count(a, b) for a, b in inside if a < b)
+
+    def dst_changes(self, start: int, end: int, /) -> Iterator[DstChange]:
+        return (change for change in self._source.dst_changes(start, end) if self._span_of(change.at_ms) is None)
+
+    def effect(self, at: int, /) -> FireEffect | None:
+        return self._source.effect(at)
+
+    @property
+    def fixed(self) -> bool:
+        return self._source.fixed
 
 
 class Bounded:

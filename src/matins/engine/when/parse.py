@@ -10,6 +10,7 @@ from matins.engine.when.cron import freeze, is_hashed
 from matins.engine.when.definitions import wall_text
 from matins.engine.when.durations import MINUTE_MS, parse_duration
 from matins.engine.when.rrule import parse_rule, split_recurrence, wall_of_naive
+from matins.engine.when.systemd import PREFIX
 from matins.engine.when.triggers import Trigger, compile_trigger, to_ms
 from matins.engine.when.zones import MAX_MS, MIN_MS, Zone, ZonedText, load_zone, split_zone
 from matins.errors import Example, InstantError, RruleError, TriggerError
@@ -21,6 +22,7 @@ from matins.model.trigger import (
     First,
     Interval,
     Never,
+    OnCalendar,
     Once,
     Rrule,
     TriggerDefinition,
@@ -31,7 +33,7 @@ MAX_TEXT_LENGTH = 1000
 _DURATION = re.compile(r"([0-9]{1,12}(ms|[smhdSMHD])){2,5}|[+-]?[0-9]++(\.[0-9]*+)?[^\W_]*|[+-]?\.[0-9]++[^\W_]*")
 _CAPITAL_UNITS = re.compile(r"(?:[0-9]{1,12}[smhdSMHD]){1,5}")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9].*)?", re.DOTALL | re.IGNORECASE)
-_RRULE = re.compile(r"RRULE:|DTSTART[:;]|FREQ=", re.IGNORECASE)
+_RRULE = re.compile(r"(?:RRULE|DTSTART|RDATE|EXDATE|EXRULE)[:;]|FREQ=", re.IGNORECASE)
 _AT = re.compile(r"@\s*[0-9]")
 """`@ 9am` is English."""
 _CLOCK = re.compile(r"[0-9]{1,2}[ap]m", re.IGNORECASE)
@@ -50,7 +52,8 @@ def parse_trigger(
     first: First = "after_interval",
     name: str | None = None,
 ) -> Trigger:
-    """The trigger of a cron expression or alias, a duration, an ISO instant, an RRULE, an English phrase or `never`.
+    """The trigger of a cron expression or alias, a calendar event of systemd, a duration, an ISO instant, an RRULE, an
+    English phrase or `never`.
 
     `name` is that of the schedule, from which `H` in a cron expression follows."""
     named = ZonedText(_readable(text), None) if strict else split_zone(_readable(text))
@@ -60,6 +63,8 @@ def parse_trigger(
     notes: tuple[str, ...] = ()
     if text.lower() == "never":
         when: When = Never()
+    elif text.lower().startswith(PREFIX.lower()):
+        when = OnCalendar(text[len(PREFIX) :].strip())
     elif _looks_like_cron(text):
         when = Cron(freeze(text, name) if is_hashed(text) and not strict else text, strict)
     elif _DURATION.fullmatch(text) and not _CLOCK.fullmatch(text):
@@ -149,7 +154,7 @@ def _in_range(at_ms: int, text: str) -> int:
 def _recurrence(text: str, now_ms: int, timezone: str | None) -> tuple[Rrule, str]:
     recurrence = split_recurrence(text)
     if timezone is not None and recurrence.timezone not in (None, timezone):
-        message = f"DTSTART is in {recurrence.timezone}, but the schedule is in {timezone}."
+        message = f"The rule is in {recurrence.timezone}, but the schedule is in {timezone}."
         raise RruleError(message, value=recurrence.timezone, field="TZID", hint="Remove one of the time zones.")
     name = recurrence.timezone or timezone or "UTC"
     zone = load_zone(name)
@@ -159,7 +164,7 @@ def _recurrence(text: str, now_ms: int, timezone: str | None) -> tuple[Rrule, st
         wall = wall_of_naive(recurrence.start)
         start = zone.wall_of(_in_range(wall, text)) if recurrence.start_is_utc else _in_range(wall, text)
     parse_rule(recurrence.rule)
-    return Rrule(recurrence.rule.upper(), start), name
+    return Rrule(recurrence.rule.upper(), start, recurrence.exdates), name
 
 
 def _phrase(text: str, now_ms: int, zone: Zone, anchor: Anchor, first: First) -> tuple[When, tuple[str, ...]]:

@@ -26,12 +26,14 @@ from matins.engine.when.instants import (
     NoInstant,
     OneInstant,
     Source,
+    Without,
 )
-from matins.engine.when.rrule import Rule, last_wall, parse_rule, rule_walls, until_wall
+from matins.engine.when.rrule import Rule, excluded_span, last_wall, parse_rule, rule_walls, until_wall
+from matins.engine.when.systemd import parse_calendar
 from matins.engine.when.walltimes import WallSet, WallTimes, minutes_mask
 from matins.engine.when.zones import Zone, load_zone
 from matins.errors import InstantError, InvalidInput, RruleError
-from matins.model.trigger import Cron, Daily, Interval, Never, Once, Rrule, TriggerDefinition, Weekly
+from matins.model.trigger import Cron, Daily, Interval, Never, OnCalendar, Once, Rrule, TriggerDefinition, Weekly
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -60,7 +62,7 @@ class Trigger:
 
     @property
     def kind(self) -> str:
-        """cron, interval, daily, weekly, once, rrule or never."""
+        """cron, oncalendar, interval, daily, weekly, once, rrule or never."""
         return type(self.definition.when).__name__.lower()
 
     @property
@@ -153,6 +155,8 @@ def walls_of(definition: TriggerDefinition) -> WallSet:
     match definition.when:
         case Cron(expression, strict):
             return parse_cron(expression, strict=strict).walls()
+        case OnCalendar(expression):
+            return parse_calendar(expression).walls()
         case Daily(times):
             return WallTimes(week_days(ALL_WEEKDAYS), minutes_mask(times))
         case Weekly(days, times):
@@ -174,6 +178,9 @@ def _source(definition: TriggerDefinition, zone: Zone) -> Source:
         case Cron(expression, strict):
             cron = parse_cron(expression, strict=strict)
             return _instants(cron.walls(), definition, zone, fixed=cron.fixed)
+        case OnCalendar(expression):
+            event = parse_calendar(expression)
+            return _instants(event.walls(), definition, zone, fixed=event.fixed)
         case Daily() | Weekly():
             return _instants(walls_of(definition), definition, zone, fixed=True)
         case Rrule() as rrule:
@@ -194,12 +201,19 @@ def _recurrence(rrule: Rrule, definition: TriggerDefinition, zone: Zone) -> Sour
     if rule.elapsed_ms:
         grid = Grid(start, rule.elapsed_ms)
         last = start + rule.elapsed_ms * (rule.count - 1) if rule.count else _until(rule, zone)
-        return Bounded(grid, start, last)
+        return _without(rrule, Bounded(grid, start, last), start, zone)
     walls = rule_walls(rule, rrule.start_wall)
     if walls.next(rrule.start_wall - 1) is None:
         raise _never(rrule)
     instants = _instants(walls, definition, zone, fixed=not rule.follows_clock)
-    source = Bounded(instants, start, _last(rule, rrule.start_wall, walls, zone))
+    return _without(rrule, Bounded(instants, start, _last(rule, rrule.start_wall, walls, zone)), start, zone)
+
+
+def _without(rrule: Rrule, source: Source, start: int, zone: Zone) -> Source:
+    """The source without the dates that the rule leaves out. Raises RruleError if nothing is left."""
+    spans = sorted({span for text in rrule.exdates for span in excluded_span(text, zone)})
+    apart = [span for n, span in enumerate(spans) if n == 0 or span[0] >= max(end for _, end in spans[:n])]
+    source = Without(source, apart) if apart else source
     if source.next(start - 1) is None:
         raise _never(rrule)
     return source

@@ -140,14 +140,4 @@ def _smallest_distance(mask: int) -> int:
     """The least distance between two bits; more than a day for a single bit."""
     if mask.bit_count() > 64:  # a crowded mask has close neighbours
         return next(n for n in range(1, mask.bit_length()) if mask & mask >> n)
-    places = bits(mask) if mask.bit_length() < 2048 else _places(mask)
-    return min((b - a for a, b in pairwise(places)), default=1 << 62)
-
-
-def _places(mask: int) -> list[int]:
-    """The same as `bits`, for few bits in a wide mask."""
-    places: list[int] = []
-    while mask:
-        places.append((mask & -mask).bit_length() - 1)
-        mask &= mask - 1
-    return places
+    return min((b - a for a, b in pairwise(bits(mask))), default=1 << 62)

@@ -177,6 +177,7 @@ def schedule_list(m: Api, limit: int = 50) -> list[ScheduleTask]:
 
 
 def schedule_get(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
+    """One schedule by its id. Raises NotFound."""
     return task_view(m, m.get(name, agent=agent))
 
 
@@ -186,18 +187,20 @@ def schedule_remove(m: Api, name: str, *, agent: str | None = None) -> dict[str,
 
 
 def schedule_pause(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
+    """Pause a schedule. One of type once is refused."""
     check_pausable(m.get(name, agent=agent), "name")
     return task_view(m, m.pause(name, agent=agent))
 
 
 def check_pausable(schedule: Schedule, field: str) -> None:
+    """Raise Conflict for a schedule of type once, which can only be removed."""
     if _is_once(schedule):
         message, hint = f'"{schedule.name}" is of type once and cannot be paused.', "Remove it instead."
         raise Conflict(message, value=schedule.name, field=field, hint=hint)
 
 
 def schedule_resume(m: Api, name: str, *, agent: str | None = None) -> ScheduleTask:
-    """A pause by rate-limit ends with the throttle, not before: lift that instead."""
+    """Resume a schedule. A pause by rate limit ends with its throttle only: delete that instead."""
     return task_view(m, m.resume(name, agent=agent))
 
 
@@ -279,7 +282,7 @@ def _is_once(schedule: Schedule) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ThrottleState:
-    """Instants are epoch milliseconds."""
+    """A throttle. Instants are epoch milliseconds."""
 
     provider: str
     resets_at: int
@@ -289,6 +292,7 @@ class ThrottleState:
 
 
 def throttle_states(m: Api) -> list[ThrottleState]:
+    """The throttles that are in force."""
     return [
         ThrottleState(held.provider, to_ms(held.resets_at), to_ms(held.activated_at), tuple(held.affects))
         for held in m.throttles.list()

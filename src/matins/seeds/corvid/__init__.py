@@ -423,6 +423,7 @@ class SchedulerService:
         self._matins.start()
 
     def stop(self) -> None:
+        """Start nothing new, and wait for what runs."""
         self._matins.stop()
 
     def get_stats(self) -> SchedulerStats:
@@ -432,7 +433,7 @@ class SchedulerService:
         return figures._replace(max_concurrent=figures.max_concurrent or MAX_CONCURRENT_EXECUTIONS)
 
     def on_event(self, callback: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
-        """Tell it what happens from now on; what comes back ends that."""
+        """Call a function for each event from now on. Returns a function that ends it."""
         return self._matins.subscribe(lambda event: callback(self._event(event)))
 
     # Services that come late: until then, executions that need them fail.
@@ -442,6 +443,7 @@ class SchedulerService:
         self._attach("send_message", messenger)
 
     def set_improvement_loop_service(self, service: Service) -> None:
+        """Called with the execution for each `improvement_loop`."""
         self._attach("improvement_loop", service)
 
     def set_reputation_services(
@@ -460,6 +462,7 @@ class SchedulerService:
         return None if run is None else self._shown(run)
 
     def get_execution(self, execution_id: str) -> ScheduleExecution | None:
+        """One execution; None when there is none with this id."""
         run_id = _run_id(execution_id)
         try:
             return None if run_id is None else self._shown(self._matins.runs.get(run_id))

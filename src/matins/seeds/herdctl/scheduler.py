@@ -358,9 +358,11 @@ class Scheduler:
     # -- state
 
     def is_running(self) -> bool:
+        """Whether it was started and not stopped."""
         return self._status == "running"
 
     def get_status(self) -> SchedulerStatus:
+        """Stopped, running or stopping."""
         return self._status
 
     def get_state(self) -> SchedulerState:
@@ -375,12 +377,15 @@ class Scheduler:
         )
 
     def get_running_job_count(self, agent_name: str) -> int:
+        """How many jobs of an agent run."""
         return self._jobs[agent_name]
 
     def get_total_running_job_count(self) -> int:
+        """How many jobs run."""
         return self._jobs.total()
 
     def get_agent_schedule_info(self, agent_name: str) -> AgentScheduleInfo:
+        """The schedules of an agent, how many of its jobs run, and how many may."""
         agent = self._agents.get(agent_name)
         if agent is None:
             known = ", ".join(self._agents) or "none"

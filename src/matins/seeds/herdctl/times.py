@@ -62,6 +62,7 @@ def parse_cron_expression(expression: str, *, timezone: str = "local") -> Trigge
 
 
 def is_valid_cron_expression(expression: str) -> bool:
+    """Whether `parse_cron_expression` takes it."""
     try:
         parse_cron_expression(expression)
     except CronParseError:
@@ -91,6 +92,7 @@ def calculate_next_trigger(
 
 
 def is_schedule_due(next_trigger_at: datetime, now: datetime | None = None) -> bool:
+    """Whether the instant has come."""
     return aware(next_trigger_at) <= aware(now or _now())
 
 

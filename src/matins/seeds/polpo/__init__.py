@@ -64,6 +64,7 @@ def create_mission(m: Api, missionId: str, tasks: Sequence[Task], **settings: An
 
 
 def mission_status(m: Api, missionId: str) -> MissionStatus:
+    """The status of a mission, such as draft, scheduled, running."""
     return m.missions.get(missionId).status
 
 
@@ -87,6 +88,7 @@ class ScheduleEntry(TypedDict):
 
 
 def schedule_id(missionId: str) -> str:
+    """The id of a mission's schedule: `sched-` and the mission's id."""
     return _PREFIX + missionId
 
 
@@ -103,6 +105,7 @@ def create_schedule(
 
 
 def list_schedules(m: Api) -> list[ScheduleEntry]:
+    """The schedules of all missions that have a time."""
     return [_entry(m, mission) for mission in _timed(m)]
 
 

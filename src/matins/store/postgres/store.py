@@ -163,6 +163,7 @@ class Listener:
 
 _CREATED = re.compile(r"^CREATE (?:TABLE|VIEW) (\w+)", re.MULTILINE)
 _OLDEST_SERVER = 140_000
+_LEASE_MS = 15_000
 _BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _TABLES = {"migrations", "meta", "schedules", "revisions", "due", "runs", "attempts", "permits", "places", "workers",
          "events", "writers", "seals"}  # fmt: skip
@@ -339,12 +340,30 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
                 hint="Give Matins its own schema: CREATE SCHEMA matins, then …?options=-csearch_path%3Dmatins.",
             )
         applied = dict(cursor.execute(SQL["applied"]).fetchall()) if there else {}
-        check_known(name, len(applied), applied, migrations, "Use a new database or schema")
+        ((oldest,),) = cursor.execute(SQL["oldest_migration"]).fetchall() if there else ((None,),)
+        check_known(name, len(applied), applied, migrations, "Use a new database or schema", oldest)
+        self.knows = len(migrations)
         for migration in migrations[len(applied) :]:
+            if migration.breaks and there:
+                self._check_stopped(session, migration.number)
             session.connection.execute(migration.sql.encode())
+            if migration.breaks:
+                cursor.execute(SQL["set_meta"], {"key": "oldest", "value": str(migration.number)})
             values = {"number": migration.number, "name": migration.name, "checksum": migration.checksum, "now": now}
             cursor.execute(SQL["insert_migration"], values)
         cursor.execute(SQL["rebase"])
+
+    def _check_stopped(self, session: Session, number: int) -> None:
+        """Raise StoreVersionError while an engine runs that does not know the migration, and cannot go on with it."""
+        rows = session.cursor.execute(SQL["engines"], {"lease": _LEASE_MS}).fetchall()
+        engines = [WorkerRow(*row) for row in rows]
+        nodes = sorted({one.node for one in engines if one.facts.get("knows", 1) < number})
+        if nodes:
+            message = (
+                f"{self.pool.name} must be upgraded to schema {number}, and {', '.join(nodes)} cannot work on that."
+            )
+            hint = "Stop these engines first, or upgrade them one after the other. Nothing was changed."
+            raise StoreVersionError(message, hint=hint)
 
 
 def _meta(session: Session, key: str) -> str:

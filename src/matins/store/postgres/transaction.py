@@ -366,6 +366,9 @@ class PostgresTransaction(Transaction):
         cursor = self._session.cursor
         return cursor.fetchall() if cursor.description else []
 
+    def _search_words(self, words: Iterable[str]) -> str:
+        return " & ".join(f"'{word}':*" for word in words)
+
     def _integers(self, values: Iterable[int]) -> Integers:
         return integers(values)
 

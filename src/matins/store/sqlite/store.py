@@ -565,6 +565,7 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
     def _open(self, now: int) -> None:
         """Open the database, and refuse a foreign or newer one before anything is written."""
         migrations = load_migrations("matins.store.sqlite")
+        self.knows = len(migrations)
         have = self._applied(migrations)
         for pragma in _PRAGMAS:
             self._connection.execute(pragma).fetchall()
