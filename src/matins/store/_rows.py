@@ -800,6 +800,18 @@ class ListingRows(Statements):
         return self._rows(ScheduleRow, "deleted_called", name=name, agent=agent)
 
 
+class MovingRows(Statements):
+    """A store that moves to another one."""
+
+    def marks(self) -> list[tuple[str, str]]:
+        """What a store says of its move."""
+        return self._all("marks")
+
+    def take_charge(self, mark: str) -> str | None:
+        """Be the store that a copy stands for. None when it is no copy, or one of another move."""
+        return self._value("take_charge", mark=mark)
+
+
 class NodeRows(Statements):
     """Nodes that take no new runs, and the runs of all nodes."""
 
@@ -1324,6 +1336,26 @@ class SubscriptionRows(Statements):
     def move_subscription(self, name: str, cursor: int) -> None:
         """Move the cursor of a subscription."""
         self._all("move_subscription", name=name, cursor=cursor)
+
+
+class TextRows(Statements):
+    """What runs said, for searches."""
+
+    def upsert_run_text(self, run_id: int, text: str) -> None:
+        """Set what a run said, unless it was deleted meanwhile."""
+        self._all("upsert_run_text", run_id=run_id, text=text)
+
+    def run_text(self, run_id: int) -> str | None:
+        """What a run said."""
+        return self._value("run_text", run_id=run_id)
+
+    def ended_texts(self, after: int, upto: int, types: Iterable[str], limit: int) -> list[tuple[int, int]]:
+        """The events of these types in which whole runs ended that have something to say, and their runs."""
+        return self._all("ended_texts", after=after, upto=upto, types=self._texts(types), limit=limit)
+
+    def delete_run_texts(self, ids: Iterable[int]) -> None:
+        """Delete what runs said."""
+        self._all("delete_run_texts", ids=self._integers(ids))
 
 
 class ThreadRows(Statements):
