@@ -39,7 +39,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("http.md", "http"): (14, "tests/surfaces/http/test_http_docs.py"),
     ("http.md", "python"): (1, "tests/surfaces/http/test_http_docs.py"),
     ("import.md", "crontab"): (1, "tests/docs/test_import_page.py"),
-    ("import.md", "sh"): (5, "tests/docs/test_import_page.py"),
+    ("import.md", "sh"): (7, "tests/docs/test_import_page.py"),
     ("inbound.md", "shell"): (1, "tests/daemon/test_inbound_daemon.py"),
     ("jobs.md", "python"): (1, "tests/docs/test_jobs_page.py"),
     ("jobs.md", "toml"): (1, "tests/docs/test_jobs_page.py"),
