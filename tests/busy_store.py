@@ -68,7 +68,7 @@ def fill(m: Matins, path: Path, *, schedules: int = 2_000, runs: int = 100_000, 
 
 
 def _schedule(number: int, agent: str, team: str) -> dict[str, Any]:
-    minute, often = number * 7 % 60, number % 4
+    minute, often = (number * 7 + number // 40 * 11) % 60, number % 4
     when = (f"{minute} * * * *", f"{minute} */3 * * *", f"{minute} 6-20 * * mon-fri", f"{minute} {number % 24} * * *")[
         often
     ]

@@ -142,6 +142,7 @@ CALLS: dict[str, Arguments] = {
     "schedules.preview_catch_up": about("name"),
     "schedules.preview_new": call(name="new", when="every 1h", job="work"),
     "schedules.preview_edit": about("name", payload="edited"),
+    "schedules.rename": about("name", to="another"),
     "schedules.resume": about("name"),
     "schedules.run": about("name", key="key"),
     "schedules.lanes": call(),

@@ -158,7 +158,14 @@ def lists() -> list[UseCase]:
     """Every use case that reads many rows."""
     returned = {name: str(case.function.__annotations__["return"]) for name, case in USE_CASES.items()}
     many = {name for name, result in returned.items() if "list[" in result}
-    many |= {"system.status", "system.stats", "system.spend", "schedules.timeline", "schedules.counts"}
+    many |= {
+        "system.status",
+        "system.stats",
+        "system.spend",
+        "schedules.timeline",
+        "schedules.lanes",
+        "schedules.counts",
+    }
     return [case for name, case in USE_CASES.items() if case.method == "GET" and name in many - ELSEWHERE]
 
 

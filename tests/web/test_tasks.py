@@ -107,7 +107,6 @@ _SHOWS = """(picture, mark) => {
 @pytest.mark.parametrize(
     ("path", "picture", "mark"),
     [
-        ("/", ".timeline-scroll", ".now-line"),
         ("/schedules/demo/quiet", ".year-scroll", ".year rect.hit-area:last-of-type"),
         ("/missions/release", ".graph-scroll", ".node rect"),
     ],
@@ -125,18 +124,6 @@ def test_b12_on_a_phone_a_picture_that_scrolls_begins_at_now(page: Page, path: s
     moved = "([name, before]) => document.querySelector(name).scrollLeft !== before"
     page.wait_for_function(moved, arg=[picture, before])
     assert "local" in wide.evaluate("wide => getComputedStyle(wide).backgroundAttachment")
-
-
-def test_b12_a_timeline_stays_where_it_was_scrolled_to(server: PageServer, page: Page) -> None:
-    """B12: news are drawn into it, and do not move it."""
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto("/")
-    timeline = page.locator(".timeline-scroll")
-    timeline.evaluate("wide => { wide.scrollLeft = 300; }")
-    marks = timeline.locator("[data-lane] a").count()
-    server.matins.runs.wait(server.matins.run("nightly").id, timeout=60)
-    expect(timeline.locator("[data-lane] a")).not_to_have_count(marks)
-    assert timeline.evaluate("wide => wide.scrollLeft") == 300
 
 
 def test_b12_on_a_phone_the_steps_stand_before_their_graph(page: Page) -> None:
@@ -203,4 +190,4 @@ def test_a_run_that_was_called_is_not_said_to_be_started_by_hand(page: Page) -> 
     called = page.locator("tbody tr").first
     expect(called.locator("small")).to_have_text("no slot")
     called.get_by_role("link").first.click()
-    expect(page.locator(".terms.three-columns")).to_contain_text("by a call")
+    expect(page.locator(".facts.three-columns")).to_contain_text("by a call")

@@ -104,6 +104,32 @@ def test_a_new_schedule_is_read_back_while_it_is_typed(server: PageServer, brows
     assert server.matins.get("brief").prompt == "Somebody else was quicker"
 
 
+def test_b21_answers_that_would_reach_nobody_are_told_with_what_sends_them(
+    server: PageServer, browse: Callable[..., Browsing]
+) -> None:
+    """B21: while it is typed, and on the schedule: the command, and a button once there is a destination"""
+    m = server.matins
+    m.agents.set("demo", runner="demo")
+    m.add("brief", when=YEARLY, agent="demo", prompt="x")
+    m.add("plain", when=YEARLY, job="work")
+    page, unsent = browse().sign_in().page(), "No destination gets its answers."
+    page.goto("/schedules/plain")
+    expect(page.get_by_text(unsent)).to_have_count(0)
+    page.goto("/schedules/new")
+    page.get_by_label("When", exact=True).fill("every weekday at 9am")
+    expect(page.locator("#prev")).to_contain_text(unsent)
+    page.goto("/schedules/demo/brief")
+    expect(page.locator(".notice", has_text=unsent)).to_contain_text("matins destinations set notes")
+    expect(page.get_by_role("button", name="Send them to")).to_have_count(0)
+    for name in ("second", "first"):
+        m.destinations.set(name, kind="ntfy", to=["t"])
+    page.reload()
+    expect(page.locator(".notice", has_text=unsent)).to_contain_text("matins deliver set --to first")
+    page.get_by_role("button", name="Send them to first").click()
+    expect(page.get_by_text(unsent)).to_have_count(0)
+    assert m.deliver.get().to == ["first"]
+
+
 def test_b5_what_was_read_is_approved_and_two_browsers_agree(
     server: PageServer, browse: Callable[..., Browsing]
 ) -> None:
@@ -209,8 +235,8 @@ def test_a_viewer_has_no_buttons(server: PageServer, browse: Callable[..., Brows
     assert page.evaluate(call) == 403
 
 
-def test_b12_the_timeline_is_read_by_arrows_and_as_a_table(server: PageServer, browse: Callable[..., Browsing]) -> None:
-    """B12: one tab stop; arrows move between marks and lanes, and a line says what the mark is."""
+def test_b12_lanes_lead_to_what_they_show(server: PageServer, browse: Callable[..., Browsing]) -> None:
+    """B12: a mark to its run, a lane to its runs, a drag over a time to that time, and a new run is drawn by itself."""
     m = server.matins
     for name in ("ada", "bob"):
         m.agents.set(name, runner="demo")
@@ -218,23 +244,24 @@ def test_b12_the_timeline_is_read_by_arrows_and_as_a_table(server: PageServer, b
         m.runs.wait(m.run(f"daily-{name}").id, timeout=60)
     page = browse().sign_in().page()
     page.goto("/")
-    assert page.locator(".timeline a[tabindex='0']").count() == 1
-    hatch = "getComputedStyle(document.querySelector('#hatch').closest('svg')).display"
-    assert page.evaluate(hatch) != "none", "patterns and arrows of an SVG that is not displayed are not painted"
-    page.locator(".timeline a[tabindex='0']").focus()
-    said = page.locator("#said")
-    expect(said).to_contain_text("daily-ada")
-    first = said.inner_text()
-    page.keyboard.press("ArrowRight")
-    expect(said).not_to_have_text(first)
-    page.keyboard.press("ArrowDown")
-    expect(said).to_contain_text("daily-bob")
-    page.get_by_text("Show as table").click()
-    expect(page.locator("#tl-table tbody tr").first).to_be_visible()
-    page.keyboard.press("Escape")
-    page.locator(".timeline a[tabindex='0']").focus()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="daily-bob")).to_be_visible()
+    lane = page.locator(".lane-list .lane", has_text="ada")
+    expect(lane.locator(".bar.is-succeeded")).to_have_count(1)
+    m.runs.wait(m.run("daily-ada").id, timeout=60)
+    expect(lane.locator(".bar.is-succeeded")).to_have_count(2)
+    lane.locator(".bar").last.click()
+    page.wait_for_url("**/runs/3")
+    page.go_back()
+    lane.get_by_role("link").click()
+    page.wait_for_url("**/runs?agent=ada")
+    page.go_back()
+    box = lane.locator("svg").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.2, box["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30)
+    page.mouse.up()
+    page.wait_for_url("**since=**until=**")
+    expect(page.get_by_text("0 runs, 0 failed")).to_be_visible()
 
 
 def test_reading_works_without_scripts_in_forced_colours_and_without_motion(
@@ -345,9 +372,9 @@ def test_b3_all_is_paused_with_a_note_and_just_that_is_resumed(
     m.pause("asleep")
     page = browse().sign_in().page()
     page.goto("/")
-    page.get_by_role("button", name="Pause all").click()
+    page.get_by_role("button", name="Pause…").click()
     page.get_by_label("Why", exact=True).fill("maintenance")
-    page.get_by_role("dialog").get_by_role("button", name="Pause all").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause", exact=True).click()
     expect(page.get_by_text("2 schedules are paused")).to_be_visible()
     expect(page.get_by_text("maintenance")).to_be_visible()
     page.get_by_role("button", name="Resume just those").click()

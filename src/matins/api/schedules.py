@@ -174,7 +174,10 @@ class Api(Noun, RecordNouns, noun="schedules"):
 
     @use_case("read", "GET /v1/search")
     def search(self, text: str, *, limit: Limit = 10) -> builtins.list[Found]:
-        """Search schedules, agents and runs by name, text or number."""
+        """Search schedules, agents, requests and incidents by name or text, and runs by number and what they said.
+
+        Words match by their beginnings; what is in quotes as it is written. Runs are found a second after their end.
+        """
 
     @use_case("read", f"GET {_SCHEDULE}", short=True)
     def get(self, name: str, *, agent: str | None = None) -> Schedule:
@@ -209,6 +212,14 @@ class Api(Noun, RecordNouns, noun="schedules"):
         """Edit a schedule back to the settings that it had before its last change, or at the revision `to`.
 
         It is an edit, with the rights and approvals of one. To undo it, undo again.
+        """
+
+    @use_case("change", f"POST {_SCHEDULE}/rename", query=_AGENT)
+    def rename(self, name: str, to: str, *, agent: str | None = None) -> Schedule:
+        """Give a schedule another name, with everything that holds it: schedules that follow it, and budgets.
+
+        Its id, times and history stay. A run that waits for approval keeps its request; approval of a proposal is
+        requested again.
         """
 
     @use_case("change", f"DELETE {_SCHEDULE}", status=204)

@@ -261,6 +261,21 @@ def remove_item(text: str, location: Location) -> str:
     return new
 
 
+def rename_item(text: str, location: Location, name: str) -> str:
+    """The text with another name of one record."""
+    parsed = read(text)
+    item = _item(parsed, location)
+    key = location.key
+    if not isinstance(key, Scalar) or plain(key) != item.name:
+        raise _unsafe(location, "its name is not the key of a mapping")
+    new = text[: key.position.start] + (name if _BARE.fullmatch(name) else _json(name)) + text[key.position.end :]
+    before, after = _records(parsed), _records(read(new))
+    before[item.kind, name, item.agent] = before.pop((item.kind, item.name, item.agent))
+    if before != after:
+        raise _unsafe(location, "its form in the file cannot be changed safely")
+    return new
+
+
 def write_back_failed(location: Location) -> Conflict:
     """The error for a change that would have another meaning in the file."""
     return _unsafe(location, "written to the file, the change would have another meaning")

@@ -425,7 +425,7 @@ def _evidence(run: BoundRun) -> dict[str, Any]:
 SCHEDULE = "schedule"
 _STATE = "state"
 _LIMIT = "limit"
-_REVISED = ("schedule.created", "schedule.updated", "approval.edited", "run.varied")
+_REVISED = ("schedule.created", "schedule.updated", "schedule.renamed", "approval.edited", "run.varied")
 _SUBSCRIBED = ("subscription.created", "subscription.updated", "subscription.deleted")
 _OF_PEOPLE = ("webhook", "function")
 """Kinds of subscriptions with events of their own. The others have nothing to define."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any, NamedTuple, cast, get_args
@@ -30,6 +31,7 @@ from matins.engine.when.parse import MAX_TEXT_LENGTH
 from matins.errors import Example, IntervalParseError, InvalidInput
 from matins.model.call import ANY_CHANNEL, Call, CallTrigger, OnChat, OnSchedule, OnWebhook, PipelineOutcome
 from matins.model.run import RunState
+from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 
 ANY = "any"
 _MAX_CONDITIONS = 50
@@ -372,6 +374,19 @@ def listening(trigger: CallTrigger) -> tuple[str, str]:
             return "chat", chat
         case OnSchedule(schedule):
             return "schedule", schedule
+
+
+def following_renamed(definition: ScheduleDefinition, followed: ScheduleRecord, name: str) -> ScheduleDefinition:
+    """The definition of a schedule that follows another, which gets this name."""
+    full = f"{followed.agent}/{followed.name}"
+    names = {followed.name: f"{followed.agent}/{name}" if followed.agent else name, full: f"{followed.agent}/{name}"}
+    on = tuple(
+        trigger._replace(schedule=names.get(trigger.schedule, trigger.schedule))
+        if isinstance(trigger, OnSchedule)
+        else trigger
+        for trigger in definition.on
+    )
+    return replace(definition, on=on)
 
 
 class Match(NamedTuple):

@@ -48,6 +48,7 @@ _KINDS = (
     EventKind("backfill.resumed", "A backfill was resumed."),
     EventKind("backfill.done", "A backfill has no slot left to run."),
     EventKind("backfill.cancelled", "A backfill was cancelled."),
+    EventKind("schedule.renamed", "A schedule got another name. The data has both."),
     EventKind("bulk.started", "An action on many schedules or runs began. The data has the choice, number and reason."),
     EventKind("bulk.done", "An action on many schedules or runs ended. The data has how many it changed."),
     EventKind("run.planned", "A run was created for a slot. It starts as soon as there is capacity."),
@@ -158,6 +159,7 @@ _KINDS = (
         "The store is an older copy: a backup was restored, or a server failed over. The data has the reason.",
     ),
     EventKind("store.backed_up", "The store was backed up."),
+    EventKind("store.promoted", "The store moved here. The data says from where, and what was carried."),
     EventKind("hook.failed", "A hook that runs after a run failed. The run is not affected."),
 )
 _OF_STEPS = tuple(

@@ -41,6 +41,14 @@ class LaneCount(NamedTuple):
     records: int
 
 
+class LabelCounts(NamedTuple):
+    """How many schedules have a label."""
+
+    key: str
+    value: str
+    schedules: int
+
+
 class FailureCount(NamedTuple):
     """How many runs of a schedule failed, in one part of a window."""
 

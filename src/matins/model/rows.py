@@ -291,6 +291,8 @@ class DefinitionRow(NamedTuple):
     uid: str
     creator: str | None
     """The agent that created the schedule; None if a person did."""
+    signed: str | None
+    """The name of then, where the schedule was renamed since."""
 
 
 class RevisionRow(NamedTuple):
@@ -300,6 +302,8 @@ class RevisionRow(NamedTuple):
     definition: str
     author: str
     at: int
+    name: str
+    """Of then."""
 
 
 class ChainStart(NamedTuple):

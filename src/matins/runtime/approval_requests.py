@@ -221,7 +221,7 @@ def authors_of(transaction: Transaction, compiled: CompiledSchedule, run_id: int
 
 
 def settings_digest(compiled: CompiledSchedule) -> str:
-    return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition)
+    return digest(compiled.agent, compiled.signed, compiled.rev, compiled.definition)
 
 
 def content_digest(compiled: CompiledSchedule, policies: Policies, item: Mapping[str, Any] | None = None) -> str:
@@ -233,7 +233,7 @@ def content_digest(compiled: CompiledSchedule, policies: Policies, item: Mapping
     more += [part for part in (files, item) if part]
     if compiled.given is not None:
         more.append(compiled.given._asdict())
-    return digest(compiled.agent, compiled.name, compiled.rev, compiled.definition, *more)
+    return digest(compiled.agent, compiled.signed, compiled.rev, compiled.definition, *more)
 
 
 def _files_of(compiled: CompiledSchedule, policies: Policies) -> dict[str, str]:

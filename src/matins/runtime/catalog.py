@@ -141,13 +141,15 @@ class CompiledSchedule:
     __slots__ = (
         "_definition", "_input", "_text", "_timetable", "agent", "creator", "emits_message", "exclusive", "gates",
         "given", "levels", "name", "needs", "rev", "run_limits", "schedule_agent", "schedule_id", "scope", "scopes",
-        "shared", "special", "step", "steps", "uid", "wakes_agent",
+        "shared", "signed", "special", "step", "steps", "uid", "wakes_agent",
     )  # fmt: skip
 
     uid: str
     """Random, and part of the keys of its runs."""
     creator: str | None
     """The agent that created it; None if a person did."""
+    signed: str
+    """The name in digests: that of then."""
     step: int
     """The number of the step, from 1; 0 for the whole schedule."""
     levels: Mask
@@ -182,6 +184,7 @@ class CompiledSchedule:
         text: str,
         uid: str = "",
         creator: str | None = None,
+        signed: str | None = None,
         step: int = 0,
     ) -> None:
         self.schedule_id = schedule_id
@@ -189,6 +192,7 @@ class CompiledSchedule:
         self.name = name
         self.uid = uid
         self.creator = creator
+        self.signed = name if signed is None else signed
         self.step = step
         shared, own = (_settings if text.startswith(ONCE) else _remembered)(text, step)
         self.shared = shared
@@ -259,7 +263,15 @@ class CompiledSchedule:
     def step_of(self, number: int) -> CompiledSchedule:
         """One of its steps."""
         step = CompiledSchedule(
-            self.schedule_id, self.rev, self.name, self.agent, self._text, self.uid, self.creator, number
+            self.schedule_id,
+            self.rev,
+            self.name,
+            self.agent,
+            self._text,
+            self.uid,
+            self.creator,
+            self.signed,
+            number,
         )
         return step if self.given is None else step.with_given(self.given)
 

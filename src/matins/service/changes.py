@@ -6,15 +6,20 @@ import builtins
 from dataclasses import dataclass
 from itertools import pairwise
 
-from matins.api.results import Change, Schedule
+from matins.api.results import Change, Schedule, SettingChange
 from matins.engine.schedules import decode
+from matins.engine.validation import check_name
 from matins.engine.when.triggers import to_datetime
-from matins.errors import Conflict, NotFound
+from matins.errors import Conflict, ManagedByFile, NotFound
 from matins.model.access import Principal, name_of
 from matins.model.rows import RevisionRow
+from matins.model.schedule import ScheduleRecord
+from matins.model.words import counted
 from matins.service.core import MAX_ID, Core
+from matins.service.file.write_back import Renamed
 from matins.service.previews import differences
-from matins.service.schedules import Schedules, check_revision, edits_between
+from matins.service.schedules import Schedules, check_revision, edits_between, schedule_result
+from matins.store.transaction import Transaction
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,50 @@ class Changes:
             raise Conflict(message, value=rev, field="to", hint=hint)
         return self.schedules.edit(principal, schedule.name, agent=schedule.agent, if_rev=schedule.rev, **edits)
 
+    def rename(self, principal: Principal, name: str, to: str, *, agent: str | None = None) -> Schedule:
+        now, core = self.core.clock.now_ms(), self.core
+        check_name("to", to, "nightly-report")
+        results: builtins.list[Schedule] = []
+
+        def lock(transaction: Transaction) -> None:
+            schedule = core.schedule_for(transaction, principal, name, agent, lock=False)
+            if schedule.name == to:
+                raise Conflict(f'"{to}" has this name already.', value=to, field="to", hint="Use another name.")
+            numbers = [schedule.id, *self.schedules.changes.followers(transaction, schedule)]
+            transaction.lock_due(sorted(numbers))
+            self._check_holders(transaction, principal, schedule)
+
+        def in_store(transaction: Transaction) -> None:
+            schedule = core.schedule_for(transaction, principal, name, agent)
+            followers = self.schedules.changes.rename(transaction, principal, schedule, to, now)
+            notes = [f"Renamed in {counted(followers, 'schedule')} that follow it."] if followers else []
+            results[:] = [schedule_result(transaction, core.schedule(transaction, schedule.id), notes)]
+
+        with core.store.reading() as transaction:
+            found = core.find(transaction, name, agent)
+        key = f"{found.agent}/{found.name}"
+        self.schedules.writer.change(principal, "schedule", key, now, in_store, Renamed(to), lock)
+        return results[0] if results else self.schedules.get(principal, to, agent=found.agent)
+
+    def _check_holders(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord) -> None:
+        """Raise if the principal may not change what follows the schedule, or a file defines what holds its name."""
+        full = f"{schedule.agent}/{schedule.name}"
+        own = transaction.file_entry("schedule", full)
+        holders = [("budget", one.name) for one in self.core.catalog.policies(transaction).budgets if one.of == full]
+        for number in self.schedules.changes.followers(transaction, schedule):
+            follower = self.core.schedule(transaction, number)
+            self.core.check_may_change(principal, follower)
+            holders.append(("schedule", f"{follower.agent}/{follower.name}"))
+        for kind, name in holders:
+            entry = transaction.file_entry(kind, name)
+            if entry is not None and own is None:
+                shown = name.removeprefix("/")
+                message = f'"{shown}" in {entry.path} (line {entry.line}) names "{schedule.name}".'
+                raise ManagedByFile(message, value=entry.path, field="name", hint="Change it there first.")
+
 
 def _change(row: RevisionRow, before: RevisionRow | None) -> Change:
     settings = [] if before is None else differences(decode(before.definition), decode(row.definition))
+    if before is not None and before.name != row.name:
+        settings.insert(0, SettingChange("name", before.name, row.name))
     return Change(row.rev, to_datetime(row.at), name_of(row.author), settings)

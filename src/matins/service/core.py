@@ -10,6 +10,7 @@ from typing import Literal
 from matins.config.file import ConfigFile
 from matins.engine.policies import Policies
 from matins.engine.settings import ParseContext
+from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, NotFound
 from matins.executors.agent_checks import ToolVersions
 from matins.executors.isolation import Isolation
@@ -124,12 +125,7 @@ class Core:
         if len(rows) == 1:
             return schedule_record(rows[0])
         if not rows:
-            raise NotFound(
-                f'There is no schedule "{f"{agent}/{name}" if agent else name}".',
-                value=name,
-                field="name",
-                hint=_nearest(transaction, name),
-            )
+            raise _not_found(transaction, name, agent)
         hint = f"Use one of: {', '.join(f'{row.agent}/{row.name}' for row in rows)}."
         raise Conflict(f'Several schedules have the name "{name}".', value=name, field="name", hint=hint)
 
@@ -182,6 +178,16 @@ class Core:
             field="run",
             hint=f"List its steps: matins runs show {whole.id}",
         )
+
+
+def _not_found(transaction: Transaction, name: str, agent: str | None) -> NotFound:
+    """What became of a schedule that had this name; else the nearest name."""
+    message = f'There is no schedule "{f"{agent}/{name}" if agent else name}".'
+    for owner, now, at in transaction.renamed_from(name, agent)[:1]:
+        shown = f"{owner}/{now}" if agent or name == now else now
+        message += f' It was renamed to "{shown}" on {to_datetime(at):%-d %b}.'
+        return NotFound(message, value=name, field="name", hint=f"Use the new name: {shown}")
+    return NotFound(message, value=name, field="name", hint=_nearest(transaction, name))
 
 
 def _nearest(transaction: Transaction, name: str) -> str | None:

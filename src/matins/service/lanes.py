@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from matins.api.results import Lane, LaneMark, Lanes
+from matins.api.results import LabelCount, Lane, LaneMark, Lanes
 from matins.engine.forecast import coming_slots
 from matins.engine.when.durations import HOUR_MS
 from matins.engine.when.triggers import to_datetime
@@ -26,7 +25,7 @@ from matins.store.transaction import Transaction
 PARTS = 96
 MAX_MARKS = 60
 _PAST_MS, _AHEAD_MS = 6 * HOUR_MS, 2 * HOUR_MS
-_MAX_LANES, _MAX_CURSORS = 100, 5_000
+_MAX_LANES, _MAX_CURSORS, _MAX_LABELS = 100, 5_000, 50
 _STEPPED = 200
 """Slots of one schedule that are counted one by one."""
 _FAILED = frozenset({"failed", "interrupted", "over_budget", "unknown", "held", "missed"})
@@ -92,11 +91,19 @@ class LaneCharts:
                 lane = found[lane_of[item.cursor.schedule_id]]
                 lane.coming.append(item)
                 lane.parts["planned"] += _planned(item, window, size)
+            labels = transaction.label_counts(_MAX_LABELS) if reader is None else []
             notes = _notes(transaction) if label is None else dict[str, str]()
             order = sorted(found, key=lambda name: (-found[name].failed, -found[name].runs, -found[name].planned, name))
             shown, folded = order[: min(limit, _MAX_LANES)], order[min(limit, _MAX_LANES) :]
-            drawn = _Drawn(transaction, recorded, chosen, reader, window)
-            lanes = [_lane(name, found[name], drawn.marks(name, found[name]), notes) for name in shown]
+            few = [name for name in shown if found[name].runs + found[name].planned <= MAX_MARKS]
+            spans = transaction.lane_runs(recorded, chosen, reader, few, MAX_MARKS * len(few)) if few else []
+        marks: dict[str, builtins.list[LaneMark]] = {name: [] for name in few}
+        for name, span in reversed(spans):
+            if name in marks:
+                marks[name].append(_mark(span))
+        for name in few:
+            marks[name] += _coming_marks(found[name].coming, window.end)
+        lanes = [_lane(name, found[name], marks.get(name, []), notes) for name in shown]
         rest = _Lane()
         for name in folded:
             rest.add(found[name])
@@ -109,6 +116,8 @@ class LaneCharts:
             runs=sum(lane.runs for lane in found.values()),
             failed=sum(lane.failed for lane in found.values()),
             lanes=lanes,
+            skipped=sum(lane.parts["skipped"].total() for lane in found.values()),
+            labels=[LabelCount(*row) for row in labels],
             rest=_lane("", rest, [], {}, folded=len(folded)) if folded else None,
         )
 
@@ -145,36 +154,19 @@ def _planned(item: Coming, window: Window, size: int) -> Counter[int]:
     return found
 
 
-class _Drawn(NamedTuple):
-    """What the single runs of a lane are read by."""
-
-    transaction: Transaction
-    recorded: LaneWindow
-    chosen: Selector
-    reader: str | None
-    window: Window
-
-    def marks(self, name: str, lane: _Lane) -> builtins.list[LaneMark]:
-        if lane.runs + lane.planned > MAX_MARKS:
-            return []
-        read = self.transaction.lane_runs
-        spans = read(self.recorded, self.chosen, self.reader, name, MAX_MARKS) if lane.runs else []
-        marks = [_mark(span) for span in reversed(spans)]
-        for item in lane.coming:
-            marks += [
-                LaneMark(
-                    run_id=None,
-                    schedule=item.cursor.name,
-                    agent=item.cursor.agent,
-                    state=seen.label,
-                    status=seen.label,
-                    at=to_datetime(seen.due_at),
-                    ended_at=None,
-                    slot=to_datetime(seen.slot),
-                )
-                for seen in coming_slots(item.timetable, item.start, self.window.end)
-            ]
-        return marks
+def _coming_marks(coming: Iterable[Coming], end: int) -> Iterator[LaneMark]:
+    for item in coming:
+        for seen in coming_slots(item.timetable, item.start, end):
+            yield LaneMark(
+                run_id=None,
+                schedule=item.cursor.name,
+                agent=item.cursor.agent,
+                state=seen.label,
+                status=seen.label,
+                at=to_datetime(seen.due_at),
+                ended_at=None,
+                slot=to_datetime(seen.slot),
+            )
 
 
 def _mark(span: RecordSpan) -> LaneMark:

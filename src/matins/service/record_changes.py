@@ -50,6 +50,12 @@ class RecordChanges:
             release_unchanged(transaction, self.core.catalog, now)
         return held
 
+    def put(
+        self, transaction: Transaction, principal: Principal, kind: RecordKind[Any], key: str, value: Any, now: int
+    ) -> None:
+        """Store a record in which only a name changed: nothing follows from it."""
+        kind.storage.put(kind, key, value, self._change(transaction, principal, now))
+
     def delete(self, transaction: Transaction, principal: Principal, kind: RecordKind[Any], key: str, now: int) -> bool:
         change = self._change(transaction, principal, now)
         held = self.read(transaction, kind).get(key)

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from matins.engine.audit import revision_fingerprint, schedule_fingerprint
-from matins.engine.calls import listening
+from matins.engine.calls import following_renamed, listening
 from matins.engine.jobs import SHELL, SHELL_AGENT
 from matins.engine.planning import Timetable
 from matins.engine.schedules import encode
 from matins.engine.steps import gets_schedule, parts_of
-from matins.engine.when.triggers import Trigger
-from matins.errors import Conflict, MatinsError
+from matins.engine.when.triggers import Trigger, compile_trigger
+from matins.errors import Conflict, MatinsError, name_taken
 from matins.model.access import Principal
 from matins.model.call import CallTrigger, Listener, OnSchedule
 from matins.model.rows import NewEvent, NewSchedule
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord
 from matins.records.agents import AGENTS
 from matins.records.kind import RecordContext
+from matins.records.money import BUDGETS
 from matins.runtime import approval_requests
 from matins.runtime.backfills import end_all
 from matins.runtime.capacity import Capacity
@@ -209,6 +210,45 @@ class ScheduleChanges:
             kind = "schedule.timed" if gets_schedule(schedule.definition, names) else "schedule.retimed"
             transaction.events.append(NewEvent(now, kind, schedule.id, None, {"next_run_at": slot}))
         self.proposals.request_again(transaction, principal, self.core.schedule(transaction, schedule.id), now)
+
+    def rename(
+        self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, name: str, now: int
+    ) -> int:
+        """Give a schedule another name, and return how many others follow it under that one. Its times stay, and runs
+        that wait for approval keep what was shown. The cursors of all are locked."""
+        for taken in transaction.taken_names([(schedule.agent, name)]):
+            raise name_taken(taken)
+        followers = self.followers(transaction, schedule)
+        (row,) = transaction.definitions([(schedule.id, schedule.rev)])
+        self.plan_due(transaction, schedule, now)
+        last = transaction.last_revision(schedule.id)
+        transaction.keep_name(schedule.id, last, schedule.agent, schedule.name, now)
+        transaction.rename_schedule(schedule.id, schedule.agent, name, now)
+        transaction.insert_revision(schedule.id, last + 1, row.definition, now)
+        transaction.set_author(schedule.id, last + 1, principal.who, principal.role, now)
+        transaction.renew_cursor(schedule.id, last + 1)
+        for number in followers:
+            follower = self.core.schedule(transaction, number)
+            definition = following_renamed(follower.definition, schedule, name)
+            compiled = compile_trigger(definition.trigger)
+            self.revise(transaction, principal, follower, definition, compiled, ["on"], now)
+        was, full = f"{schedule.agent}/{schedule.name}", f"{schedule.agent}/{name}"
+        for budget in self.core.catalog.policies(transaction).budgets:
+            if budget.scope == "schedule" and budget.of == was:
+                transaction.lock_policies()
+                renamed = replace(budget, of=full)
+                RecordChanges(self.core).put(transaction, principal, BUDGETS, budget.name, renamed, now)
+        data = {"was": schedule.name, "name": name, "rev": last + 1, **principal.signed}
+        data["fingerprint"] = revision_fingerprint(transaction.bound_revision(schedule.id, last + 1))
+        transaction.events.append(NewEvent(now, "schedule.renamed", schedule.id, None, data))
+        if schedule.definition.on:
+            self.listen(transaction, [schedule.id])
+        self.proposals.request_again(transaction, principal, self.core.schedule(transaction, schedule.id), now)
+        return len(followers)
+
+    def followers(self, transaction: Transaction, schedule: ScheduleRecord) -> list[int]:
+        """The schedules that its ends start."""
+        return sorted({number for source, number in transaction.pipelines() if source == schedule.id})
 
     def resume(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
         voided = approval_requests.void_approvals(transaction, schedule.id, now, "the schedule was resumed", money=True)

@@ -25,6 +25,7 @@ from matins.model.overview import (
     DaySpend,
     EngineSpan,
     FailureCount,
+    LabelCounts,
     NamedSpend,
     PausedSchedule,
     PlannedRun,
@@ -590,6 +591,10 @@ class CursorRows(Statements):
             waiting=waiting,
         )
 
+    def renew_cursor(self, schedule_id: int, rev: int) -> None:
+        """Set the revision of a cursor whose slots stay."""
+        self._all("renew_cursor", schedule_id=schedule_id, rev=rev)
+
     def upcoming(self, limit: int) -> list[int]:
         """The schedules that fire next, the soonest first."""
         return self._column("upcoming", limit=limit)
@@ -790,6 +795,22 @@ class ListingRows(Statements):
         """The schedules of this name that are not deleted, of one agent or of any."""
         return self._rows(ScheduleRow, "schedules_called", name=name, agent=agent)
 
+    def deleted_called(self, name: str, agent: str | None) -> list[ScheduleRow]:
+        """Deleted schedules of this name, the last deleted first."""
+        return self._rows(ScheduleRow, "deleted_called", name=name, agent=agent)
+
+
+class MovingRows(Statements):
+    """A store that moves to another one."""
+
+    def marks(self) -> list[tuple[str, str]]:
+        """What a store says of its move."""
+        return self._all("marks")
+
+    def take_charge(self, mark: str) -> str | None:
+        """Be the store that a copy stands for. None when it is no copy, or one of another move."""
+        return self._value("take_charge", mark=mark)
+
 
 class NodeRows(Statements):
     """Nodes that take no new runs, and the runs of all nodes."""
@@ -915,6 +936,10 @@ class OverviewRows(Statements):
     def failures_by_part(self, low: int, since: int, until: int, size: int) -> list[FailureCount]:
         """The failed records of a window, from run `low`, counted by schedule and by part of the window."""
         return self._rows(FailureCount, "failures_by_part", low=low, since=since, until=until, size=size)
+
+    def label_counts(self, limit: int) -> list[LabelCounts]:
+        """The labels of schedules that are not deleted, the commonest first."""
+        return self._rows(LabelCounts, "label_counts", limit=limit)
 
     def records_of(self, schedule_ids: Iterable[int], low: int, high: int, since: int, until: int) -> list[RecordSpan]:
         """The records of these schedules in a range of ids that lie in a window, the newest first."""
@@ -1223,6 +1248,18 @@ class ScheduleRows(Statements):
         """The settings that a schedule has had, the newest first, without those of single runs."""
         return self._rows(RevisionRow, "history", schedule_id=schedule_id, before=before, limit=limit)
 
+    def rename_schedule(self, schedule_id: int, agent: str, name: str, now: int) -> None:
+        """Set the agent and the name of a schedule."""
+        self._all("rename_schedule", schedule_id=schedule_id, agent=agent, name=name, now=now)
+
+    def keep_name(self, schedule_id: int, rev: int, agent: str, name: str, now: int) -> None:
+        """Keep what a schedule was called up to a revision."""
+        self._all("keep_name", schedule_id=schedule_id, rev=rev, agent=agent, name=name, now=now)
+
+    def renamed_from(self, name: str, agent: str | None) -> list[tuple[str, str, int]]:
+        """Agent and name of the schedules that had this name, and since when they do not, the last first."""
+        return self._all("renamed_from", name=name, agent=agent)
+
     def insert_run_revision(self, schedule_id: int, rev: int, definition: str) -> None:
         """Store settings for one run. The schedule itself does not change."""
         self._all("insert_run_revision", schedule_id=schedule_id, rev=rev, definition=definition)
@@ -1299,6 +1336,26 @@ class SubscriptionRows(Statements):
     def move_subscription(self, name: str, cursor: int) -> None:
         """Move the cursor of a subscription."""
         self._all("move_subscription", name=name, cursor=cursor)
+
+
+class TextRows(Statements):
+    """What runs said, for searches."""
+
+    def upsert_run_text(self, run_id: int, text: str) -> None:
+        """Set what a run said, unless it was deleted meanwhile."""
+        self._all("upsert_run_text", run_id=run_id, text=text)
+
+    def run_text(self, run_id: int) -> str | None:
+        """What a run said."""
+        return self._value("run_text", run_id=run_id)
+
+    def ended_texts(self, after: int, upto: int, types: Iterable[str], limit: int) -> list[tuple[int, int]]:
+        """The events of these types in which whole runs ended that have something to say, and their runs."""
+        return self._all("ended_texts", after=after, upto=upto, types=self._texts(types), limit=limit)
+
+    def delete_run_texts(self, ids: Iterable[int]) -> None:
+        """Delete what runs said."""
+        self._all("delete_run_texts", ids=self._integers(ids))
 
 
 class ThreadRows(Statements):
@@ -1413,6 +1470,10 @@ class WorkerRows(Statements):
     def workers(self) -> list[WorkerRow]:
         """Workers that have not stopped."""
         return self._rows(WorkerRow, "workers")
+
+    def oldest_migration(self) -> int:
+        """The migration that an engine must know to work on the store."""
+        return self._value("oldest_migration")
 
     def set_offers(self, worker: int, offers: str) -> None:
         """What a worker has for runs that need it."""

@@ -232,7 +232,7 @@ class Pages(DaemonPart):
     def _rendered(self, visit: Visit, page: Page, scope: Any) -> Response:
         values = {**values_of(visit), "title": page.title, "names": " ".join(page.names), **page.values}
         try:
-            if not page.template.startswith("_"):
+            if not page.template.startswith(("_", "parts/")):
                 values["stats"] = visit.api.system.stats()
             text = self._templates.get_template(page.template).render(values)
         except Exception as error:

@@ -6,7 +6,7 @@ A year of slots: a square for each day, one path for each state.
 
 The bar of past slots: a mark for each, by shape and colour.
 
-The timeline as SVG: every x is a percentage, so the picture fits any width and its text never scales.
+Lanes as SVG: a dense lane is bars, one path a colour; of few runs, each is a mark. Every x is a part of the width.
 
 The waterfall of a run: its spans from due to end, as bars in percent of the whole.
 """
@@ -29,15 +29,10 @@ from matins.api.results import (
     RunStep,
     ScheduleCalendar,
     Span,
-    Timeline,
-    TimelineBand,
-    TimelineLane,
-    TimelineRun,
-    TimelineSlot,
 )
-from matins.model.words import counted, joined
+from matins.model.words import counted
 from matins.web import templates
-from matins.web.templates import Look, because, plain
+from matins.web.templates import because, plain
 from matins.web.visit import Visit
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 188, 72, 50, 40, 28
@@ -278,69 +273,62 @@ def mark(index: int, look: templates.Look, tip: str) -> SlotMark:
     return SlotMark(look.icon, path.format(x=x, left=x - 1.5), outline, index * _SLOT_STEP, tip.strip())
 
 
-_LANES_TOP, _LANE = 30, 46
-_NARROWEST_MARK = 0.35
-_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360)
+_TALLEST = 33.0
+_NARROWEST_MARK = 0.5
+_STEPS = (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 7200)
 """Distances of ticks, in minutes."""
-_PAST, _PAST_TICKS, _FUTURE_TICKS = 0.34, 5, 9
-_SHORTEST_PAST = timedelta(minutes=5)
-_MAX_DASHES = 200
+_MOST_TICKS = 9
+_STACK = (
+    ("succeeded", ("succeeded",)),
+    ("skipped", ("skipped", "denied", "expired", "cancelled", "blocked", "waiting", "queued", "ready")),
+    ("running", ("running",)),
+    ("failed", ("failed", "interrupted", "over_budget", "unknown", "held", "missed")),
+)
+"""The colours of a bar from below, and the states of each."""
 
 
 class TimelineTick(NamedTuple):
     x: float
     text: str
-    is_day: bool
+    minor: bool
 
 
-class LaneMark(NamedTuple):
-    """A record or a slot: a bar where it lasted, an icon where it did not."""
+class LanePicture(NamedTuple):
+    lane: results.Lane
+    name: str
+    note: str
+    address: str | None
+    """Its runs; None for the lanes that are folded."""
+    paths: list[tuple[str, str]]
+    """The bars of each colour."""
+    good: str
+    """For the pointer: how many of each part ended well, or are planned."""
+    bad: str
+    marks: list[DrawnMark]
+    label: str
 
-    id: str
-    x: float
-    width: float
-    icon: str
-    bar: bool
-    future: bool
-    address: str
-    sentence: str
-    to: float | None
-    """Where a deferred one continues."""
-    y: int
 
-
-class Band(NamedTuple):
+class DrawnMark(NamedTuple):
     kind: str
+    """bar, sign or slot."""
+    icon: str
     x: float
     width: float
-    icon: str
-    dashes: int
-    sentence: str
+    tip: str
     address: str
-    future: bool
 
 
-class Lane(NamedTuple):
-    agent: str
-    runner: str
-    y: int
-    marks: list[LaneMark]
-    bands: list[Band]
-    label: str
-
-
-class Picture(NamedTuple):
-    height: int
-    now: float
+class LaneChart(NamedTuple):
+    now: float | None
+    """In percent; None where the time lies in the past."""
+    clock: str
     ticks: list[TimelineTick]
-    lanes: list[Lane]
-    label: str
-    omitted: int
+    lanes: list[LanePicture]
+    start_ms: int
+    end_ms: int
 
 
 class _Scale(NamedTuple):
-    """The past takes a third of the width: what happened is read more closely than what is planned."""
-
     start: datetime
     end: datetime
     now: datetime
@@ -348,104 +336,109 @@ class _Scale(NamedTuple):
     address: Callable[..., str]
 
     def x(self, at: datetime) -> float:
-        if at < self.now:
-            part = _PAST * (at - self.start) / (self.now - self.start)
-        else:
-            part = _PAST + (1 - _PAST) * (at - self.now) / (self.end - self.now)
-        return round(min(max(part, 0.0), 1.0) * 100, 1)
+        return round(min(max((at - self.start) / (self.end - self.start), 0.0), 1.0) * 100, 2)
 
     def clock(self, at: datetime) -> str:
         return templates.clock(at, self.zone, self.now)
 
 
-def picture(timeline: Timeline, visit: Visit) -> Picture:
-    scale = _Scale(_begin(timeline), timeline.end, timeline.now, visit.zone, visit.address)
-    lanes = [_lane(lane, index, scale) for index, lane in enumerate(timeline.lanes)]
-    height = _LANES_TOP + _LANE * max(len(lanes), 1)
-    label = (
-        f"{counted(len(lanes), 'agent')} from {scale.clock(scale.start)} to {scale.clock(timeline.end)}, "
-        f"{visit.zone_name}. "
-        "Past runs are left of now, planned fires right of it."
+def lane_chart(found: results.Lanes, visit: Visit) -> LaneChart:
+    scale = _Scale(found.start, found.end, found.now, visit.zone, visit.address)
+    rows = [*found.lanes, *([found.rest] if found.rest else [])]
+    here = found.start < found.now < found.end
+    return LaneChart(
+        scale.x(found.now) if here else None,
+        f"{found.now.astimezone(visit.zone):%H:%M}",
+        list(_ticks(scale)),
+        [_lane_picture(lane, found, scale) for lane in rows],
+        round(found.start.timestamp() * 1000),
+        round(found.end.timestamp() * 1000),
     )
-    return Picture(height, scale.x(timeline.now), list(_ticks(scale)), lanes, label, timeline.omitted)
 
 
-def _begin(timeline: Timeline) -> datetime:
-    """Where the past begins: a young store has a short one."""
-    first = [run.at for lane in timeline.lanes for run in lane.runs]
-    first += [band.start for lane in timeline.lanes for band in lane.bands if band.kind == "records"]
-    oldest = min(first, default=timeline.start)
-    return max(timeline.start, min(oldest, timeline.now - _SHORTEST_PAST))
+def _lane_picture(lane: results.Lane, found: results.Lanes, scale: _Scale) -> LanePicture:
+    is_rest = lane is found.rest
+    by_agent = found.by == "agent"
+    name = f"{lane.folded} more" if is_rest else lane.name or ("jobs" if by_agent else "without it")
+    here = {"agent": lane.name} if by_agent else {"select": f'{found.by}="{lane.name}"'}
+    planned = lane.parts.get("planned", [])
+    stack = [(icon, [lane.parts[state] for state in states if state in lane.parts]) for icon, states in _STACK]
+    counts = [(icon, [sum(column) for column in zip(*rows, strict=True)]) for icon, rows in stack if rows]
+    totals = [sum(column) for column in zip(*(row for _, row in counts), strict=True)] if counts else []
+    tallest = max([*totals, 1]) if lane.runs else max([*planned, 1])
+    paths, heights = list[tuple[str, str]](), [0.0] * found.parts
+    for icon, row in counts:
+        paths.append((icon, _bars(row, heights, tallest)))
+    if planned:
+        paths.append(("planned", _bars(planned, list(heights), tallest)))
+    bad = dict(counts).get("failed", [])
+    good = [
+        total - (bad[part] if bad else 0) + (planned[part] if planned else 0)
+        for part, total in enumerate(totals or [0] * found.parts)
+    ]
+    return LanePicture(
+        lane,
+        name,
+        lane.note or "",
+        None if is_rest or not lane.name else scale.address("/runs", **here),
+        paths,
+        " ".join(map(str, good)),
+        " ".join(map(str, bad)),
+        [_drawn_mark(mark, scale) for mark in lane.marks],
+        f"{name}: {counted(lane.runs, 'run')} since {scale.clock(scale.start)}, {lane.failed} failed; "
+        f"{lane.planned} planned until {scale.clock(scale.end)}. The table of runs says the same.",
+    )
+
+
+def _bars(row: list[int], heights: list[float], tallest: int) -> str:
+    """One path for the bars of a colour, each on top of those before it."""
+    parts: list[str] = []
+    for index, count in enumerate(row):
+        if count:
+            tall = max(round(min(count / tallest, 1.0) * _TALLEST, 1), 2.0)
+            parts.append(f"M{index + 0.5:g} {round(36 - heights[index], 1):g}v-{tall:g}")
+            heights[index] += tall
+    return "".join(parts)
+
+
+def _drawn_mark(mark: results.LaneMark, scale: _Scale) -> DrawnMark:
+    look = (
+        templates.of_verdict(mark.state) if mark.run_id is None else templates.of_run(_Stated(mark.state, mark.status))
+    )
+    whole = f"{mark.agent}/{mark.schedule}" if mark.agent else mark.schedule
+    tip = f"{scale.clock(mark.at)} {whole}\n{look.word}"
+    x = scale.x(mark.at)
+    if mark.run_id is None:
+        at = mark.slot.isoformat() if mark.slot else None
+        return DrawnMark(
+            "slot", look.icon, x, 0, tip, f"{scale.address('/schedules', mark.agent, mark.schedule, at=at)}#why"
+        )
+    address = scale.address("/runs", mark.run_id)
+    if mark.state in ("succeeded", "failed", "running", "interrupted", "unknown", "over_budget", "held"):
+        width = max(round(scale.x(mark.ended_at or scale.now) - x, 2), _NARROWEST_MARK)
+        return DrawnMark("bar", look.icon, x, width, tip, address)
+    return DrawnMark("sign", look.icon, x, 0, tip, address)
+
+
+class _Stated(NamedTuple):
+    state: str
+    status: str
+    reason: str | None = None
 
 
 def _ticks(scale: _Scale) -> Iterator[TimelineTick]:
-    yield from _ticks_between(scale, scale.start, scale.now, _PAST_TICKS)
-    yield from _ticks_between(scale, scale.now, scale.end, _FUTURE_TICKS)
-
-
-def _ticks_between(scale: _Scale, start: datetime, end: datetime, most: int) -> Iterator[TimelineTick]:
-    minutes = (end - start) / timedelta(minutes=1)
-    step = next((size for size in _STEPS if minutes / size <= most), _STEPS[-1])
-    local = start.astimezone(scale.zone).replace(minute=0, second=0, microsecond=0)
-    while local < end:
-        if local > start and (local.hour * 60 + local.minute) % step == 0:
+    minutes = (scale.end - scale.start) / timedelta(minutes=1)
+    step = next((size for size in _STEPS if minutes / size <= _MOST_TICKS), _STEPS[-1])
+    local = scale.start.astimezone(scale.zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    number = 0
+    while local < scale.end:
+        if local > scale.start:
+            x = scale.x(local)
             is_day = local.hour == 0 and local.minute == 0
-            yield TimelineTick(scale.x(local), f"{local:%a} {local.day}" if is_day else f"{local:%H:%M}", is_day)
-        local += timedelta(minutes=min(step, 60))
-
-
-def _lane(lane: TimelineLane, index: int, scale: _Scale) -> Lane:
-    y = _LANES_TOP + index * _LANE
-    marks = [_run(run, scale, y) for run in lane.runs]
-    marks += [_slot(slot, lane.agent, scale, y, number) for number, slot in enumerate(lane.slots)]
-    bands = [_band(band, lane.agent, scale) for band in lane.bands]
-    label = f"{lane.agent or 'jobs'}: {counted(len(lane.runs), 'record')}, {counted(len(lane.slots), 'slot')} to come"
-    return Lane(lane.agent, lane.runner or "", y, marks, bands, label)
-
-
-def _run(run: TimelineRun, scale: _Scale, y: int) -> LaneMark:
-    look = templates.of_run(run)
-    x = scale.x(run.at)
-    ends = run.ended_at or (scale.now if run.started_at else None)
-    lasted = run.started_at is not None and ends is not None
-    width = max(round(scale.x(ends) - x, 1), _NARROWEST_MARK) if lasted and ends is not None else 0.0
-    text = (
-        f"{run.schedule} {scale.clock(run.slot or run.at)}: {joined(run.sentence or '', run.quote) or _took(run, look)}"
-    )
-    address = scale.address("/runs", run.run_id)
-    return LaneMark(f"m-{run.run_id}", x, width, look.icon, lasted, False, address, text, None, y)
-
-
-def _took(run: TimelineRun, look: Look) -> str:
-    if run.started_at is None or run.ended_at is None:
-        return look.word
-    return f"{look.word} in {templates.duration((run.ended_at - run.started_at).total_seconds() * 1000)}"
-
-
-def _slot(slot: TimelineSlot, agent: str, scale: _Scale, y: int, number: int) -> LaneMark:
-    look: Look = templates.of_verdict(slot.verdict)
-    text = f"{slot.schedule} {scale.clock(slot.at)}: {joined(slot.sentence or '', slot.quote) or look.word}"
-    to = scale.x(slot.until) if slot.until is not None else None
-    why = f"{scale.address('/schedules', agent, slot.schedule, at=slot.at.isoformat())}#why"
-    return LaneMark(
-        f"s-{slot.schedule_id}-{number}", scale.x(slot.due_at), 0.0, look.icon, False, True, why, text, to, y
-    )
-
-
-def _band(band: TimelineBand, agent: str, scale: _Scale) -> Band:
-    x = scale.x(band.start)
-    width = max(round(scale.x(band.end) - x, 1), _NARROWEST_MARK)
-    worst = next((state for state in ("failed", "missed", "skipped") if band.states.get(state)), "succeeded")
-    icon = templates.RUNS[worst].icon if band.kind == "records" else "planned"
-    counts = ", ".join(f"{count} {templates.words(state).lower()}" for state, count in band.states.items())
-    what = band.schedule or counted(band.schedules, "schedule")
-    text = (
-        joined(band.sentence or "", band.quote)
-        or f"{what}: {counted(band.count, 'record' if band.kind == 'records' else 'slot')}"
-    )
-    address = scale.address("/schedules", agent if band.schedule else None, band.schedule)
-    said = f"{text}{' (' + counts + ')' if counts else ''}"
-    return Band(band.kind, x, width, icon, min(band.count, _MAX_DASHES), said, address, band.start >= scale.now)
+            if 2 < x < 98:
+                yield TimelineTick(x, f"{local:%a} {local.day}" if is_day else f"{local:%H:%M}", bool(number % 2))
+            number += 1
+        local += timedelta(minutes=step)
 
 
 _NARROWEST_BAR = 0.4

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from matins.api.codec import to_document
-from matins.api.results import Run, RunStep, Status
+from matins.api.results import Run, RunStep
 from matins.engine.money import format_money
 from matins.engine.reasons import sentence
 from matins.model.words import counted, joined, runs_per_period, write_out
@@ -184,17 +184,6 @@ def expected(text: str) -> str:
     return rest[:1].upper() + rest[1:]
 
 
-def overview(status: Status) -> str:
-    """What matters now, in one sentence."""
-    running, needs, failed = len(status.running), len(status.attention), status.failed
-    parts = [f"{counted(running, 'run')} in progress" if running else "Nothing runs"]
-    parts += [
-        f"{counted(needs, 'thing')} {'needs' if needs == 1 else 'need'} you" if needs else "nothing waits for you"
-    ]
-    parts += [f"{counted(failed, 'run')} failed in the last 24 hours"] if failed else []
-    return f"{', '.join(parts)}."
-
-
 def _said(outcome: Any) -> str:
     match outcome:
         case {"result": {"text": str(text)}}:
@@ -355,8 +344,13 @@ def values_of(visit: Visit) -> dict[str, Any]:
             case _:
                 return f"{schedule.trigger_text}, {schedule.timezone}"
 
+    def here(**changed: str | None) -> str:
+        """The address of Now, with other values in its query; a part of it has an address of its own."""
+        return visit.address("/", **{**visit.query, **changed})
+
     return {
         "visit": visit,
+        "here": here,
         "address": visit.address,
         "can": visit.can,
         "trigger": trigger,

@@ -141,6 +141,10 @@ class Forecast(Struct, frozen=True):
     tokens_per_day: int | None
     steps: list[ForecastStep] = []
     """The steps of each run, with their shares of the cost."""
+    unsent: str | None = None
+    """That no destination would get the answers of its runs."""
+    command: str | None = None
+    """What sends them to one."""
 
 
 class SettingChange(Struct, frozen=True):
@@ -367,6 +371,12 @@ class Lane(Struct, frozen=True):
     """What troubles it most."""
 
 
+class LabelCount(Struct, frozen=True):
+    key: str
+    value: str
+    schedules: int
+
+
 class Lanes(Struct, frozen=True):
     """What ran and what will run between two instants, in few lanes. The time is divided into equal parts."""
 
@@ -382,6 +392,10 @@ class Lanes(Struct, frozen=True):
     """Those with failures first, then the busiest."""
     rest: Lane | None
     """The others, as one."""
+    skipped: int
+    """Runs that did not happen because their settings say so."""
+    labels: list[LabelCount]
+    """The labels of schedules, by which lanes can be made and the page narrowed; the commonest 50."""
 
 
 class CalendarDay(Struct, frozen=True):
@@ -739,6 +753,8 @@ class FileChange(Struct, frozen=True):
     settings: list[SettingChange]
     notes: list[str]
     """What settings of the record do not do."""
+    was: str | None = None
+    """The name before, where the file gives it another one."""
 
 
 class FilePlan(Struct, frozen=True):

@@ -206,9 +206,11 @@ class File:
         """Lock cursors and runs before policies, in the order used everywhere."""
         for name in {change.kind for change in plan.moves if change.kind != "schedule"}:
             self.records.wake(transaction, kinds_by_name()[name], now)
-        names = [c.name for c in plan.moves if c.kind == "schedule" and c.known is not None]
-        found = [find_schedule(transaction, name) for name in names]
-        transaction.lock_due(sorted(schedule.id for schedule in found if schedule is not None))
+        names = [c.was or c.name for c in plan.moves if c.kind == "schedule" and c.known is not None]
+        found = [schedule for name in names if (schedule := find_schedule(transaction, name)) is not None]
+        renamed = any(change.was for change in plan.moves)
+        more = [number for one in found for number in self.schedules.followers(transaction, one)] if renamed else []
+        transaction.lock_due(sorted({*(schedule.id for schedule in found), *more}))
 
     def _carry_out(self, transaction: Transaction, principal: Principal, plan: Plan, now: int) -> None:
         """Apply the changes: records are set before the schedules that need them, and deleted after them."""
@@ -263,11 +265,14 @@ class File:
 
     def _change_schedule(self, transaction: Transaction, principal: Principal, change: Change, now: int) -> int | None:
         """Apply the change of a schedule. Returns its id if what it listens to may have changed."""
-        schedule = find_schedule(transaction, change.name) if change.known is not None else None
+        schedule = find_schedule(transaction, change.was or change.name) if change.known is not None else None
         entry = change.entry
         if entry is None:
             if schedule is not None:
                 self.schedules.delete(transaction, principal, schedule, now)
+            return None
+        if schedule is not None and change.was is not None:
+            self.schedules.rename(transaction, principal, schedule, entry.meant.name, now)
             return None
         if schedule is None:
             meant = entry.meant

@@ -69,6 +69,8 @@ class Change(NamedTuple):
     """None when the file no longer has the record."""
     known: FileEntry | None
     """None when the record is new."""
+    was: str | None = None
+    """The name before, where the file gives it another one."""
 
 
 class Plan(NamedTuple):
@@ -135,7 +137,9 @@ def _change_result(change: Change, *, whole: bool) -> FileChange:
 
     settings = [SettingChange(s, shown(s, before), shown(s, after)) for s, before, after in change.settings]
     assert change.action != "same"
-    return FileChange(change.kind, change.name.removeprefix("/"), change.action, change.line, settings, _notes(change))
+    was = None if change.was is None else change.was.removeprefix("/")
+    name = change.name.removeprefix("/")
+    return FileChange(change.kind, name, change.action, change.line, settings, _notes(change), was)
 
 
 def _notes(change: Change) -> list[str]:
@@ -168,8 +172,28 @@ def make_plan(
             held = settings_before(transaction, policies, *key)
             settings = tuple((setting, value, None) for setting, value in held.items())
             changes.append(Change(*key, "removed", before.line, settings, None, before))
-    plan = Plan(file, owner, content, tuple(changes), None)
+    plan = Plan(file, owner, content, tuple(_with_renames(changes)), None)
     return plan._replace(waits=_waits(transaction, plan, interpretation, known))
+
+
+def _with_renames(changes: Sequence[Change]) -> Iterator[Change]:
+    """The changes; one schedule that is gone and a new one of the same agent with the same settings are one that gets
+    another name."""
+    alike: dict[tuple[str, str], list[Change]] = {}
+    for change in changes:
+        if change.kind == "schedule" and change.action in ("added", "removed"):
+            digest = change.entry.digest if change.entry else change.known.digest if change.known else ""
+            alike.setdefault((change.name.partition("/")[0], digest), []).append(change)
+    pairs = [(gone, new) for new, *others in alike.values() for gone in others[:1] if len(others) == 1]
+    renamed = {new.name: gone for gone, new in pairs if (gone.action, new.action) == ("removed", "added")}
+    left = {gone.name for gone in renamed.values()}
+    for change in changes:
+        gone = renamed.get(change.name) if change.action == "added" else None
+        if gone is not None:
+            names = [each.name.partition("/")[2] for each in (gone, change)]
+            change = change._replace(action="changed", known=gone.known, was=gone.name, settings=(("name", *names),))
+        if not (change.action == "removed" and change.name in left):
+            yield change
 
 
 def _is_past(schedule: FileSchedule, now: int) -> bool:

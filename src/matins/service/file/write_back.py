@@ -12,7 +12,7 @@ import orjson
 from matins.config.file import ConfigFile, Content, FileState, file_format
 from matins.config.interpretation import Entry, Interpretation
 from matins.config.reader import Location
-from matins.config.writer import edit_settings, remove_item, set_settings, write_back_failed
+from matins.config.writer import edit_settings, remove_item, rename_item, set_settings, write_back_failed
 from matins.engine.reasons import rfc3339
 from matins.engine.schedules import SETTINGS
 from matins.engine.settings import ParseContext, parse_setting
@@ -64,7 +64,18 @@ class Deleted(NamedTuple):
         return entry is None
 
 
-InFile = Edited | Replaced | Deleted
+class Renamed(NamedTuple):
+    name: str
+    """The new one."""
+
+    def write(self, text: str, location: Location) -> str:
+        return rename_item(text, location, self.name)
+
+    def holds(self, kind: str, entry: Entry | None) -> bool:
+        return entry is None
+
+
+InFile = Edited | Replaced | Deleted | Renamed
 
 
 @dataclass(frozen=True)

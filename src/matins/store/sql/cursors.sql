@@ -24,6 +24,9 @@ UPDATE due SET next_slot = :next_slot, due_at = :due_at, rev = :rev, paused = :p
   failed_at = CASE WHEN rev = :rev AND paused = :paused THEN failed_at END -- an edit, a pause or its end is a new start
 WHERE schedule_id = :schedule_id;
 
+-- renew_cursor(schedule_id: int, rev: int) -> None: set the revision of a cursor whose slots stay
+UPDATE due SET rev = :rev WHERE schedule_id = :schedule_id;
+
 -- upcoming(limit: int) -> list[int]: the schedules that fire next, the soonest first
 SELECT schedule_id FROM due WHERE due_at IS NOT NULL ORDER BY due_at LIMIT :limit;
 

@@ -130,12 +130,14 @@ SELECT {{lane_of}} AS lane, w.bucket, w.state, CAST(sum(w.records) AS bigint) AS
   GROUP BY 1, 2, 3) w
 JOIN schedules s ON s.id = w.schedule_id JOIN due d ON d.schedule_id = s.id WHERE TRUE /* selected */ GROUP BY 1, 2, 3;
 
--- lane_runs: the records of one lane in a window, from run `low`, the newest first
-SELECT r.id, r.schedule_id, s.name, s.agent, r.rev, r.state, r.slot, r.slots, coalesce(r.started_at, r.slot, r.planned_at) AS begins,
-  r.reason, r.not_before, r.started_at, r.ended_at
+-- lane_runs: the records of some lanes in a window, from run `low`, the newest first, each with its lane. `lanes`: their names,
+--   each between `edge` and `edge`
+SELECT {{lane_of}} AS lane, r.id, r.schedule_id, s.name, s.agent, r.rev, r.state, r.slot, r.slots,
+  coalesce(r.started_at, r.slot, r.planned_at) AS begins, r.reason, r.not_before, r.started_at, r.ended_at
 FROM runs r JOIN schedules s ON s.id = r.schedule_id JOIN due d ON d.schedule_id = s.id
 WHERE r.id >= :low AND r.step = 0 AND coalesce(r.started_at, r.slot, r.planned_at) >= :since
-  AND coalesce(r.started_at, r.slot, r.planned_at) < :until AND {{lane_of}} = :lane /* selected */
+  AND coalesce(r.started_at, r.slot, r.planned_at) < :until
+  AND replace(CAST(:lanes AS text), :edge || {{lane_of}} || :edge, '') <> CAST(:lanes AS text) /* selected */
 ORDER BY r.id DESC LIMIT :limit;
 
 -- lane_cursors: active schedules whose next slot is due before an instant, the soonest first, each with its lane
@@ -150,3 +152,7 @@ WHERE id >= :low AND step = 0 AND state = {failed} AND ended_at >= :since AND en
 
 -- selected_ids: the schedules that a selector selects
 SELECT s.id FROM schedules s JOIN due d ON d.schedule_id = s.id WHERE s.state <> 'removed' /* selected */;
+
+-- label_counts(limit: int) -> list[LabelCounts]: the labels of schedules that are not deleted, the commonest first
+SELECT b.key, b.value, count(*) AS schedules FROM schedule_labels b JOIN schedules s ON s.id = b.schedule_id
+WHERE s.state <> 'removed' GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT :limit;

@@ -74,9 +74,23 @@ ORDER BY rev DESC;
 
 -- history(schedule_id: int, before: int, limit: int) -> list[RevisionRow]: the settings that a schedule has had, the newest
 --   first, without those of single runs
-SELECT v.rev, v.definition, coalesce(v.author, s.created_by) AS author, coalesce(v.at, s.created_at) AS at
+SELECT v.rev, v.definition, coalesce(v.author, s.created_by) AS author, coalesce(v.at, s.created_at) AS at,
+  coalesce((SELECT f.name FROM former_names f WHERE f.schedule_id = v.schedule_id AND f.rev >= v.rev ORDER BY f.rev LIMIT 1), s.name) AS name
 FROM revisions v JOIN schedules s ON s.id = v.schedule_id
 WHERE v.schedule_id = :schedule_id AND v.rev < :before AND (v.author IS NOT NULL OR v.rev = 1) ORDER BY v.rev DESC LIMIT :limit;
+
+-- rename_schedule(schedule_id: int, agent: str, name: str, now: int) -> None: set the agent and the name of a schedule
+UPDATE schedules SET agent = :agent, name = :name, updated_at = :now WHERE id = :schedule_id;
+
+-- keep_name(schedule_id: int, rev: int, agent: str, name: str, now: int) -> None: keep what a schedule was called up to a
+--   revision
+INSERT INTO former_names (schedule_id, rev, agent, name, at) VALUES (:schedule_id, :rev, :agent, :name, :now);
+
+-- renamed_from(name: str, agent: str | None) -> list[tuple[str, str, int]]: agent and name of the schedules that had this name,
+--   and since when they do not, the last first
+SELECT s.agent, s.name, f.at FROM former_names f JOIN schedules s ON s.id = f.schedule_id
+WHERE f.name = :name AND s.name <> f.name AND s.state <> 'removed' AND (CAST(:agent AS text) IS NULL OR f.agent = CAST(:agent AS text))
+ORDER BY f.at DESC, f.schedule_id;
 
 -- insert_run_revision(schedule_id: int, rev: int, definition: str) -> None: store settings for one run. The schedule itself
 --   does not change

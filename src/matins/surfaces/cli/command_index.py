@@ -28,6 +28,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "show": Entry("schedules:show", "Show a schedule: settings, state, last run."),
         "history": Entry("schedules:history", "List the changes of a schedule."),
         "undo": Entry("schedules:undo", "Undo the last change of a schedule."),
+        "rename": Entry("schedules:rename", "Give a schedule another name."),
         "edit": Entry("schedule_settings:edit", "Change settings of a schedule. Running runs keep theirs."),
         "pause": Entry("schedules:pause", "Pause schedules. Running runs continue."),
         "resume": Entry("schedules:resume", "Resume paused schedules; list pauses of several."),
@@ -41,7 +42,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Runs": {
         "run": Entry("runs:run", "Start a run now."),
         "runs": Entry("runs:runs", "List runs of all schedules, or of one."),
-        "logs": Entry("runs:logs", "Print the output of a run."),
+        "logs": Entry("runs:logs", "Print the output of a run, or the lines of many that have a text."),
+        "search": Entry("runs:search", "Search schedules, agents, requests, incidents and what runs wrote."),
         "cancel": Entry("runs:cancel", "Cancel runs."),
         "backfill": Entry("backfills:backfill", "Run past slots that did not run, after a preview."),
         "backfills": Entry("backfills:backfills", "List backfills, show one, pause, resume or cancel it."),
@@ -87,6 +89,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "login": Entry("access:login", "Print a link that logs a browser in."),
         "sessions": Entry("access:sessions", "Manage browsers that are logged in."),
         "backup": Entry("daemon:backup", "Back up the store."),
+        "promote": Entry("moving:promote", "Move the store to PostgreSQL, or back to a file."),
         "service": Entry("daemon:service", "Install the daemon as a service of this machine, or remove it."),
         "call": Entry("scripting:call", "Call any use case by name."),
         "completion": Entry("scripting:completion", "Print a completion script."),
@@ -121,8 +124,10 @@ ADVICE = {
     "set": "`matins edit NAME --set SETTING=VALUE` changes a schedule, `matins agents set NAME` an agent.",
     "accept": "`matins approvals` lists what needs an answer.",
     "reject": "`matins approvals` lists what needs an answer.",
-    "rename": "A schedule keeps its name: add it under the new one, then delete the old one.",
     **dict.fromkeys(("task", "tasks"), "`matins list` lists schedules, `matins runs` what ran, `matins status` both."),
+    **dict.fromkeys(
+        ("migrate", "move"), "`matins promote postgresql://…` moves the store to PostgreSQL, or back to a file."
+    ),
     "install": "`matins service install` keeps the daemon running.",
     "uninstall": "`matins service rm` removes the service; then remove the program: pipx uninstall matins.",
 }

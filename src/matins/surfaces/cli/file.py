@@ -68,8 +68,9 @@ def _planned(found: Document) -> list[str]:
     for entry in found["entries"]:
         mark = _MARKS.get(entry["change"], "·")
         place = f" (line {entry['line']})" if entry.get("line") else ""
-        lines.append(one_line(f"{mark} {entry['kind']} {entry['name']}{place}"))
-        if entry["change"] != "removed":
+        was = f"{entry['was']} → " if entry["was"] else ""
+        lines.append(one_line(f"{mark} {entry['kind']} {was}{entry['name']}{place}"))
+        if entry["change"] != "removed" and not was:
             lines += [_changed(setting, new=entry["change"] == "added") for setting in entry.get("settings") or ()]
             lines += ["    " + one_line(f"note: {note}") for note in entry.get("notes") or ()]
     return lines if found["entries"] else [*lines, "There are no changes."]

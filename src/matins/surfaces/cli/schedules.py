@@ -306,6 +306,19 @@ def undo(context: CliContext, name: str, agent: str | None, to: int | None, yes:
     context.show(changed, lambda: summary(context, "Changed", changed))
 
 
+@root_command("rename")
+@name_argument
+@click.argument("to", metavar="NEW")
+@agent_option()
+@pass_context
+def rename(context: CliContext, name: str, to: str, agent: str | None) -> None:
+    """Its times, runs and history stay, and schedules that follow it and budgets of it have the new name. Approval of
+    a proposal is requested again."""
+    item = context.call("schedules.rename", name=name, to=to, agent=agent)
+    context.show(item, lambda: summary(context, f"Renamed {name} to", item))
+    context.note_all(item["notes"])
+
+
 @cache
 def noun_group(noun: str) -> NounGroup:
     """All commands on schedules, by noun. Other modules are loaded only here, so that `matins list` is quick."""
@@ -315,7 +328,7 @@ def noun_group(noun: str) -> NounGroup:
 
     group = NounGroup(noun, help_of(noun))
     group.takes(
-        list=list_schedules, add=add, show=show, edit=edit, history=history, undo=undo,
+        list=list_schedules, add=add, show=show, edit=edit, history=history, undo=undo, rename=rename,
         pause=pause, resume=resume, rm=delete, run=run,
         runs=list_runs, why=why, preview=preview,
     )  # fmt: skip

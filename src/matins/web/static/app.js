@@ -5,7 +5,7 @@ import './keys.js';
 import './live.js';
 import './output.js';
 import './palette.js';
-import './timeline.js';
+import './lanes.js';
 
 // The server renders times in the viewer's zone, as soon as it knows it.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;

@@ -1,5 +1,5 @@
 // Changes: an element with data-call makes one call of the API, with the fields of its form.
-import { $, $$, on, toast } from './dom.js';
+import { $, $$, fragment, on, toast } from './dom.js';
 
 function parsed(field) {
   try {
@@ -35,7 +35,8 @@ export async function call(element, body) {
   const [method, path] = element.dataset.call.split(/ (.+)/);
   const headers = { 'X-Matins-CSRF': '1' };
   if (method !== 'DELETE') headers['Content-Type'] = 'application/json';
-  if (element.dataset.match) headers['If-Match'] = `"${element.dataset.match}"`;
+  const { match } = element.dataset; // a revision, or * for any
+  if (match) headers['If-Match'] = match === '*' ? match : `"${match}"`;
   if (method === 'POST') headers['Idempotency-Key'] = crypto.randomUUID?.() ?? String(Math.random());
   const response = await fetch(path, { method, headers, body: method === 'DELETE' ? undefined : JSON.stringify(body) });
   const text = await response.text();
@@ -70,7 +71,34 @@ export async function act(element, body = {}) {
   }
 }
 
+// What starts or deletes many, or ends something, asks once more; what is shown before a decision is fetched.
+const asking = $('#ask');
+function ask(text, opener, go) {
+  asking.replaceChildren();
+  const form = Object.assign(document.createElement('form'), { className: 'keys stack', method: 'dialog' });
+  const words = Object.assign(document.createElement('h2'), { textContent: text, id: 'ask-title' });
+  const yes = Object.assign(document.createElement('button'), { className: `button ${opener.matches('.danger') ? 'danger' : 'primary'}`, textContent: opener.dataset.word ?? 'Yes', value: 'yes' });
+  const no = Object.assign(document.createElement('button'), { className: 'button', textContent: 'No', value: '' });
+  const row = Object.assign(document.createElement('div'), { className: 'row' });
+  row.append(yes, no);
+  form.append(words, row);
+  asking.append(form);
+  asking.setAttribute('aria-labelledby', 'ask-title');
+  asking.returnValue = '';
+  asking.addEventListener('close', () => { opener.focus(); if (asking.returnValue === 'yes') go(); }, { once: true });
+  asking.showModal();
+}
+async function show(opener) {
+  const found = await fragment(opener.dataset.ask);
+  if (!found) { toast('It is not there any more. The page is renewed.'); document.body.dispatchEvent(new CustomEvent('matins:refresh')); return; }
+  asking.replaceChildren(...found.childNodes);
+  asking.setAttribute('aria-labelledby', $('h2', asking)?.id ?? '');
+  asking.addEventListener('close', () => opener.focus(), { once: true });
+  asking.showModal();
+}
 on('click', (event) => {
+  const asked = event.target.closest('[data-ask]');
+  if (asked) { show(asked); return; }
   const opener = event.target.closest('[data-dialog]');
   if (opener) {
     const dialog = document.getElementById(opener.dataset.dialog);
@@ -79,7 +107,9 @@ on('click', (event) => {
   }
   if (event.target.closest('[data-close]')) event.target.closest('dialog').close();
   const button = event.target.closest('button[data-call]');
-  if (button && !button.dataset.arm) act(button, button.dataset.body ? JSON.parse(button.dataset.body) : {});
+  if (!button || button.dataset.arm) return;
+  const go = () => act(button, button.dataset.body ? JSON.parse(button.dataset.body) : {});
+  if (button.dataset.sure) ask(button.dataset.sure, button, go); else go();
 });
 on('submit', (event) => {
   const form = event.target;

@@ -1,13 +1,27 @@
-// One stream of names per visible tab. What it names, the page fetches again.
+// One stream of names per visible tab. What it names, the page fetches again: itself, or the parts that show it.
 import { $, $$, address, on, swapped } from './dom.js';
 
 const SILENCE_MS = 10_000, PAUSE_MS = 1000;
-let source, heard = Date.now(), last = 0, waiting, broken = false;
+let source, heard = Date.now(), last = 0, waiting, broken = false, opened = false;
+const fetched = new Map(), planned = new Map(); // by part
 
 function refresh() {
   clearTimeout(waiting);
   waiting = setTimeout(() => { last = Date.now(); document.body.dispatchEvent(new CustomEvent('matins:refresh')); }, Math.max(0, last + PAUSE_MS - Date.now()));
 }
+
+function renew(part, at_once = false) {
+  if (planned.has(part.id) && !at_once) return;
+  clearTimeout(planned.get(part.id));
+  const pause = at_once ? 0 : Math.max(0, (fetched.get(part.id) ?? 0) + part.dataset.every * PAUSE_MS - Date.now());
+  planned.set(part.id, setTimeout(() => {
+    planned.delete(part.id);
+    fetched.set(part.id, Date.now());
+    document.getElementById(part.id)?.dispatchEvent(new CustomEvent('matins:part'));
+  }, pause));
+}
+on('matins:refresh', () => $$('[data-part]').forEach((part) => renew(part, true)));
+const listens = () => document.body.dataset.names || $('[data-part]');
 
 function alive() {
   heard = Date.now();
@@ -18,14 +32,15 @@ function alive() {
 }
 
 function open() {
-  if (source || document.hidden || !document.body.dataset.names) return;
+  if (source || document.hidden || !listens()) return;
   source = new EventSource(address('/ui/stream'));
-  source.onopen = () => { alive(); refresh(); };
+  source.onopen = () => { alive(); if (document.body.dataset.names) refresh(); else if (opened) $$('[data-part]').forEach((part) => renew(part)); opened = true; };
   source.addEventListener('ping', alive);
   source.onmessage = (event) => {
     alive();
-    const wanted = document.body.dataset.names.split(' ');
-    if (wanted.includes('*') || JSON.parse(event.data).some((name) => wanted.includes(name))) refresh();
+    const names = JSON.parse(event.data), wanted = document.body.dataset.names.split(' ');
+    if (wanted.includes('*') || names.some((name) => wanted.includes(name))) refresh();
+    $$('[data-part]').filter((part) => names.some((name) => part.dataset.part.split(' ').includes(name))).forEach((part) => renew(part));
   };
   source.onerror = () => { if (source?.readyState === EventSource.CLOSED) { shut(); setTimeout(open, 2000); } };
 }
@@ -36,7 +51,7 @@ on('pagehide', shut, window);
 
 // Data that may be old is never shown as if it were new.
 setInterval(() => {
-  if (document.hidden || !document.body.dataset.names || Date.now() - heard < SILENCE_MS || broken) return;
+  if (document.hidden || !listens() || Date.now() - heard < SILENCE_MS || broken) return;
   broken = true;
   document.body.classList.add('stale');
   const clock = new Date(heard).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
@@ -50,13 +65,15 @@ open();
 on('htmx:config:request', (event) => {
   const { request } = event.detail.ctx;
   request.headers['X-Matins-CSRF'] = '1';
-  const tag = $('#live')?.dataset.tag;
-  if (tag && event.detail.ctx.sourceElement?.id === 'live') request.headers['If-None-Match'] = tag;
+  const tag = tags.get(event.detail.ctx.sourceElement?.id);
+  if (tag) request.headers['If-None-Match'] = tag;
 });
+const tags = new Map(); // of what is shown, by the element that is fetched again
+const own = (ctx) => ctx.sourceElement?.id === 'live' || ctx.sourceElement?.matches?.('[data-part]');
 on('htmx:before:swap', (event) => {
   const { ctx } = event.detail;
   const status = ctx.response?.raw?.status ?? ctx.response?.status ?? 200;
-  if (ctx.sourceElement?.id === 'live' && status !== 200) {
+  if (own(ctx) && status !== 200) {
     event.preventDefault();
     if (status === 401) location.reload();
   }
@@ -64,10 +81,13 @@ on('htmx:before:swap', (event) => {
 on('htmx:after:request', (event) => {
   const { ctx } = event.detail;
   const tag = ctx.response?.headers?.get?.('ETag');
-  if (tag && ctx.sourceElement?.id === 'live') queueMicrotask(() => { pending = tag; });
+  if (tag && own(ctx)) tags.set(ctx.sourceElement.id, tag);
 });
-let pending;
-on('htmx:after:swap', () => { const live = $('#live'); if (live && pending) live.dataset.tag = pending; });
+on('htmx:after:swap', () => {
+  for (const [id, tag] of tags) { const element = document.getElementById(id); if (element) element.dataset.tag = tag; }
+  const count = $('#decide')?.dataset.count, box = $('#waiting');
+  if (count !== undefined && box) { box.textContent = count; box.hidden = count === '0'; }
+});
 
 // What a person opened stays open when the page is renewed.
 window.htmx?.registerExtension('matins', {

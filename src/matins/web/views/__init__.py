@@ -30,6 +30,9 @@ VIEWS: Mapping[str, View] = {
     "/more": system.more,
 }
 FRAGMENTS: Mapping[str, View] = {
+    "/ui/parts/{name}": now.part,
+    "/ui/approval/{approval_id}": now.ask,
+    "/ui/approval/run/{run_id}": now.ask_run,
     "/ui/reads": schedules.reads,
     "/ui/palette": now.palette,
     "/ui/output/{run_id}": runs.more_output,
