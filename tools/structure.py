@@ -32,7 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-CEILINGS = Ceilings(files=449, single_use=596)
+CEILINGS = Ceilings(files=452, single_use=596)
 
 
 def modules() -> dict[str, ast.Module]:
