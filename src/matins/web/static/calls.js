@@ -72,7 +72,7 @@ export async function act(element, body = {}) {
 
 // What starts or deletes many, or ends something, asks once more; what is shown before a decision is fetched.
 const asking = $('#ask');
-function ask(text, opener, go) {
+export function ask(text, opener, go) {
   asking.replaceChildren();
   const form = Object.assign(document.createElement('form'), { className: 'keys stack', method: 'dialog' });
   const words = Object.assign(document.createElement('h2'), { textContent: text, id: 'ask-title' });
