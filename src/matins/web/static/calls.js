@@ -13,10 +13,13 @@ function fields(form) {
   const body = {};
   for (const field of form.elements) {
     if (!field.name || field.disabled) continue;
+    if (field.type === 'radio' && !field.checked) continue;
     const was = field.dataset.was;
     if (was !== undefined ? field.value === was : field.value === '') continue; // as it was
     const value = field.value === '' ? null : field.matches('[data-instant]') ? new Date(field.value).toISOString()
-      : field.type === 'number' ? Number(field.value) : field.matches('[data-json]') ? parsed(field) : field.value;
+      : field.type === 'number' ? Number(field.value) : field.matches('[data-json]') ? parsed(field)
+        : 'list' in field.dataset ? field.value.split(',').map((each) => each.trim()).filter(Boolean)
+          : 'words' in field.dataset ? [...field.value.matchAll(/"([^"]*)"|(\S+)/g)].map((each) => each[1] ?? each[2]) : field.value;
     const [group, name] = field.name.split('.'); // "edits.prompt" is {edits: {prompt}}
     if (name) (body[group] ??= {})[name] = value; else body[group] = value;
   }
@@ -35,7 +38,7 @@ export async function call(element, body) {
   const [method, path] = element.dataset.call.split(/ (.+)/);
   const headers = { 'X-Matins-CSRF': '1' };
   if (method !== 'DELETE') headers['Content-Type'] = 'application/json';
-  if (element.dataset.match) headers['If-Match'] = `"${element.dataset.match}"`;
+  if (element.dataset.match) headers['If-Match'] = element.dataset.match === '*' ? '*' : `"${element.dataset.match}"`;
   if (method === 'POST') headers['Idempotency-Key'] = crypto.randomUUID?.() ?? String(Math.random());
   const response = await fetch(path, { method, headers, body: method === 'DELETE' ? undefined : JSON.stringify(body) });
   const text = await response.text();
@@ -120,6 +123,12 @@ on('submit', (event) => {
   } catch (error) {
     problem(form, error.message);
     return;
+  }
+  const keyed = form.dataset.keyed; // a new record: its key is in the path
+  if (keyed) {
+    form.dataset.path ??= form.dataset.call;
+    form.dataset.call = form.dataset.path.replace('{name}', encodeURIComponent(body[keyed]));
+    delete body[keyed];
   }
   act(form, {
     ...JSON.parse(form.dataset.body ?? '{}'), ...body, ...('names' in form.dataset && { select: selector(chosen()) }),

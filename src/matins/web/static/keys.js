@@ -37,7 +37,7 @@ function press(key) {
 on('keydown', (event) => {
   const key = event.key.toLowerCase(), held = event.ctrlKey || event.metaKey;
   if (held && key === 'k') { event.preventDefault(); toggle(); return; }
-  if (held && key === 'enter' && $('#form')) { $('#form').requestSubmit(); return; }
+  if (held && key === 'enter' && $('#form, #record')) { $('#form, #record').requestSubmit(); return; }
   if (event.key === 'Escape' && event.target.id === 'q') event.target.blur();
   if (held || event.altKey || event.target.closest('input:not([type=checkbox]),textarea,select,dialog')) return;
   if (going && Date.now() - going < 1500) { going = 0; if (GO[key]) { event.preventDefault(); location.href = address(GO[key]); } return; }

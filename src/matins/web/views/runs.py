@@ -28,7 +28,7 @@ _RANGES = {"1h": 1, "24h": 24, "7d": 168, "31d": 744}
 def index(visit: Visit) -> Page:
     query, api = visit.query, visit.api
     filters: dict[str, Any] = {name: query[name] for name in _FILTERS if query.get(name)}
-    filters |= {name: _instant(query[name], visit) for name in ("since", "until") if query.get(name)}
+    filters |= {name: instant(query[name], visit) for name in ("since", "until") if query.get(name)}
     if query.get("range") in _RANGES and "since" not in filters:
         filters["since"] = (visit.now - timedelta(hours=_RANGES[query["range"]])).isoformat()
     wrong, found = None, list[Run]()
@@ -58,7 +58,7 @@ def _agents(visit: Visit, runs: list[Run]) -> dict[str, str]:
     return {each.id: each.agent for each in visit.api.list(select=f"name={quoted}", limit=1000)}
 
 
-def _instant(text: str, visit: Visit) -> str:
+def instant(text: str, visit: Visit) -> str:
     """The instant of a field without a zone, which is in the viewer's; anything else as it is."""
     try:
         given = datetime.fromisoformat(text)
