@@ -196,7 +196,8 @@ OLD = {
 @pytest.mark.parametrize("name", OLD)
 def test_a_slow_pattern_is_noticed(name: str) -> None:
     pattern, method = OLD[name]
-    assert slowest(Use(name, re.compile(pattern), (method,))) is not None
+    # A quick machine takes less than FLOOR_MS for some of them at the usual length.
+    assert slowest(Use(name, re.compile(pattern), (method,)), 2 * LENGTH) is not None
 
 
 def test_a_quick_pattern_is_not() -> None:

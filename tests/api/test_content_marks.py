@@ -20,6 +20,7 @@ STRUCTS: dict[str, type[Any]] = {
 IDS = {
     "id", "run_id", "schedule_id", "approval_id", "incident_id", "thread_id", "thread", "parent", "retry_of",
     "creator_run", "last_success", "digest", "seal", "event", "voids", "worker", "backfill", "run", "runs",
+    "before",
 }  # fmt: skip
 NAMES = {
     "name", "schedule", "schedules", "agent", "profile", "runner", "job", "created_by", "by", "voter", "approvers",

@@ -130,3 +130,21 @@ def test_the_answer_of_a_run_is_a_file(tmp_path: Path) -> None:
     (answer,) = bench.runs.get(bench.runs.list()[0].id).answers
     assert (answer.state, answer.receipt) == ("delivered", str(path))
     bench.close()
+
+
+@pytest.mark.parametrize("theirs", [False, True])
+def test_b16_files_that_an_outcome_names_are_sent_only_as_they_were_copied(tmp_path: Path, theirs: bool) -> None:
+    """B16: outcomes of jobs and of workers elsewhere may hold any path; a list of their own is no list of files"""
+    private, notes = tmp_path / "private", tmp_path / "reports"
+    private.write_text("private")
+    named = {"name": "a", "path": str(private), "size": 7, "digest": "0" * 64, "media_type": "text/plain"}
+    bench = Sandbox(clock=ManualClock(START))
+    bench.job("report")(lambda run: {"text": "well", "files": ["a.csv"] if theirs else [named], "left_out": "x"})
+    bench.destinations.set("notes", kind="file", to=[str(notes)])
+    bench.add("morning", when="0 9 * * *", job="report", deliver=["notes"])
+    bench.run_until("2026-03-27T09:00:00Z")
+    let_pass(bench, 1)
+    (answer,) = bench.runs.get(bench.runs.list()[0].id).answers
+    assert answer.state == ("delivered" if theirs else "discarded"), answer
+    assert not [path for path in notes.rglob("*") if path.is_file() and "private" in path.read_text()]
+    bench.close()

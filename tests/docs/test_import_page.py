@@ -25,6 +25,12 @@ def files(folder: Path, text: str) -> None:
     (folder / "herdctl.yaml").write_text("name: keeper\nschedules: {check: {type: interval, interval: 5m}}\n")
     row = {"schedule_id": "s1", "name": "Poll", "type": "interval", "spec": "30", "payload": "{}"}
     (folder / "syris.json").write_text(json.dumps([row]))
+    (folder / "units").mkdir()
+    (folder / "units" / "tidy.timer").write_text("[Timer]\nOnCalendar=Mon..Fri 07:00\n")
+    (folder / "units" / "tidy.service").write_text("[Service]\nType=oneshot\nExecStart=/bin/true\n")
+    workflows = folder / "garden" / ".github" / "workflows"
+    workflows.mkdir(parents=True)
+    (workflows / "ci.yml").write_text("on: {workflow_dispatch: {}, schedule: [{cron: '0 5 * * *'}]}\n")
     with closing(sqlite3.connect(folder / "corvid.db")) as database:
         database.execute("CREATE TABLE agent_schedules (id, name, agent_id, cron_expression, interval_ms, actions)")
         actions = '[{"type": "star_repo", "repos": ["a/b"]}]'
@@ -48,6 +54,9 @@ def test_b11_the_commands_of_the_page(tmp_path: Path) -> None:
     assert summaries == [
         "To import from crontab: +2 ~0 =0",
         "Imported from crontab: +2 ~0 =0",
+        "To import from systemd: +1 ~0 =0",
+        "Imported from systemd: +1 ~0 =0",
+        "To import from github-actions: +1 ~0 =0",
         "To import from polpo: +2 ~0 =0",
         "To import from cortex: +2 ~0 =0",
         "To import from herdctl: +2 ~0 =0",

@@ -106,6 +106,21 @@ def test_folders_that_the_agent_does_not_see_are_passed_over(office: Office, tmp
     assert [file["name"] for file in result["files"]] == ["fine.txt"]
 
 
+@pytest.mark.parametrize("leads_to", ["private", "private/deep"])
+def test_a_link_in_the_place_of_the_folder_leads_to_nothing_hidden(
+    office: Office, tmp_path: Path, leads_to: str
+) -> None:
+    """B16: an agent may rename its own folder, and put a link to what it does not see in its place."""
+    (tmp_path / "private/deep").mkdir(parents=True)
+    (tmp_path / leads_to / "key.txt").write_text("secret")
+    hidden = [str(tmp_path / "private")]
+    office.matins.agents.set("ann", runner="shell", command=["true"], hidden=hidden, isolation="none")
+    work = tmp_path / "work"
+    command = f"touch {tmp_path}/{leads_to}/key.txt; mv {work} {work}.old; ln -s {tmp_path}/{leads_to} {work}"
+    result = ended(office, command, work, agent="ann", attach=["*.txt"])
+    assert (result["files"], len(result["left_out"])) == ([], 1)
+
+
 def test_names_that_are_no_text_are_shown(office: Office, tmp_path: Path) -> None:
     """B16: names are bytes, and the agent's. The outcome stays what it is, and names stay short."""
     long = "/".join(["0" * 250] * 3)

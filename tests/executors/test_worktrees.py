@@ -78,6 +78,15 @@ def test_b22_a_worktree_without_changes_is_removed(m: Matins, garden: Path, tmp_
     assert is_clean(garden)
 
 
+def test_b21_a_report_that_git_ignores_goes_with_the_answer(m: Matins, garden: Path) -> None:
+    """B21: its worktree stays, since its files are the result"""
+    script = "cat >/dev/null; echo out > .git/info/exclude; mkdir out; echo 7 > out/report.csv"
+    script = script.replace(".git/info", "$(git rev-parse --git-common-dir)/info")
+    run = fire(m, garden, script, attach=["out/*.csv"])
+    result = (run.outcome or {})["result"]
+    assert ([file["name"] for file in result["files"]], result["left_out"]) == (["report.csv"], [])
+
+
 def test_b22_the_changes_of_a_run_that_failed_are_kept(m: Matins, garden: Path, tmp_path: Path) -> None:
     run = fire(m, garden, "cat >/dev/null; echo shut > docs/gate.md; exit 3")
     assert run.state == "failed"

@@ -140,7 +140,7 @@ def test_p4_one_command_gives_a_coding_agent_the_tools(
     assert [file.read_text(encoding="utf-8"), *file.parent.glob("*.before-matins")] == [text]
 
     found = json.loads(install(client, "--json").output)
-    assert (found["changed"], len(found["tools"])) == (True, 12)
+    assert (found["changed"], len(found["tools"])) == (True, 13)
     assert Path(found["backup"]).read_text(encoding="utf-8") == text
     assert stat.S_IMODE(Path(found["backup"]).stat().st_mode) == 0o600
     written = file.read_text(encoding="utf-8")
@@ -207,7 +207,7 @@ def test_p4_in_the_settings_of_a_project(
         return
     found = json.loads(done.output)
     file = tmp_path / "project" / PROJECT[client]
-    assert (found["file"], len(found["tools"])) == (str(file), 12)
+    assert (found["file"], len(found["tools"])) == (str(file), 13)
     assert entry_in(values(client, file), CLIENTS[client].place) == found["entry"]
     assert not (tmp_path / FILES[client][0]).exists()
     assert json.loads(install(client, "--scope", "project", "--json").output)["changed"] is False
@@ -304,7 +304,7 @@ def test_p4_by_the_address_of_the_daemon(install: Install, house: House, tmp_pat
         assert "cannot read a token from a variable" in done.output
         return
     found = json.loads(done.output)
-    assert (found["changed"], len(found["tools"])) == (True, 12)
+    assert (found["changed"], len(found["tools"])) == (True, 13)
     entry = entry_in(values(client, file), CLIENTS[client].place)
     assert entry == found["entry"]
     assert f"{house.url}/mcp" in entry.values()
@@ -353,9 +353,9 @@ def test_b7_a_person_may_want_no_asking_and_then_the_client_is_an_operator(
         return kept, stored, len(found["tools"])
 
     agent, stored, tools = token()
-    assert (stored["role"], stored["rights"], tools) == ("agent", ["change", "read", "run"], 12)
+    assert (stored["role"], stored["rights"], tools) == ("agent", ["change", "read", "run"], 13)
     operator, stored, tools = token("--role=operator")
-    assert (stored["role"], stored["rights"], tools) == ("operator", ["change", "read", "run"], 12)
+    assert (stored["role"], stored["rights"], tools) == ("operator", ["change", "read", "run"], 14)
     assert token("--role=operator")[0] == operator
     assert "runs without asking you" in install("codex", "--agent=pair", "--role=operator").output
     with closing(Client(house.url, operator)) as client:

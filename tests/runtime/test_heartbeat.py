@@ -21,6 +21,7 @@ class Shared:
     """A store that several engines share, as far as the heart can tell; it can stop answering."""
 
     shared = True
+    knows = 1
 
     def __init__(self, bench: Sandbox) -> None:
         self._bench = bench
@@ -46,6 +47,7 @@ def heart(
         cancel=cancelled.extend,
         renew=lambda marks, since: None if renewed is None else renewed.append((marks, since)),
         fenced=fenced.append,
+        outdated=lambda: None,
     )
 
 

@@ -74,8 +74,8 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("coding_tools/goose.py", "if len(output) > _MAX_ANSWER_LENGTH:", "if False:", "executors/runners/test_goose_sessions.py::test_b5_an_answer_that_cannot_be_right_is_none"),
     ),
     "What Matins sends for an agent is what its run could read, without the secrets of the run.": (
-        Mutant("texts/untrusted_folder.py", "forbidden() | unseen", "forbidden()", "executors/test_attachments.py::test_folders_that_the_agent_does_not_see_are_passed_over"),
-        Mutant("texts/untrusted_folder.py", "forbidden() | unseen", "unseen", "executors/test_attachments.py::test_folders_of_matins_are_passed_over"),
+        Mutant("texts/untrusted_folder.py", "own, ahead, seen = forbidden() | unseen", "own, ahead, seen = forbidden()", "executors/test_attachments.py::test_folders_that_the_agent_does_not_see_are_passed_over"),
+        Mutant("texts/untrusted_folder.py", "own, ahead, seen = forbidden() | unseen", "own, ahead, seen = unseen", "executors/test_attachments.py::test_folders_of_matins_are_passed_over"),
         Mutant("service/runs.py", "found = attach(files, workdir, uid, 0, secrets, copies, agent.hidden)", "found = attach(files, workdir, uid, 0, secrets, copies)", "service/test_messages.py::test_what_the_agent_does_not_see_is_not_sent"),
         Mutant("service/runs.py", "as_scheduled(agent, compiled.definition), policies", "agent, policies", "service/test_messages.py::test_what_the_agent_does_not_see_is_not_sent"),
         Mutant("executors/attachments.py", "if _has_secret(data, secrets):", "if False:", "executors/test_attachments.py::test_what_is_left_out_is_said"),
@@ -117,6 +117,10 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/conclusions.py", 'process.ended_by not in (None, "supervisor")', "process.ended_by is not None", "executors/test_agents_faults.py::test_b9_a_run_that_stops_its_supervisor_after_its_final_event_has_failed"),
     ),
     "No text keeps the engine busy for more than a moment.": (
+        Mutant("texts/untrusted_folder.py", "UntrustedFolder(path, forbidden() | unseen, owner)", "UntrustedFolder(path, forbidden(), owner)", "executors/test_attachments.py::test_a_link_in_the_place_of_the_folder_leads_to_nothing_hidden[private/deep]"),
+        Mutant("service/runs.py", "if speaker.host not in (None, socket.gethostname()):", "if False:", "service/test_messages.py::test_files_of_a_run_on_another_machine_are_not_looked_for_here"),
+        Mutant("delivery/destinations/layout.py", "if sha256(data).hexdigest() != self.digest:", "if False:", "delivery/test_answers_cut_off.py::test_b16_files_that_an_outcome_names_are_sent_only_as_they_were_copied[False]"),
+        Mutant("runtime/command_files.py", "lambda one, of=known: of(one[1] or one[2], one[0])", "lambda one: one[0]", "security/test_plain_command_trust.py::test_scripts_are_found_however_they_are_named"),
         Mutant("runtime/command_files.py", "nearest = files_of([words[number]], folder, expected) or nearest", "nearest = next(filter(None, (files_of([one], folder, expected) for one in words[number:])), {})", "security/test_long_texts.py::test_commands_are_read_in_a_moment"),
         Mutant("engine/schedules.py", "if size > _MAX_STEP_COMMANDS:", "if False:", "security/test_long_texts.py::test_commands_are_read_in_a_moment"),
         Mutant("texts/markdown.py", 'if token.content.count("[") > _MAX_BRACKETS:', "if False:", "texts/test_markdown.py::test_no_text_keeps_the_parser_busy[brackets]"),

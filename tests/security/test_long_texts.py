@@ -102,7 +102,8 @@ def test_commands_are_read_in_a_moment(memory: Watched) -> None:
     memory.agents.set("scout", runner="shell", command=["true"], isolation="none")
     agent = memory.acting_as(SCOUT)
     before = time.thread_time()
-    agent.add("long", when="5 * * * *", command="sh " * 2_600)
+    for number, piece in enumerate(("sh ", "cd a; ", "a | ", "sh 'b c' ", "sh $A ", "A=$A$A; ")):
+        agent.add(f"long-{number}", when="5 * * * *", command=f"A=a; {piece * (7_900 // len(piece))}true")
     assert time.thread_time() - before < 5  # minutes without the bound
     steps = [{"title": str(number), "command": "sh " * 1_000} for number in range(6)]
     with pytest.raises(InvalidInput, match="The commands of all steps must be at most 16,000 characters, not 18,000"):
@@ -118,7 +119,7 @@ def test_an_interpreter_reads_the_next_file(tmp_path: Path) -> None:
         "nice sh -x a.txt && cat b.txt": ["a.txt"],
         "sudo sh a.txt sh b.txt c.txt": ["a.txt", "b.txt"],
         "cat a.txt sh missing": [],
-        "cat a.txt | sh -s b.txt": ["b.txt"],
+        "cat a.txt | sh -s b.txt": ["a.txt", "b.txt"],
     }.items():
-        found = Line(command, str(tmp_path), None).files()
+        found = Line(command, str(tmp_path), ()).files()
         assert sorted(Path(path).name for path in found if path.startswith(str(tmp_path))) == read, command

@@ -12,6 +12,7 @@ import pytest
 from security_cast import SCOUT, Watched, at
 
 from house import PATIENCE_S, House, Ordinary, ordinary_account
+from matins.runtime.command_files import Line
 
 
 @pytest.fixture
@@ -57,6 +58,28 @@ def test_a_changed_script_waits_until_it_is_seen(bench: Watched, tmp_path: Path,
     bench.edit("s", **work)
     bench.run_until(at("10:06"))
     assert (bench.last().state, bench.approvals.list()) == ("succeeded", [])
+
+
+SPELLINGS = (
+    "$HOME/x.sh", "BIN=$HOME; $BIN/x.sh", "export PATH=$HOME:$PATH; x.sh", "$TOOLS/x.sh", '[ "$(~/x.sh)" = ok ]',
+    "echo `./x.sh`", ". ~/plain", "cat plain | sed s/a/b/ | sh -e", "(cd /tmp); ./x.sh", "cd -- ~ || exit; ./x.sh",
+    "timeout 60 bash -c './x.sh --all'", "python3 -m tool", "sudo -u ann sh -e plain", "true&&./x.sh>/dev/null",
+)  # fmt: skip
+"""A script, as crontabs name it. Its folder is where they start."""
+
+
+def test_scripts_are_found_however_they_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B16: through variables, in the text of another shell, for its output, read by a shell"""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path / "x.sh")
+    for name in ("plain", "tool.py"):
+        (tmp_path / name).write_text("true")
+    ours = {str(tmp_path / name) for name in ("x.sh", "plain", "tool.py")}
+    for text in SPELLINGS:
+        line = Line(text, str(tmp_path), (("TOOLS", str(tmp_path)),))
+        assert ours & line.files().keys(), text
+    for text in ("cat plain | python3 -m json.tool", "cp plain /tmp", "sort < plain"):
+        assert not ours & Line(text, str(tmp_path), ()).files().keys(), text
 
 
 @pytest.mark.parametrize("agents", [True, False])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,6 +125,31 @@ def test_files_that_cannot_be_sent_are_refused(talk: Talk) -> None:
             agent.runs.send("x", files=files)
         assert caught.value.field == "files"
     assert talk.matins.events.list(types=["run.message"]) == []
+
+
+def test_files_of_a_run_in_its_worktree_are_those_of_the_worktree(talk: Talk) -> None:
+    """B21 B22: the directory of the run is the worktree, not the checkout that it was made from."""
+    (talk.work / "report.txt").write_text("old")
+    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com"]
+    for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "--message", "x"]):
+        subprocess.run(["git", *identity, *words], cwd=talk.work, check=True)
+    wait = f"echo new > report.txt; touch {talk.folder}/there; while [ ! -e {talk.folder}/go ]; do sleep 0.02; done"
+    talk.matins.agents.edit("scout", worktree="per_run", command=["sh", "-c", wait])
+    agent = talk.begin(deliver=["notes"])
+    while not (talk.folder / "there").exists():
+        pass
+    agent.runs.send("Look.", files=["report.txt"])
+    talk.notes(1)
+    assert [path.read_text() for path in (talk.folder / "notes").rglob("*.txt")] == ["new\n"]
+
+
+def test_files_of_a_run_on_another_machine_are_not_looked_for_here(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B16: the same path is another file here, which the agent may not be allowed to read"""
+    agent = talk.begin(deliver=["notes"])
+    (talk.work / "half.csv").write_text("1;2")
+    monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
+    with pytest.raises(Conflict, match="its files are there"):
+        agent.runs.send("x", files=["half.csv"])
 
 
 def test_what_the_agent_does_not_see_is_not_sent(talk: Talk) -> None:

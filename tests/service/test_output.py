@@ -82,6 +82,29 @@ def test_what_is_written_can_be_read_while_it_runs_and_afterwards(
     assert [entry.text for entry in matins.runs.transcript(run.id).entries] == whole.text.splitlines()
 
 
+def test_outputs_are_searched_without_secrets(matins: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B12: the index has the ends of stdout and stderr; lines of all outputs are found as they are read"""
+    talk = Talk(matins, tmp_path, monkeypatch)
+    with matins:
+        run = matins.run("talk")
+        talk.let_on()
+    matins.outbox.run_once(matins.clock.now_ms())
+    for words in ("bye", "oops", "héllo"):
+        assert [found.id for found in matins.runs.list(text=words)] == [run.id]
+    assert matins.runs.list(text="s3cret") == []
+    found = matins.runs.grep("h*LLO")
+    assert [(one.run_id, one.schedule, one.stream, one.line) for one in found.lines] == [
+        (run.id, "talk", "stdout", "héllo 1")
+    ]
+    assert (found.runs, found.before) == (1, None)
+    assert [one.stream for one in matins.runs.grep("oops", schedule="talk").lines] == ["stderr"]
+    assert matins.runs.grep("s3cret").lines == []
+    assert matins.runs.grep("bye", until=run.planned_at).lines == []
+    for wrong in ("", "*"):
+        with pytest.raises(InvalidInput, match=r'"text" is'):
+            matins.runs.grep(wrong)
+
+
 def test_read_in_small_pieces_it_is_the_same(matins: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No piece cuts a character."""
     talk = Talk(matins, tmp_path, monkeypatch)

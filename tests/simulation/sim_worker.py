@@ -262,6 +262,7 @@ class Worker(Actor):
             cancel=self.executor.cancel,
             renew=lambda marks, since: None,
             fenced=self._fence,
+            outdated=lambda: None,
         )
         self.next_beat = self.clock.boot_ms() + self._settings.beat_ms
 

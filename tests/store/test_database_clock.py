@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -328,6 +329,28 @@ def test_hosts_whose_clocks_are_hours_apart_fire_a_slot_once(on_host: Callable[[
     found = [[run.slot for run in hosts[0].runs.list(schedule=f"at {slot}")] for slot in slots]
     assert found == [[to_datetime(slot)] for slot in slots]
     assert hosts[0].runs.list(schedule="later") == []
+
+
+def test_b18_a_node_whose_clock_is_ahead_takes_its_share(on_host: Callable[[int], Matins]) -> None:
+    """B18: ten minutes, and the other node is right"""
+    fired, took = threading.Semaphore(0), Counter[int]()
+    hosts = [on_host(0), on_host(600_000)]
+    for number, matins in enumerate(hosts):
+
+        def work(run: JobContext, number: int = number) -> None:
+            took[number] += 1
+            fired.release()
+
+        matins.job("work")(work)
+    now = database_time(hosts[0])
+    slots = range(now + 500, now + 500 + 60 * 40, 40)
+    hosts[0].add_many([{"name": f"at {slot}", "when": at(slot), "job": "work"} for slot in slots])
+    with hosts[0], hosts[1]:
+        for _ in slots:
+            assert fired.acquire(timeout=PATIENCE)
+    assert took.total() == len(slots)
+    assert min(took.values()) >= 5
+    assert len(took) == 2
 
 
 def test_a_clock_that_is_given_counts(postgres_url: str) -> None:

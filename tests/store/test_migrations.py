@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,8 +13,9 @@ import psycopg
 import pytest
 
 from matins.errors import StoreVersionError
+from matins.runtime.loop import Loop
 from matins.store import open_store
-from matins.store.queries import Migration, load_migrations
+from matins.store.queries import BREAKS, Migration, load_migrations
 from matins.testing import ManualClock, Sandbox, instant, iso
 
 THEN = instant("2026-03-27T08:00:00Z")
@@ -69,10 +71,11 @@ def unreleased(used: str, sql: Run) -> str:
     return used
 
 
-def knowing(monkeypatch: pytest.MonkeyPatch, later: str) -> None:
-    """From now on there is a second migration."""
+def knowing(monkeypatch: pytest.MonkeyPatch, *later: str) -> None:
+    """From now on there are more migrations."""
     for package in KINDS.values():
-        known = [*load_migrations(package), Migration(2, "later", later)]
+        added = [Migration(number, "later", sql) for number, sql in enumerate(later, start=2)]
+        known = [*load_migrations(package), *added]
         monkeypatch.setattr(f"{package}.store.load_migrations", lambda _, known=known: known)
 
 
@@ -101,15 +104,75 @@ def test_opening_it_again_changes_nothing(used: str, sql: Run) -> None:
     assert contents(sql) == before
 
 
-def test_an_older_version_refuses_it(used: str, sql: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B1: and changes nothing"""
+@pytest.mark.parametrize("breaks", [False, True])
+def test_an_older_version_refuses_it(used: str, sql: Run, monkeypatch: pytest.MonkeyPatch, breaks: bool) -> None:
+    """B1 B18: and changes nothing. On PostgreSQL, engines are upgraded one after the other, and one that only adds is
+    no matter"""
+    sql("UPDATE workers SET beat = 0")  # its engine has ended
     with monkeypatch.context() as later:
-        knowing(later, "ALTER TABLE schedules ADD COLUMN mood text")
+        knowing(later, f"ALTER TABLE schedules ADD COLUMN mood text;{BREAKS if breaks else ''}")
         open_store(used, ManualClock(THEN)).close()
     before = contents(sql)
-    with pytest.raises(StoreVersionError, match=r"newer version of Matins \(schema 2; this version supports 1\)"):
-        open_store(used, ManualClock(THEN))
+    if used.startswith("postgres") and not breaks:
+        open_store(used, ManualClock(THEN)).close()
+    else:
+        with pytest.raises(StoreVersionError, match=r"newer version of Matins \(schema 2; this version supports 1\)"):
+            open_store(used, ManualClock(THEN))
     assert contents(sql) == before
+
+
+def test_b18_engines_are_upgraded_one_after_the_other(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B18: an engine of before and one with a migration that adds a column drain one store together. A migration that
+    the older one cannot live with is refused while that one runs; when it was away meanwhile, it fences itself"""
+    clock, ran, mood = (
+        ManualClock(THEN),
+        Counter[str](),
+        "ALTER TABLE runs ADD COLUMN mood text NOT NULL DEFAULT 'good'",
+    )
+
+    def engine(name: str) -> Sandbox:
+        made = Sandbox(postgres_url, clock=clock, name=name, labels=[name])
+        made.job("work")(lambda run: ran.update([f"{name} {run.schedule}"]))
+        made.settle()
+        return made
+
+    with closing(engine("old")) as old:
+        for label in ("old", "new"):
+            for n in range(20):
+                old.add(f"{label}-{n}", when="*/5 * * * *", job="work", runs_on=[label])
+        knowing(monkeypatch, mood)
+        with closing(engine("new")) as new:
+            clock.advance(300_000)
+            for bench in (old, new, old, new):
+                bench.settle()
+            assert ran == {f"{label} {label}-{n}": 1 for label in ("old", "new") for n in range(20)}
+            assert {run.state for run in old.runs.list(limit=100)} == {"succeeded"}
+            new.engine.close()
+        assert old.store.knows == 1
+
+        knowing(monkeypatch, mood, f"{BREAKS}\nALTER TABLE runs DROP COLUMN mood")
+        with pytest.raises(
+            StoreVersionError, match="must be upgraded to schema 3, and old cannot work on that"
+        ) as caught:
+            open_store(postgres_url, clock)
+        assert "Stop these engines first" in str(caught.value.hint)
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute("UPDATE workers SET beat = 0")  # its machine had no network for a while
+        with closing(engine("new")) as new:
+            loop = Loop(old.engine)
+            loop._heartbeat.beat()
+            loop._heartbeat.beat()
+            assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+                "The store was upgraded by a newer Matins. This engine starts no more runs: upgrade it."
+            ]
+            clock.advance(300_000)
+            for bench in (old, new, old, new):
+                bench.settle()
+            assert sum(count for name, count in ran.items() if name.startswith("old ")) == 20
+            assert {run.state for run in new.runs.list(state="ready", limit=100)} == {"ready"}
+            assert all(count == 2 for name, count in ran.items() if name.startswith("new "))
 
 
 def test_a_migration_that_fails_leaves_what_was(used: str, sql: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,32 @@ def test_a_new_schedule_is_read_back_while_it_is_typed(server: PageServer, brows
     assert server.matins.get("brief").prompt == "Somebody else was quicker"
 
 
+def test_b21_answers_that_would_reach_nobody_are_told_with_what_sends_them(
+    server: PageServer, browse: Callable[..., Browsing]
+) -> None:
+    """B21: while it is typed, and on the schedule: the command, and a button once there is a destination"""
+    m = server.matins
+    m.agents.set("demo", runner="demo")
+    m.add("brief", when=YEARLY, agent="demo", prompt="x")
+    m.add("plain", when=YEARLY, job="work")
+    page, unsent = browse().sign_in().page(), "No destination gets its answers."
+    page.goto("/schedules/plain")
+    expect(page.get_by_text(unsent)).to_have_count(0)
+    page.goto("/schedules/new")
+    page.get_by_label("When", exact=True).fill("every weekday at 9am")
+    expect(page.locator("#prev")).to_contain_text(unsent)
+    page.goto("/schedules/demo/brief")
+    expect(page.locator(".notice", has_text=unsent)).to_contain_text("matins destinations set notes")
+    expect(page.get_by_role("button", name="Send them to")).to_have_count(0)
+    for name in ("second", "first"):
+        m.destinations.set(name, kind="ntfy", to=["t"])
+    page.reload()
+    expect(page.locator(".notice", has_text=unsent)).to_contain_text("matins deliver set --to first")
+    page.get_by_role("button", name="Send them to first").click()
+    expect(page.get_by_text(unsent)).to_have_count(0)
+    assert m.deliver.get().to == ["first"]
+
+
 def test_b5_what_was_read_is_approved_and_two_browsers_agree(
     server: PageServer, browse: Callable[..., Browsing]
 ) -> None:

@@ -124,6 +124,7 @@ from matins.api.results import (
     Finding,
     Forecast,
     Found,
+    FoundLines,
     InboundTest,
     Incident,
     Job,
@@ -700,6 +701,21 @@ class AwaitableRuns(AwaitableRunsCalls):
         `text`: in answer, error or reason. `min_cost`: with their steps. `min_duration`: of live ones, so far."""
     async def live(self) -> builtins.list[LiveRun]:
         """List runs that have not ended, the newest first, each beside what its schedule usually takes."""
+    async def grep(
+        self,
+        text: str,
+        *,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Select | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        before: Id | None = None,
+        limit: Limit = 100,
+    ) -> FoundLines:
+        """Find lines in the outputs of runs, the newest first, without secrets. `*` is any text; case does not matter.
+
+        A call reads at most 64 MB or 4 seconds; `before` of its result goes on from there. An agent reads its own."""
     async def get(self, run_id: RunId) -> Run:
         """Get a run."""
     async def cancel(self, run_id: RunId, *, reason: str = "cancelled") -> Run:
@@ -949,7 +965,9 @@ class AwaitableApi(AwaitableNoun):
     async def counts(self, *, select: Select | None = None) -> ScheduleCounts:
         """Count the schedules of each tab of the list."""
     async def search(self, text: str, *, limit: Limit = 10) -> builtins.list[Found]:
-        """Search schedules, agents and runs by name, text or number."""
+        """Search schedules, agents, requests and incidents by name or text, and runs by number and what they said.
+
+        Words match by their beginnings; what is in quotes as it is written. Runs are found a second after their end."""
     async def get(self, name: str, *, agent: str | None = None) -> Schedule:
         """Get a schedule: settings, state, last run."""
     async def edit(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Backfill,
         BackfillPreview,
         Check,
+        FoundLines,
         LiveRun,
         Output,
         Run,
@@ -63,6 +64,24 @@ class Runs(Noun, noun="runs"):
     @use_case("read", "GET /v1/runs/live")
     def live(self) -> builtins.list[LiveRun]:
         """List runs that have not ended, the newest first, each beside what its schedule usually takes."""
+
+    @use_case("read", "GET /v1/runs/grep")
+    def grep(
+        self,
+        text: str,
+        *,
+        schedule: str | None = None,
+        agent: str | None = None,
+        select: Select | None = None,
+        since: Instant | None = None,
+        until: Instant | None = None,
+        before: Id | None = None,
+        limit: Limit = 100,
+    ) -> FoundLines:
+        """Find lines in the outputs of runs, the newest first, without secrets. `*` is any text; case does not matter.
+
+        A call reads at most 64 MB or 4 seconds; `before` of its result goes on from there. An agent reads its own.
+        """
 
     @use_case("read", "GET /v1/runs/{run_id:path}")
     def get(self, run_id: RunId) -> Run:

@@ -174,7 +174,10 @@ class Api(Noun, RecordNouns, noun="schedules"):
 
     @use_case("read", "GET /v1/search")
     def search(self, text: str, *, limit: Limit = 10) -> builtins.list[Found]:
-        """Search schedules, agents and runs by name, text or number."""
+        """Search schedules, agents, requests and incidents by name or text, and runs by number and what they said.
+
+        Words match by their beginnings; what is in quotes as it is written. Runs are found a second after their end.
+        """
 
     @use_case("read", f"GET {_SCHEDULE}", short=True)
     def get(self, name: str, *, agent: str | None = None) -> Schedule:

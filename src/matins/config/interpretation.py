@@ -269,16 +269,12 @@ class _Interpreter:
             if entry.kind == "agent" and other is not None and entry.meant.max_concurrent is not None:
                 self._duplicate(entry._replace(kind="limit", name=other.name), other)
         edits = self.parsed.simple.get("edits") or "refuse"
-        self._check_name()
         given, name = tuple(entries.values()), name_of_file(self.parsed)
-        return Interpretation(given, tuple(self.problems), edits, self.parsed.empty, self.loosely, name)
-
-    def _check_name(self) -> None:
-        name = name_of_file(self.parsed)
         try:
             check_name("name", name)
         except InvalidInput as error:
             self._add(self.parsed.top["name"], error.message, name, error.allowed, "name: team-a")
+        return Interpretation(given, tuple(self.problems), edits, self.parsed.empty, self.loosely, name)
 
     def _limits_of_preset(self) -> Iterator[FileItem]:
         limited = {item.name for item in self.parsed.items if item.kind == "limit"}

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
+import msgspec
 import orjson
 
 from matins.delivery.decisions import next_delivery_at
@@ -355,14 +356,20 @@ def _files(row: AnswerRow, run: RunRecord) -> tuple[AnswerFile, ...]:
     """The files of a message, or those that the run attached to its answer."""
     if row.files is not None:
         return tuple(AnswerFile(**file) for file in orjson.loads(row.files))
-    return tuple(AnswerFile(**file) for file in _attached(row, run, "files"))
+    try:
+        listed = [[file[name] for name in AnswerFile._fields] for file in _attached(row, run, "files")]
+        return tuple(msgspec.convert(listed, list[AnswerFile]))
+    except (msgspec.ValidationError, LookupError, TypeError):  # a job returned something of its own under this name
+        return ()
 
 
 def _left_out(row: AnswerRow, run: RunRecord) -> tuple[str, ...]:
-    return tuple(f"Not attached: {reason}." for reason in _attached(row, run, "left_out")[:_MAX_LEFT_OUT])
+    reasons = _attached(row, run, "left_out")
+    listed = cast("list[Any]", reasons) if isinstance(reasons, list) else []
+    return tuple(f"Not attached: {reason}." for reason in listed[:_MAX_LEFT_OUT])
 
 
-def _attached(row: AnswerRow, run: RunRecord, what: str) -> list[Any]:
+def _attached(row: AnswerRow, run: RunRecord, what: str) -> Any:
     found: Any = run.outcome if row.number == FINAL else None
     return mapping_of(mapping_of(found).get("result")).get(what) or []
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from matins.delivery.answers import AnswerSubscriber, ThreadChannel
 from matins.delivery.incidents import IncidentSubscriber
+from matins.delivery.run_texts import TextSubscriber
 from matins.delivery.subscribers import (
     Callback,
     DeliveryQueue,
@@ -224,6 +225,8 @@ class Outbox:
                 continue
             if found.kind == "incident":
                 subscribers.append(IncidentSubscriber(found, self._owner))
+            elif found.kind == "text":
+                subscribers.append(TextSubscriber(found, self._owner))
             elif found.kind == "answer":
                 subscribers.append(AnswerSubscriber(found, self._owner, self._channels.get(name)))
             else:
@@ -310,7 +313,7 @@ class Outbox:
 
 def _hurries(subscriber: Subscriber) -> bool:
     """Answers hurry with the messages of their destinations, which have a subscriber of their own."""
-    return not isinstance(subscriber, (IncidentSubscriber, AnswerSubscriber))
+    return not isinstance(subscriber, (IncidentSubscriber, AnswerSubscriber, TextSubscriber))
 
 
 def _discard_orphans(turn: Turn) -> None:

@@ -11,6 +11,7 @@ from matins.delivery.answers import Answers
 from matins.delivery.notices import Notices, Pings, Tail, no_output, no_url
 from matins.delivery.outbox import Senders
 from matins.delivery.pipelines import Pipelines
+from matins.delivery.run_texts import RunTexts
 from matins.delivery.subscribers import DeliveryQueue, DeliveryResult, EventDelivery, HookResult
 from matins.engine.answers import answer_text
 from matins.engine.inputs import variables_of
@@ -54,6 +55,7 @@ def senders(
         "notice": Notices(store, clock, tail, base_url),
         "answer": Answers(store, clock, base_url),
         "ping": Pings(store, tail),
+        "text": RunTexts(store, clock, tail),
     }
 
 

@@ -143,10 +143,11 @@ def _local(at: int, zone: str) -> datetime:
 
 
 def last_error(outcome: Any) -> str | None:
-    """The last line of the error in an outcome, without lone surrogates; None without an error."""
+    """The last line of the error in an outcome, without what PostgreSQL cannot store; None without an error."""
     match outcome:
         case {"error": str(error)}:
-            return error.strip().rpartition("\n")[2][:500].encode(errors="backslashreplace").decode()
+            line = error.strip().rpartition("\n")[2][:500]
+            return line.replace("\0", "\\0").encode(errors="backslashreplace").decode()
         case _:
             return None
 

@@ -52,7 +52,8 @@ def attach(
     found = Attached([], [])
     unseen = identities(Path(path).expanduser() for path in hidden)
     try:
-        with open_folder(workdir, owner) as folder:
+        # The agent may have put a link in the place of its folder.
+        with open_folder(workdir, owner, unseen=unseen) as folder:
             _copy(folder, patterns, since, [os.fsencode(secret) for secret in secrets], copies, unseen, found)
     except OSError as error:
         found.left_out.append(f"{_shown(str(error.filename or workdir))}: {error.strerror}")

@@ -62,6 +62,7 @@ from matins.model.agent import Agent
 from matins.model.clock import Clock
 from matins.model.job import Brief, Errand, ErrandPlace, JobType
 from matins.model.run import Outcome, Thread
+from matins.model.schedule import ScheduleDefinition
 from matins.runtime.agent_folders import folder_of, is_own_folder, make_own_folder, own_folder
 from matins.runtime.approval_requests import shown_item
 from matins.runtime.attempt import Attempt
@@ -352,17 +353,8 @@ class Preparation:
 
     def _errand(self, attempt: Attempt, agent: Agent) -> Errand | None:
         """What the job of the run does around its agent, if it does anything."""
-        job = self._job(attempt)
-        folder, own = folder_of(agent, self._workdir), str(Path(self._workdir, own_folder(agent.name)))
-        place = ErrandPlace(attempt.key, agent.name, folder, own, attempt.started_at)
-        if job is not None and job.errand is not None:
-            inputs = parse_inputs(job, attempt.compiled.definition.payload, ParseContext(attempt.started_at))
-            return job.errand(inputs, place)
-        if agent.worktree != "per_run":
-            return None
-        from matins.executors.worktrees import RunWorktree
-
-        return RunWorktree(place)
+        definition = attempt.compiled.definition
+        return errand_of(definition, agent, self._job(attempt), attempt.key, self._workdir, attempt.started_at)
 
     def _make_own_folder(self, agent: Agent) -> None:
         make_own_folder(agent.name, self._workdir, _owner(agent))
@@ -434,6 +426,21 @@ class Preparation:
         while kept and kept[-1][0] != "user":
             kept.pop()
         return tuple(reversed(kept))
+
+
+def errand_of(
+    definition: ScheduleDefinition, agent: Agent, job: JobType | None, key: str, workdir: str, started_at: int
+) -> Errand | None:
+    """What is done around the agent of a run: by its job, or with its worktree."""
+    folder, own = folder_of(agent, workdir), str(Path(workdir, own_folder(agent.name)))
+    place = ErrandPlace(key, agent.name, folder, own, started_at, bool(definition.attach))
+    if job is not None and job.errand is not None:
+        return job.errand(parse_inputs(job, definition.payload, ParseContext(started_at)), place)
+    if agent.worktree != "per_run":
+        return None
+    from matins.executors.worktrees import RunWorktree
+
+    return RunWorktree(place)
 
 
 def _moved(call: RunnerRequest, errand: Errand | None, material: str = "") -> RunnerRequest:

@@ -32,7 +32,7 @@ save() {
 """What the scripts share. The agent keeps standard input and output; git's go to the log."""
 _KEPT = "kept"
 _PER_RUN = f"""{GIT_SCRIPT}
-agent=$1 tree=$2 branch=$3 below=$4; shift 4
+agent=$1 tree=$2 branch=$3 below=$4 changes=$5; shift 5
 repo=$PWD
 mkdir -p "${{tree%/*}}"
 rm -f "$tree.outcome"
@@ -47,7 +47,7 @@ export PWD="$(pwd -P)"
 status=0
 "$@" <&3 >&4 3<&- 4>&- || status=$?
 cd "$tree"
-if [ -n "$(git status --porcelain)" ] || [ "$(git rev-list --count "$start..HEAD")" != 0 ]; then
+if [ -n "$(git status --porcelain $changes)" ] || [ "$(git rev-list --count "$start..HEAD")" != 0 ]; then
     echo "The run changed files: its worktree $tree (branch $branch) is kept." >&2
     printf '{_KEPT}\\n' > "$tree.outcome"
 else
@@ -97,6 +97,8 @@ class RunWorktree:
         root = git_root(place.folder)
         self._below = "." if root is None else os.path.relpath(os.path.realpath(place.folder), root)
         self._is_checkout = root is not None
+        # A report may be in a folder that git ignores, and be what the answer is about.
+        self._changes = "--ignored" if place.attaches else "--untracked-files"
         self.folder = str(Path(self._branch.folder, self._below))
 
     def begin(self) -> Brief:
@@ -107,7 +109,7 @@ class RunWorktree:
                 field="worktree",
                 hint=f"Run git init there, or: matins agents edit {self._agent} --worktree shared",
             )
-        return Brief(command=self._branch.command(_PER_RUN, self._agent, self._below))
+        return Brief(command=self._branch.command(_PER_RUN, self._agent, self._below, self._changes))
 
     def finish(self, answer: str) -> dict[str, Any]:
         if self._branch.outcome() != [_KEPT]:

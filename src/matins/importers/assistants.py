@@ -22,6 +22,8 @@ from matins.importers.entries import (
     Once,
     Row,
     agents_of,
+    jitter_share,
+    present,
     read_schedules,
     slug,
 )
@@ -29,7 +31,6 @@ from matins.importers.entries import (
 _CHATS = {"telegram": "TELEGRAM_BOT_TOKEN", "slack": "SLACK_BOT_TOKEN", "discord": "DISCORD_BOT_TOKEN"}
 """The kinds of destinations that are sent to with the token of a bot, and where its token usually is."""
 _FIELDS = 5
-_MOST_JITTER = 10.0
 _TOOL = "Its tool is not known here: it wakes Claude Code. --agent NAME gives the prompts to an agent that you have."
 
 
@@ -74,10 +75,6 @@ class _Reader:
         return imported._replace(entries=(*before, *imported.entries))
 
 
-def _present(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value not in (None, {}, [], "")}
-
-
 def _mapping(row: Row, name: str) -> dict[str, Any]:
     found = row.json(name)
     if not isinstance(found, dict):
@@ -100,7 +97,8 @@ def _claw(reader: _Reader, row: Row, origin: str) -> ImportEntry:
     zone = str(schedule.get("tz") or reader.zone)
     when, old, notes = _claw_times(reader, schedule, zone)
     settings: dict[str, Any] = {"when": when, "timezone": zone, "description": row.get("description")}
-    settings["jitter"] = _jitter(when, zone, schedule.get("staggerMs"), notes)
+    settings["jitter"], less = jitter_share(when, zone, int(schedule.get("staggerMs") or 0))
+    notes += [less] if less else []
     kind = payload.get("kind")
     if kind == "command":
         command = payload.get("argv") or payload.get("command")
@@ -120,7 +118,7 @@ def _claw(reader: _Reader, row: Row, origin: str) -> ImportEntry:
     _claw_delivery(reader, row, settings, notes, origin)
     name = slug(str(row.get("name") or row["id"]), reader.names, "job")
     paused = row.get("enabled") is False
-    return ImportEntry("schedule", name, _present(settings), origin, old, paused, tuple(notes))
+    return ImportEntry("schedule", name, present(settings), origin, old, paused, tuple(notes))
 
 
 def _claw_times(reader: _Reader, schedule: Mapping[str, Any], zone: str) -> tuple[str, OldTimes | None, list[str]]:
@@ -136,21 +134,6 @@ def _claw_times(reader: _Reader, schedule: Mapping[str, Any], zone: str) -> tupl
         once = Once.parse(str(at), ZoneInfo(str(schedule.get("tz") or "UTC")), "schedule")
         return datetime.fromtimestamp(once.at_ms / 1000, ZoneInfo("UTC")).isoformat(), once, notes
     raise InvalidInput("it has no times.", field="schedule")
-
-
-def _jitter(when: str, zone: str, stagger: Any, notes: list[str]) -> float | None:
-    """Their random delay as a share of the period."""
-    if not stagger:
-        return None
-    trigger = parse_trigger(when, now_ms=0, timezone=zone)
-    first = trigger.next_ms(0)
-    second = None if first is None else trigger.next_ms(first)
-    if first is None or second is None:
-        return None
-    share = 100 * int(stagger) / (second - first)
-    if share > _MOST_JITTER:
-        notes.append(f"Theirs is spread over {int(stagger) // 1000} s; here, a tenth of the period is the most.")
-    return round(min(share, _MOST_JITTER), 3)
 
 
 def _claw_delivery(reader: _Reader, row: Row, settings: dict[str, Any], notes: list[str], origin: str) -> None:
@@ -209,7 +192,7 @@ def _herm(reader: _Reader, row: Row, origin: str, path: str) -> ImportEntry:
             notes += [note] if note else []
     name = slug(str(row.get("name") or row["id"]), reader.names, "job")
     paused = row.get("enabled") is False or row.get("state") == "paused"
-    return ImportEntry("schedule", name, _present(settings), origin, old, paused, tuple(notes))
+    return ImportEntry("schedule", name, present(settings), origin, old, paused, tuple(notes))
 
 
 def _herm_times(reader: _Reader, schedule: Mapping[str, Any]) -> tuple[str, OldTimes | None]:

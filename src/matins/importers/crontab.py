@@ -16,7 +16,7 @@ from matins.engine.prompts import escaped
 from matins.engine.when.cron import parse_cron
 from matins.errors import CronParseError, InvalidInput
 from matins.importers.agent_calls import AgentCall, agent_call
-from matins.importers.entries import Cron, Imported, ImportEntry, Importer, read_text, slug
+from matins.importers.entries import Cron, Imported, ImportEntry, Importer, present, read_text, slug
 from matins.model.destination import DELIVER_ON, NOBODY
 
 SOURCE = "crontab"
@@ -147,11 +147,11 @@ def _entries(line: _Line, zone: str, names: set[str], agents: dict[str, ImportEn
             kept = f"{line.number} calls {call.tool} {call.reason}: it stays a command, and its cost is unknown."
             notes = (*notes, f"Line {kept}")
         name = slug(name_of_command(text), names, "job")
-        yield ImportEntry("schedule", name, _present(command), line.origin, old, notes=notes)
+        yield ImportEntry("schedule", name, present(command), line.origin, old, notes=notes)
         return
     folder = call.folder or home or "~"
     settings = {"runner": call.tool, "workdir": folder, "environment": {**variables, **call.variables}, **call.settings}
-    agent = _agent(call.tool, folder, _present(settings), line.origin, agents)
+    agent = _agent(call.tool, folder, present(settings), line.origin, agents)
     if agent.name not in agents:
         agents[agent.name] = agent
         yield agent
@@ -162,8 +162,8 @@ def _entries(line: _Line, zone: str, names: set[str], agents: dict[str, ImportEn
         f"Line {line.number} calls {call.tool}: it becomes an agent in {folder}, with cost, limits and session.{log}"
     )
     yield ImportEntry(
-        "schedule", name, _present(prompt), line.origin, old, notes=(*notes, f"{became} --as-commands keeps it."),
-        instead=ImportEntry("schedule", name, _present(command), line.origin, old, notes=notes),
+        "schedule", name, present(prompt), line.origin, old, notes=(*notes, f"{became} --as-commands keeps it."),
+        instead=ImportEntry("schedule", name, present(command), line.origin, old, notes=notes),
     )  # fmt: skip
 
 
@@ -179,10 +179,6 @@ def _agent(
 def mail_name(addresses: str) -> str:
     """The name of the destination for MAILTO."""
     return slug(f"mail {addresses}", set(), "mail")
-
-
-def _present(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value not in (None, {}, "")}
 
 
 def _notes(line: _Line, command: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta, tzinfo
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, Protocol, cast
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -26,6 +26,7 @@ from matins.engine.schedules import TRIGGER_SETTINGS
 from matins.engine.settings import ParseContext, format_settings, parse_setting
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, to_ms
+from matins.engine.when.zones import names_zone
 from matins.errors import InvalidInput
 from matins.executors.isolation import Isolation, Places
 from matins.executors.processes.walls import probe_here
@@ -164,7 +165,10 @@ class Cron(NamedTuple):
             at, before = at + _MINUTE, wall
 
 
-OldTimes = Every | Once | Cron
+class OldTimes(Protocol):
+    """The times of the other system."""
+
+    def between(self, start: datetime, end: datetime) -> Iterator[datetime]: ...
 
 
 def _between(before: datetime, wall: datetime) -> Iterator[datetime]:
@@ -289,6 +293,24 @@ def slug(text: str, taken: set[str], default: str) -> str:
     return name
 
 
+def present(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that say something."""
+    return {name: value for name, value in settings.items() if value not in (None, {}, [], "")}
+
+
+def jitter_share(when: str, zone: str, spread_ms: int) -> tuple[float | None, str | None]:
+    """A random delay as a share of the period; the text says what is less here."""
+    trigger = parse_trigger(when, now_ms=0, timezone=None if names_zone(when) else zone)
+    first = trigger.next_ms(0)
+    second = None if first is None else trigger.next_ms(first)
+    if not spread_ms or first is None or second is None:
+        return None, None
+    share = 100 * spread_ms / (second - first)
+    less = f"Theirs is spread over {spread_ms // 1000} s; here, a tenth of the period is the most."
+    return round(min(share, _MOST_JITTER), 3), less if share > _MOST_JITTER else None
+
+
+_MOST_JITTER = 10.0
 DAYS = 31
 _SHOWN = 5
 

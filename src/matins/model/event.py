@@ -114,12 +114,16 @@ INCIDENTS_SUBSCRIPTION = "incidents"
 """The subscription that keeps incidents. It is always there."""
 PINGS_SUBSCRIPTION = "pings"
 """The subscription that calls the URLs of schedules."""
-RESERVED = (HOOKS_SUBSCRIPTION, PIPELINES_SUBSCRIPTION, INCIDENTS_SUBSCRIPTION, PINGS_SUBSCRIPTION)
+TEXTS_SUBSCRIPTION = "texts"
+"""The subscription that fills the index of what runs said. It is always there."""
+RESERVED = (
+    HOOKS_SUBSCRIPTION, PIPELINES_SUBSCRIPTION, INCIDENTS_SUBSCRIPTION, PINGS_SUBSCRIPTION, TEXTS_SUBSCRIPTION,
+)  # fmt: skip
 NOTICES_PREFIX = "notify:"
 """A subscription with this prefix brings messages to the destination that follows it."""
 ANSWERS_PREFIX = "deliver:"
 """A subscription with this prefix brings the answers of runs to the destination that follows it."""
-SubscriptionKind = Literal["webhook", "hook", "function", "pipeline", "incident", "notice", "answer", "ping"]
+SubscriptionKind = Literal["webhook", "hook", "function", "pipeline", "incident", "notice", "answer", "ping", "text"]
 SubscriptionState = Literal["active", "paused"]
 DeliveryState = Literal["retrying", "discarded"]
 

@@ -21,6 +21,8 @@ class ErrandPlace(NamedTuple):
     """A folder that belongs to the agent alone."""
     now: int
     """UTC milliseconds."""
+    attaches: bool = False
+    """Whether files of its folder go with its answer."""
 
 
 class Brief(NamedTuple):

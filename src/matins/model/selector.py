@@ -48,6 +48,14 @@ class ScheduleFilter(NamedTuple):
     """The agent that asks, if it may look into the settings of its own schedules only."""
 
 
+class SearchWords(NamedTuple):
+    """A run is found by all of these: words by their beginnings, phrases as they are written."""
+
+    words: tuple[str, ...]
+    phrases: tuple[str, ...] = ()
+    """In lower case."""
+
+
 class RunQuery(NamedTuple):
     """Which runs a list, or an action on many of them, is about, as people ask for them."""
 
@@ -69,8 +77,8 @@ class RunFilter(NamedTuple):
     states: int | None = None
     """A bit for each state; None for all of them."""
     reason: str | None = None
-    text: str | None = None
-    """A pattern."""
+    search: SearchWords | None = None
+    """What they said."""
     min_cost: int | None = None
     """In micro-dollars, with the steps."""
     started_before: int | None = None

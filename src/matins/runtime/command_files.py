@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -29,9 +30,9 @@ _READERS = frozenset((
 """Programs that run nothing of what they are given: their arguments are data, which may change."""
 _SHELLS = frozenset(["ash", "bash", "dash", "eval", "ksh", "mksh", "sh", "zsh"])
 _INTERPRETER = re.compile(r"\.|source|(?:ba|da|k|mk|z|a)?sh|(?:python|perl|ruby|node|php|lua|deno|bun)[0-9.]{0,8}")
-_HOME = re.compile(r"^(?:\$HOME|\$\{HOME\})(?=/|$)")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _WORK = frozenset(["command", "steps", "workdir", "environment"])
-_MAX_DEPTH, _MAX_LINKS = 3, 40
+_MAX_DEPTH, _MAX_LINKS, _MAX_FOLDERS, _MAX_VALUE = 3, 40, 2, 1_000
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -52,13 +53,14 @@ class Line(NamedTuple):
 
     command: CommandLine
     folder: str
-    path: str | None
-    """PATH, where it is not the engine's."""
+    environment: tuple[tuple[str, str], ...]
+    """The variables that are not the engine's."""
 
     def files(self, expected: Collection[str] = ()) -> dict[str, str]:
         """The digest of each script that it runs, as `files_run_by`. Its other arguments are data: a dump that is
         copied every night has changed."""
-        return _scripts_of(self.command, self.folder, self.path, expected)
+        variables = {**os.environ, "HOME": str(Path.home()), **dict(self.environment)}
+        return _scripts_of(self.command, [self.folder], variables, expected)
 
 
 _commands_of: Callable[[ScheduleDefinition], tuple[CommandLine | None, ...]] = attrgetter(*COMMANDS)
@@ -84,7 +86,7 @@ def lines_of(definition: ScheduleDefinition, agent: str, policies: Policies) -> 
         if part.command is not None:
             woken = as_scheduled(policies.agents.get(name, SHELL_AGENT), part)
             folder = folder_of(woken, policies.workdir or str(Path.cwd()))
-            found.append(Line(part.command, folder, dict(woken.environment).get("PATH")))
+            found.append(Line(part.command, folder, tuple(woken.environment)))
     return found
 
 
@@ -139,10 +141,9 @@ def _run_words(command: CommandLine, depth: int = 0) -> Iterator[str]:
             yield path
         if not only_read:
             yield from arguments
-        if Path(program).name in _SHELLS and depth < _MAX_DEPTH:
-            for text in arguments:
-                if " " in text or "\n" in text:
-                    yield from _run_words(text, depth + 1)
+        for text in _texts_in(words) if depth < _MAX_DEPTH else ():
+            if not only_read or "$(" in text:
+                yield from _run_words(text, depth + 1)
 
 
 def _with_reading(commands: list[SimpleCommand], whole: CommandLine) -> list[tuple[list[str], bool]]:
@@ -159,31 +160,66 @@ def _with_reading(commands: list[SimpleCommand], whole: CommandLine) -> list[tup
 
 
 def _scripts_of(
-    command: CommandLine, folder: str, path: str | None, expected: Collection[str], depth: int = 0
+    command: CommandLine, folders: list[str], variables: dict[str, str], expected: Collection[str], depth: int = 0
 ) -> dict[str, str]:
+    """`folders`: where it starts, and where it may be after a `cd`, which may also fail, or be that of a subshell."""
     found: dict[str, str] = {}
-    for simple in simple_commands(command):
-        words = [_HOME.sub("~", word) for word in simple.words]
+    for simple, is_read_by_shell in _with_shells(simple_commands(command)):
+        known = variables.get
+        words = [_VARIABLE.sub(lambda one, of=known: of(one[1] or one[2], one[0]), word) for word in simple.words]
         at = program_at(words)
         program, arguments = (words[at], words[at + 1 :]) if at < len(words) else ("", [])
-        if program == "cd" and arguments:
-            folder = str(Path(folder, Path(arguments[0]).expanduser()))
+        variables = variables | dict(_assigned(words[:at], program, arguments))
+        if program in ("cd", "pushd") and (to := [word for word in arguments if not word.startswith("-")]):
+            folders = [folders[0], *folders[1:][-_MAX_FOLDERS:], str(Path(folders[-1], Path(to[0]).expanduser()))]
             continue
-        where = shutil.which(program, path=path) if program and "/" not in program else None
-        found |= files_of(
-            [*words[:at], *([program] if "/" in program else []), *([where] if where else [])], folder, expected
-        )
-        found |= files_of(arguments, folder, expected, scripts=True)
-        starting = {number for number in range(at, len(words)) if _INTERPRETER.fullmatch(Path(words[number]).name)}
-        nearest: dict[str, str] = {}
-        for number in range(len(words) - 1, min(starting, default=len(words)) - 1, -1):
-            if number in starting:  # also behind `nice` or `sudo`; it reads the next file
-                found |= nearest
-            nearest = files_of([words[number]], folder, expected) or nearest
-        for text in arguments if Path(program).name in _SHELLS and depth < _MAX_DEPTH else ():
-            if " " in text or "\n" in text:
-                found |= _scripts_of(text, folder, path, expected, depth + 1)
+        where = shutil.which(program, path=variables.get("PATH")) if program and "/" not in program else None
+        run = [*words[:at], *([program] if "/" in program else []), *([where] if where else [])]
+        modules = [name.replace(".", "/") for option, name in pairwise(arguments) if option == "-m"]
+        named = [*arguments, *(path for name in modules for path in (f"{name}.py", f"{name}/__main__.py"))]
+        # The dot has no name as a path.
+        names = [Path(word).name or word for word in words]
+        starts = {number for number in range(at, len(words)) if _INTERPRETER.fullmatch(names[number])}
+        for folder in folders:
+            found |= files_of(run, folder, expected)
+            found |= files_of(named, folder, expected, scripts=not is_read_by_shell)
+            nearest: dict[str, str] = {}
+            for number in range(len(words) - 1, min(starts, default=len(words)) - 1, -1):
+                if number in starts:  # also behind `nice` or `sudo`; it reads the next file
+                    found |= nearest
+                nearest = files_of([words[number]], folder, expected) or nearest
+        for text in _texts_in(simple.words) if depth < _MAX_DEPTH else ():
+            found |= _scripts_of(text, folders, variables, expected, depth + 1)
     return found
+
+
+def _with_shells(commands: list[SimpleCommand]) -> Iterable[tuple[SimpleCommand, bool]]:
+    """The commands, and whether a shell at the end of the pipe runs what they print."""
+    found: list[tuple[SimpleCommand, bool]] = []
+    by_shell = False
+    for simple in reversed(commands):
+        if not simple.piped:
+            last = simple.words[program_at(simple.words) :]
+            by_shell = bool(last) and Path(last[0]).name in _SHELLS
+        found.append((simple, simple.piped and by_shell))
+    return reversed(found)
+
+
+def _assigned(before: list[str], program: str, arguments: list[str]) -> Iterator[tuple[str, str]]:
+    """The assignments of a command: `BIN=/opt/bin`, `export BIN=/opt/bin`. A value may be made of itself, twice."""
+    for word in [*before, *(arguments if program == "export" else ())]:
+        name, sign, value = word.partition("=")
+        if sign and name.isidentifier() and len(value) <= _MAX_VALUE:
+            yield name, value
+
+
+def _texts_in(words: list[str]) -> Iterator[str]:
+    """The commands in words, as they are written: the texts of other shells, and what is run for its output."""
+    for word in words:
+        if "$(" in word:
+            yield word.partition("$(")[2].rpartition(")")[0]
+        if " " in word or "\n" in word:
+            yield word
 
 
 # -- what agents can write

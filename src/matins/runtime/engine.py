@@ -136,6 +136,8 @@ class Engine:
     """Whether new runs are planned and started."""
     fenced = False
     """Whether other workers may consider this one dead."""
+    outdated = False
+    """Whether the store needs a newer Matins. Then this engine starts nothing."""
     lead_ms = 0
     """How long before their slots runs are planned that nothing can stop. 0 where a test moves the clock."""
     turns = 0
@@ -224,7 +226,12 @@ class Engine:
     def _enlist(self, now: int) -> None:
         with self.store.transaction(now) as transaction:
             self.executor.use(self._catalog.policies(transaction))  # before runs of dead workers are taken over
-            identity = {**self._identity, "incarnation": self.store.incarnation, "version": __version__}
+            identity = {
+                **self._identity,
+                "incarnation": self.store.incarnation,
+                "version": __version__,
+                "knows": self.store.knows,
+            }
             identity |= {} if self.node.max_runs is None else {"max_runs": self.node.max_runs}
             offers = self.executor.offers() | self._node_offers
             worker = transaction.insert_worker(
@@ -298,7 +305,7 @@ class Engine:
         if self._clock_went_back:
             replan(self.store, self._catalog, now)
             self._clock_went_back = False
-        if self.fenced:
+        if self.fenced and not self.outdated:
             self._enlist_again(now)
         if not self._zones_compared:
             compare_zones(self.store, self._catalog, self.worker, now)
@@ -309,9 +316,10 @@ class Engine:
         self._hand_over(start, boot)
         if checks := self.clearance.take_checks():
             self.checks.submit(checks)
-        self.maintenance.turn(now, boot)
-        self.unserved_runs.turn(now, boot)
-        if self.accepting:  # an engine that stops would end what it takes over
+        if not self.outdated:
+            self.maintenance.turn(now, boot)
+            self.unserved_runs.turn(now, boot)
+        if self.accepting and not self.outdated:  # an engine that stops would end what it takes over
             self.reaper.turn(now, boot, self.executor)
             self._adopt()
         self.turned_at = self.clock.boot_ms()

@@ -40,6 +40,7 @@ class Heartbeat:
         cancel: Callable[[set[int]], None],
         renew: Callable[[set[Mark], int], None],
         fenced: Callable[[bool], None],
+        outdated: Callable[[], None],
     ) -> None:
         self._store = store
         self._clock = clock
@@ -49,6 +50,7 @@ class Heartbeat:
         self._cancel = cancel
         self._renew = renew
         self._fenced = fenced
+        self._outdated = outdated
         self._last = clock.boot_ms()
         self._stop = False
         self._soon = threading.Event()
@@ -73,7 +75,7 @@ class Heartbeat:
         """Send a heartbeat. Without one for two thirds of the lease, this worker starts no runs."""
         since = self._clock.boot_ms()
         try:
-            alive, started = self._send()
+            alive, oldest, started = self._send()
         except MatinsError as error:
             log.warning("The heartbeat failed: %s", error)
             self._fenced(self._clock.boot_ms() - self._last > self._lease * 2 // 3)
@@ -81,20 +83,22 @@ class Heartbeat:
         if alive:
             self._last = self._clock.boot_ms()
             self._renew({row.mark for row in started}, since)
-        self._fenced(not alive)
+        if oldest > self._store.knows:
+            self._outdated()
+        self._fenced(not alive or oldest > self._store.knows)
         if cancelling := {row.id for row in started if row.cancelling}:
             self._cancel(cancelling)
 
-    def _send(self) -> tuple[bool, list[StartedRun]]:
-        """Whether the worker is alive, and its started runs."""
+    def _send(self) -> tuple[bool, int, list[StartedRun]]:
+        """Whether the worker is alive, the migration that engines must know, and its started runs."""
         worker = self._worker()
         if not self._store.shared:  # while this engine had lost its lock, another one may have declared it dead
             with self._store.reading() as transaction:
                 alive = any(row.id == worker for row in transaction.workers())
-                return alive, transaction.started(worker, mine=True)
+                return alive, 0, transaction.started(worker, mine=True)
         with self._store.transaction(self._clock.now_ms()) as transaction:
             alive = transaction.heartbeat(worker) is not None
-            return alive, transaction.started(worker, mine=True)
+            return alive, transaction.oldest_migration(), transaction.started(worker, mine=True)
 
     def _run(self) -> None:
         while not self._stop:

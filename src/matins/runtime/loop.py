@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -19,6 +20,7 @@ from matins.runtime.engine import Engine
 from matins.runtime.heartbeat import Heartbeat
 from matins.runtime.recorder import IsGone
 
+log = logging.getLogger("matins")
 _FLUSH_MS = 2
 _STOP_POLL_S = 0.05
 _MAX_TURN_MS = 60_000
@@ -44,6 +46,7 @@ class Loop:
             cancel=lambda runs: engine.executor.cancel(runs),
             renew=lambda marks, since: engine.executor.renew(marks, since),
             fenced=self._fence,
+            outdated=self._outdated,
         )
 
     def wake(self) -> None:
@@ -125,6 +128,11 @@ class Loop:
                 pause = min(delay, max(0, deadline - engine.clock.boot_ms())) / 1000 if engine.is_failing else 0
                 with suppress(Empty):
                     self._inbox.get(timeout=max(pause, _STOP_POLL_S))
+
+    def _outdated(self) -> None:
+        if not self.engine.outdated:
+            self.engine.outdated = True
+            log.error("The store was upgraded by a newer Matins. This engine starts no more runs: upgrade it.")
 
     def _fence(self, fenced: bool) -> None:
         changed = fenced != self.engine.fenced

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from matins.api.results import CatchUp, CatchUpAll, CatchUpRun, Forecast, ForecastStep, GateReport, Slot
+from matins.engine.answers import UNSENT, deliver_command, reaches_nobody
 from matins.engine.forecast import ForecastSlot, ForecastStart, Waiting, count_runs, forecast
 from matins.engine.gates import BITS, Facts
 from matins.engine.gates.limits import BUDGET
@@ -83,10 +84,12 @@ def forecast_result(
     past = _past_costs(transaction, schedule.id, definition, per_day)
     cost, tokens = _cost([spent for spent in past if spent], definition.max_cost, per_day)
     steps = _steps(schedule, definition, past, per_day) if definition.steps else []
+    unsent = reaches_nobody(definition, schedule.agent, policies)
     return Forecast(
         str(schedule.id) if schedule.id else None, schedule.name, schedule.agent, schedule.state, report.sentence,
         report.quote, timetable.trigger.describe(), zone, slots,
         None if len(seen) == count else _then(timetable, seen, report), start.overdue, per_day, cost, tokens, steps,
+        UNSENT if unsent else None, deliver_command(policies) if unsent else None,
     )  # fmt: skip
 
 

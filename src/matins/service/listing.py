@@ -1,24 +1,23 @@
-"""Use cases that find schedules and runs: pages with a filter, tabs with their counts, and a search."""
+"""Use cases that list schedules and runs: pages with a filter, and tabs with their counts."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 
-from matins.api.results import Found, Run, Schedule, ScheduleCounts, SlotBar
+from matins.api.results import Run, Schedule, ScheduleCounts, SlotBar
 from matins.engine.money import parse_money
+from matins.engine.run_texts import parse_search
 from matins.engine.when.durations import parse_duration
 from matins.engine.when.triggers import to_datetime
 from matins.errors import IntervalParseError, InvalidInput
 from matins.model.access import Principal
-from matins.model.overview import RecentRecord, ScheduleSort, ScheduleTab, pattern
+from matins.model.overview import RecentRecord, ScheduleSort, ScheduleTab
 from matins.model.rows import RunRow
 from matins.model.run import RunState
-from matins.model.schedule import ScheduleRecord
-from matins.model.selector import ALL, RunFilter, RunQuery, ScheduleFilter, Selector, Term, Value
+from matins.model.selector import ALL, RunFilter, RunQuery, ScheduleFilter, Selector
 from matins.runtime.catalog import run_record, schedule_record
 from matins.service.core import MAX_ID, Core
 from matins.service.run_views import by_schedule, run_result
@@ -27,8 +26,6 @@ from matins.service.timeline import state_name
 from matins.store.transaction import Transaction
 
 _MAX_BARS = 100
-_MAX_QUERY_LENGTH = 200
-_DIGITS = 18
 
 
 @dataclass(frozen=True)
@@ -60,33 +57,6 @@ class ScheduleLists:
         with self.core.store.reading() as transaction:
             return ScheduleCounts(*transaction.tab_counts(select or ALL, reader))
 
-    def search(self, principal: Principal, text: str, *, limit: int = 10) -> builtins.list[Found]:
-        _check_text("text", text)
-        if not text.strip():
-            raise InvalidInput('"text" is empty.', value=text, field="text", hint="Give a name, a word or a number.")
-        words = text.strip().lower()
-        selector = Selector((Term("text", (Value(words),)),))
-        chosen = ScheduleFilter(selector, reader=self.core.limited_reader(principal))
-        with self.core.store.reading() as transaction:
-            found = [*self._run(transaction, words), *self._agents(transaction, words)]
-            rows = transaction.listed(chosen, "name", 0, limit)
-            found += _by_name([schedule_record(row) for row in rows], words)
-        return found[:limit]
-
-    def _run(self, transaction: Transaction, words: str) -> Iterable[Found]:
-        number = words.removeprefix("run").strip().removeprefix("#")
-        if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
-            return
-        row = transaction.run(int(number))
-        if row is not None:
-            run = run_record(row)
-            yield Found("run", str(run.id), f"{run.schedule}, run {run.id}", None, run.display_state)
-
-    def _agents(self, transaction: Transaction, words: str) -> Iterable[Found]:
-        for agent in self.core.catalog.policies(transaction).agents.values():
-            if words in agent.name.lower():
-                yield Found("agent", agent.name, agent.name, agent.name, agent.runner)
-
 
 @dataclass(frozen=True)
 class RunLists:
@@ -112,25 +82,23 @@ class RunLists:
         query = RunQuery(schedule, agent, select, state, reason, text, min_cost, min_duration, since, until)
         last = MAX_ID if before is None else before
         with self.core.store.reading() as transaction:
-            return [run_result(run_record(row)) for row in self._rows(transaction, principal, query, last, limit)]
+            chosen = run_filter(self.core, transaction, principal, query)
+            return [run_result(run_record(row)) for row in run_rows(transaction, chosen, query, last, limit)]
 
-    def _rows(
-        self, transaction: Transaction, principal: Principal, query: RunQuery, before: int, limit: int
-    ) -> builtins.list[RunRow]:
-        chosen = run_filter(self.core, transaction, principal, query)
-        if query.until is not None:
-            before = min(before, transaction.first_planned(query.until) or 0)
-        if (
-            chosen == RunFilter(chosen.schedule_id, query.agent, reader=chosen.reader)
-            and chosen.schedule_id is not None
-        ):
-            return transaction.runs_of(chosen.schedule_id, before, limit)
-        return transaction.listed_runs(chosen, before, limit)
+
+def run_rows(
+    transaction: Transaction, chosen: RunFilter, query: RunQuery, before: int, limit: int
+) -> builtins.list[RunRow]:
+    """A page of runs, the newest first."""
+    if query.until is not None:
+        before = min(before, transaction.first_planned(query.until) or 0)
+    if chosen == RunFilter(chosen.schedule_id, query.agent, reader=chosen.reader) and chosen.schedule_id is not None:
+        return transaction.runs_of(chosen.schedule_id, before, limit)
+    return transaction.listed_runs(chosen, before, limit)
 
 
 def run_filter(core: Core, transaction: Transaction, principal: Principal, query: RunQuery) -> RunFilter:
     """What the store looks for, but for `until`, which bounds pages from above."""
-    _check_text("text", query.text)
     shortest = None if query.min_duration is None else _duration(query.min_duration)
     least = None
     if query.min_cost is not None:
@@ -140,7 +108,7 @@ def run_filter(core: Core, transaction: Transaction, principal: Principal, query
         agent=query.agent,
         states=None if query.state is None else sum({1 << state for name in query.state for state in _states(name)}),
         reason=query.reason,
-        text=pattern(query.text),
+        search=None if query.text is None else parse_search(query.text),
         min_cost=least,
         started_before=None if shortest is None else core.clock.now_ms() - shortest,
         min_duration=shortest,
@@ -163,12 +131,6 @@ def _states(name: str) -> tuple[RunState, ...]:
     return (RunState.STARTING, RunState.RUNNING) if name == "running" else (RunState[name.upper()],)
 
 
-def _check_text(field: str, text: str | None) -> None:
-    if text is not None and len(text) > _MAX_QUERY_LENGTH:
-        message = f'"{field}" is longer than {_MAX_QUERY_LENGTH} characters.'
-        raise InvalidInput(message, value=text[:60], field=field, hint="Give fewer words.")
-
-
 def _with_bars(transaction: Transaction, results: builtins.list[Schedule], bars: int) -> builtins.list[Schedule]:
     """The schedules with their last records, the oldest first, from one statement."""
     grouped = by_schedule(transaction.last_records([int(result.id) for result in results], bars))
@@ -181,16 +143,3 @@ def _with_bars(transaction: Transaction, results: builtins.list[Schedule], bars:
 def _bar(record: RecentRecord) -> SlotBar:
     at = to_datetime(record.slot if record.slot is not None else record.planned_at)
     return SlotBar(str(record.id), at, state_name(record.state), record.reason, record.slots)  # type: ignore[arg-type]
-
-
-def _by_name(schedules: builtins.list[ScheduleRecord], words: str) -> builtins.list[Found]:
-    """Those whose name begins with the words first, then those that have them in the name."""
-
-    def rank(schedule: ScheduleRecord) -> int:
-        name = schedule.name.lower()
-        return 0 if name.startswith(words) else 1 if words in name else 2
-
-    return [
-        Found("schedule", str(schedule.id), schedule.name, schedule.agent, schedule.state)
-        for schedule in sorted(schedules, key=rank)
-    ]

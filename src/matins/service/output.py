@@ -160,7 +160,7 @@ class Outputs:
         with self.core.store.reading() as transaction:
             run = self.core.run(transaction, run_id)
             identity = transaction.worker_of(run.id, run.epoch)
-        name = name_of(run.id, run.epoch, _part(identity, "incarnation") or "")
+        name = name_of(run.id, run.epoch, part_of(identity, "incarnation") or "")
         folder, store = state_folder(self.core.store, self.core.local.state_folder), self.core.store
         here = any(os.path.lexists(path_in(str(folder), file)) for file in (name, *output.file_names(name)))
         kept = None if here or not store.shared else KeptOutput(store, self.core.clock)
@@ -182,9 +182,9 @@ class Outputs:
 
 def silence_ms(core: Core, run: RunRecord, identity: str | None, now: int) -> int | None:
     """How long a run has written nothing; None if it is no process of this machine. `identity`: of its worker."""
-    if _part(identity, "host") != socket.gethostname():
+    if part_of(identity, "host") != socket.gethostname():
         return None
-    name = name_of(run.id, run.epoch, _part(identity, "incarnation") or "")
+    name = name_of(run.id, run.epoch, part_of(identity, "incarnation") or "")
     last = last_output_ms(state_folder(core.store, core.local.state_folder), name)
     return None if last is None else now - last
 
@@ -245,13 +245,13 @@ def whole_characters(data: bytes) -> bytes:
 
 
 def check_local(run: RunRecord, identity: str | None) -> None:
-    host = _part(identity, "host")
+    host = part_of(identity, "host")
     if host not in (None, socket.gethostname()):
         hint = f"Run there: matins logs {run.id}"
         raise NotFound(f"Run {run.id} ran on {host}; its output is there.", value=run.id, field="run_id", hint=hint)
 
 
-def _part(identity: str | None, name: str) -> str | None:
+def part_of(identity: str | None, name: str) -> str | None:
     """A part of the identity of a worker; None if there is none."""
     return json.loads(identity).get(name) if identity else None
 

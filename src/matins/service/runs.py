@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import re
+import socket
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +63,7 @@ from matins.runtime.spending import SpendingLimit, spending_limits
 from matins.service.backfills import instant_of
 from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.drafts import check_note
-from matins.service.output import state_folder
+from matins.service.output import part_of, state_folder
 from matins.service.permissions import check_own, rights_of
 from matins.service.proposals import unknown_record
 from matins.service.run_views import check_results, whole_result
@@ -723,19 +724,28 @@ class SpeakingRuns:
         agent = None if isinstance(compiled, Exception) else policies.agents.get(compiled.agent)
         if isinstance(compiled, Exception) or agent is None:
             raise Conflict(f"The agent of run {run.id} was deleted.", value=run.id, field="run")
-        return _Speaker(run, compiled.definition, as_scheduled(agent, compiled.definition), policies)
+        key = stored_run_key(transaction, compiled, run.id)
+        host = part_of(transaction.worker_of(run.id, run.epoch), "host")
+        return _Speaker(run, compiled.definition, as_scheduled(agent, compiled.definition), policies, key, host)
 
     def _attached(self, speaker: _Speaker, files: builtins.list[str], secrets: tuple[str, ...], copies: Path) -> str:
         """The files of a message as its row has them. One that cannot be sent is refused: the agent can do something
         about it."""
         from matins.executors.attachments import MAX_FILES, attach
+        from matins.executors.preparation import errand_of
 
         allowed = f"at most {MAX_FILES} paths of at most {_MAX_PATH} characters"
         if len(files) > MAX_FILES or any(len(name) > _MAX_PATH for name in files):
             hint = "Put several files into an archive."
             raise InvalidInput(f'"files" must be {allowed}.', field="files", allowed=allowed, hint=hint)
-        agent, account = speaker.agent, account_of(speaker.agent)
-        workdir = folder_of(agent, self.core.workdir or ".")
+        if speaker.host not in (None, socket.gethostname()):  # a path means another file here
+            message = f"Run {speaker.run.id} is on {speaker.host}, and its files are there."
+            hint = "Send the text without them. Files that the schedule attaches go with the answer."
+            raise Conflict(message, value=speaker.run.id, field="files", hint=hint)
+        agent, account, definition = speaker.agent, account_of(speaker.agent), speaker.definition
+        base, job = self.core.workdir or ".", self.core.jobs.registry.get(definition.job)
+        errand = errand_of(definition, agent, job, speaker.key, base, speaker.run.started_at or 0)
+        workdir = folder_of(agent, base) if errand is None or errand.folder is None else errand.folder
         uid = None if account is None else account.uid
         found = attach(files, workdir, uid, 0, secrets, copies, agent.hidden)
         if found.left_out or len(found.files) < len(files):
@@ -753,6 +763,9 @@ class _Speaker(NamedTuple):
     definition: ScheduleDefinition
     agent: Agent
     policies: Policies
+    key: str
+    host: str | None
+    """The machine of the run."""
 
 
 def _sent_before(transaction: Transaction, speaker: _Speaker) -> tuple[int, int, int]:

@@ -17,7 +17,7 @@ from matins.api.results import FilePlace, Schedule
 from matins.config.file import file_format
 from matins.delivery.destinations import problem_of
 from matins.delivery.notices import address_of
-from matins.engine.answers import deliver_command, destinations_of, reaches_nobody
+from matins.engine.answers import UNSENT, deliver_command, destinations_of, reaches_nobody
 from matins.engine.jobs import full_prompt
 from matins.engine.policies import Policies
 from matins.engine.schedules import UNREADABLE, idle_settings, newly_idle, schedule_settings, start_text
@@ -101,7 +101,7 @@ class Additions:
         isolation, owner = core.local.isolation, principal.role == principal.name == "owner"
         notes += command_notes(draft.definition, draft.agent, policies, isolation, by_owner=owner)
         if reaches_nobody(draft.definition, draft.agent, policies):
-            notes.append(f"No destination gets its answers. To send them: {deliver_command(policies)}")
+            notes.append(f"{UNSENT} To send them: {deliver_command(policies)}")
         notes += unreachable(draft.definition, draft.agent, policies, now)
         return notes + [f"{error.message} {error.hint or ''}".strip() for error in found]
 

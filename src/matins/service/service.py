@@ -62,6 +62,7 @@ from matins.service.run_views import Facts
 from matins.service.runs import Replies, Runs, SpeakingRuns, Threads
 from matins.service.schedule_changes import ScheduleChanges
 from matins.service.schedules import Additions, Schedules
+from matins.service.search import Search
 from matins.service.system import System
 from matins.service.timeline import Calendars, History, Timelines
 from matins.service.tokens import ChatLinks, Sessions, Tokens
@@ -306,12 +307,20 @@ class Service:
         generic = Records(core, records, writer)
         schedules = Schedules(core, proposals, changes, additions, writer)
         runs, outputs, calls = Runs(core), Outputs(core), Calls(core)
+        search = Search(core, outputs)
         bulk = Bulk(core, changes, schedules, runs)
         self._parts: Mapping[str, tuple[Any, ...]] = {
-            "schedules": (schedules, runs, Previews(core, proposals, additions), bulk, Changes(core, schedules)),
+            "schedules": (
+                schedules,
+                runs,
+                Previews(core, proposals, additions),
+                bulk,
+                Changes(core, schedules),
+                search,
+            ),
             "bulk": (bulk,),
             "missions": (Missions(core, schedules),),
-            "runs": (runs, RunBulk(core, runs), outputs, Transcripts(outputs)),
+            "runs": (runs, RunBulk(core, runs), outputs, Transcripts(outputs), search),
             "approvals": (Approvals(core, proposals),),
             "webhooks": (Webhooks(core, generic),),
             "calls": (calls,),

@@ -800,6 +800,18 @@ class ListingRows(Statements):
         return self._rows(ScheduleRow, "deleted_called", name=name, agent=agent)
 
 
+class MovingRows(Statements):
+    """A store that moves to another one."""
+
+    def marks(self) -> list[tuple[str, str]]:
+        """What a store says of its move."""
+        return self._all("marks")
+
+    def take_charge(self, mark: str) -> str | None:
+        """Be the store that a copy stands for. None when it is no copy, or one of another move."""
+        return self._value("take_charge", mark=mark)
+
+
 class NodeRows(Statements):
     """Nodes that take no new runs, and the runs of all nodes."""
 
@@ -1326,6 +1338,26 @@ class SubscriptionRows(Statements):
         self._all("move_subscription", name=name, cursor=cursor)
 
 
+class TextRows(Statements):
+    """What runs said, for searches."""
+
+    def upsert_run_text(self, run_id: int, text: str) -> None:
+        """Set what a run said, unless it was deleted meanwhile."""
+        self._all("upsert_run_text", run_id=run_id, text=text)
+
+    def run_text(self, run_id: int) -> str | None:
+        """What a run said."""
+        return self._value("run_text", run_id=run_id)
+
+    def ended_texts(self, after: int, upto: int, types: Iterable[str], limit: int) -> list[tuple[int, int]]:
+        """The events of these types in which whole runs ended that have something to say, and their runs."""
+        return self._all("ended_texts", after=after, upto=upto, types=self._texts(types), limit=limit)
+
+    def delete_run_texts(self, ids: Iterable[int]) -> None:
+        """Delete what runs said."""
+        self._all("delete_run_texts", ids=self._integers(ids))
+
+
 class ThreadRows(Statements):
     """Threads, their messages and their runs."""
 
@@ -1438,6 +1470,10 @@ class WorkerRows(Statements):
     def workers(self) -> list[WorkerRow]:
         """Workers that have not stopped."""
         return self._rows(WorkerRow, "workers")
+
+    def oldest_migration(self) -> int:
+        """The migration that an engine must know to work on the store."""
+        return self._value("oldest_migration")
 
     def set_offers(self, worker: int, offers: str) -> None:
         """What a worker has for runs that need it."""

@@ -132,10 +132,18 @@ class SliceStatements(Statements):
         return self._transaction._texts(values)
 
 
+BREAKS = "-- Engines that do not know this migration must stop."
+
+
 class Migration(NamedTuple):
     number: int
     name: str
     sql: str
+
+    @property
+    def breaks(self) -> bool:
+        """Whether engines that do not know it cannot go on. One that only adds has no such line."""
+        return BREAKS in self.sql
 
     @property
     def checksum(self) -> str:
@@ -153,8 +161,11 @@ def load_migrations(package: str) -> list[Migration]:
     return found
 
 
-def check_known(where: str, have: int, recorded: dict[int, str], known: list[Migration], instead: str) -> None:
-    """Raise StoreVersionError unless all `have` migrations of a store are known, with the recorded checksums.
+def check_known(
+    where: str, have: int, recorded: dict[int, str], known: list[Migration], instead: str, oldest: int | None = None
+) -> None:
+    """Raise StoreVersionError unless all `have` migrations of a store are known, with the recorded checksums; or those
+    up to `oldest`, where the others only add.
 
     `instead` is the first part of the hint: what to use instead of this store.
     """
@@ -165,7 +176,7 @@ def check_known(where: str, have: int, recorded: dict[int, str], known: list[Mig
                 f"its migration {migration.number} differs from the released one.",
                 hint=f"{instead}, or use the version that created this one. Nothing was changed.",
             )
-    if have > len(known):
+    if (have if oldest is None else oldest) > len(known):
         raise StoreVersionError(
             f"{where} was created by a newer version of Matins (schema {have}; this version supports {len(known)}).",
             hint="Upgrade Matins. Nothing was changed.",

@@ -82,6 +82,8 @@ class Transaction(
     made.IncidentRows,
     made.AccessRows,
     made.FileRows,
+    made.TextRows,
+    made.MovingRows,
 ):
     """The operations of one transaction. Events are linked to their chain when it commits."""
 
@@ -329,6 +331,7 @@ class Transaction(
             "delete_run_usage",
             "delete_approvals",
             "delete_answers",
+            "delete_run_texts",
             "delete_runs",
         ):
             self._all(notes, ids=ids)
@@ -391,8 +394,16 @@ class Transaction(
         """Whole runs, the newest first."""
         query = "listed_runs" if chosen.schedule_id is None else "listed_runs_of"
         values = {"before": before, "limit": limit, **chosen._asdict()}
+        if chosen.search is not None:
+            query = "listed_runs_saying"
+            values["words"] = self._search_words(chosen.search.words)
+            values["phrases"] = self._texts(chosen.search.phrases)
         rows = self._selecting(query, chosen.selector, chosen.reader, values)
         return list(map(from_tuple(RunRow), rows))
+
+    @abstractmethod
+    def _search_words(self, words: Iterable[str]) -> str:
+        """What an index of texts looks for: words that begin with these."""
 
     def selected_ids(self, selector: Selector, reader: str | None) -> set[int]:
         """The schedules that a selector selects."""

@@ -327,17 +327,20 @@ def read_file(path: str | Path, limit: int) -> bytes:
         os.close(file)
 
 
-def open_folder(path: str | Path, owner: int | None = None, within: str | Path | None = None) -> UntrustedFolder:
-    """A folder that the owner named and that an agent can write. Raises `Refused` if it leads into one of Matins.
+def open_folder(
+    path: str | Path, owner: int | None = None, within: str | Path | None = None, unseen: Identities = frozenset()
+) -> UntrustedFolder:
+    """A folder that the owner named and that an agent can write. Raises `Refused` if it leads into one of Matins, or of
+    `unseen`.
 
-    A path inside those must be below `within`: there an agent names only what is its own.
+    A path inside those of Matins must be below `within`: there an agent names only what is its own.
     """
     inside = _inside(path) if within is None or _is_below(path, within) else None
     folder = None if inside is None else _opened(inside, FOLDER)
     if folder is None:
-        return UntrustedFolder(path, forbidden(), owner)
+        return UntrustedFolder(path, forbidden() | unseen, owner)
     try:
-        return UntrustedFolder(folder, owner=owner)
+        return UntrustedFolder(folder, unseen, owner)
     finally:
         os.close(folder)
 

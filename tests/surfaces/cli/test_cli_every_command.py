@@ -66,6 +66,7 @@ COMMANDS = [
     Typed("why breaks --at {yesterday}"),
     Typed("run sends --wait"), Typed("run breaks --wait", code=5), Typed("run asks --wait", code=8),
     Typed("runs list"), Typed("runs list breaks"), Typed("runs list --since {yesterday} --state failed"),
+    Typed("search breaks"), Typed("search 503 registry --limit 5"), Typed("logs --grep 503"),
     Typed("runs show {failed}"), Typed("runs show {running}"), Typed("runs show {chain}"), Typed("runs show {waiting}"),
     Typed("runs show {throttled}"),
     Typed("logs {running}"), Typed("logs breaks"), Typed("logs {failed} --stderr"), Typed("logs {failed} --raw"),
@@ -145,6 +146,7 @@ COMMANDS = [
     Typed("mcp install claude --dry-run", free=True), Typed("mcp serve", free=True),
     Typed("tokens create ci-{n} --role viewer", free=True), Typed("tokens list"), Typed("tokens revoke {token}"),
     Typed("sessions list"), Typed("sessions revoke nobody"),
+    Typed("promote sqlite:///{copy}.moved", 1, free=True),
     Typed("backup {copy}", free=True), Typed("service install --print", free=True),
     Typed("service rm matins", code=2),  # of a machine that may have one: it is only refused here
     Typed("call system.whoami", free=True), Typed("call runs.list state=failed", free=True),

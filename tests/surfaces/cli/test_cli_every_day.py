@@ -8,17 +8,18 @@ from pathlib import Path
 
 from cli_user import User
 
+from matins.executors.job_context import JobContext
 from matins.testing import Sandbox
 
 PAGE = Path(__file__).parents[3] / "docs" / "every-day.md"
 
 
 def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
-    """B12: a team is paused with a reason and resumed, an edit is undone"""
+    """B12: a team is paused with a reason and resumed, an edit is undone, the run that said "quota" is found"""
     for name in ("nightly", "report"):
         bench.add(name, when="0 9 * * *", job="work", labels={"team": "ops"})
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     said = [[user.says(*shlex.split(line)[1:]) for line in _prepared(bench, block)] for block in blocks]
     paused, in_force, listed, resumed = said[0]
     assert paused.startswith("Paused 2 schedules.")
@@ -33,6 +34,12 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     assert bench.get("nightly-report").settings.get("retries", 0) == 0
     assert said[3][0].startswith("Renamed nightly to nightly-report: ")
 
+    searched, listed, grepped = next(part for part, block in zip(said, blocks, strict=True) if "matins search" in block)
+    assert "asks, run" in searched
+    assert "quota exceeded" in searched
+    assert "asks" in listed
+    assert grepped == "", "a Python job has no output"
+
 
 def _prepared(bench: Sandbox, block: str) -> list[str]:
     """The lines of a block, whose runs are there."""
@@ -41,4 +48,14 @@ def _prepared(bench: Sandbox, block: str) -> list[str]:
         bench.run("nightly-copy")
         bench.settle()
         bench.run("report")
+    if "matins search" in block:
+        bench.job("quota")(_quota)
+        bench.add("asks", when="0 9 * * *", job="quota", retries=0, labels={"team": "ops"})
+        bench.run("asks")
+        bench.settle()
+        bench.outbox.run_once(bench.clock.now_ms())
     return block.splitlines()
+
+
+def _quota(run: JobContext) -> None:
+    raise ValueError("quota exceeded")

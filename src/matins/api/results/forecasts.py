@@ -141,6 +141,10 @@ class Forecast(Struct, frozen=True):
     tokens_per_day: int | None
     steps: list[ForecastStep] = []
     """The steps of each run, with their shares of the cost."""
+    unsent: str | None = None
+    """That no destination would get the answers of its runs."""
+    command: str | None = None
+    """What sends them to one."""
 
 
 class SettingChange(Struct, frozen=True):

@@ -388,12 +388,39 @@ class ScheduleCounts(Struct, frozen=True):
 class Found(Struct, frozen=True):
     """What a search found."""
 
-    kind: Literal["schedule", "run", "agent"]
+    kind: Literal["schedule", "run", "agent", "approval", "incident"]
     id: str
     title: str
     agent: str | None
     detail: str
-    """The state of a schedule or run, or the runner of an agent."""
+    """The state of a schedule, run, request or incident, or the runner of an agent."""
+    schedule_id: str | None = None
+    excerpt: Content[str | None] = None
+    """Of a run that was found by what it wrote: the part around the first word."""
+
+
+class FoundLine(Struct, frozen=True):
+    """A line of an output."""
+
+    schedule_id: str
+    run_id: str
+    """Of a step with its number: `12/2`."""
+    schedule: str
+    stream: Literal["stdout", "stderr"]
+    line: Content[str]
+
+
+class FoundLines(Struct, frozen=True):
+    """Lines of outputs, those of the newest run first."""
+
+    lines: list[FoundLine]
+    runs: int
+    """The number of runs that were read."""
+    bytes: int
+    before: str | None
+    """What goes on where this ended; None when all was read."""
+    back_to: datetime | None
+    """When the oldest of these runs was planned."""
 
 
 class Schedule(Struct, frozen=True):

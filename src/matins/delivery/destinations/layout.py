@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import NamedTuple
 
 from matins.delivery.destinations import Address, Answer, NotDelivered, sent_again
@@ -25,14 +26,19 @@ class Upload(NamedTuple):
     media_type: str
     data: bytes | None
     path: str = ""
+    digest: str = ""
+    """Of the copy that was made for the answer. Outcomes of workers elsewhere name paths, too."""
 
     def read(self) -> bytes:
         if self.data is not None:
             return self.data
         try:
-            return read_file(self.path, MAX_FILE_BYTES)
+            data = read_file(self.path, MAX_FILE_BYTES)
         except OSError as error:
             raise NotDelivered(f"the file {self.name} cannot be read: {error.strerror}") from None
+        if sha256(data).hexdigest() != self.digest:
+            raise NotDelivered(f"the file {self.name} is not the one that was attached", retry=False)
+        return data
 
 
 def opening(address: Address, answer: Answer) -> list[Block]:
@@ -89,7 +95,7 @@ def uploads_of(answer: Answer, whole: bool) -> list[Upload]:
     """The files to send after the messages: the answer itself if it is too long for them, and those of the run."""
     name = f"{answer.facts.get('schedule') or 'answer'}-{answer.facts.get('run_id', '')}.md"
     text = [] if whole else [Upload(name, "text/markdown", answer.text.encode())]
-    return [*text, *(Upload(file.name, file.media_type, None, file.path) for file in answer.files)]
+    return [*text, *(Upload(file.name, file.media_type, None, file.path, file.digest) for file in answer.files)]
 
 
 def form_data(fields: Mapping[str, str], uploads: Mapping[str, Upload]) -> tuple[bytes, dict[str, str]]:

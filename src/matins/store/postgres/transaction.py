@@ -286,6 +286,14 @@ class PostgresTransaction(Transaction):
     def insert_notices(self, rows: Sequence[NewNotice]) -> None:
         self._copy("copy_notices", _NOTICE, rows)
 
+    # -- a store that moves
+
+    def take_charge(self, mark: str) -> str | None:
+        taken = super().take_charge(mark)
+        if taken is not None:
+            self._all("unfence")
+        return taken
+
     # -- limits and workers
 
     def set_limit(self, scope: str, size: int) -> None:
@@ -365,6 +373,9 @@ class PostgresTransaction(Transaction):
         self.send()
         cursor = self._session.cursor
         return cursor.fetchall() if cursor.description else []
+
+    def _search_words(self, words: Iterable[str]) -> str:
+        return " & ".join(f"'{word}':*" for word in words)
 
     def _integers(self, values: Iterable[int]) -> Integers:
         return integers(values)

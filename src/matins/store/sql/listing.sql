@@ -71,17 +71,17 @@ r.id >= :low AND r.id < :before AND r.step = 0
   AND (CAST(:reason AS text) IS NULL OR r.reason = CAST(:reason AS text))
   AND (CAST(:min_duration AS bigint) IS NULL OR r.ended_at - r.started_at >= CAST(:min_duration AS bigint)
     OR (r.ended_at IS NULL AND r.started_at <= CAST(:started_before AS bigint)))
-  AND (CAST(:min_cost AS bigint) IS NULL OR {{run_cost}} >= CAST(:min_cost AS bigint))
-  AND (CAST(:text AS text) IS NULL OR {{has_text}}) /* of selected */;
+  AND (CAST(:min_cost AS bigint) IS NULL OR {{run_cost}} >= CAST(:min_cost AS bigint)) /* of selected */;
 
 -- run_cost: part: what a run has spent so far, with its steps
 coalesce((SELECT p.money FROM spend p WHERE p.run_id = r.id), 0)
   + coalesce((SELECT sum(p.money) FROM runs t JOIN spend p ON p.run_id = t.id WHERE t.parent = r.id), 0);
 
--- has_text: part: runs with a text, as far as a reader may know it
-(CAST(:reader AS text) IS NULL OR s.agent = CAST(:reader AS text)
-  OR (s.creator_role = 'agent' AND s.created_by = 'agent:' || CAST(:reader AS text)))
-  AND lower(coalesce(r.outcome, '') || coalesce(r.evidence, '') || coalesce(r.reason, '')) LIKE :text ESCAPE '!';
+-- may_read: part: runs of schedules `s` whose content a reader may know, and that a filter is about
+(CAST(:schedule_id AS bigint) IS NULL OR r.schedule_id = CAST(:schedule_id AS bigint))
+  AND (CAST(:agent AS text) IS NULL OR s.agent = CAST(:agent AS text))
+  AND (CAST(:reader AS text) IS NULL OR s.agent = CAST(:reader AS text)
+    OR (s.creator_role = 'agent' AND s.created_by = 'agent:' || CAST(:reader AS text)));
 
 -- listed_runs: a page of runs that match a filter, the newest first
 SELECT {{run_columns}} FROM runs r JOIN schedules s ON s.id = r.schedule_id

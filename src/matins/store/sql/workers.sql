@@ -4,6 +4,9 @@
 SELECT w.id, w.identity, w.beat, w.offers, w.node, n.state, n.by, n.note, n.at
 FROM workers w LEFT JOIN nodes n ON n.name = w.node WHERE w.stopped_at IS NULL ORDER BY w.id;
 
+-- oldest_migration() -> int: the migration that an engine must know to work on the store
+SELECT CAST(coalesce(max(value), '1') AS bigint) FROM meta WHERE key = 'oldest';
+
 -- set_offers(worker: int, offers: str) -> None: what a worker has for runs that need it
 UPDATE workers SET offers = :offers WHERE id = :worker AND offers <> :offers;
 

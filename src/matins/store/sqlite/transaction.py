@@ -196,6 +196,9 @@ class SqliteTransaction(Transaction):
         chosen = condition(selector, SQLITE, self._texts, reader)
         return self._connection.execute(chosen.into(SQL[query]), {**values, **chosen.values}).fetchall()
 
+    def _search_words(self, words: Iterable[str]) -> str:
+        return " ".join(f'"{word}"*' for word in words)
+
     def _integers(self, values: Iterable[int]) -> str:
         return _json(values)
 

@@ -42,7 +42,8 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Runs": {
         "run": Entry("runs:run", "Start a run now."),
         "runs": Entry("runs:runs", "List runs of all schedules, or of one."),
-        "logs": Entry("runs:logs", "Print the output of a run."),
+        "logs": Entry("runs:logs", "Print the output of a run, or the lines of many that have a text."),
+        "search": Entry("runs:search", "Search schedules, agents, requests, incidents and what runs wrote."),
         "cancel": Entry("runs:cancel", "Cancel runs."),
         "backfill": Entry("backfills:backfill", "Run past slots that did not run, after a preview."),
         "backfills": Entry("backfills:backfills", "List backfills, show one, pause, resume or cancel it."),
@@ -88,6 +89,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "login": Entry("access:login", "Print a link that logs a browser in."),
         "sessions": Entry("access:sessions", "Manage browsers that are logged in."),
         "backup": Entry("daemon:backup", "Back up the store."),
+        "promote": Entry("moving:promote", "Move the store to PostgreSQL, or back to a file."),
         "service": Entry("daemon:service", "Install the daemon as a service of this machine, or remove it."),
         "call": Entry("scripting:call", "Call any use case by name."),
         "completion": Entry("scripting:completion", "Print a completion script."),
@@ -123,6 +125,9 @@ ADVICE = {
     "accept": "`matins approvals` lists what needs an answer.",
     "reject": "`matins approvals` lists what needs an answer.",
     **dict.fromkeys(("task", "tasks"), "`matins list` lists schedules, `matins runs` what ran, `matins status` both."),
+    **dict.fromkeys(
+        ("migrate", "move"), "`matins promote postgresql://…` moves the store to PostgreSQL, or back to a file."
+    ),
     "install": "`matins service install` keeps the daemon running.",
     "uninstall": "`matins service rm` removes the service; then remove the program: pipx uninstall matins.",
 }

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from matins.api.use_case import Caller, Transport, UseCase
     from matins.model.access import Principal
+    from matins.service.moving import Move
 
 
 OK, FAILED, USAGE, CANCELLED, NOT_ALLOWED, RUN_FAILED, OVER_BUDGET, WAITS = 0, 1, 2, 3, 4, 5, 6, 8
@@ -163,6 +164,16 @@ class App(Protocol):
         log: str,
         node: Mapping[str, Any] | None,
     ) -> None: ...
+
+    def move(
+        self,
+        target: str,
+        tell: Callable[[str], None],
+        store: str | None,
+        url: str | None,
+        token: str | None,
+        home: str | None,
+    ) -> Move: ...
 
     def worker(
         self, source: str | None, home: str | None, name: str | None, labels: tuple[str, ...], max_runs: int | None
@@ -359,9 +370,11 @@ class Instant(click.ParamType[str]):
 
     name = "instant"
 
-    def __init__(self, *, future: bool = False, zoned: bool = False) -> None:
-        """`future` accepts 2h for two hours from now. `zoned` leaves any other text to the service, for its zone."""
+    def __init__(self, *, future: bool = False, past: bool = False, zoned: bool = False) -> None:
+        """`future` accepts 2h for two hours from now, `past` for two hours ago. `zoned` leaves any other text to the
+        service, for its zone."""
         self._future = future
+        self._past = past
         self._zoned = zoned
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -374,9 +387,9 @@ class Instant(click.ParamType[str]):
             raise InstantError(message, value=value, field=param and param.name, hint=self._hint(value)) from None
 
     def _read(self, text: str, now: datetime) -> str:
-        length = _LENGTH.fullmatch(text) if text and self._future else None
+        length = _LENGTH.fullmatch(text) if text and (self._future or self._past) else None
         if length is not None:
-            return _iso(now + _length(length))
+            return _iso(now - _length(length) if self._past else now + _length(length))
         if self._zoned:
             return text
         if _DATE.fullmatch(text):
@@ -387,7 +400,7 @@ class Instant(click.ParamType[str]):
         if _DATE.fullmatch(text.strip()):
             return f"Add the time: {text.strip()}T09:00"
         ways = "2026-12-31T18:00 for your own clock, or 2026-12-31T18:00:00Z."
-        return f"Use 2h, {ways}" if self._future else f"Use {ways}"
+        return f"Use 2h, {ways}" if self._future or self._past else f"Use {ways}"
 
 
 class Seconds(click.ParamType[float]):
@@ -414,7 +427,7 @@ def _iso(at: datetime) -> str:
     return at.isoformat(timespec="milliseconds" if at.microsecond else "seconds")
 
 
-FUTURE, ANY = Instant(future=True), Instant()
+FUTURE, PAST, ANY = Instant(future=True), Instant(past=True), Instant()
 SECONDS = Seconds()
 ZONED = Instant(future=True, zoned=True)
 """For a record with its own time zone: instants without an offset are in that zone."""

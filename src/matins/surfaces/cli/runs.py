@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, cast
 
 import click
 
-from matins.errors import NotFound
+from matins.errors import InvalidInput, NotFound
 from matins.model.words import with_command
 from matins.surfaces.cli import context as errors
 from matins.surfaces.cli import times
 from matins.surfaces.cli.command_index import help_of
-from matins.surfaces.cli.context import ANY, SECONDS, CliContext, Document, json_text
+from matins.surfaces.cli.context import PAST, SECONDS, CliContext, Document, json_text
 from matins.surfaces.cli.framework import (
     Command,
     NounGroup,
@@ -23,6 +23,7 @@ from matins.surfaces.cli.framework import (
     chosen_text,
     complete_keys,
     label_option,
+    limit_option,
     name_argument,
     number_argument,
     page_options,
@@ -31,25 +32,45 @@ from matins.surfaces.cli.framework import (
 )
 from matins.surfaces.cli.steps import cost_text, costs_of, step_tree
 from matins.surfaces.cli.tables import Cell, Column, moment, plain, run_state, state_text, waits_for_approval
-from matins.surfaces.cli.times import duration_text, relative_time
+from matins.surfaces.cli.times import duration_text, full_time, relative_time
 from matins.surfaces.display import TranscriptText, block, input_line, one_line, without_codes
 
 _CHUNK_BYTES = 65_536
 _POLL_S = 0.3
 
 
+since_option = click.option("--since", type=PAST, help="Only runs that were planned from then on: 7d, or an instant.")
+until_option = click.option("--until", type=PAST, help="Only runs that were planned before.")
+
+
 @root_command("logs")
-@click.argument("what", metavar="RUN|NAME", shell_complete=complete_keys("schedules"))
+@click.argument("what", metavar="[RUN|NAME]", required=False, shell_complete=complete_keys("schedules"))
 @agent_option()
+@label_option
+@click.option("--grep", "text", metavar="TEXT", help="Lines with this text, of the newest runs first; * is any text.")
+@since_option
+@until_option
 @click.option("--follow", "-f", is_flag=True, help="Keep printing new entries.")
 @click.option("--stderr", is_flag=True, help="Output on stderr instead of stdout.")
 @click.option("--raw", is_flag=True, help="Every byte as it was printed, with JSON, colours and codes.")
 @pass_context
-def logs(context: CliContext, what: str, agent: str | None, follow: bool, stderr: bool, raw: bool) -> None:
+def logs(
+    context: CliContext, what: str | None, agent: str | None, labels: tuple[str, ...], text: str | None,
+    since: str | None, until: str | None, follow: bool, stderr: bool, raw: bool,
+) -> None:  # fmt: skip
     """RUN is the number of a run, or of a step: 12/2. NAME is a schedule, for its last run. JSON that an agent's tool
     prints is shown as what the agent said, the tools that it called, and the first lines of what they answered; --raw
     shows it as it was printed. With --json, documents have it as it was printed too, with --follow one on each line.
+    --grep looks through the outputs of all runs, or of those of NAME, --agent or --label, and ends after 20 seconds.
     """
+    if text is not None:
+        _grep(context, text, _chosen(what, labels) | {"agent": agent, "since": since, "until": until})
+        return
+    if what is None or labels or since or until:
+        message = "logs needs RUN, NAME or --grep." if what is None else "--label, --since and --until need --grep."
+        raise InvalidInput(
+            message, field="grep", hint="For example: matins logs nightly; matins logs --grep quota --since 7d"
+        )
     run = _run(context, what, agent)
     total, transcript, as_printed = 0, TranscriptText(), raw or context.as_json
     call = "runs.output" if as_printed else "runs.transcript"
@@ -67,6 +88,38 @@ def logs(context: CliContext, what: str, agent: str | None, follow: bool, stderr
     click.echo(without_codes(transcript.rest()), nl=False)
     if not total and (stderr or follow or context.as_json or not _print_stderr(context, run["id"])):
         context.note(f"Run {run['id']} has no output. Show the run: matins runs show {run['id']}")
+
+
+_GREP_S = 20.0
+
+
+def _grep(context: CliContext, text: str, chosen: Document) -> None:
+    """Print the lines with a text, of the newest runs first. Each call of the service reads a part."""
+    begun, runs, before, found = times.now(), 0, None, list[Document]()
+    while True:
+        part: Document = context.call("runs.grep", text=text, **chosen, before=before, limit=1_000)
+        runs, before = runs + part["runs"], part["before"]
+        found += part["lines"]
+        if not context.as_json:
+            for line in part["lines"]:
+                click.echo(without_codes(f"{line['run_id']} {line['schedule']}: {line['line']}\n"), nl=False)
+        if before is None or (times.now() - begun).total_seconds() >= _GREP_S:
+            break
+    if context.as_json:
+        context.show({**part, "lines": found, "runs": runs}, lambda: "")
+    back = "" if part["back_to"] is None else f", back to {full_time(part['back_to'])}"
+    if before is not None:
+        context.note(
+            f"Read {runs} runs{back}. To go on: matins logs --grep {shlex.quote(text)} --until {part['back_to']}"
+        )
+    elif not found:
+        context.note(f"No line of {runs} runs has it{back}.")
+
+
+def _chosen(name: str | None, labels: tuple[str, ...]) -> Document:
+    """The schedule, or the selector of a pattern and labels."""
+    names = [name] if name and "*" in name else []
+    return {"schedule": None if names else name, "select": chosen_text(names=names, labels=labels)}
 
 
 def _print_stderr(context: CliContext, run_id: str) -> bool:
@@ -298,8 +351,8 @@ def run_line(context: CliContext, found: Document) -> str:
 @click.option("--text", "-q", metavar="TEXT", help="Words of the answer, error or reason.")
 @click.option("--min-cost", metavar="MONEY", help="Runs that cost this much, for example $0.50.")
 @click.option("--min-duration", metavar="DURATION", help="Runs that took this long, for example 10m.")
-@click.option("--since", type=ANY, help="Only runs that were planned from then on.")
-@click.option("--until", type=ANY, help="Only runs that were planned before.")
+@since_option
+@until_option
 @page_options("--before", default=20)
 @pass_context
 def list_runs(
@@ -307,11 +360,9 @@ def list_runs(
     **only: str | None,
 ) -> None:  # fmt: skip
     """List runs of all schedules, or of one. The newest is first. NAME may be a pattern: 'report-*'."""
-    names = [name] if name and "*" in name else []
-    only["select"] = chosen_text(names=names, labels=labels)
-    chosen = {"schedule": None if names else name, "agent": agent, "before": before, **only}
+    chosen = {**_chosen(name, labels), "agent": agent, "before": before, **only}
     page = Page.of(limit, lambda count: context.call("runs.list", **chosen, limit=count))
-    filtered = bool(any(only.values()) or before or (agent and not name))
+    filtered = bool(any(only.values()) or chosen["select"] or before or (agent and not name))
     context.show(page.items, lambda: _listed(context, page.items, name, filtered=filtered))
     page.note_more(context, f"matins runs {name} --before" if name else "matins runs --before", page.last_id)
 
@@ -431,8 +482,8 @@ def _many(function: Any) -> Any:
     for option in (
         click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
         click.option("--all", "everything", is_flag=True, help="Runs of all schedules."),
-        click.option("--until", type=ANY, help="Only runs that were planned before."),
-        click.option("--since", type=ANY, help="Only runs that were planned from then on."),
+        until_option,
+        since_option,
         click.option("--text", "-q", metavar="TEXT", help="Words of the answer, error or reason."),
         click.option("--state", "-s", metavar="STATE,…", help="States of the runs: failed, or failed,unknown."),
         label_option,
@@ -541,3 +592,24 @@ def deliver(context: CliContext, run_id: str, to: tuple[str, ...]) -> None:
 
 runs = NounGroup("runs", help_of("runs"))
 runs.takes(list=list_runs, show=show_run, logs=logs, cancel=cancel, retry=retry, resolve=resolve, deliver=deliver)
+
+
+_FOUND_COLUMNS = (
+    Column("KIND", "kind"),
+    Column("WHAT", lambda item, now: item["title"], 24, middle=True),
+    Column("STATE", "detail"),
+    Column("TEXT", lambda item, now: item["excerpt"] or "", 20),
+)
+
+
+@root_command("search")
+@click.argument("words", metavar="WORD...", nargs=-1, required=True)
+@limit_option(20)
+@pass_context
+def search(context: CliContext, words: tuple[str, ...], limit: int) -> None:
+    """Words match by their beginnings; what is in quotes of its own as it is written: '"quota exceeded"'.
+    Runs are found by answer, error, reason and the end of their output; matins logs --grep reads all output.
+    """
+    text = " ".join(words)
+    items: list[Document] = context.call("schedules.search", text=text, limit=limit)
+    context.show_list(_FOUND_COLUMNS, items, f"Nothing has {one_line(text)}.")

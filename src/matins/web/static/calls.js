@@ -38,7 +38,8 @@ export async function call(element, body) {
   const [method, path] = element.dataset.call.split(/ (.+)/);
   const headers = { 'X-Matins-CSRF': '1' };
   if (method !== 'DELETE') headers['Content-Type'] = 'application/json';
-  if (element.dataset.match) headers['If-Match'] = element.dataset.match === '*' ? '*' : `"${element.dataset.match}"`;
+  const { match } = element.dataset; // a revision, or * for any
+  if (match) headers['If-Match'] = match === '*' ? match : `"${match}"`;
   if (method === 'POST') headers['Idempotency-Key'] = crypto.randomUUID?.() ?? String(Math.random());
   const response = await fetch(path, { method, headers, body: method === 'DELETE' ? undefined : JSON.stringify(body) });
   const text = await response.text();

@@ -200,7 +200,8 @@ _GO = [
     Entry("Actions", "retry", "Failed runs of the last day…", "/runs?state=failed&range=24h"),
     Entry("Go to", "succeeded", "Getting started", "/welcome"),
 ]
-_FOUND = {"schedule": ("Schedules", "schedules"), "run": ("Runs", "play"), "agent": ("Agents", "agent")}
+_FOUND = {"schedule": ("Schedules", "schedules"), "run": ("Runs", "play"), "agent": ("Agents", "agent"),
+    "approval": ("Requests", "waiting"), "incident": ("Incidents", "failed")}  # fmt: skip
 
 
 def palette(visit: Visit) -> Page:
@@ -225,7 +226,7 @@ def _entry(visit: Visit, found: Found) -> Entry:
     if found.kind == "schedule":
         name = f"{found.agent}/{found.title}" if found.agent else found.title
         return Entry(group, icon, name, visit.address("/schedules", found.agent, found.title), found.detail)
-    return Entry(group, icon, found.title, visit.address(f"/{found.kind}s", found.id), found.detail)
+    return Entry(group, icon, found.title, visit.address(f"/{found.kind}s", found.id), found.excerpt or found.detail)
 
 
 _SHOWN_APART = frozenset(

@@ -83,6 +83,9 @@ def show(visit: Visit) -> Page:
     # An interval that is measured from the last run has only its next one.
     values["coming"] = slots[:1] if schedule.trigger.get("anchor") == "completion" else slots
     values["answer"] = _said(values["why"])
+    may_send = values["forecast"].unsent is not None and visit.can("deliver.edit")
+    first = next(iter(api.destinations.list()), None) if may_send else None
+    values["send_to"] = first and {"name": first.name, "body": json.dumps({"to": [first.name]})}
     return Page("schedule.html", schedule.name, values, (f"schedule-{schedule.id}",))
 
 

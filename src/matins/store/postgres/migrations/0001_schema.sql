@@ -446,7 +446,7 @@ CREATE INDEX landings_thread ON landings (thread_id, run_id);
 
 CREATE TABLE subscriptions (
   name text PRIMARY KEY,
-  kind text NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline', 'incident', 'notice', 'answer', 'ping')),
+  kind text NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline', 'incident', 'notice', 'answer', 'ping', 'text')),
   target text NOT NULL,
   types text NOT NULL,
   cursor bigint NOT NULL, -- events up to this one are delivered, not wanted, or among the deliveries
@@ -609,6 +609,18 @@ CREATE INDEX notices_destination ON notices (destination, at);
 CREATE INDEX notices_held ON notices (held_until) WHERE held_until IS NOT NULL;
 INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
 VALUES ('incidents', 'incident', '{}', '[]', 0, 'active', 0, 'matins');
+
+-- What whole runs said, for searches: answers, errors, reasons and the ends of outputs. A subscription fills it. Signs
+-- become blanks, so that the parser sees the same words as the index of SQLite.
+CREATE TABLE run_texts (
+  run_id bigint PRIMARY KEY,
+  text text NOT NULL,
+  words tsvector NOT NULL GENERATED ALWAYS AS (
+    strip(to_tsvector('simple', translate(text, '!"#$%&''()*+,-./:;<=>?@[\]^_`{|}~', repeat(' ', 32))))) STORED
+);
+CREATE INDEX run_texts_words ON run_texts USING gin (words);
+INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+VALUES ('texts', 'text', '{}', '[]', 0, 'active', 0, 'matins');
 
 -- Calls from outside: deliveries to inbound endpoints, chat messages, and outcomes of schedules.
 

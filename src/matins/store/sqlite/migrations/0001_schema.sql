@@ -412,7 +412,7 @@ CREATE INDEX landings_thread ON landings (thread_id, run_id);
 
 CREATE TABLE subscriptions (
   name TEXT PRIMARY KEY,
-  kind TEXT NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline', 'incident', 'notice', 'answer', 'ping')),
+  kind TEXT NOT NULL CHECK (kind IN ('webhook', 'hook', 'function', 'pipeline', 'incident', 'notice', 'answer', 'ping', 'text')),
   target TEXT NOT NULL,
   types TEXT NOT NULL,
   cursor INTEGER NOT NULL, -- events up to this one are delivered, not wanted, or among the deliveries
@@ -577,6 +577,25 @@ CREATE INDEX notices_destination ON notices (destination, at);
 CREATE INDEX notices_held ON notices (held_until) WHERE held_until IS NOT NULL;
 INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
 VALUES ('incidents', 'incident', '{}', '[]', 0, 'active', 0, 'matins');
+
+-- What whole runs said, for searches: answers, errors, reasons and the ends of outputs. A subscription fills it.
+CREATE TABLE run_texts (
+  run_id INTEGER PRIMARY KEY,
+  text TEXT NOT NULL
+) STRICT;
+CREATE VIRTUAL TABLE run_words USING fts5 (text, content = 'run_texts', content_rowid = 'run_id', tokenize = 'unicode61 remove_diacritics 0');
+CREATE TRIGGER run_text_added AFTER INSERT ON run_texts BEGIN
+  INSERT INTO run_words (rowid, text) VALUES (NEW.run_id, NEW.text);
+END;
+CREATE TRIGGER run_text_changed AFTER UPDATE ON run_texts BEGIN
+  INSERT INTO run_words (run_words, rowid, text) VALUES ('delete', OLD.run_id, OLD.text);
+  INSERT INTO run_words (rowid, text) VALUES (NEW.run_id, NEW.text);
+END;
+CREATE TRIGGER run_text_deleted AFTER DELETE ON run_texts BEGIN
+  INSERT INTO run_words (run_words, rowid, text) VALUES ('delete', OLD.run_id, OLD.text);
+END;
+INSERT INTO subscriptions (name, kind, target, types, cursor, state, created_at, created_by)
+VALUES ('texts', 'text', '{}', '[]', 0, 'active', 0, 'matins');
 
 -- Calls from outside: deliveries to inbound endpoints, chat messages, and outcomes of schedules.
 
