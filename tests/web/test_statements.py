@@ -48,6 +48,7 @@ PATHS = {
     "/agents/{name}": "/agents/agent-0",
     "/inbound/{call_id}": "/inbound/1",
     "/backfills/{backfill_id}": "/backfills/1",
+    "/incidents/{incident_id}": "/incidents/1",
     "/records/{noun}/new": "/records/budgets/new",
     "/records/{noun}/{key}": "/records/budgets/budget-0",
 }

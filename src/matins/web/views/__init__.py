@@ -22,6 +22,7 @@ VIEWS: Mapping[str, View] = {
     "/agents/{name}": system.show_agent,
     "/events": system.events,
     "/incidents": now.incidents,
+    "/incidents/{incident_id}": now.incident,
     "/spend": system.spend,
     "/backfills": backfills.index,
     "/backfills/new": backfills.new,

@@ -282,3 +282,10 @@ def incidents(visit: Visit) -> Page:
     every = visit.query.get("all") == "1"
     found = visit.api.incidents.list(all=every, before=visit.query.get("before"), limit=_PAGE)
     return Page("incidents.html", "Incidents", {"incidents": found, "every": every, "size": _PAGE}, ("incidents",))
+
+
+def incident(visit: Visit) -> Page:
+    """One of them, as a search finds it."""
+    found = visit.api.incidents.get(visit.params["incident_id"])
+    values = {"incidents": [found], "every": True, "size": _PAGE}
+    return Page("incidents.html", "Incident", values, ("incidents",))
