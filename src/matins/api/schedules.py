@@ -157,6 +157,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
         select: Select | None = None,
         tab: ScheduleTab = "all",
         sort: ScheduleSort = "created",
+        deleted: bool = False,
         bars: int = 0,
         after: Id | None = None,
         limit: Limit = 100,
@@ -165,7 +166,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
 
         `select`: for example `agent=claude label.team=ops state=active report-*`; `text=quota` has this text in name,
         agent, settings or note. `tab`: active, paused, made by agents, or in need of attention. `bars`: with so many
-        of their last records.
+        of their last records. `deleted`: those that were deleted, instead of the others.
         """
 
     @use_case("read", "GET /v1/schedule-counts")
@@ -220,6 +221,16 @@ class Api(Noun, RecordNouns, noun="schedules"):
 
         Its id, times and history stay. A run that waits for approval keeps its request; approval of a proposal is
         requested again.
+        """
+
+    @use_case("change", f"POST {_SCHEDULE}/undelete", query=_AGENT)
+    def undelete(
+        self, name: str, *, agent: str | None = None, new_name: str | None = None, resume: bool = False
+    ) -> Schedule:
+        """Bring back the last deleted schedule of this name, with its id, runs and history, paused.
+
+        `new_name`: where the name is taken. What an agent or an operator made is a proposal again, unless the owner
+        brings it back. Refused where an agent or a record that it needs is gone.
         """
 
     @use_case("change", f"DELETE {_SCHEDULE}", status=204)
