@@ -39,13 +39,13 @@ if TYPE_CHECKING:
         Webhook,
         WorkSource,
     )
-    from matins.api.arguments import Instant, When
+    from matins.api.arguments import Instant, JobName, When
 
 
 class StepSettings(TypedDict, total=False):
     title: Required[str]
     agent: str | None
-    job: str | None
+    job: JobName | None
     prompt: str | None
     command: str | Sequence[str] | None
     stdin: str | None
@@ -63,7 +63,7 @@ class StepSettings(TypedDict, total=False):
 
 
 class ScheduleSettings(TypedDict, total=False):
-    job: str | None
+    job: JobName | None
     description: str | None
     labels: Mapping[str, str] | None
     prompt: str | None
@@ -140,7 +140,7 @@ class ScheduleSettings(TypedDict, total=False):
 
 class ScheduleEdit(TypedDict, total=False):
     when: When
-    job: str | None
+    job: JobName | None
     description: str | None
     labels: Mapping[str, str] | None
     prompt: str | None
