@@ -350,7 +350,7 @@ class AgentEdit(TypedDict, total=False):
 
 
 class BudgetSettings(TypedDict, total=False):
-    scope: Literal["schedule", "agent", "all"] | None
+    scope: Literal["schedule", "agent", "label", "all"] | None
     of: str | None
     period: Required[Literal["day", "month"]]
     max_cost: str | None
@@ -360,7 +360,7 @@ class BudgetSettings(TypedDict, total=False):
 
 
 class BudgetEdit(TypedDict, total=False):
-    scope: Literal["schedule", "agent", "all"] | None
+    scope: Literal["schedule", "agent", "label", "all"] | None
     of: str | None
     period: Literal["day", "month"] | None
     max_cost: str | None
