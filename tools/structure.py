@@ -32,7 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-CEILINGS = Ceilings(files=450, single_use=593)
+CEILINGS = Ceilings(files=451, single_use=596)
 
 
 def modules() -> dict[str, ast.Module]:

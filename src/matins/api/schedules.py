@@ -261,10 +261,12 @@ class Api(Noun, RecordNouns, noun="schedules"):
         effort: str | None = None,
         slot: Moment | None = None,
         key: str | None = None,
+        at: Instant | None = None,
         agent: str | None = None,
     ) -> Run:
         """Start a run now, once per key: the same key gives the run that exists. `slot`: the past slot that it makes up
-        for, as `{{slot}}` in prompts.
+        for, as `{{slot}}` in prompts. `at`: when it starts, instead of now, for schedules
+        with `overlap: allow`.
 
         `input` goes over the schedule's `payload`, key by key: {"days": 30} is `{{input.days}}` in prompts,
         `INPUT_DAYS` in processes, and a part of a job's payload. It is stored and shown: it is no place for secrets.
