@@ -97,7 +97,7 @@ bench-beside: .venv-bench-durable/installed  ## every row of Matins beside the c
 	.venv-bench-durable/bin/python benchmarks/durable.py --matins --base $(BASE) --base 8f184e0
 
 bench-durable: .venv-bench-durable/installed .venv-bench-apscheduler4/installed .venv-bench-oban/installed  ## firing, with durable records
-	.venv-bench-durable/bin/python benchmarks/durable.py --minutes 30
+	.venv-bench-durable/bin/python benchmarks/durable.py --minutes 22
 
 bench-scale: .venv-bench-durable/installed .venv-bench-oban/installed  ## engines on one PostgreSQL, a million schedules, limits, herds, ten million runs
 	.venv-bench-durable/bin/python benchmarks/scale.py --sqlite

@@ -67,8 +67,7 @@ class OfProcrastinate(Contestant):
 
     def adding_in_bulk(self) -> Callable[[], Any]:
         later = datetime.now(UTC) + timedelta(hours=1)
-        self.sync.open()
-        job = self.sync.configure_task("nothing", schedule_at=later)
+        job = self._opened().configure_task("nothing", schedule_at=later)
         return lambda: job.batch_defer(*[{}] * self.task.count)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matins.model.trigger import Anchor, DstGap, DstOverlap, First
     from matins.runtime.clock import SystemClock
     from matins.runtime.engine import NodeSettings
+    from matins.service.moving import Move
     from matins.surfaces.transports.http_client import Http
     from matins.surfaces.transports.in_process import InProcess
 
@@ -122,6 +123,35 @@ class App:
         from matins.daemon import Daemon
 
         Daemon(store=store, file=file, host=host, port=port, home=home, log=log, node=node).run()
+
+    def move(
+        self,
+        target: str,
+        tell: Callable[[str], None],
+        store: str | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        home: str | Path | None = None,
+    ) -> Move:
+        """The move of the store to another one. It has no locks yet."""
+        from matins.errors import InvalidInput, NotAllowed
+        from matins.runtime.clock import SystemClock
+        from matins.service.moving import Move, Place
+        from matins.surfaces.home import Home, absolute_url, path_of, redacted_url
+
+        if os.environ.get("MATINS_IN_RUN"):
+            raise NotAllowed("A process of a run does not move the store.", field="target", hint="Ask the owner.")
+        if url is not None or token is not None:
+            hint = "Run it where the store is, with --store or --home."
+            raise InvalidInput("A store is moved by a command that reaches it itself.", field="url", hint=hint)
+        at = Home(home)
+        running = at.running()
+        if store is None and running is not None and running.store != at.store:
+            hint = f"Name the store: matins --store {running.store} promote …"
+            raise InvalidInput("The daemon of this home uses another store than its own.", field="store", hint=hint)
+        urls = [absolute_url(one) for one in (store or at.store, target)]
+        source, to = (Place(one, redacted_url(one), path_of(one), at.path / "state") for one in urls)
+        return Move(source, to, SystemClock(), tell)
 
     def worker(
         self,

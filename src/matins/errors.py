@@ -19,6 +19,7 @@ MatinsError
 │   ├── StoreVersionError    created by another version of Matins
 │   ├── StoreCorrupt         damaged
 │   ├── StoreBusy            owned by another engine
+│   ├── StoreMoved           it moved to another store, or is a copy that is not in charge
 │   ├── StoreUnavailable     no answer, or no disk space; may be retried
 │   └── NetworkFilesystem    a network file system, where SQLite is not safe
 ├── JobError                 raised by a job, or about one
@@ -181,6 +182,10 @@ class StoreCorrupt(StoreError):  # noqa: N818
 
 class StoreBusy(StoreError):  # noqa: N818
     code = "store_busy"
+
+
+class StoreMoved(StoreError):  # noqa: N818
+    code = "store_moved"
 
 
 class StoreUnavailable(StoreError):  # noqa: N818

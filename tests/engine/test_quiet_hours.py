@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
@@ -10,7 +11,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from matins.engine.quiet_hours import QuietHours, check_quiet_hours, describe, parse_windows, quiet_until
+from matins.engine.calendars import read_days
+from matins.engine.quiet_hours import (
+    QuietHours,
+    check_quiet_hours,
+    describe,
+    last_change_at,
+    parse_windows,
+    quiet_spans,
+    quiet_until,
+)
 from matins.errors import InvalidInput
 
 MINUTE, DAY, WEEK = 60, 86_400, 7 * 86_400
@@ -239,3 +249,22 @@ def test_a_hundred_windows_and_one_open_minute() -> None:
     policy = quiet(*["00:00-23:59"] * 99, "mon-sat 23:59-24:00")
     assert until(policy, "2026-05-11T00:00") == "2026-05-17T23:59:00+00:00"
     assert until(policy, "2026-05-17T23:59:59.999") is None
+
+
+def test_whole_days_are_quiet_beside_the_windows() -> None:
+    """S3, B11: hour by hour, over a change of the clocks"""
+    zone = "Europe/Berlin"
+    policy = replace(quiet("22:00-07:00", timezone=zone), days=(read_days(("2026-03-28..2026-03-29", "04-01")),))
+    first, hours = ms("2026-03-26T00:00", zone), range(9 * 24)
+    calm = [at.hour >= 22 or at.hour < 7 or (at.month, at.day) in ((3, 28), (3, 29), (4, 1)) for at in (
+        datetime.fromtimestamp(first / 1000 + n * 3600, ZoneInfo(zone)) for n in hours
+    )]  # fmt: skip
+    spans = quiet_spans(policy, first, first + len(hours) * 3_600_000)
+    for n in hours[:-24]:
+        at = first + n * 3_600_000
+        opens = next(later for later in hours[n:] if not calm[later])
+        assert quiet_until(policy, at) == (first + opens * 3_600_000 if calm[n] else None)
+        assert any(start <= at < end for start, end in spans) == calm[n]
+        since = next((m + 1 for m in range(n - 1, -1, -1) if calm[m] != calm[n]), None)
+        assert since is None or last_change_at(policy, at) == first + since * 3_600_000
+    assert describe(replace(policy, calendars=("closing",))).startswith("22:00 to 07:00 every day; the days of closing")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from gate_records import evidence, lines
 
 from matins.engine.calendars import read_days
-from matins.errors import InvalidInput
+from matins.errors import Conflict, InvalidInput
 from matins.testing import Sandbox, iso
 
 
@@ -72,7 +73,7 @@ def test_what_is_no_day_is_refused(bench: Sandbox) -> None:
         ("'2026-02-30' is not a day", lambda: bench.add("s", when="@daily", job="work", skip_on=["2026-02-30"])),
         ("'soon' is not a day", lambda: bench.calendars.set("c", dates=["soon"])),
         ("is not a day", lambda: bench.calendars.set("c", dates=["2026-12-31..2026-12-24"])),
-        ('A calendar needs "dates" or "country"', lambda: bench.calendars.set("c")),
+        ('A calendar needs "dates", "country" or "ics"', lambda: bench.calendars.set("c")),
         ('"country" is not known: XX', lambda: bench.calendars.set("c", country="XX")),
     ):
         with pytest.raises(InvalidInput) as refused:
@@ -85,3 +86,103 @@ def test_ranges_go_over_the_end_of_a_year() -> None:
     days: Any = read_days(("12-30..01-02 Quiet days",))
     assert sorted(days.yearly) == [(1, 1), (1, 2), (12, 30), (12, 31)]
     assert days.yearly[1, 1] == "Quiet days"
+
+
+ICS = """BEGIN:VCALENDAR
+BEGIN:VEVENT
+UID:1
+SUMMARY:Spring Day\\, the
+  first
+DTSTART;VALUE=DATE:20200328
+RRULE:FREQ=YEARLY
+EXDATE;VALUE=DATE:20270328
+END:VEVENT
+BEGIN:VEVENT
+UID:2
+SUMMARY:Offsite
+DTSTART;VALUE=DATE:20260330
+DTEND;VALUE=DATE:20260401
+END:VEVENT
+BEGIN:VEVENT
+UID:2
+RECURRENCE-ID;VALUE=DATE:20260330
+SUMMARY:Offsite
+DTSTART;VALUE=DATE:20260401
+DURATION:P2D
+END:VEVENT
+BEGIN:VEVENT
+UID:3
+SUMMARY:Gone
+STATUS:CANCELLED
+DTSTART;VALUE=DATE:20260403
+END:VEVENT
+BEGIN:VEVENT
+UID:4
+SUMMARY:Standup
+DTSTART:20260327T090000Z
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+def test_the_all_day_events_of_a_file_are_days(bench: Sandbox, tmp_path: Path) -> None:
+    """B11: recurring, of several days, moved, cancelled; by path or as text. Times of day are not taken"""
+    (tmp_path / "team.ics").write_text(ICS)
+    made = bench.calendars.set("team", ics=str(tmp_path / "team.ics"))
+    assert made.days[:6] == [
+        "2025-03-28 Spring Day, the first", "2026-03-28 Spring Day, the first", "2026-04-01 Offsite",
+        "2026-04-02 Offsite", "2028-03-28 Spring Day, the first", "2029-03-28 Spring Day, the first",
+    ]  # fmt: skip
+    assert bench.calendars.set("pasted", ics=ICS).days == made.days
+    bench.add("s", when="every day at 9am except on team", job="work")
+    said = [slot.sentence for slot in bench.preview("s", count=7).slots if slot.verdict == "skipped"]
+    assert said == [
+        "Will be skipped: Spring Day, the first (team).", "Will be skipped: Offsite (team).",
+        "Will be skipped: Offsite (team).",
+    ]  # fmt: skip
+    (tmp_path / "team.ics").write_text(ICS.replace("20200328", "20200405"))
+    assert bench.calendars.edit("team").days[0] == "2025-04-05 Spring Day, the first", "an edit reads it again"
+
+
+@pytest.mark.parametrize(
+    ("ics", "problem"),
+    [
+        ("/no/such.ics", "/no/such.ics cannot be read: No such file or directory."),
+        ("https://example.org/team.ics", '"ics" is a file, and no URL.'),
+        (ICS[:16], "The calendar has no all-day events."),
+        (
+            ICS.replace("FREQ=YEARLY", "FREQ=YEARLY;BYEASTER=1"),
+            'The event "Spring Day, the first": RRULE part BYEASTER',
+        ),
+        (ICS.replace("FREQ=YEARLY", "FREQ=HOURLY"), 'The event "Spring Day, the first": A day does not repeat within'),
+        (ICS.replace("20260330", "20260230"), 'The calendar has the date "20260230", which does not exist.'),
+    ],
+)
+def test_a_file_that_is_no_calendar_is_refused(bench: Sandbox, ics: str, problem: str) -> None:
+    """B11"""
+    with pytest.raises(InvalidInput) as refused:
+        bench.calendars.set("team", ics=ics)
+    assert problem in refused.value.message
+    assert bench.calendars.list() == []
+
+
+def test_the_days_of_calendars_are_quiet_throughout(bench: Sandbox) -> None:
+    """B11: beside the windows; a calendar that changes lets waiting runs go"""
+    bench.calendars.set("closing", dates=["2026-03-28..2026-03-29"])
+    bench.quiet_hours.set("calm", windows="22:00-07:00", calendars=["closing"], mode="defer", timezone="Europe/Berlin")
+    bench.add("s", when="every day at noon", job="work", quiet_hours="calm", timezone="Europe/Berlin")
+    said = [slot.sentence for slot in bench.preview("s", count=4).slots]
+    assert [sentence.startswith("Waits") or "quiet hours" in sentence for sentence in said] == [
+        False, True, True, False,
+    ], said  # fmt: skip
+    bench.run_until("2026-03-28T12:00:00Z")
+    waiting = bench.all_runs("s")[0]
+    assert (waiting.state, waiting.reason) == ("waiting", "quiet_hours")
+    assert iso(waiting.not_before) == "2026-03-30T05:00:00Z", "the days, then the window of Monday"
+    with pytest.raises(Conflict, match="closing"):
+        bench.calendars.delete("closing")
+    bench.calendars.set("closing", dates=["12-25"])
+    bench.run_until("2026-03-28T12:01:00Z")
+    assert bench.all_runs("s")[0].state == "succeeded"
+    with pytest.raises(InvalidInput, match='need "windows" or "calendars"'):
+        bench.quiet_hours.set("none")

@@ -274,6 +274,19 @@ def test_the_oldest_queued_run_is_promoted_when_nothing_is_in_its_way(store: Sto
         assert transaction.live(others) == before
 
 
+def test_queued_runs_of_a_backfill_are_promoted_last(store: Store) -> None:
+    """C12: the oldest of them when only they are left."""
+    (schedule,) = add_schedules(store, 1)
+    of_backfill = [add_run(store, schedule, state=S.QUEUED, slot=None) for _ in range(2)]
+    own = add_run(store, schedule, state=S.QUEUED)
+    with store.transaction(NOW) as transaction:
+        for nth, run_id in enumerate(of_backfill):
+            transaction.set_for_slot(run_id, NOW - 1 - nth, 1)
+        for run_id in (own, *of_backfill):
+            assert transaction.promote([schedule], NOW) == [(run_id, schedule)]
+            transaction.execute(f"UPDATE runs SET state = {S.SUCCEEDED:d} WHERE id = {run_id}")
+
+
 def test_after_the_clock_went_back_nothing_waits_for_the_old_time(store: Store) -> None:
     one, two = add_schedules(store, 2)
     late = add_run(store, one, not_before=NOW + 9)

@@ -220,6 +220,15 @@ def test_a_child_that_is_forked_during_a_look_keeps_nobody_out(tmp_path: Path, m
     os.close(file)
 
 
+def test_a_queue_is_neither_sorted_nor_read_to_promote_a_run(path: Path) -> None:
+    """C12: a catch-up may queue a thousand runs, and each end promotes one"""
+    store = SqliteStore(path, NOW)
+    plan = str(store._connection.execute(f"EXPLAIN QUERY PLAN {SQL['promote']}", {"ids": "[1]", "now": NOW}).fetchall())
+    store.close()
+    assert "TEMP B-TREE" not in plan
+    assert plan.count("USING INDEX runs_live (schedule_id=? AND state=?") >= 2
+
+
 def test_a_page_of_runs_is_found_without_reading_all_of_them(path: Path) -> None:
     """V2: only the index is read to the end, however long the history is"""
     store = SqliteStore(path, NOW)

@@ -174,8 +174,10 @@ class Calendar(Struct, frozen=True):
     """Days: "2026-12-25", "12-25" in every year, or "2026-12-24..2027-01-02"; a name may follow."""
     country: Content[str | None]
     """Public holidays of a country, or of a part of it; needs the extra `holidays`."""
+    ics: Content[str | None]
+    """All-day events of an iCalendar file: its path, or its text."""
     days: Content[list[str]]
-    """The holidays of `country` with their names, filled in when it is set."""
+    """The days of `country` and `ics` with their names, filled in when they are set."""
 
 
 class ChatApp(Struct, frozen=True):
@@ -346,6 +348,8 @@ class QuietHours(Struct, frozen=True):
     """IANA time zone of the windows, or `local`."""
     mode: Literal["skip", "defer"]
     """Whether runs due then are skipped, or run once at the end."""
+    calendars: list[str]
+    """Calendars whose days are quiet throughout."""
 
 
 class Smtp(Struct, frozen=True):

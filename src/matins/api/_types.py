@@ -372,12 +372,14 @@ class BudgetEdit(TypedDict, total=False):
 class CalendarSettings(TypedDict, total=False):
     dates: Sequence[str] | None
     country: str | None
+    ics: str | None
     days: Sequence[str] | None
 
 
 class CalendarEdit(TypedDict, total=False):
     dates: Sequence[str] | None
     country: str | None
+    ics: str | None
     days: Sequence[str] | None
 
 
@@ -552,15 +554,17 @@ class PriceEdit(TypedDict, total=False):
 
 
 class QuietHoursSettings(TypedDict, total=False):
-    windows: Required[str | Sequence[str | Mapping[str, Any]]]
+    windows: str | Sequence[str | Mapping[str, Any]] | None
     timezone: str | None
     mode: Literal["skip", "defer"] | None
+    calendars: Sequence[str] | None
 
 
 class QuietHoursEdit(TypedDict, total=False):
     windows: str | Sequence[str | Mapping[str, Any]] | None
     timezone: str | None
     mode: Literal["skip", "defer"] | None
+    calendars: Sequence[str] | None
 
 
 class SmtpSettings(TypedDict, total=False):

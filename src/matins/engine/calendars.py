@@ -46,9 +46,13 @@ class Calendar:
         str | None,
         Setting(Text(20), "Public holidays of a country, or of a part of it; needs the extra `holidays`.", "DE-BE"),
     ] = None
+    ics: Annotated[
+        str | None,
+        Setting(Text(200_000, lines=True), "All-day events of an iCalendar file: its path, or its text.", "team.ics"),
+    ] = None
     days: Annotated[
         tuple[str, ...],
-        Setting(Arguments(), "The holidays of `country` with their names, filled in when it is set.",
+        Setting(Arguments(), "The days of `country` and `ics` with their names, filled in when they are set.",
                 ["2026-12-25 Christmas Day"]),
     ] = ()  # fmt: skip
 

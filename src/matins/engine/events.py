@@ -160,6 +160,7 @@ _KINDS = (
         "The store is an older copy: a backup was restored, or a server failed over. The data has the reason.",
     ),
     EventKind("store.backed_up", "The store was backed up."),
+    EventKind("store.promoted", "The store moved here. The data says from where, and what was carried."),
     EventKind("hook.failed", "A hook that runs after a run failed. The run is not affected."),
 )
 _OF_STEPS = tuple(

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from matins.engine.approvals import ALL_AGENTS, DEFAULT_RULES, AgentRules
-from matins.engine.calendars import Calendar
+from matins.engine.calendars import Calendar, read_days
 from matins.engine.money import DEFAULT_PRICES, Budget, Price
 from matins.engine.quiet_hours import QuietHours
 from matins.engine.settings import load_settings, loaders_of
@@ -126,7 +126,7 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
     rates = {name: data["usd"] for name, data in found.get("rate", {}).items()}
     return Policies(
         rev=rev,
-        quiet_hours=found.get("quiet_hours", {}),
+        quiet_hours=_with_days(found.get("quiet_hours", {}), found.get("calendar", {})),
         calendars=found.get("calendar", {}),
         throttles={throttle.provider: throttle for throttle in throttles},
         budgets=tuple(found.get("budget", {}).values()),
@@ -149,6 +149,15 @@ def read_policies(rev: int, rows: Iterable[PolicyRow], throttles: Iterable[Throt
         records=found,
         unreadable=tuple(unreadable),
     )
+
+
+def _with_days(hours: Mapping[str, QuietHours], calendars: Mapping[str, Calendar]) -> dict[str, QuietHours]:
+    """The quiet hours, with the days of their calendars."""
+    days = {name: read_days(calendar.dates + calendar.days) for name, calendar in calendars.items()}
+    return {
+        name: replace(each, days=tuple(days[one] for one in each.calendars if one in days)) if each.calendars else each
+        for name, each in hours.items()
+    }
 
 
 def _load(kind: str, name: str, data: Any) -> Any:

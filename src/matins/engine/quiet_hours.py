@@ -1,21 +1,24 @@
-"""Quiet hours: weekly windows on the wall clock of a zone, and when they end."""
+"""Quiet hours: weekly windows on the wall clock of a zone, whole days of calendars, and when they end."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Literal, cast, get_args
 
-from matins.engine.english.values import DAYS, every_day, week_order
+from matins.engine.calendars import Days
+from matins.engine.english.values import DAYS, every_day, listed, week_order
 from matins.engine.validation import invalid, items_of, nearest
 from matins.engine.when.days import ALL_WEEKDAYS, bits, lowest_bit
 from matins.engine.when.definitions import clock_text, parse_clock
-from matins.engine.when.durations import MINUTE_MS
+from matins.engine.when.durations import DAY_MS, MINUTE_MS
 from matins.engine.when.zones import load_zone
 from matins.errors import Example, InvalidInput, TriggerError
-from matins.model.settings import Choice, Setting, Windows, Zone
+from matins.model.settings import Choice, Names, Setting, Windows, Zone
 
 Mode = Literal["skip", "defer"]
 MAX_WINDOWS = 100
+_MAX_DAYS, _MAX_BLOCKS = 400, 50
+"""How far an end of quiet days is looked for."""
 _WINDOW_KEYS = ("days", "from", "to")
 _SHORT = tuple(day[:3].lower() for day in DAYS)
 _LONG = tuple(day.lower() for day in DAYS)
@@ -56,15 +59,21 @@ class QuietHours:
         tuple[Window, ...],
         Setting(
             Windows(), 'Spans of time, such as "22:00-07:00" or "sat,sun 00:00-24:00".',
-            ["22:00-07:00", "sat,sun 00:00-24:00"], required=True,
+            ["22:00-07:00", "sat,sun 00:00-24:00"],
         ),
-    ]  # fmt: skip
+    ] = ()  # fmt: skip
     timezone: Annotated[
         str, Setting(Zone(), "IANA time zone of the windows, or `local`.", "Europe/Berlin", short="-z")
     ] = "UTC"
     mode: Annotated[
         Mode, Setting(Choice(get_args(Mode)), "Whether runs due then are skipped, or run once at the end.", "defer")
     ] = "skip"
+    calendars: Annotated[
+        tuple[str, ...],
+        Setting(Names(empty=True, of="calendars"), "Calendars whose days are quiet throughout.", ["holidays-de"]),
+    ] = ()
+    days: tuple[Days, ...] = field(default=(), compare=False, repr=False)
+    """The days of the calendars, where policies are read."""
 
     @cached_property
     def open_minutes(self) -> int:
@@ -77,9 +86,27 @@ class QuietHours:
 
 
 def quiet_until(policy: QuietHours, at_ms: int) -> int | None:
-    """The first instant, from this one on, outside all windows; None if this one is outside."""
-    opens = _first_minute(policy.open_minutes, policy.timezone, at_ms)
+    """The first instant, from this one on, outside all windows and days; None if this one is outside."""
+    opens = at_ms
+    for _ in range(_MAX_BLOCKS if policy.days else 1):
+        opens = _first_minute(policy.open_minutes, policy.timezone, opens)
+        day = _after_quiet_days(policy, opens)
+        if day is None:
+            break
+        opens = day
     return None if opens == at_ms else opens
+
+
+def _after_quiet_days(policy: QuietHours, at: int) -> int | None:
+    """The midnight after the quiet days that an instant is in; None if it is in none."""
+    zone = load_zone(policy.timezone)
+    today = zone.wall_of(at) // DAY_MS if policy.days else 0
+    day = next((day for day in range(today, today + _MAX_DAYS) if not _is_quiet_day(policy, day)), today + _MAX_DAYS)
+    return None if day == today else zone.resolve(day * DAY_MS)
+
+
+def _is_quiet_day(policy: QuietHours, day: int) -> bool:
+    return any(days.name_of(day) is not None for days in policy.days)
 
 
 def quiet_spans(policy: QuietHours, start: int, end: int) -> list[tuple[int, int]]:
@@ -88,10 +115,28 @@ def quiet_spans(policy: QuietHours, start: int, end: int) -> list[tuple[int, int
     spans: list[tuple[int, int]] = []
     at = start
     while quiet_minutes and (at := _first_minute(quiet_minutes, policy.timezone, at)) < end:
-        opens = quiet_until(policy, at) or at
+        opens = _first_minute(policy.open_minutes, policy.timezone, at)
         spans.append((at, min(opens, end)))
         at = opens
-    return spans
+    return _merged([*spans, *_day_spans(policy, start, end)]) if policy.days else spans
+
+
+def _day_spans(policy: QuietHours, start: int, end: int) -> Iterator[tuple[int, int]]:
+    zone = load_zone(policy.timezone)
+    for day in range(zone.wall_of(start) // DAY_MS, zone.wall_of(end) // DAY_MS + 1):
+        begin, over = max(zone.resolve(day * DAY_MS), start), min(zone.resolve((day + 1) * DAY_MS), end)
+        if begin < over and _is_quiet_day(policy, day):
+            yield begin, over
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _first_minute(minutes: int, timezone: str, at: int) -> int:
@@ -107,6 +152,10 @@ def _first_minute(minutes: int, timezone: str, at: int) -> int:
 
 def last_change_at(policy: QuietHours, at_ms: int) -> int:
     """The start of the present quiet time, or of the present open time."""
+    if policy.days:
+        before = quiet_spans(policy, at_ms - _MAX_DAYS * DAY_MS, at_ms + 1)
+        start, end = before[-1] if before else (at_ms - _MAX_DAYS * DAY_MS,) * 2
+        return start if end > at_ms else end
     zone = load_zone(policy.timezone)
     at, period = at_ms, zone.period_at(at_ms)
     quiet = _is_quiet(policy, at + period.offset)
@@ -140,7 +189,10 @@ def _wait(minutes: int, wall: int) -> int:
 
 
 def check_quiet_hours(policy: QuietHours) -> None:
-    """Raise unless some minute of the week is outside all windows."""
+    """Raise unless there is a quiet time, and some minute of the week is outside all windows."""
+    if not policy.windows and not policy.calendars:
+        hint = Example({"windows": ["22:00-07:00", "sat,sun 00:00-24:00"]})
+        raise InvalidInput('Quiet hours need "windows" or "calendars".', field="windows", hint=hint)
     if not policy.open_minutes:
         raise InvalidInput(
             f'Quiet hours "{policy.name}" cover the whole week.',
@@ -158,7 +210,8 @@ def window_text(window: Window) -> str:
 
 def describe(policy: QuietHours) -> str:
     """`22:00 to 07:00 every day, Europe/Berlin: skipped`."""
-    windows = "; ".join(_describe_window(window) for window in policy.windows)
+    days = [f"the days of {listed(policy.calendars)}"] if policy.calendars else []
+    windows = "; ".join([*(_describe_window(window) for window in policy.windows), *days])
     return f"{windows}, {policy.timezone}: {'skipped' if policy.mode == 'skip' else 'deferred'}"
 
 

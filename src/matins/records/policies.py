@@ -1,10 +1,14 @@
 """Hooks, quiet hours, work sources."""
 
+import re
 import shlex
 from dataclasses import replace
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 from matins.engine.calendars import YEARS_AHEAD, Calendar, read_days
+from matins.engine.ics import MAX_BYTES, days_of_ics, is_ics
 from matins.engine.quiet_hours import QuietHours, check_quiet_hours
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Example, InvalidInput
@@ -65,7 +69,7 @@ def _check_quiet_hours(hours: QuietHours, context: RecordContext) -> QuietHours:
 
 
 def _windows(document: dict[str, Any]) -> str:
-    return ", ".join(document["windows"])
+    return ", ".join((*document["windows"], *document["calendars"]))
 
 
 QUIET_HOURS = RecordKind(
@@ -89,14 +93,37 @@ QUIET_HOURS = RecordKind(
 
 
 def _check_calendar(calendar: Calendar, context: RecordContext) -> Calendar:
-    """The calendar with the holidays of its country for the coming years, so that engines need not know them."""
-    if not calendar.dates and calendar.country is None:
+    """The calendar with its days for the coming years, so that engines need neither the holidays nor the file."""
+    if not calendar.dates and calendar.country is None and calendar.ics is None:
         hint = Example({"dates": ["2026-12-25 Christmas Day"]})
-        raise InvalidInput('A calendar needs "dates" or "country".', field="dates", hint=hint)
-    if calendar.country is not None:
-        calendar = replace(calendar, days=_holidays(calendar.country, context.now))
+        raise InvalidInput('A calendar needs "dates", "country" or "ics".', field="dates", hint=hint)
+    days = () if calendar.country is None else _holidays(calendar.country, context.now)
+    if calendar.ics is not None:
+        days += _events(calendar.ics, context)
     read_days(calendar.dates)
-    return calendar
+    return replace(calendar, days=days)
+
+
+def _events(ics: str, context: RecordContext) -> tuple[str, ...]:
+    """The all-day events of a file, or of the text of one."""
+    text = ics
+    if not is_ics(ics):
+        if re.match(r"[a-z]+://", ics, re.IGNORECASE):
+            hint = "Fetch it first: curl -o days.ics URL; then --ics days.ics. A schedule can do so every day."
+            raise InvalidInput('"ics" is a file, and no URL.', value=ics, field="ics", hint=hint)
+        path = Path(context.workdir or ".", Path(ics.strip()).expanduser())
+        try:
+            content = path.read_bytes()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            hint = "Write the whole path."
+            raise InvalidInput(f"{path} cannot be read: {reason}.", value=ics, field="ics", hint=hint) from error
+        if len(content) > MAX_BYTES:
+            message = f"{path} is larger than {MAX_BYTES // 1_000_000} MB."
+            raise InvalidInput(message, value=ics, field="ics", hint="Export fewer events.")
+        text = content.decode("utf-8", "replace")
+    year = to_datetime(context.now).year
+    return days_of_ics(text, date(year - 1, 1, 1), date(year + YEARS_AHEAD, 12, 31))
 
 
 def _holidays(country: str, now: int) -> tuple[str, ...]:
@@ -116,8 +143,9 @@ def _holidays(country: str, now: int) -> tuple[str, ...]:
     return tuple(f"{day.isoformat()} {name}" for day, name in sorted(found.items()))
 
 
-def _country(document: dict[str, Any]) -> str:
-    return document["country"] or "–"
+def _source(document: dict[str, Any]) -> str:
+    ics = document["ics"] and ("iCalendar" if is_ics(document["ics"]) else document["ics"])
+    return ", ".join(filter(None, (document["country"], ics))) or "–"
 
 
 def _dates(document: dict[str, Any]) -> str:
@@ -143,9 +171,10 @@ CALENDARS = RecordKind(
     alone="dates",
     complete=_check_calendar,
     as_written=_without_days,
+    wakes="quiet_hours",
     columns=(
         Column("NAME", "name"),
-        Column("COUNTRY", _country),
+        Column("FROM", _source),
         Column("DATES", _dates),
         Column("DAYS", _day_count, right=True),
     ),

@@ -13,15 +13,17 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from matins.engine.audit import DEFINING, PRUNED, RUNS_PRUNED, carried, id_ranges, pruned_record, pruning_of
 from matins.engine.reasons import rfc3339
 from matins.engine.when.durations import DAY_MS
+from matins.errors import StoreMoved
 from matins.model.event import ChainHead
 from matins.model.rows import NewEvent
 from matins.runtime.calls import SIGNED_MS
 from matins.store import Store
+from matins.store.moving import mark_of, moved
 from matins.store.transaction import Transaction
 
 _SEAL_MS = 1_000
@@ -187,7 +189,15 @@ class Lineage:
         if self._file is None:
             return None
         with suppress(OSError, ValueError, TypeError):
-            store_id, incarnation, head, past = json.loads(self._file.read_text(encoding="ascii"))
+            seen = json.loads(self._file.read_text(encoding="ascii"))
+            if isinstance(seen, dict):
+                mark = mark_of(cast("dict[str, Any]", seen))
+                if mark.store_id == self._store.store_id:  # an older copy, without a mark, of what moved away from here
+                    refused = moved(mark)
+                    hint = f"{refused.hint}. To run this older copy all the same, delete {self._file}."
+                    raise StoreMoved(refused.message, hint=hint)
+                return None
+            store_id, incarnation, head, past = seen
             if store_id == self._store.store_id:
                 return Witness(store_id, incarnation, ChainHead(*head), tuple(past))
         return None

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import Self, TypeVar
 
-from matins.errors import StoreBusy, StoreError
+from matins.errors import StoreBusy, StoreError, StoreMoved
 from matins.store import Store
 
 
@@ -92,6 +92,9 @@ class Standby:
                 if self._start():
                     log.info("The other engine has ended. This one has taken over.")
                     return
+            except StoreMoved as error:
+                log.error("This engine stands by no more: %s %s", error.message, error.hint)
+                return
             except StoreError as error:
                 log.warning("Taking over failed, and is tried again: %s", error)
 

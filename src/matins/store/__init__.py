@@ -13,6 +13,7 @@ from matins.model.event import ChainHead
 from matins.model.rows import WorkerRow
 
 if TYPE_CHECKING:
+    from matins.store.moving import End
     from matins.store.transaction import Transaction
 
 
@@ -122,24 +123,43 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
-def open_store(url: str, clock: Clock) -> Store:
+def open_store(url: str, clock: Clock, *, of_move: bool = False) -> Store:
+    """`of_move`: by the command that moves a store to this one, which is not in charge yet."""
     if url.startswith("sqlite://"):
         from matins.store.sqlite.store import SqliteStore
 
         name = url.removeprefix("sqlite://").removeprefix("/")
-        return SqliteStore(Path(name) if name else None, clock.now_ms())
+        return SqliteStore(Path(name) if name else None, clock.now_ms(), of_move=of_move)
     if url.startswith(("postgresql://", "postgres://")):
         try:
             from matins.store.postgres.store import PostgresStore
         except ModuleNotFoundError as error:
-            raise StoreError(
-                f"PostgreSQL needs the package {error.name}, which is not installed.",
-                hint='pip install "matins[postgres]"',
-            ) from error
-        return PostgresStore(url, clock.now_ms())
+            raise _without_package(error) from error
+        return PostgresStore(url, clock.now_ms(), of_move=of_move)
     raise InvalidInput(
         f'"{url}" is not the URL of a store.',
         value=url,
         field="url",
         hint="Use sqlite:///file.db, sqlite:// or postgresql://user@host/db.",
     )
+
+
+def open_end(url: str, clock: Clock) -> End:
+    """A store as the source or the target of a move. It is not created."""
+    if url.startswith("sqlite:///"):
+        from matins.store.sqlite.moving import SqliteEnd
+
+        return SqliteEnd(Path(url.removeprefix("sqlite:///")), clock.now_ms())
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            from matins.store.postgres.moving import PostgresEnd
+        except ModuleNotFoundError as error:
+            raise _without_package(error) from error
+        return PostgresEnd(url, clock.now_ms())
+    hint = "Use postgresql://user@host/db, or sqlite:////full/path/to/file.db."
+    raise InvalidInput(f'"{url}" is not the URL of a store that can be moved.', value=url, field="target", hint=hint)
+
+
+def _without_package(error: ModuleNotFoundError) -> StoreError:
+    message = f"PostgreSQL needs the package {error.name}, which is not installed."
+    return StoreError(message, hint='pip install "matins[postgres]"')

@@ -800,6 +800,18 @@ class ListingRows(Statements):
         return self._rows(ScheduleRow, "deleted_called", name=name, agent=agent)
 
 
+class MovingRows(Statements):
+    """A store that moves to another one."""
+
+    def marks(self) -> list[tuple[str, str]]:
+        """What a store says of its move."""
+        return self._all("marks")
+
+    def take_charge(self, mark: str) -> str | None:
+        """Be the store that a copy stands for. None when it is no copy, or one of another move."""
+        return self._value("take_charge", mark=mark)
+
+
 class NodeRows(Statements):
     """Nodes that take no new runs, and the runs of all nodes."""
 

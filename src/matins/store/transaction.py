@@ -83,6 +83,7 @@ class Transaction(
     made.AccessRows,
     made.FileRows,
     made.TextRows,
+    made.MovingRows,
 ):
     """The operations of one transaction. Events are linked to their chain when it commits."""
 

@@ -34,6 +34,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 from matins.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
 from matins.store.chain import Chain
 from matins.store.joining import after_fork, keep_forever
+from matins.store.moving import refusal
 from matins.store.queries import load_queries
 
 _INT8, _INT8_ARRAY = 20, 1016
@@ -149,6 +150,8 @@ def _second_session(connection: psycopg.Connection[Any], name: str) -> int:
         ) from error
 
 
+_MOVES = "MT001"
+"""The error of a table in a store that moves, or has moved. Its message is the key of a mark, and the mark."""
 _LOCKS = {"/* lock */": "FOR UPDATE", "/* lock free */": "FOR UPDATE SKIP LOCKED"}
 
 
@@ -388,6 +391,12 @@ def translated_refusals(name: str) -> Generator[None]:
         ) from error
     except psycopg.DataError as error:
         raise InvalidInput(f"{name} cannot store this: {_first_line(error)}.") from error
+    except psycopg.DatabaseError as error:
+        key, _, mark = (error.diag.message_primary or "").partition(" ")
+        refused = refusal({key: mark}, writes=True) if error.sqlstate == _MOVES else None
+        if refused is None:
+            raise
+        raise refused from error
 
 
 def _first_line(error: psycopg.Error) -> str:

@@ -15,7 +15,7 @@ import re
 import select
 import threading
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,6 +28,7 @@ from matins.model.clock import Clock
 from matins.model.event import ChainHead
 from matins.model.rows import WorkerRow
 from matins.store.joining import JoiningStore
+from matins.store.moving import refusal
 from matins.store.postgres.callers import CallersTransaction, callers_session
 from matins.store.postgres.session import SQL, Session, SessionPool, patient
 from matins.store.postgres.transaction import PostgresTransaction
@@ -162,7 +163,7 @@ class Listener:
 
 
 _CREATED = re.compile(r"^CREATE (?:TABLE|VIEW) (\w+)", re.MULTILINE)
-_OLDEST_SERVER = 140_000
+OLDEST_SERVER = 140_000
 _LEASE_MS = 15_000
 _BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _TABLES = {"migrations", "meta", "schedules", "revisions", "due", "runs", "attempts", "permits", "places", "workers",
@@ -178,8 +179,10 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
     reads_wait = True
     """Whether several engines may run on it."""
 
-    def __init__(self, url: str, now: int) -> None:
+    def __init__(self, url: str, now: int, *, of_move: bool = False) -> None:
+        """`of_move`: by the command that moves a store here."""
         super().__init__()
+        self._of_move = of_move
         self.pool = SessionPool(url)
         self._me = str(uuid.uuid4())
         self._listener: Listener | None = None
@@ -325,20 +328,18 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
     def _migrate(self, session: Session, now: int) -> None:
         """Apply missing migrations: one process at a time, all or nothing."""
         name, cursor = self.pool.name, session.cursor
-        if session.connection.info.server_version < _OLDEST_SERVER:
+        if session.connection.info.server_version < OLDEST_SERVER:
             raise StoreVersionError(f"{name} is older than PostgreSQL 14.", hint="Upgrade the server.")
         session.connection.execute(SQL["patience"])
         schema, tables = cursor.execute(SQL["tables"]).fetchone() or (None, None)
         if schema is None:
             raise StoreError(f"{name} has no schema on its search path.", hint="Create a schema, or name another one.")
         migrations = load_migrations("matins.store.postgres")
-        ours = {table for each in migrations for table in _CREATED.findall(each.sql)}
-        there = ours.intersection(tables or ())
-        if there and not there >= _TABLES:
-            raise StoreError(
-                f'The schema "{schema}" of {name} has a table "{min(there)}" that does not belong to Matins.',
-                hint="Give Matins its own schema: CREATE SCHEMA matins, then …?options=-csearch_path%3Dmatins.",
-            )
+        there = check_tables(name, schema, tables or ())
+        if there and not self._of_move:
+            refused = refusal(dict(cursor.execute(SQL["marks"]).fetchall()), writes=False)
+            if refused is not None:
+                raise refused
         applied = dict(cursor.execute(SQL["applied"]).fetchall()) if there else {}
         ((oldest,),) = cursor.execute(SQL["oldest_migration"]).fetchall() if there else ((None,),)
         check_known(name, len(applied), applied, migrations, "Use a new database or schema", oldest)
@@ -364,6 +365,18 @@ class PostgresStore(JoiningStore[PostgresTransaction]):
             )
             hint = "Stop these engines first, or upgrade them one after the other. Nothing was changed."
             raise StoreVersionError(message, hint=hint)
+
+
+def check_tables(name: str, schema: str, tables: Iterable[str]) -> set[str]:
+    """The tables of Matins that are there: all, or none. Raises StoreError for those of another program."""
+    migrations = load_migrations("matins.store.postgres")
+    there = {table for each in migrations for table in _CREATED.findall(each.sql)}.intersection(tables)
+    if there and not there >= _TABLES:
+        raise StoreError(
+            f'The schema "{schema}" of {name} has a table "{min(there)}" that does not belong to Matins.',
+            hint="Give Matins its own schema: CREATE SCHEMA matins, then …?options=-csearch_path%3Dmatins.",
+        )
+    return there
 
 
 def _meta(session: Session, key: str) -> str:

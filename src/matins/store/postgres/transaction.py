@@ -289,6 +289,14 @@ class PostgresTransaction(Transaction):
     def insert_notices(self, rows: Sequence[NewNotice]) -> None:
         self._copy("copy_notices", _NOTICE, rows)
 
+    # -- a store that moves
+
+    def take_charge(self, mark: str) -> str | None:
+        taken = super().take_charge(mark)
+        if taken is not None:
+            self._all("unfence")
+        return taken
+
     # -- limits and workers
 
     def set_limit(self, scope: str, size: int) -> None:

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import mkstemp
@@ -28,6 +28,7 @@ from matins.model.event import ChainHead
 from matins.model.rows import WorkerRow
 from matins.store.chain import Chain
 from matins.store.joining import JoiningStore, after_fork, keep_forever
+from matins.store.moving import refusal
 from matins.store.queries import Migration, check_known, load_migrations
 from matins.store.sqlite.ownership import (
     LogLost,
@@ -225,8 +226,10 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
     """Whether several engines may run on it."""
     reads_wait = False
 
-    def __init__(self, path: Path | None, now: int) -> None:
+    def __init__(self, path: Path | None, now: int, *, of_move: bool = False) -> None:
+        """`of_move`: by the command that moves a store here."""
         super().__init__()
+        self._of_move = of_move
         path = None if path is None else path.resolve()  # a link beside it would have a lock of its own
         self.path = path
         if path is not None:
@@ -446,7 +449,15 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
                     self._connection.execute("ROLLBACK")  # unlike a failed commit, a rollback leaves none open
 
     def acquire(self, *, wait: bool = False) -> bool:
-        return self.ownership.acquire_waiting() if wait else self.ownership.acquire()
+        if not (self.ownership.acquire_waiting() if wait else self.ownership.acquire()):
+            return False
+        try:
+            with self.reading() as transaction:
+                _check_marks(transaction.marks(), writes=True)
+        except BaseException:
+            self.ownership.release()
+            raise
+        return True
 
     def release(self) -> None:
         self.ownership.release()
@@ -567,6 +578,8 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
         migrations = load_migrations("matins.store.sqlite")
         self.knows = len(migrations)
         have = self._applied(migrations)
+        if have and not self._of_move:
+            _check_marks(self._connection.execute(SQL["marks"]).fetchall(), writes=False)
         for pragma in _PRAGMAS:
             self._connection.execute(pragma).fetchall()
         self._connection.set_wal_hook(self._committed)
@@ -611,6 +624,12 @@ class SqliteStore(JoiningStore[SqliteTransaction]):
                     self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         finally:
             self.ownership.release()
+
+
+def _check_marks(marks: Iterable[tuple[str, object]], *, writes: bool) -> None:
+    """Raise StoreMoved when the store moves, or has moved."""
+    if refused := refusal({key: str(value) for key, value in marks}, writes=writes):
+        raise refused
 
 
 _TRANSLATIONS: Sequence[tuple[tuple[type[apsw.Error], ...], type[StoreError], str, str]] = (

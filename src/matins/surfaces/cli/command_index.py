@@ -89,6 +89,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "login": Entry("access:login", "Print a link that logs a browser in."),
         "sessions": Entry("access:sessions", "Manage browsers that are logged in."),
         "backup": Entry("daemon:backup", "Back up the store."),
+        "promote": Entry("moving:promote", "Move the store to PostgreSQL, or back to a file."),
         "service": Entry("daemon:service", "Install the daemon as a service of this machine, or remove it."),
         "call": Entry("scripting:call", "Call any use case by name."),
         "completion": Entry("scripting:completion", "Print a completion script."),
@@ -124,6 +125,9 @@ ADVICE = {
     "accept": "`matins approvals` lists what needs an answer.",
     "reject": "`matins approvals` lists what needs an answer.",
     **dict.fromkeys(("task", "tasks"), "`matins list` lists schedules, `matins runs` what ran, `matins status` both."),
+    **dict.fromkeys(
+        ("migrate", "move"), "`matins promote postgresql://…` moves the store to PostgreSQL, or back to a file."
+    ),
     "install": "`matins service install` keeps the daemon running.",
     "uninstall": "`matins service rm` removes the service; then remove the program: pipx uninstall matins.",
 }

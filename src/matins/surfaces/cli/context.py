@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from matins.api.use_case import Caller, Transport, UseCase
     from matins.model.access import Principal
+    from matins.service.moving import Move
 
 
 OK, FAILED, USAGE, CANCELLED, NOT_ALLOWED, RUN_FAILED, OVER_BUDGET, WAITS = 0, 1, 2, 3, 4, 5, 6, 8
@@ -163,6 +164,16 @@ class App(Protocol):
         log: str,
         node: Mapping[str, Any] | None,
     ) -> None: ...
+
+    def move(
+        self,
+        target: str,
+        tell: Callable[[str], None],
+        store: str | None,
+        url: str | None,
+        token: str | None,
+        home: str | None,
+    ) -> Move: ...
 
     def worker(
         self, source: str | None, home: str | None, name: str | None, labels: tuple[str, ...], max_runs: int | None

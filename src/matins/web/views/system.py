@@ -32,6 +32,7 @@ def settings(visit: Visit) -> Page:
     values: dict[str, Any] = {
         "whoami": api.system.whoami(),
         "findings": api.system.doctor(),
+        "nodes": api.nodes.list(),
         "quiet_hours": api.quiet_hours.list(),
         "budgets": api.budgets.list(),
         "hooks": api.hooks.list(),
@@ -42,7 +43,7 @@ def settings(visit: Visit) -> Page:
         "sessions": api.sessions.list() if visit.can("sessions.list") else None,
         "tokens": api.tokens.list() if visit.can("tokens.list") else None,
     }
-    return Page("settings.html", "Settings", values, ("policys", "sessions", "tokens", "throttles"))
+    return Page("settings.html", "Settings", values, ("nodes", "policys", "sessions", "tokens", "throttles"))
 
 
 def inbound(visit: Visit) -> Page:

@@ -45,7 +45,10 @@ WHERE r.id = u.id AND r.epoch = u.epoch AND r.state = {starting} RETURNING r.id;
 --   queue, and only those are asked for other runs, each by the index, where EXISTS would read all live runs
 UPDATE runs SET state = {ready}, not_before = %(now)b, reason = NULL WHERE state = {queued} AND id = ANY(ARRAY(
   SELECT q.id FROM (SELECT j.id AS schedule_id, oldest.id FROM unnest(%(ids)b) j (id) CROSS JOIN LATERAL (
-    SELECT id FROM runs WHERE schedule_id = j.id AND state {live} AND state = {queued} AND parent IS NULL ORDER BY backfill IS NOT NULL, id LIMIT 1) oldest OFFSET 0) q
+    SELECT CASE WHEN r.backfill IS NULL THEN r.id ELSE coalesce((
+        SELECT other.id FROM runs other WHERE other.schedule_id = j.id AND other.state {live} AND other.state = {queued}
+          AND other.parent IS NULL AND other.backfill IS NULL ORDER BY other.id LIMIT 1), r.id) END AS id
+    FROM runs r WHERE r.schedule_id = j.id AND r.state {live} AND r.state = {queued} AND r.parent IS NULL ORDER BY r.id LIMIT 1) oldest OFFSET 0) q
   WHERE (SELECT id FROM runs o WHERE o.schedule_id = q.schedule_id AND o.state {live} AND o.state < {queued} AND o.parent IS NULL
       AND (o.backfill IS NULL OR o.reason = 'checking') LIMIT 1) IS NULL
     AND (SELECT id FROM runs o WHERE o.schedule_id = q.schedule_id AND o.state {live} AND o.state > {queued} AND o.parent IS NULL LIMIT 1) IS NULL))

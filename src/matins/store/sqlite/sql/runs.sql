@@ -37,9 +37,13 @@ WHERE id = ?1 AND epoch = ?2 AND state BETWEEN {starting} AND {held};
 UPDATE runs SET state = {ready}, attempt = attempt - 1, owner = NULL, not_before = ?3 WHERE id = ?1 AND epoch = ?2 AND state = {starting}
 RETURNING id;
 
--- promote: make the oldest queued run of each of these schedules ready, if no other run is active; those of a backfill last
+-- promote: make the oldest queued run of each of these schedules ready, if no other run is active; those of a backfill last.
+--   To sort the queue would read all of it
 UPDATE runs SET state = {ready}, not_before = :now, reason = NULL WHERE id IN (
-  SELECT (SELECT q.id FROM runs q WHERE q.schedule_id = j.value AND q.state {live} AND q.state = {queued} AND q.parent IS NULL ORDER BY q.backfill IS NOT NULL, q.id LIMIT 1)
+  SELECT (SELECT CASE WHEN q.backfill IS NULL THEN q.id ELSE coalesce((
+      SELECT other.id FROM runs other WHERE other.schedule_id = j.value AND other.state {live} AND other.state = {queued}
+        AND other.parent IS NULL AND other.backfill IS NULL ORDER BY other.id LIMIT 1), q.id) END
+    FROM runs q WHERE q.schedule_id = j.value AND q.state {live} AND q.state = {queued} AND q.parent IS NULL ORDER BY q.id LIMIT 1)
   FROM json_each(:ids) j
   WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.schedule_id = j.value AND o.state {live} AND o.state < {queued} AND o.parent IS NULL
     AND (o.backfill IS NULL OR o.reason = 'checking'))
