@@ -45,9 +45,8 @@ class Erasure:
             transaction.purge_words()
             transaction.delete_output(ids)
             changed = [event for one in ids for event in _erase_events(transaction, one)]
-            if changed:
-                data = {"runs": ids, "approvals": [number for number, _ in requests], "events": changed}
-                transaction.events.append(NewEvent(now, ERASED, run.schedule_id, None, {**data, **principal.signed}))
+            data = {"runs": ids, "approvals": [number for number, _ in requests], "events": changed}
+            transaction.events.append(NewEvent(now, ERASED, run.schedule_id, None, {**data, **principal.signed}))
         files = self._delete_files([name for _, name in places])
         hosts = {host for host, _ in places if host not in (None, socket.gethostname())}
         return ErasedRun(str(run_id), len(changed), files, sorted(filter(None, hosts)))
