@@ -122,7 +122,8 @@ def ratio(figure: str, matins: float, peer: float) -> float:
 
 
 def best_peer(cells: Iterable[Cell], figure: str) -> float | None:
-    found = [value for cell in cells if not cell.of_matins and (value := cell.figure(figure)) is not None]
+    """Without one that begins before the instant: its lateness is below zero."""
+    found = [value for cell in cells if not cell.of_matins and (value := cell.figure(figure)) is not None and value > 0]
     return (max if more_is_better(figure) else min)(found) if found else None
 
 

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, U
 {imports}
 if TYPE_CHECKING:
     from matins.api._results import {results}
-    from matins.api.arguments import Instant, When
+    from matins.api.arguments import Instant, JobName, When
 """
 _IMPORTS = (
     "from matins.api.approvals import RecordNoun, delete_record, edit_record, get_record, list_records, set_record\n",
@@ -73,7 +73,6 @@ TYPE: Mapping[type[Kind], Callable[[Declared], str]] = {
         (
             kinds.Text,
             kinds.Template,
-            kinds.Name,
             kinds.Zone,
             kinds.Duration,
             kinds.Size,
@@ -83,6 +82,7 @@ TYPE: Mapping[type[Kind], Callable[[Declared], str]] = {
         ),
         _always(_STRING),
     ),
+    kinds.Name: lambda declared: "JobName" if declared.name == "job" else _STRING,
     **dict.fromkeys((kinds.Names, kinds.Arguments), _always(_STRINGS)),
     **dict.fromkeys((kinds.Labels, kinds.Variables), _always(_MAPPING)),
     kinds.Choice: _literal,
@@ -104,6 +104,7 @@ TYPE: Mapping[type[Kind], Callable[[Declared], str]] = {
 """The type of a setting as an argument."""
 RESULT: Mapping[type[Kind], Callable[[Declared], str]] = {
     **TYPE,
+    kinds.Name: _always(_STRING),
     **dict.fromkeys((kinds.Names, kinds.Arguments, kinds.Windows), _always("list[str]")),
     **dict.fromkeys((kinds.Labels, kinds.Variables), _always("dict[str, str]")),
     **dict.fromkeys((kinds.Target, kinds.Options, kinds.Inputs), _always("dict[str, Any]")),

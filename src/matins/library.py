@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from matins.api.schedules import Api
 from matins.api.use_case import UseCase
@@ -32,7 +32,7 @@ from matins.executors.processes.recovery import evidence_in, is_gone
 from matins.executors.processes.supervisor import SharedSupervisor, Supervisor
 from matins.executors.processes.walls import probe_here
 from matins.executors.python import Job
-from matins.executors.registry import JobRegistry, as_job, help_of
+from matins.executors.registry import JobRegistry, as_job, as_task, help_of
 from matins.model.access import Principal
 from matins.model.clock import Clock
 from matins.model.job import JobType
@@ -49,6 +49,7 @@ from matins.service.file.reload import Reloader
 from matins.service.output import Outputs, state_folder
 from matins.store import Store, open_store
 from matins.surfaces.in_transaction import TransactionApi
+from matins.surfaces.tasks import Task
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocketServer, answers, call_owner
 from matins.texts.untrusted_folder import OwnFolders
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("matins")
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
 
 
 class Matins(TransactionApi):
@@ -186,6 +188,35 @@ class Matins(TransactionApi):
 
         return register
 
+    @overload
+    def task(self, function: Callable[P, Any], /) -> Task[P]: ...
+
+    @overload
+    def task(
+        self, /, *, name: str | None = None, **settings: Unpack[ScheduleSettings]
+    ) -> Callable[[Callable[P, Any]], Task[P]]: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        **settings: Unpack[ScheduleSettings],
+    ) -> Any:
+        """Register a function as a task: `send_mail.delay("ada", text="Hi")` runs it in the engine, here or in another
+        process, with a record, retries and limits as any run. `settings` are those of a schedule.
+        """
+
+        def register(function: Callable[..., Any]) -> Task[Any]:
+            known = name or function.__name__
+            self.job(known)(as_task(function))
+            given: dict[str, Any] = {"when": "never", "overlap": "allow", **settings}
+            self.add(known, job=known, replace=True, **given)
+            return Task(self, self.clock, known, function)
+
+        return register if function is None else register(function)
+
     @cached_property
     def awaitable(self) -> AwaitableApi:
         """The same calls for programs with an event loop: `await m.awaitable.runs.wait(…)`."""
@@ -242,6 +273,10 @@ class Matins(TransactionApi):
         """Call a use case. Only the owner of a SQLite file writes to it: a change is sent to the engine that owns the
         file, or is made while this process owns it."""
         self._check_process()
+        if callable(job := arguments.get("job")):
+            arguments = {**arguments, "job": self.jobs.name_of(job)}
+        if steps := arguments.get("steps"):
+            arguments = {**arguments, "steps": self.jobs.with_names(steps)}
         store = self._store
         if store.shared or self._loop is not None or use_case.reads:
             return self._service.invoke(principal, use_case, arguments)

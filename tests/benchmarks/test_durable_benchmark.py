@@ -216,7 +216,7 @@ def test_the_verdict_holds_every_measured_aim_against_its_figure_and_the_best_pe
     aims = [
         report.Aim("drain", "SQLite", "Matins", "fires_per_s", 150, times_peers=12),
         report.Aim("latency", "SQLite", "Matins", "p99_ms", 5),
-        report.Aim("latency", "SQLite", "Matins", "p50_ms", 2),
+        report.Aim("latency", "SQLite", "Matins", "p50_ms", 2, times_peers=2),
         report.Aim("latency", "PostgreSQL", "Matins", "p50_ms", 2),
     ]
     assert list(report.verdict(CELLS, aims)) == [
@@ -224,6 +224,7 @@ def test_the_verdict_holds_every_measured_aim_against_its_figure_and_the_best_pe
         "- MISSED: drain on SQLite, Matins, fires_per_s: 10.0 times the best peer (aim 12)",
         "- MISSED: latency on SQLite, Matins, p99_ms: 9 (aim 5, 1.80 of it)",
         "- reached: latency on SQLite, Matins, p50_ms: 2 (aim 2, 1.00 of it)",
+        "- reached: latency on SQLite, Matins, p50_ms: 2.5 times the best peer (aim 2)",
     ]
 
 

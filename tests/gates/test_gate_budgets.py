@@ -378,3 +378,31 @@ def test_b5_a_rate_that_is_no_rate_is_not_set(bench: Sandbox) -> None:
             bench.rates.set(currency, usd=usd)
     bench.rates.set("EUR", usd=1.1)
     assert [(rate.currency, rate.usd) for rate in bench.rates.list()] == [("EUR", 1.1), ("USD", 1.0)]
+
+
+def test_b5_a_budget_of_a_label(bench: Sandbox) -> None:
+    """B5 V3: schedules with the label share it, others do not; what was spent before it counts"""
+    bench.job("pays")(lambda run: run.spend("$0.10"))
+    for name, labels in (("a", {"team": "ops"}), ("b", {"team": "ops", "env": "prod"}), ("c", {"team": "dev"})):
+        bench.add(name, when="0 9 * * *", job="pays", max_cost="$0.10", labels=labels)
+    bench.run("a")
+    bench.settle()
+    bench.budgets.set("ops", scope="label", of="team=ops", period="day", max_cost="$0.25")
+    assert [(one.of, one.money) for one in bench.budgets.get("ops").usage] == [("label:team=ops", "$0.10")]
+    states: dict[str, str] = {}
+    for name in ("b", "b", "c"):
+        run = bench.run(name)
+        bench.settle()
+        states[name] = bench.runs.get(run.id).status
+    assert states == {"b": "over_budget", "c": "succeeded"}
+    bench.edit("b", labels={"team": "dev"})
+    bench.run("b")
+    bench.settle()
+    assert bench.budgets.get("ops").usage[0].money == "$0.20"
+    for of, message in (
+        (None, '"of" is missing'),
+        ("ops", "must name a label as key=value"),
+        ("team=", "as key=value"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            bench.budgets.set("x", scope="label", of=of, period="day", max_cost="$1")

@@ -207,6 +207,7 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "runs.erase": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 11 WHERE id = {thing.run_id}"),
     "runs.resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
     "subscriptions.delete": lambda bench, thing: bench.subscriptions.open("feed"),
+    "schedules.undelete": lambda bench, thing: bench.delete(thing.name),
     "schedules.undo": lambda bench, thing: bench.edit(thing.name, payload="edited"),
     "sessions.revoke": lambda bench, thing: plant_session(bench, "abcdefgh"),
     "threads.reply": lambda bench, thing: plant_thread(bench, thing),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import every_store
 import pytest
 
-from matins.errors import Conflict, NotAllowed, NotFound, Stale
+from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound, Stale
 from matins.model.access import Principal
 from matins.testing import Sandbox
 
@@ -76,3 +76,67 @@ def test_rights_are_those_of_an_edit(in_memory: Sandbox) -> None:
     with pytest.raises(NotAllowed, match="max_cost"):
         in_memory.acting_as(ADA).undo("s")
     assert in_memory.get("s").settings["max_cost"] == "$2.00"
+
+
+def test_a_deleted_schedule_comes_back(bench: Sandbox) -> None:
+    """V12: paused, the same one, with its runs; meanwhile its name says what became of it"""
+    bench.add("s", when="0 9 * * *", job="work", labels={"team": "ops"})
+    bench.run("s")
+    bench.settle()
+    before = bench.get("s")
+    bench.acting_as(ADA).delete("s")
+    with pytest.raises(NotFound, match=r'no schedule "s". It was deleted by ada on 27 Mar\.') as caught:
+        bench.get("s")
+    assert caught.value.hint == "To get it back: matins undelete s"
+    assert [one.name for one in bench.list(deleted=True)] == ["s"]
+    assert bench.list() == []
+    assert [one.state for one in bench.runs.list(schedule="s")] == ["succeeded"]
+    assert bench.history("s")[0].rev == 1
+    back = bench.undelete("s")
+    assert (back.id, back.state, back.settings) == (before.id, "paused", before.settings)
+    assert bench.list(deleted=True) == []
+    assert bench.resume("s").next_run_at == before.next_run_at
+    bench.delete("s")
+    bench.add("s", when="0 9 * * *", job="work")
+    with pytest.raises(Conflict, match='There is a schedule "s" already'):
+        bench.undelete("s")
+    again = bench.undelete("s", new_name="s2", resume=True)
+    assert (again.id, again.name, again.state) == (before.id, "s2", "active")
+
+
+def test_what_does_not_come_back(in_memory: Sandbox) -> None:
+    """B7: an idea of an agent that waited is a proposal again; what needs something that is gone is refused"""
+    in_memory.agents.set("lark", runner="claude")
+    in_memory.add("s", when="0 9 * * *", agent="lark", prompt="Sing")
+    in_memory.delete("s")
+    in_memory.agents.delete("lark")
+    with pytest.raises(InvalidInput, match='There is no agent "lark"'):
+        in_memory.undelete("s")
+    with pytest.raises(NotFound, match='There is no deleted schedule "x"'):
+        in_memory.undelete("x")
+    in_memory.acting_as(SCOUT).add("idea", when="0 9 * * *", job="work")
+    in_memory.delete("idea")
+    with pytest.raises(NotAllowed):
+        in_memory.acting_as(Principal("agent", "lark")).undelete("idea")
+    assert in_memory.acting_as(ADA).undelete("idea").state == "pending"
+    assert len(in_memory.approvals.list()) == 1
+
+
+def test_two_runs_compared(in_memory: Sandbox) -> None:
+    """V12: with the last success by itself, or with another run"""
+    in_memory.add("s", when="0 9 * * *", job="work", retries=1)
+    first = in_memory.run("s")
+    in_memory.settle()
+    in_memory.edit("s", job="fail", retries=None)
+    second = in_memory.run("s")
+    in_memory.settle()
+    found = in_memory.runs.diff(second.id)
+    assert (found.before.id, found.after.id) == (first.id, second.id)
+    differences = {one.setting: (one.before, one.after) for one in found.differences}
+    assert differences["job"] == ("work", "fail")
+    assert differences["retries"] == (1, None)
+    assert differences["state"] == ("succeeded", "failed")
+    assert "no luck" in differences["error"][1]
+    assert in_memory.runs.diff(second.id, other=second.id).differences == []
+    with pytest.raises(NotFound, match="had no success before run"):
+        in_memory.runs.diff(first.id)

@@ -13,6 +13,8 @@ EDITED = ("edited-0", "edited-1")
 MANUAL = "by-hand"
 KEYED, UNKEYED = LETTERBOXES = ("keyed", "unkeyed")
 """Destinations: one that tells copies by their keys, and one that cannot."""
+NOTES = "notes"
+"""A third one: a folder, written by the real kind."""
 TOLD = "told"
 """The schedule whose answers are delivered."""
 STEPS, BROKEN, STEPS_HOLD = "steps", "steps-fail", "steps-hold"
@@ -74,7 +76,7 @@ def _cast() -> list[dict[str, Any]]:
         *({"name": f"narrow-{n}", "when": EVERY, "agent": "narrow", "payload": {"ms": 150}} for n in range(3)),
         *({"name": name, "when": EVERY, "overlap": "queue", "queue_limit": 5} for name in PAUSED),
         *({"name": name, "when": EVERY, "payload": {"ms": 50}} for name in EDITED),
-        {"name": TOLD, "when": EVERY, "overlap": "allow", "payload": {"says": True}, "deliver": list(LETTERBOXES)},
+        {"name": TOLD, "when": EVERY, "overlap": "allow", "payload": {"says": True}, "deliver": [*LETTERBOXES, NOTES]},
         {"name": MANUAL, "when": "0 0 1 1 *", "overlap": "allow"},
         {"name": STEPS, "when": EVERY, "overlap": "allow", "steps": _JOINED},
         {

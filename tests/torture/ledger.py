@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import orjson
 from arithmetic import Beat, beat_of
-from cast import KEYED, LETTERBOXES, ONCE, RETRIED, TOLD, UNKEYED
+from cast import KEYED, LETTERBOXES, NOTES, ONCE, RETRIED, TOLD, UNKEYED
 from diary import Line
 from step_ledger import CARRIED_OVER, check_steps
 
@@ -83,12 +84,18 @@ class Tally:
     unfinished: int = 0
     held: int = 0
     """Runs that wait for a person, because nobody knows what became of them."""
+    copies: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """Answers that arrived, and how often a part of one arrived again, by kind of destination."""
     notes: list[str] = field(default_factory=list[str])
 
     def add(self, what: str, count: int, note: str) -> None:
         if count:
             setattr(self, what, getattr(self, what) + count)
             self.notes.append(f"{what} {count}: {note}")
+
+    def arrived(self, kind: str, answers: int, again: int) -> None:
+        before = self.copies.get(kind, (0, 0))
+        self.copies[kind] = before[0] + answers, before[1] + again
 
     def wrong(self, note: str) -> None:
         self.notes.append(note)
@@ -133,8 +140,10 @@ class Record:
         return self.id, self.result["epoch"]
 
 
-def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int | None = None) -> Tally:
-    """Everything that must hold. Records older than `memory_ms` may be gone."""
+def reckon(
+    url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int | None = None, notes: Path | None = None
+) -> Tally:
+    """Everything that must hold. Records older than `memory_ms` may be gone. `notes`: where answers were written."""
     pruned, since = memory_ms is not None, settled_at - memory_ms if memory_ms is not None else 0
     rows, tally = Rows(url), Tally()
     revisions = rows.all("SELECT schedule_id, rev, definition FROM revisions")
@@ -151,7 +160,7 @@ def reckon(url: str, lines: Sequence[Line], settled_at: int, *, memory_ms: int |
     check_steps(tally, definitions, records, attempts, lines)
     _check_promises(tally, {row[0] for row in schedules}, records, lines, pruned)
     _check_permits(tally, records, rows.all("SELECT scope, run_id FROM permits WHERE run_id IS NOT NULL"))
-    _check_answers(tally, parts, records, rows.all(_ANSWERS), lines, settled_at)
+    _check_answers(tally, parts, records, rows.all(_ANSWERS), lines, settled_at, notes)
     for damage in rows.damage():
         tally.wrong(f"damaged: {damage}")
     rows.close()
@@ -169,6 +178,7 @@ def _check_answers(
     answers: Iterable[Sequence[Any]],
     lines: Iterable[Line],
     settled: int,
+    notes: Path | None,
 ) -> None:
     """Each success has an answer for each destination, which arrived: once by its key, or once and one marked copy.
     Where copies cannot be told, two that were cut off are unconfirmed, and said to be."""
@@ -177,14 +187,22 @@ def _check_answers(
     for line in lines:
         if line["kind"] == "letter":
             letters[line["run"], line["to"]].append(line)
+    written = Counter(path.stem.rpartition("-")[2] for path in notes.glob("*.md")) if notes is not None else None
     for record in records:
         if parts[record.id][0] != TOLD or record.state is not RunState.SUCCEEDED or record.planned_at >= settled:
             continue
+        if written is not None:
+            state, count = states.get((record.id, NOTES)), written[str(record.id)]
+            said = f"the answer of run {record.id} to {NOTES}: {state}, {count} files"
+            tally.add("lost", state != "delivered" or not count, said)
+            tally.add("duplicated", count > 1, said)
+            tally.arrived("file", count, max(0, count - 1))
         for to in LETTERBOXES:
             state, got = states.get((record.id, to)), letters[record.id, to]
             said = f"the answer of run {record.id} to {to}: {state}, {[(one['part'], one['again']) for one in got]}"
             sound = state == "delivered" or (to == UNKEYED and state == "unconfirmed")
             tally.add("lost", not sound or (state == "delivered" and {one["part"] for one in got} != {0, 1}), said)
+            tally.arrived(to, bool(got), len(got) - len({one["part"] for one in got}))
             for number in range(2):
                 copies = [one for one in got if one["part"] == number]
                 if to == KEYED:

@@ -302,6 +302,10 @@ class Show:
         tallies = {name: self._reckoned(director) for name, director in self._directors.items()}
         line: dict[str, object] = {"store": store, "kills": self._kills(), "pauses": self._pauses()}
         line |= {count: sum(getattr(tally, count) for tally in tallies.values()) for count in _COUNTS}
+        kinds = sorted({kind for tally in tallies.values() for kind in tally.copies})
+        told = {kind: [tally.copies[kind] for tally in tallies.values() if kind in tally.copies] for kind in kinds}
+        line["answers"] = {kind: sum(count for count, _ in some) for kind, some in told.items()}
+        line["copies"] = {kind: sum(again for _, again in some) for kind, some in told.items()}
         line |= {"points": len(self._cover.died), "pairs": dict(self._scenes.reached) if self._scenes else {}}
         wrong = [f"{name}: {note}" for name, tally in tallies.items() for note in tally.notes]
         wrong += [note for director in self._directors.values() for note in director.theatre.findings]
@@ -320,7 +324,7 @@ class Show:
     def _reckoned(self, director: Director) -> Tally:
         stage, name = director.stage, director.stage.name
         memory = None if stage.history_days is None else round(stage.history_days * 86_400_000)
-        tally = reckon(stage.url, director.theatre.lines, self._settled[name], memory_ms=memory)
+        tally = reckon(stage.url, director.theatre.lines, self._settled[name], memory_ms=memory, notes=stage.notes)
         if name == "agents":
             rows = Rows(stage.url)
             check_agents(tally, stage, rows.all(RUNS))

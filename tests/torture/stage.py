@@ -41,6 +41,11 @@ class Stage:
         return next(named, self.folder / "state")
 
     @property
+    def notes(self) -> Path:
+        """Where answers are written."""
+        return self.folder / "notes"
+
+    @property
     def effects(self) -> Path:
         """What agents did, one line each."""
         return self.folder / "effects"

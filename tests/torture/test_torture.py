@@ -181,8 +181,9 @@ def test_the_reckoning_sees_an_answer_that_is_delivered_twice(
     """B21: killed after a letter of each kind arrived; the next engine repeats them, marked or under their keys"""
     if forgets:
         plant("copies-forgotten")
+    monkeypatch.setitem(destination_kinds(), "file", destination_kinds()["file"])  # set below, and as it was afterwards
     for name in LETTERBOXES:
-        monkeypatch.setitem(destination_kinds(), f"torture-{name}", None)  # set below, and taken away afterwards
+        monkeypatch.setitem(destination_kinds(), f"torture-{name}", None)
     diary, killed_at = tmp_path / "diary", {f"answer to {name}: arrived" for name in LETTERBOXES}
     take_letters(Diary(diary), _Points(killed_at))
     url, clock = f"sqlite:///{tmp_path / 'told.db'}", ManualClock("2026-01-01T00:00:00Z")

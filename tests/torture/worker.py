@@ -14,13 +14,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import client
 import planted
-from cast import AGENTS, CAST, FEW, KEYED, LETTERBOXES, LIMIT, LIMITED
+from cast import AGENTS, CAST, FEW, KEYED, LETTERBOXES, LIMIT, LIMITED, NOTES
 from diary import Diary
 from ledger import SCHEDULES, Rows
 from points import Points
@@ -99,6 +100,7 @@ def set_stage(matins: Matins, stage: Stage, orders: Orders, diary: Diary, points
     matins.limits.set(LIMITED, size=LIMIT)
     for name in LETTERBOXES:
         matins.destinations.set(name, kind=f"torture-{name}", to=["here"], max_per_hour=1_000)
+    matins.destinations.set(NOTES, kind="file", to=[str(stage.notes)], keep=100_000)
     matins.notify.set(to=["none"])
     if stage.name == "agents":
         matins.agents.set("hand", runner="shell", command=["sh", "-c", _AGENT.format(stage.effects)], isolation="none")
@@ -243,6 +245,15 @@ def take_letters(diary: Diary, points: Points) -> None:
         points.passed(f"answer to {name}: arrived")
         return Receipt(key)
 
+    file = destination_kinds()["file"]
+
+    def write(address: Address, part: Part, key: str) -> Receipt:
+        points.passed("answer to a file: leaves")
+        receipt = file.answer(address, part, key)
+        points.passed("answer to a file: arrived")
+        return receipt
+
+    destination_kinds()["file"] = replace(file, answer=write)
     for name in LETTERBOXES:
         kind = f"torture-{name}"
         destination_kinds()[kind] = DestinationKind(

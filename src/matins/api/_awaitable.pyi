@@ -143,6 +143,7 @@ from matins.api.results import (
     Pause,
     Preview,
     Run,
+    RunDifference,
     RunFacts,
     RunsPreview,
     RunsResult,
@@ -726,6 +727,9 @@ class AwaitableRuns(AwaitableRunsCalls):
 
         Of a run with steps, only those that did not succeed run again; `from_step` (a title or a number) and everything
         behind it run again too."""
+    async def diff(self, run_id: RunId, *, other: RunId | None = None) -> RunDifference:
+        """Compare a run with another one, or with the last success of its schedule before it: settings, agent, prompt,
+        input, model, steps, answer, cost and times."""
     async def preview_bulk(
         self,
         do: RunAction,
@@ -959,6 +963,7 @@ class AwaitableApi(AwaitableNoun):
         select: Select | None = None,
         tab: ScheduleTab = "all",
         sort: ScheduleSort = "created",
+        deleted: bool = False,
         bars: int = 0,
         after: Id | None = None,
         limit: Limit = 100,
@@ -967,7 +972,7 @@ class AwaitableApi(AwaitableNoun):
 
         `select`: for example `agent=claude label.team=ops state=active report-*`; `text=quota` has this text in name,
         agent, settings or note. `tab`: active, paused, made by agents, or in need of attention. `bars`: with so many
-        of their last records."""
+        of their last records. `deleted`: those that were deleted, instead of the others."""
     async def counts(self, *, select: Select | None = None) -> ScheduleCounts:
         """Count the schedules of each tab of the list."""
     async def search(self, text: str, *, limit: Limit = 10) -> builtins.list[Found]:
@@ -1003,6 +1008,13 @@ class AwaitableApi(AwaitableNoun):
 
         Its id, times and history stay. A run that waits for approval keeps its request; approval of a proposal is
         requested again."""
+    async def undelete(
+        self, name: str, *, agent: str | None = None, new_name: str | None = None, resume: bool = False
+    ) -> Schedule:
+        """Bring back the last deleted schedule of this name, with its id, runs and history, paused.
+
+        `new_name`: where the name is taken. What an agent or an operator made is a proposal again, unless the owner
+        brings it back. Refused where an agent or a record that it needs is gone."""
     async def delete(self, name: str, *, agent: str | None = None) -> bool:
         """Delete a schedule. Its history is kept. False when there is none."""
     async def pause(
@@ -1022,10 +1034,12 @@ class AwaitableApi(AwaitableNoun):
         effort: str | None = None,
         slot: Moment | None = None,
         key: str | None = None,
+        at: Instant | None = None,
         agent: str | None = None,
     ) -> Run:
         """Start a run now, once per key: the same key gives the run that exists. `slot`: the past slot that it makes up
-        for, as `{{slot}}` in prompts.
+        for, as `{{slot}}` in prompts. `at`: when it starts, instead of now, for schedules
+        with `overlap: allow`.
 
         `input` goes over the schedule's `payload`, key by key: {"days": 30} is `{{input.days}}` in prompts,
         `INPUT_DAYS` in processes, and a part of a job's payload. It is stored and shown: it is no place for secrets.

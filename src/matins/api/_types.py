@@ -39,13 +39,13 @@ if TYPE_CHECKING:
         Webhook,
         WorkSource,
     )
-    from matins.api.arguments import Instant, When
+    from matins.api.arguments import Instant, JobName, When
 
 
 class StepSettings(TypedDict, total=False):
     title: Required[str]
     agent: str | None
-    job: str | None
+    job: JobName | None
     prompt: str | None
     command: str | Sequence[str] | None
     stdin: str | None
@@ -63,7 +63,7 @@ class StepSettings(TypedDict, total=False):
 
 
 class ScheduleSettings(TypedDict, total=False):
-    job: str | None
+    job: JobName | None
     description: str | None
     labels: Mapping[str, str] | None
     prompt: str | None
@@ -140,7 +140,7 @@ class ScheduleSettings(TypedDict, total=False):
 
 class ScheduleEdit(TypedDict, total=False):
     when: When
-    job: str | None
+    job: JobName | None
     description: str | None
     labels: Mapping[str, str] | None
     prompt: str | None
@@ -350,7 +350,7 @@ class AgentEdit(TypedDict, total=False):
 
 
 class BudgetSettings(TypedDict, total=False):
-    scope: Literal["schedule", "agent", "all"] | None
+    scope: Literal["schedule", "agent", "label", "all"] | None
     of: str | None
     period: Required[Literal["day", "month"]]
     max_cost: str | None
@@ -360,7 +360,7 @@ class BudgetSettings(TypedDict, total=False):
 
 
 class BudgetEdit(TypedDict, total=False):
-    scope: Literal["schedule", "agent", "all"] | None
+    scope: Literal["schedule", "agent", "label", "all"] | None
     of: str | None
     period: Literal["day", "month"] | None
     max_cost: str | None

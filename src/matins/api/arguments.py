@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, time, timedelta
 from functools import cache
 from os import PathLike, fspath
 from typing import Any, NamedTuple, cast, get_args
@@ -30,8 +30,10 @@ Instant = datetime | str | int
 """A datetime with a zone, an RFC 3339 text with an offset, or UTC milliseconds."""
 Moment = datetime | str | int
 """An instant; or a text without an offset, `2026-11-01T09:00` or a day, on the clock of what is asked about."""
-When = str | Trigger | Mapping[str, Any]
-"""A text, a trigger, or the result of `Trigger.to_dict`."""
+When = str | datetime | timedelta | time | Trigger | Mapping[str, Any]
+"""A text; an instant, a length of time (every), a time (every day); a trigger, or the result of `Trigger.to_dict`."""
+JobName = str | Callable[..., Any]
+"""A registered job: its name, or in the program that has it, the function."""
 EventTypes = str | Sequence[str]
 FilePath = str | PathLike[str]
 Json = Any

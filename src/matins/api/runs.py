@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         LiveRun,
         Output,
         Run,
+        RunDifference,
         RunFacts,
         RunsPreview,
         RunsResult,
@@ -99,6 +100,11 @@ class Runs(Noun, noun="runs"):
         Of a run with steps, only those that did not succeed run again; `from_step` (a title or a number) and everything
         behind it run again too.
         """
+
+    @use_case("read", "GET /v1/runs/{run_id:path}/diff")
+    def diff(self, run_id: RunId, *, other: RunId | None = None) -> RunDifference:
+        """Compare a run with another one, or with the last success of its schedule before it: settings, agent, prompt,
+        input, model, steps, answer, cost and times."""
 
     @use_case("read", "POST /v1/runs/bulk/preview")
     def preview_bulk(

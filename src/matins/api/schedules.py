@@ -157,6 +157,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
         select: Select | None = None,
         tab: ScheduleTab = "all",
         sort: ScheduleSort = "created",
+        deleted: bool = False,
         bars: int = 0,
         after: Id | None = None,
         limit: Limit = 100,
@@ -165,7 +166,7 @@ class Api(Noun, RecordNouns, noun="schedules"):
 
         `select`: for example `agent=claude label.team=ops state=active report-*`; `text=quota` has this text in name,
         agent, settings or note. `tab`: active, paused, made by agents, or in need of attention. `bars`: with so many
-        of their last records.
+        of their last records. `deleted`: those that were deleted, instead of the others.
         """
 
     @use_case("read", "GET /v1/schedule-counts")
@@ -222,6 +223,16 @@ class Api(Noun, RecordNouns, noun="schedules"):
         requested again.
         """
 
+    @use_case("change", f"POST {_SCHEDULE}/undelete", query=_AGENT)
+    def undelete(
+        self, name: str, *, agent: str | None = None, new_name: str | None = None, resume: bool = False
+    ) -> Schedule:
+        """Bring back the last deleted schedule of this name, with its id, runs and history, paused.
+
+        `new_name`: where the name is taken. What an agent or an operator made is a proposal again, unless the owner
+        brings it back. Refused where an agent or a record that it needs is gone.
+        """
+
     @use_case("change", f"DELETE {_SCHEDULE}", status=204)
     def delete(self, name: str, *, agent: str | None = None) -> bool:
         """Delete a schedule. Its history is kept. False when there is none."""
@@ -250,10 +261,12 @@ class Api(Noun, RecordNouns, noun="schedules"):
         effort: str | None = None,
         slot: Moment | None = None,
         key: str | None = None,
+        at: Instant | None = None,
         agent: str | None = None,
     ) -> Run:
         """Start a run now, once per key: the same key gives the run that exists. `slot`: the past slot that it makes up
-        for, as `{{slot}}` in prompts.
+        for, as `{{slot}}` in prompts. `at`: when it starts, instead of now, for schedules
+        with `overlap: allow`.
 
         `input` goes over the schedule's `payload`, key by key: {"days": 30} is `{{input.days}}` in prompts,
         `INPUT_DAYS` in processes, and a part of a job's payload. It is stored and shown: it is no place for secrets.

@@ -11,6 +11,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from functools import cached_property, wraps
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, cast
 
@@ -149,10 +150,27 @@ class UseCase:
         given = dict(zip(self.positional, values, strict=False))
         if twice := given.keys() & named.keys():
             raise TypeError(f"{self.name}() got several values for {next(iter(twice))!r}")
-        return {**given, **named}
+        given.update(named)
+        if not isinstance(given.get("when", ""), str):
+            given["when"] = _when_text(given["when"])
+        return given
 
     def __repr__(self) -> str:
         return f"<use case {self.name}>"
+
+
+def _when_text(when: Any) -> Any:
+    """The text that means the same as a value of Python's datetime; any other value as it is."""
+    if isinstance(when, datetime):
+        return when.isoformat()  # without an offset: in the schedule's time zone
+    if isinstance(when, timedelta):
+        return f"{when // timedelta(milliseconds=1)}ms"
+    if isinstance(when, time):
+        if when.tzinfo is not None or when.second or when.microsecond:
+            hint = 'For example: when=time(9, 30), timezone="Europe/London".'
+            raise InvalidInput("A time has hours and minutes only.", value=str(when), field="when", hint=hint)
+        return f"every day at {when:%H:%M}"
+    return when
 
 
 USE_CASES: dict[str, UseCase] = {}

@@ -247,7 +247,7 @@ def estimate(price: Price, input: int, output: int, cached: int) -> int:  # noqa
     return -(-total // _PER)
 
 
-Scope = Literal["schedule", "agent", "all"]
+Scope = Literal["schedule", "agent", "label", "all"]
 Period = Literal["day", "month"]
 MAX_PAST_RUNS = 100
 
@@ -260,10 +260,14 @@ class Budget:
     scope: Annotated[
         Scope,
         Setting(
-            Choice(get_args(Scope)), "What the budget is for: each schedule, each agent, or all together.", "agent"
+            Choice(get_args(Scope)),
+            "What the budget is for: each schedule, each agent, a label of schedules, or all together.",
+            "agent",
         ),
     ] = "all"
-    of: Annotated[str | None, Setting(Name(), "One agent, or one schedule as agent/name.", "scout")] = None
+    of: Annotated[
+        str | None, Setting(Name(), "One agent, one schedule as agent/name, or a label as key=value.", "scout")
+    ] = None
     """None: all together, or each schedule or agent separately, by `scope`."""
     period: Annotated[Period, Setting(Choice(get_args(Period)), "Period of the budget.", "day", required=True)] = "day"
     max_cost: Annotated[int | None, Setting(Money(), "Amount that may be spent in a period.", "$5")] = None
@@ -305,6 +309,9 @@ def check_budget(budget: Budget) -> None:
     if budget.of is not None and budget.scope == "all":
         hint = 'Omit it, or set "scope" to schedule or agent.'
         raise InvalidInput('"of" has no meaning for a budget of all.', value=budget.of, field="of", hint=hint)
+    if budget.scope == "label" and not all((budget.of or "").partition("=")):
+        message = f'"of" must name a label as key=value, not {budget.of!r}.' if budget.of else '"of" is missing.'
+        raise InvalidInput(message, value=budget.of, field="of", hint=Example({"scope": "label", "of": "team=ops"}))
     if budget.of is not None and budget.scope == "schedule" and not budget.of.partition("/")[2]:
         hint = Example({"of": f"herald/{budget.of}"})
         message = f'"of" must name a schedule as agent/name, not {budget.of!r}.'
@@ -428,12 +435,14 @@ class BudgetShortage(NamedTuple):
         }
 
 
-def charges(budgets: Iterable[Budget], schedule_id: int, agent: str, schedule: str, now: int) -> list[Charge]:
+def charges(
+    budgets: Iterable[Budget], schedule_id: int, agent: str, schedule: str, now: int, labels: Mapping[str, str] | None
+) -> list[Charge]:
     """The charges of a run, by budget name. Their usage is locked in this order. `schedule` is agent/name; the agent of
     a step may be another one."""
     found: list[Charge] = []
     for budget in sorted(budgets, key=lambda budget: budget.name):
-        subject = _subject(budget, schedule_id, agent, schedule)
+        subject = _subject(budget, schedule_id, agent, schedule, labels or {})
         if subject is not None:
             found.append(Charge(budget, subject, period_of(budget, now)))
     return found
@@ -444,9 +453,12 @@ def shortage(charge: Charge, usage: BudgetUsage, wanted: Usage, now: int) -> Bud
     return None if shortfall is None else BudgetShortage(charge, shortfall, period_end(charge.budget, now))
 
 
-def _subject(budget: Budget, schedule_id: int, agent: str, schedule: str) -> str | None:
+def _subject(budget: Budget, schedule_id: int, agent: str, schedule: str, labels: Mapping[str, str]) -> str | None:
     if budget.scope == "all":
         return "all"
+    if budget.scope == "label":
+        key, _, value = (budget.of or "").partition("=")
+        return f"label:{budget.of}" if labels.get(key) == value else None
     if budget.scope == "agent":
         return f"agent:{agent}" if agent and budget.of in (None, agent) else None
     return f"schedule:{schedule_id}" if budget.of in (None, schedule) else None

@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from matins.errors import Conflict, InvalidInput
 from matins.executors.runners.protocol import AnyRunner
 from matins.model.job import JobType
 from matins.plugins import installed
 
+_ORIGINAL = "matins_original"
+"""The attribute of a job that calls a function of the program in another way: that function."""
 RUNNERS = "matins.executors"
 JOBS = "matins.jobs"
 SERVICES = {
@@ -59,6 +61,26 @@ class JobRegistry:
 
     def get(self, name: str) -> JobType | None:
         return self._own.get(name) or installed_jobs().get(name)
+
+    def name_of(self, function: Callable[..., Any]) -> str:
+        """The name of a function of the program. Raises InvalidInput if it is no job."""
+        for name, job in self._own.items():
+            if function in (job.run, getattr(job.run, _ORIGINAL, None)):
+                return name
+        known = getattr(function, "__name__", "…")
+        message = f"The function {known} is not a job of this Matins."
+        raise InvalidInput(message, field="job", hint=f'Register it: @m.job("{known}")')
+
+    def with_names(self, steps: Any) -> Any:
+        """The steps, with the names of functions that are their jobs."""
+        if not isinstance(steps, (list, tuple)):
+            return steps
+        return [self._with_name(step) for step in cast("list[Any]", steps)]
+
+    def _with_name(self, step: Any) -> Any:
+        given = cast("dict[str, Any]", step) if isinstance(step, dict) else dict[str, Any]()
+        job = given.get("job")
+        return cast("Any", step) if not callable(job) else {**given, "job": self.name_of(job)}
 
     def unavailable(self, job: JobType | None) -> str | None:
         """Why runs of a job cannot start here: the program says that a service is not available."""
@@ -108,6 +130,21 @@ def help_of(function: Callable[[Any], Any]) -> str:
     return lines[0] if lines else ""
 
 
+def as_task(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """The function as a job that is called with the input of its run: a mapping is arguments by name. An async one
+    stays async."""
+
+    async def begin(run: Any) -> Any:
+        return await function(**run.payload)
+
+    def call(run: Any) -> Any:
+        return function(**run.payload)
+
+    job = begin if inspect.iscoroutinefunction(function) else call
+    job.__doc__, job.__dict__[_ORIGINAL] = function.__doc__, function
+    return job
+
+
 def as_job(function: Callable[..., Any]) -> Callable[[Any], Any]:
     """The function as a job: one without parameters is called without the run. An async one stays async."""
     named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
@@ -121,5 +158,5 @@ def as_job(function: Callable[..., Any]) -> Callable[[Any], Any]:
         return function()
 
     job = begin if inspect.iscoroutinefunction(function) else call
-    job.__doc__ = function.__doc__
+    job.__doc__, job.__dict__[_ORIGINAL] = function.__doc__, function
     return job

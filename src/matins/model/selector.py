@@ -46,6 +46,7 @@ class ScheduleFilter(NamedTuple):
     tab: ScheduleTab = "all"
     reader: str | None = None
     """The agent that asks, if it may look into the settings of its own schedules only."""
+    deleted: bool = False
 
 
 class SearchWords(NamedTuple):

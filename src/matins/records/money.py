@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
+import orjson
+
 from matins.engine.money import CURRENCY_CODE, MAX_RATE, Budget, Price, check_budget, period_of
 from matins.engine.validation import preview_of
 from matins.engine.when.durations import DAY_MS
@@ -40,7 +42,8 @@ def _recount(budget: Budget, before: Budget | None, change: RecordChange) -> Non
     for spent in transaction.spend_since(_period_start(budget, change.now)):
         schedule = transaction.schedule(spent.schedule_id)
         name = f"{schedule.agent}/{schedule.name}" if schedule else ""
-        for charge in charges([budget], spent.schedule_id, spent.agent, name, change.now):
+        labels: Mapping[str, str] = orjson.loads(schedule.definition).get("labels", {}) if schedule else {}
+        for charge in charges([budget], spent.schedule_id, spent.agent, name, change.now, labels):
             transaction.add_budget_usage(
                 BudgetUsage(budget.name, charge.subject, charge.period, spent.money, spent.tokens, 0, 0)
             )

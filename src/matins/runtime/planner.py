@@ -371,10 +371,12 @@ def mark_broken(transaction: Transaction, row: Due, error: object, now: int) -> 
 def insert_requested_run(
     transaction: Transaction, catalog: Catalog, compiled: CompiledSchedule, verdict: Verdict | None, key: str,
     by: dict[str, Any], now: int, given: str | None = None, for_slot: int | None = None, backfill: int | None = None,
+    at: int | None = None,
 ) -> int:  # fmt: skip
     """Insert a run in the state that the gates decided, with its event. `by` says who requested it; `given` is what it
-    was started with, of which the event has the digest; `for_slot` the past slot that it stands for."""
-    planned = PlannedRun(None, None, 1, RunState.READY, None, {"by": by})
+    was started with, of which the event has the digest; `for_slot` the past slot that it stands for; `at` when it
+    starts, if no gate decides otherwise."""
+    planned = PlannedRun(None, None, 1, RunState.READY, None, {"by": by}, at)
     if verdict is not None:
         evidence = {**(verdict.evidence or {}), "by": by}
         planned = PlannedRun(None, None, 1, verdict.state, verdict.reason, evidence, verdict.until)

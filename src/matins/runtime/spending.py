@@ -262,22 +262,16 @@ def others_waiting(transaction: Transaction, policies: Policies, approval: Appro
     budgets = [budget for budget in policies.budgets if budget.name == approval.request["budget"]]
     found: list[int] = []
     for schedule_id, agent, name in transaction.paused_by(BY_BUDGET):
+        definition = schedule_record(transaction.schedules_with([schedule_id])[0]).definition
         same = any(
             charge.subject == approval.request["whose"]
-            for one in _agents(transaction, schedule_id, agent)
-            for charge in charges(budgets, schedule_id, one, f"{agent}/{name}", now)
+            for one in {step.agent or agent for step in definition.steps} or {agent}
+            for charge in charges(budgets, schedule_id, one, f"{agent}/{name}", now, definition.labels)
         )
         own = any(other.kind == "budget" for other in transaction.open_approvals(schedule_id))
         if same and not own and schedule_id != approval.schedule_id:
             found.append(schedule_id)
     return found
-
-
-def _agents(transaction: Transaction, schedule_id: int, agent: str) -> set[str]:
-    """The agents that spend for a schedule: its own, or those of its steps."""
-    row = transaction.schedule(schedule_id)
-    steps = () if row is None else schedule_record(row).definition.steps
-    return {step.agent or agent for step in steps} or {agent}
 
 
 def _is_requested(transaction: Transaction, schedule_id: int, place: dict[str, str]) -> bool:
@@ -299,7 +293,8 @@ def _charges(
         return []
     found: list[Charge] = []
     if policies.budgets:
-        found = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now)
+        labels = compiled.definition.labels
+        found = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now, labels)
     if run_id is not None and compiled.run_limits != NO_LIMITS:
         (parent,) = transaction.parents_of([run_id])
         money, tokens = compiled.run_limits

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import pairwise
+from typing import Any, cast
 
-from matins.api.results import Change, Schedule, SettingChange
+from matins.api.results import Change, Run, RunDifference, Schedule, SettingChange, Snapshot
+from matins.engine.money import format_money
 from matins.engine.schedules import decode
 from matins.engine.validation import check_name
+from matins.engine.when.durations import format_duration
 from matins.engine.when.triggers import to_datetime
-from matins.errors import Conflict, ManagedByFile, NotFound
+from matins.errors import Conflict, ManagedByFile, NotAllowed, NotFound
 from matins.model.access import Principal, name_of
 from matins.model.rows import RevisionRow
+from matins.model.run import RunState, StepId
 from matins.model.schedule import ScheduleRecord
+from matins.model.selector import RunFilter
 from matins.model.words import counted
+from matins.runtime.catalog import schedule_record
 from matins.service.core import MAX_ID, Core
 from matins.service.file.write_back import Renamed
 from matins.service.previews import differences
+from matins.service.proposals import check_agents, check_references
+from matins.service.runs import Runs
 from matins.service.schedules import Schedules, check_revision, edits_between, schedule_result
 from matins.store.transaction import Transaction
 
@@ -31,7 +40,7 @@ class Changes:
         self, principal: Principal, name: str, *, agent: str | None = None, limit: int = 100
     ) -> builtins.list[Change]:
         with self.core.store.reading() as transaction:
-            schedule = self.core.find(transaction, name, agent)
+            schedule = self.core.find(transaction, name, agent, deleted=True)
             rows = transaction.history(schedule.id, MAX_ID, limit + 1)
         first = [] if len(rows) > limit else [_change(rows[-1], None)]
         return [*(_change(row, before) for row, before in pairwise(rows)), *first]
@@ -90,6 +99,42 @@ class Changes:
         self.schedules.writer.change(principal, "schedule", key, now, in_store, Renamed(to), lock)
         return results[0] if results else self.schedules.get(principal, to, agent=found.agent)
 
+    def undelete(
+        self,
+        principal: Principal,
+        name: str,
+        *,
+        agent: str | None = None,
+        new_name: str | None = None,
+        resume: bool = False,
+    ) -> Schedule:
+        now, core, changes = self.core.clock.now_ms(), self.core, self.schedules.changes
+        to = name if new_name is None else check_name("new_name", new_name, "nightly-2")
+        with core.store.transaction(now) as transaction:
+            if transaction.schedules_called(name, agent) and new_name is None:
+                hint = f"Give it another name: matins undelete {name} --as {name}-2"
+                raise Conflict(f'There is a schedule "{name}" already.', value=name, field="name", hint=hint)
+            gone = transaction.deleted_called(name, agent)
+            if not gone:
+                hint = "List them: matins list --deleted"
+                raise NotFound(f'There is no deleted schedule "{name}".', value=name, field="name", hint=hint)
+            schedule = schedule_record(gone[0])
+            transaction.lock_due([schedule.id])
+            core.check_may_change(principal, schedule, to_delete=True)
+            policies, definition = core.catalog.policies(transaction), schedule.definition
+            check_references(definition, policies)
+            by_agent = schedule.creator_role == "agent"
+            check_agents(schedule.agent, definition, policies.agents, by_agent=by_agent)
+            if new_name is not None:
+                changes.rename(transaction, principal, schedule, to, now)
+            changes.undelete(transaction, principal, core.schedule(transaction, schedule.id), now)
+            schedule = core.schedule(transaction, schedule.id)
+            if resume and schedule.state == "paused":
+                changes.resume(transaction, principal, schedule, now)
+            result = schedule_result(transaction, core.schedule(transaction, schedule.id))
+        core.notify()
+        return result
+
     def _check_holders(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord) -> None:
         """Raise if the principal may not change what follows the schedule, or a file defines what holds its name."""
         full = f"{schedule.agent}/{schedule.name}"
@@ -112,3 +157,54 @@ def _change(row: RevisionRow, before: RevisionRow | None) -> Change:
     if before is not None and before.name != row.name:
         settings.insert(0, SettingChange("name", before.name, row.name))
     return Change(row.rev, to_datetime(row.at), name_of(row.author), settings)
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    core: Core
+    runs: Runs
+
+    def diff(self, principal: Principal, run_id: int | StepId, *, other: int | StepId | None = None) -> RunDifference:
+        with self.core.store.reading() as transaction:
+            run = self.core.run(transaction, run_id)
+            if other is None:
+                only = RunFilter(run.schedule_id, states=1 << RunState.SUCCEEDED)
+                rows = transaction.listed_runs(only, run.id, 1)
+                if not rows:
+                    hint = f"Name another run: matins diff {run.id} RUN"
+                    message = f'"{run.schedule}" had no success before run {run.id}.'
+                    raise NotFound(message, value=str(run.id), field="other", hint=hint)
+                other = rows[0].id
+            limited = self.core.limited_reader(principal, transaction) is not None
+            if limited and self.core.run(transaction, other).schedule_id != run.schedule_id:
+                hint = "Compare runs of one schedule."
+                raise NotAllowed(f"Run {other} is of another schedule.", value=other, field="other", hint=hint)
+        found = [(self.runs.get(principal, one), self.runs.snapshot(principal, one)) for one in (other, run_id)]
+        before, after = (_facts(*each) for each in found)
+        names = dict.fromkeys([*before, *after])
+        changes = [(name, before.get(name), after.get(name)) for name in names]
+        different = [SettingChange(*change) for change in changes if change[1] != change[2]]
+        return RunDifference(found[0][0], found[1][0], different)
+
+
+def _facts(run: Run, then: Snapshot) -> dict[str, Any]:
+    """What two runs are compared by, under the names that people read."""
+    outcome: dict[str, Any] = run.outcome or {}
+    result: Any = outcome.get("result")
+    report = cast("dict[str, Any]", result) if isinstance(result, dict) and "executed" in result else {}
+    money: dict[str, Any] = report.get("money") or {}
+    settings = {name: value for name, value in then.settings.items() if name not in ("prompt", "job", "payload")}
+    facts: dict[str, Any] = {
+        "schedule": run.schedule, "agent": then.agent, "job": then.job, **settings, "prompt": then.prompt,
+        "input": then.input, "model": report.get("model") or run.model, "effort": run.effort, "state": run.state,
+        "reason": run.reason, **{f"step {step.number} ({step.title})": step.state for step in run.steps},
+        "answer": report.get("text") if report else result, "error": outcome.get("error"),
+        "cost": format_money(money["micro_dollars"]) if "micro_dollars" in money else None,
+        "waited": None if run.started_at is None else format_duration(_ms(run.started_at - run.planned_at)),
+        "duration": None if run.duration_ms is None else format_duration(run.duration_ms),
+    }  # fmt: skip
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _ms(length: timedelta) -> int:
+    return round(length / timedelta(milliseconds=1))

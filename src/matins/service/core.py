@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
@@ -14,8 +15,9 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, NotFound
 from matins.executors.agent_checks import ToolVersions
 from matins.executors.isolation import Isolation
-from matins.model.access import Principal
+from matins.model.access import Principal, name_of
 from matins.model.clock import Clock
+from matins.model.rows import ScheduleRow
 from matins.model.run import RunRecord, StepId
 from matins.model.schedule import ScheduleRecord
 from matins.runtime.catalog import Catalog, CompiledSchedule, run_record, schedule_record
@@ -117,15 +119,19 @@ class Core:
         if not to_delete:
             check_not_stopped(principal, schedule)
 
-    def find(self, transaction: Transaction, name: str, agent: str | None) -> ScheduleRecord:
+    def find(self, transaction: Transaction, name: str, agent: str | None, *, deleted: bool = False) -> ScheduleRecord:
+        """The schedule of this name. `deleted`: where there is none, the last one that had it and was deleted."""
         rows = transaction.schedules_called(name, agent)
         if not rows and agent is None and "/" in name:
             agent, name = name.split("/", 1)
             rows = transaction.schedules_called(name, agent)
         if len(rows) == 1:
             return schedule_record(rows[0])
+        gone = [] if rows else transaction.deleted_called(name, agent)
+        if deleted and gone:
+            return schedule_record(gone[0])
         if not rows:
-            raise _not_found(transaction, name, agent)
+            raise _not_found(transaction, name, agent, gone)
         hint = f"Use one of: {', '.join(f'{row.agent}/{row.name}' for row in rows)}."
         raise Conflict(f'Several schedules have the name "{name}".', value=name, field="name", hint=hint)
 
@@ -180,13 +186,16 @@ class Core:
         )
 
 
-def _not_found(transaction: Transaction, name: str, agent: str | None) -> NotFound:
+def _not_found(transaction: Transaction, name: str, agent: str | None, gone: Sequence[ScheduleRow]) -> NotFound:
     """What became of a schedule that had this name; else the nearest name."""
     message = f'There is no schedule "{f"{agent}/{name}" if agent else name}".'
     for owner, now, at in transaction.renamed_from(name, agent)[:1]:
         shown = f"{owner}/{now}" if agent or name == now else now
         message += f' It was renamed to "{shown}" on {to_datetime(at):%-d %b}.'
         return NotFound(message, value=name, field="name", hint=f"Use the new name: {shown}")
+    if gone and gone[0].paused_by is not None and gone[0].paused_at is not None:
+        message += f" It was deleted by {name_of(gone[0].paused_by)} on {to_datetime(gone[0].paused_at):%-d %b}."
+        return NotFound(message, value=name, field="name", hint=f"To get it back: matins undelete {shlex.quote(name)}")
     return NotFound(message, value=name, field="name", hint=_nearest(transaction, name))
 
 

@@ -54,7 +54,7 @@ class Events:
         run_id: int | None = None,
     ) -> builtins.list[Event]:
         with self.core.store.reading() as transaction:
-            schedule_id = None if schedule is None else self.core.find(transaction, schedule, agent).id
+            schedule_id = None if schedule is None else self.core.find(transaction, schedule, agent, deleted=True).id
         wanted = _Filter(self.core.store, canonical_types(types), schedule_id, agent, run_id)
         size = limit if wanted.all else _PAGE
         found = _first(self._newest(size) if after is None else self._onwards(after, size), wanted, limit)

@@ -134,7 +134,7 @@ class Explanations:
     def why(self, principal: Principal, name: str, *, at: int | None = None, agent: str | None = None) -> Explanation:
         now, engines = self.core.clock.now_ms(), self.core.store.engines(LEASE_MS)
         with self.core.store.reading() as transaction:
-            schedule = self.core.find(transaction, name, agent)
+            schedule = self.core.find(transaction, name, agent, deleted=True)
             compiled = self.core.catalog.find(transaction, (schedule.id, schedule.rev, 0))
             if not isinstance(compiled, CompiledSchedule):
                 return _unreadable(schedule, at)

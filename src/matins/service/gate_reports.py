@@ -30,7 +30,8 @@ def gate_reports(
     transaction: Transaction, policies: Policies, schedule: ScheduleRecord, compiled: CompiledSchedule, now: int
 ) -> list[GateReport]:
     """One report for each gate, in order. Each gate is judged by itself."""
-    charged = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now)
+    labels = compiled.definition.labels
+    charged = charges(policies.budgets, compiled.schedule_id, compiled.agent, compiled.full_name, now, labels)
     facts = present_facts(transaction, policies, schedule, compiled, now)._replace(
         guarded=True,  # only the engine's process knows whether there is a guard
         standing=Standing(

@@ -44,7 +44,7 @@ class Incidents:
         limit: int = 100,
     ) -> builtins.list[Incident]:
         with self.core.store.reading() as transaction:
-            schedule_id = None if schedule is None else self.core.find(transaction, schedule, agent).id
+            schedule_id = None if schedule is None else self.core.find(transaction, schedule, agent, deleted=True).id
             read = transaction.incidents if all else transaction.unresolved_incidents
             rows = read(schedule_id, MAX_ID if before is None else before, limit)
             return _results(transaction, rows)

@@ -39,6 +39,7 @@ class ScheduleLists:
         select: Selector | None = None,
         tab: ScheduleTab = "all",
         sort: ScheduleSort = "created",
+        deleted: bool = False,
         bars: int = 0,
         after: int | None = None,
         limit: int = 100,
@@ -46,7 +47,7 @@ class ScheduleLists:
         if not 0 <= bars <= _MAX_BARS:
             message = f'"bars" is not a number from 0 to {_MAX_BARS}.'
             raise InvalidInput(message, value=bars, field="bars", hint="30 is usual.")
-        chosen = ScheduleFilter(select or ALL, tab, self.core.limited_reader(principal))
+        chosen = ScheduleFilter(select or ALL, tab, self.core.limited_reader(principal), deleted)
         with self.core.store.reading() as transaction:
             rows = transaction.listed(chosen, sort, after or 0, limit)
             results = schedule_results(transaction, [schedule_record(row) for row in rows])
@@ -104,7 +105,9 @@ def run_filter(core: Core, transaction: Transaction, principal: Principal, query
     if query.min_cost is not None:
         least = parse_money(query.min_cost, core.catalog.policies(transaction).rates, "min_cost")
     return RunFilter(
-        schedule_id=None if query.schedule is None else core.find(transaction, query.schedule, query.agent).id,
+        schedule_id=None
+        if query.schedule is None
+        else core.find(transaction, query.schedule, query.agent, deleted=True).id,
         agent=query.agent,
         states=None if query.state is None else sum({1 << state for name in query.state for state in _states(name)}),
         reason=query.reason,

@@ -125,9 +125,9 @@ class Runs:
     def run(
         self, principal: Principal, name: str, *, input: Any = None,  # noqa: A002 - the word of every surface
         model: str | None = None, effort: str | None = None, slot: int | str | None = None, key: str | None = None,
-        agent: str | None = None,
+        at: int | None = None, agent: str | None = None,
     ) -> Run:  # fmt: skip
-        """Start a run now. An agent cannot run a completed or expired schedule."""
+        """Start a run now, or `at` an instant. An agent cannot run a completed or expired schedule."""
         now, core = self.core.clock.now_ms(), self.core
         key = _checked_key(key)
         if input is not None:
@@ -140,12 +140,14 @@ class Runs:
             compiled = core.compiled(transaction, schedule)
             if not principal.is_human:
                 _check_floor(transaction, compiled, core.catalog.policies(transaction), now)
+            if at is not None and compiled.definition.overlap != "allow":
+                raise _holds_up(schedule.name, compiled.definition.overlap)
             given = _given(principal, compiled, core.jobs.registry, input, now)
             if model is not None or effort is not None:
                 policies = core.catalog.policies(transaction)
                 given = given._replace(**_chosen(principal, compiled, policies, model, effort))
             for_slot = None if slot is None else _past_slot(compiled, slot, now)
-            made = self._start(transaction, principal, schedule, compiled, key, now, encode_given(given), for_slot)
+            made = self._start(transaction, principal, schedule, compiled, key, now, encode_given(given), for_slot, at)
             result = self._result(transaction, made)
         core.notify()
         return result
@@ -218,13 +220,15 @@ class Runs:
         now: int,
         given: str | None = None,
         for_slot: int | None = None,
+        at: int | None = None,
     ) -> int:
         verdict = self._verdict(transaction, principal, compiled, now)
         held = schedule.state in ("paused", "broken")
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed
             verdict = Verdict(RunState.WAITING, "paused", cancel=() if verdict is None else verdict.cancel)
         by = principal.as_requester
-        return insert_requested_run(transaction, self.core.catalog, compiled, verdict, key, by, now, given, for_slot)
+        catalog = self.core.catalog
+        return insert_requested_run(transaction, catalog, compiled, verdict, key, by, now, given, for_slot, at=at)
 
     def _verdict(
         self, transaction: Transaction, principal: Principal, compiled: CompiledSchedule, now: int
@@ -422,6 +426,13 @@ def _given(principal: Principal, compiled: CompiledSchedule, jobs: JobRegistry, 
                 prompts[str(number)] = prompt
         _check_complete(compiled.name, part)
     return Given(value, fenced, prompts)
+
+
+def _holds_up(name: str, overlap: str) -> Conflict:
+    """The error for a run at a later time of a schedule whose runs do not overlap."""
+    message = f'"{name}" runs one at a time (overlap: {overlap}): a run for later would hold up its others.'
+    hint = "Set overlap to allow, or add a schedule for that time."
+    return Conflict(message, value=name, field="at", hint=hint)
 
 
 def _past_slot(compiled: CompiledSchedule, slot: int | str, now: int) -> int:

@@ -29,7 +29,7 @@ from matins.runtime import approval_requests
 from matins.runtime.backfills import end_all
 from matins.runtime.capacity import Capacity
 from matins.runtime.new_runs import first_uncovered_slot
-from matins.runtime.pausing import resume
+from matins.runtime.pausing import pause, resume
 from matins.runtime.planner import Planner, live_runs, repeat_one_shot
 from matins.runtime.run_changes import end_runs
 from matins.runtime.zone_changes import note_zones
@@ -245,6 +245,22 @@ class ScheduleChanges:
             self.listen(transaction, [schedule.id])
         self.proposals.request_again(transaction, principal, self.core.schedule(transaction, schedule.id), now)
         return len(followers)
+
+    def undelete(self, transaction: Transaction, principal: Principal, schedule: ScheduleRecord, now: int) -> None:
+        """Bring a deleted schedule back, paused. What the owner did not make is a proposal again, unless the owner
+        brings it back."""
+        compiled = self.core.compiled(transaction, schedule)
+        transaction.set_schedule_state(schedule.id, "active", now, None, None)
+        slot = first_uncovered_slot(transaction, schedule.id, compiled.timetable.trigger, now)
+        transaction.replace_cursor(schedule.id, slot, None, schedule.rev, paused=True)
+        if schedule.definition.on:
+            self.listen(transaction, [schedule.id])
+        transaction.events.append(NewEvent(now, "schedule.undeleted", schedule.id, None, {**principal.signed}))
+        if principal.role == "owner" or schedule.creator_role == "owner":
+            pause(transaction, schedule.id, now, principal.who, "undeleted")
+            return
+        transaction.set_schedule_state(schedule.id, "pending", now, None, None)
+        self.proposals.request(transaction, principal, schedule.id, now)
 
     def followers(self, transaction: Transaction, schedule: ScheduleRecord) -> list[int]:
         """The schedules that its ends start."""

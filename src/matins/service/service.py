@@ -37,7 +37,7 @@ from matins.service.audit import Audit
 from matins.service.backfills import Backfills
 from matins.service.bulk import Bulk, RunBulk
 from matins.service.calls import Calls, Inbound
-from matins.service.changes import Changes
+from matins.service.changes import Changes, Comparisons
 from matins.service.core import Core
 from matins.service.doctor import Doctor
 from matins.service.erasure import Erasure
@@ -112,7 +112,7 @@ def _check(field: str, value: Any) -> None:
         raise InvalidInput(f'"{field}" is too large a number.', value=value, field=field, hint="Use at most 64 bits.")
 
 
-_OF_RUN = frozenset(["runs.output", "runs.transcript", "runs.snapshot", "runs.checks", "runs.thread"])
+_OF_RUN = frozenset(["runs.output", "runs.transcript", "runs.snapshot", "runs.checks", "runs.thread", "runs.diff"])
 _OF_THREAD = frozenset(["threads.messages"])
 _OF_SCHEDULE = frozenset(["schedules.preview_edit", "schedules.history"])
 _OF_CALLER = frozenset(["schedules.preview_new", "system.context"])
@@ -144,7 +144,7 @@ class Visibility:
             if use_case.name in _OF_THREAD and not view.owns_thread(values["thread_id"]):
                 raise _not_its_own(principal, f"thread {values['thread_id']}", "thread_id")
             if use_case.name in _OF_SCHEDULE:
-                schedule = self.core.find(transaction, values["name"], values.get("agent"))
+                schedule = self.core.find(transaction, values["name"], values.get("agent"), deleted=True)
                 if not view.owns_schedule(schedule.id):
                     raise _not_its_own(principal, f'"{schedule.name}"', "name")
 
@@ -321,7 +321,7 @@ class Service:
             ),
             "bulk": (bulk,),
             "missions": (Missions(core, schedules),),
-            "runs": (runs, RunBulk(core, runs), outputs, Transcripts(outputs), search),
+            "runs": (runs, RunBulk(core, runs), Comparisons(core, runs), outputs, Transcripts(outputs), search),
             "approvals": (Approvals(core, proposals),),
             "webhooks": (Webhooks(core, generic),),
             "calls": (calls,),

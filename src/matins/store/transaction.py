@@ -383,7 +383,7 @@ class Transaction(
         return soon
 
     def _listed(self, query: str, chosen: ScheduleFilter, after: int, limit: int) -> list[ScheduleRow]:
-        values = {"tab": chosen.tab, "after": after, "limit": limit}
+        values = {"tab": chosen.tab, "deleted": chosen.deleted, "after": after, "limit": limit}
         rows = self._selecting(query, chosen.selector, chosen.reader, values)
         return list(map(from_tuple(ScheduleRow), rows))
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from matins.api._types import ScheduleSettings
-    from matins.api.arguments import Json, Moment, When
+    from matins.api.arguments import Instant, Json, Moment, When
     from matins.api.results import Run, Schedule
 
 
@@ -58,10 +58,11 @@ class TransactionApi(Api):
         effort: str | None = None,
         slot: Moment | None = None,
         key: str | None = None,
+        at: Instant | None = None,
         agent: str | None = None,
         connection: psycopg.Connection[Any] | None = None,
     ) -> Run:
         """On PostgreSQL, `connection` is a connection of psycopg 3 with a transaction of yours: the run starts when you
         commit it. Until then no other run of the schedule can start or end."""
         with self._within(connection):
-            return super().run(name, input=input, model=model, effort=effort, slot=slot, key=key, agent=agent)
+            return super().run(name, input=input, model=model, effort=effort, slot=slot, key=key, at=at, agent=agent)

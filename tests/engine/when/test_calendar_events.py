@@ -79,6 +79,8 @@ def test_b11_what_an_event_means() -> None:
     """B11: on machines without systemd too; all parts must match, days with ~ count back from the end"""
     assert ours("Mon *-05~07/1 10:00")[:2] == ["2027-05-31 10:00:00", "2028-05-29 10:00:00"]
     assert ours("Fri *-*-13")[:2] == ["2027-08-13 00:00:00", "2028-10-13 00:00:00"]
+    last = parse_trigger("OnCalendar=Mon *-*~07/1 18:00").describe()
+    assert last == "on the last 7 days of every month where it is a Monday at 18:00"
     trigger = parse_trigger("OnCalendar=Mon..Fri *-*-* 09:00 Europe/Berlin", now=BASE)
     assert (trigger.timezone, trigger.describe()) == ("Europe/Berlin", "every weekday at 09:00")
     assert trigger.next_after(BASE) == datetime(2026, 11, 19, 8, tzinfo=UTC)

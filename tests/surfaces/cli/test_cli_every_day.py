@@ -19,7 +19,7 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     for name in ("nightly", "report"):
         bench.add(name, when="0 9 * * *", job="work", labels={"team": "ops"})
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 5
+    assert len(blocks) == 7
     said = [[user.says(*shlex.split(line)[1:]) for line in _prepared(bench, block)] for block in blocks]
     paused, in_force, listed, resumed = said[0]
     assert paused.startswith("Paused 2 schedules.")
@@ -33,6 +33,11 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     assert undone.startswith("Changed nightly")
     assert bench.get("nightly-report").settings.get("retries", 0) == 0
     assert said[3][0].startswith("Renamed nightly to nightly-report: ")
+    _deleted, gone, back = next(part for part, block in zip(said, blocks, strict=True) if "matins undelete" in block)
+    assert "report" in gone
+    assert back.startswith("Brought back report: ")
+    compared, _ = next(part for part, block in zip(said, blocks, strict=True) if "matins diff" in block)
+    assert "state: succeeded → failed" in compared
 
     searched, listed, grepped = next(part for part, block in zip(said, blocks, strict=True) if "matins search" in block)
     assert "asks, run" in searched
@@ -48,6 +53,14 @@ def _prepared(bench: Sandbox, block: str) -> list[str]:
         bench.run("nightly-copy")
         bench.settle()
         bench.run("report")
+    if "matins diff" in block:
+        bench.add("flaky", when="0 9 * * *", job="work")
+        first = bench.run("flaky")
+        bench.settle()
+        bench.edit("flaky", job="fail")
+        second = bench.run("flaky")
+        bench.settle()
+        block = block.replace("841", second.id).replace("838", first.id)
     if "matins search" in block:
         bench.job("quota")(_quota)
         bench.add("asks", when="0 9 * * *", job="quota", retries=0, labels={"team": "ops"})

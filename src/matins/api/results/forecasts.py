@@ -163,6 +163,14 @@ class Change(Struct, frozen=True):
     """Those that differ from the revision before; none for the first."""
 
 
+class RunDifference(Struct, frozen=True):
+    """What differs between two runs."""
+
+    before: Run
+    after: Run
+    differences: list[SettingChange]
+
+
 class EditForecast(Struct, frozen=True):
     """What an edit would change."""
 

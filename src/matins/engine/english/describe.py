@@ -133,7 +133,11 @@ def _dates(cron: CompiledCron) -> str:
 def _date_names(dom: Field) -> str:
     days = bits(dom.mask)
     step = even_step(days)
-    rules = [_date_rule(rule) for rule in dom.calendar]
+    count = len(dom.calendar)
+    if count > 2 and {*dom.calendar} == {"L", *(f"L-{n}" for n in range(1, count))}:
+        rules = [f"the last {count} days"]
+    else:
+        rules = [_date_rule(rule) for rule in dom.calendar]
     if step and len(days) > 5:
         nth = "" if step == 1 else f"{ordinal(step)} "
         return listed([f"every {nth}day from the {ordinal(days[0])} to the {ordinal(days[-1])}", *rules])

@@ -67,7 +67,7 @@ def parse_calendar(text: str) -> Cron:
         None if second.mask == 1 else second,
         _values(MINUTE, minutes, text),
         _values(HOUR, hours, text),
-        days._replace(starred=True),  # so that the weekday must match too
+        days._replace(starred=True),  # as the weekdays: so that both must match
         _values(MONTH, month, text),
         Field(weekdays, starred=True),
         0 if year in (None, "*") else _values(YEAR, str(year), text).mask,

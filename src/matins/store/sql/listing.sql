@@ -14,7 +14,7 @@ s.id, s.name, s.agent, s.state, s.rev, v.definition, s.note, s.paused_by, s.paus
   OR (:tab = 'agents' AND s.creator_role = 'agent') OR (:tab = 'attention' AND {{needs_attention}}));
 
 -- listed: part: schedules of a filter; the conditions of its selector are put in
-s.state <> 'removed' /* selected */ AND {{of_tab}};
+(s.state = 'removed') = CAST(:deleted AS boolean) /* selected */ AND {{of_tab}};
 
 -- listed_created: a page of schedules that match a filter, the oldest first
 SELECT {{schedule_columns}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from difflib import unified_diff
 from typing import Any, NamedTuple, cast
 
 import click
@@ -562,6 +563,28 @@ def retry(context: CliContext, from_step: str | None, key: str | None, **given: 
     context.note_if_not_running()
 
 
+@root_command("diff")
+@_run_argument
+@click.argument("other", metavar="[RUN]", required=False)
+@pass_context
+def diff(context: CliContext, run_id: str, other: str | None) -> None:
+    """Settings, agent, prompt, input, model, steps, answer, cost and times. The second RUN is the earlier one."""
+    found = context.call("runs.diff", run_id=run_id, other=other)
+    context.show(found, lambda: _differences(context, found))
+
+
+def _differences(context: CliContext, found: Document) -> list[str]:
+    lines = [run_line(context, found["before"]), run_line(context, found["after"])]
+    for one in found["differences"]:
+        name, texts = state_text(one["setting"]), [one["before"], one["after"]]
+        if any(isinstance(text, str) and "\n" in text.strip() for text in texts):
+            before, after = (block(str(text or "")).splitlines() for text in texts)
+            lines += [f"{name}:", *("  " + line for line in list(unified_diff(before, after, lineterm=""))[2:])]
+        else:
+            lines.append(one_line(f"{name}: {plain(texts[0])} → {plain(texts[1])}"))
+    return lines if found["differences"] else [*lines, "There is no difference."]
+
+
 @root_command("resolve")
 @_run_argument
 @click.argument("outcome", type=click.Choice(["succeeded", "failed", "unknown", "retry"]))
@@ -606,7 +629,15 @@ def erase(context: CliContext, run_id: str, yes: bool) -> None:
 
 runs = NounGroup("runs", help_of("runs"))
 runs.takes(
-    list=list_runs, show=show_run, logs=logs, cancel=cancel, retry=retry, resolve=resolve, deliver=deliver, erase=erase
+    list=list_runs,
+    show=show_run,
+    logs=logs,
+    cancel=cancel,
+    retry=retry,
+    diff=diff,
+    resolve=resolve,
+    deliver=deliver,
+    erase=erase,
 )
 
 

@@ -57,16 +57,20 @@ def summary(context: CliContext, verb: str, schedule: Document) -> str:
 @click.option("--text", "-q", metavar="TEXT", help="Text in name, agent, settings or note.")
 @click.option("--tab", "-t", type=click.Choice(_TABS), default="all", help="Part of the schedules.")
 @click.option("--sort", type=click.Choice(_SORTS), default="created", help="Order of the schedules.")
+@click.option("--deleted", is_flag=True, help="Deleted schedules instead.")
 @page_options("--after")
 @pass_context
 def list_schedules(
-    context: CliContext, after: str | None, limit: int, tab: str, sort: str, text: str | None, **chosen: Any
-) -> None:
+    context: CliContext, after: str | None, limit: int, tab: str, sort: str, text: str | None, deleted: bool,
+    **chosen: Any,
+) -> None:  # fmt: skip
     """List schedules. NAMES may have patterns: 'report-*'."""
     select = chosen_text(**chosen, text=text)
-    only = {"select": select, "tab": tab, "sort": sort}
+    only = {"select": select, "tab": tab, "sort": sort, "deleted": deleted or None}
     page = Page.of(limit, lambda count: context.call("schedules.list", after=after, limit=count, **only))
-    context.show(page.items, lambda: _listed(context, page.items, select, filtered=tab != "all" or bool(after)))
+    context.show(
+        page.items, lambda: _listed(context, page.items, select, filtered=tab != "all" or deleted or bool(after))
+    )
     page.note_more(context, "matins list --after", page.last_id)
 
 
@@ -319,6 +323,18 @@ def rename(context: CliContext, name: str, to: str, agent: str | None) -> None:
     context.note_all(item["notes"])
 
 
+@root_command("undelete")
+@name_argument
+@agent_option()
+@click.option("--as", "new_name", metavar="NEW", help="Another name, where the name is taken.")
+@click.option("--resume", is_flag=True, help="Do not leave it paused.")
+@pass_context
+def undelete(context: CliContext, name: str, agent: str | None, new_name: str | None, resume: bool) -> None:
+    """It has its id, runs and history again, and is paused."""
+    item = context.call("schedules.undelete", name=name, agent=agent, new_name=new_name, resume=resume or None)
+    context.show(item, lambda: summary(context, "Brought back", item))
+
+
 @cache
 def noun_group(noun: str) -> NounGroup:
     """All commands on schedules, by noun. Other modules are loaded only here, so that `matins list` is quick."""
@@ -328,7 +344,8 @@ def noun_group(noun: str) -> NounGroup:
 
     group = NounGroup(noun, help_of(noun))
     group.takes(
-        list=list_schedules, add=add, show=show, edit=edit, history=history, undo=undo, rename=rename,
+        list=list_schedules, add=add, show=show, edit=edit, history=history, undo=undo,
+        rename=rename, undelete=undelete,
         pause=pause, resume=resume, rm=delete, run=run,
         runs=list_runs, why=why, preview=preview,
     )  # fmt: skip

@@ -1,0 +1,98 @@
+"""Functions that another process calls later: `send_mail.delay("ada", text="Hi")`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec
+
+from matins.errors import JobError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from matins.api.results import Run
+    from matins.model.clock import Clock
+    from matins.surfaces.in_transaction import TransactionApi
+
+P = ParamSpec("P")
+
+
+class Handle:
+    """A call of a task that was made."""
+
+    def __init__(self, m: TransactionApi, task: str, run_id: str) -> None:
+        self._m = m
+        self._task = task
+        self.id = run_id
+        """The id of its run."""
+
+    def wait(self, timeout: float | None = None) -> Run:
+        """Wait until it has ended, at most `timeout` seconds. The run says how."""
+        return self._m.runs.wait(self.id, timeout=timeout)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """What the function returned, as JSON data. Raises JobError when it did not succeed, and TimeoutError when it
+        has not ended."""
+        run = self.wait(timeout)
+        if run.live:
+            raise TimeoutError(f"Run {self.id} of {self._task} has not ended: {run.status}.")
+        found: dict[str, Any] = run.outcome or {}
+        if run.state != "succeeded":
+            why = str(found.get("error") or run.status).strip().rpartition("\n")[2]
+            raise JobError(f"Run {self.id} of {self._task} did not succeed: {why}", hint=f"matins runs show {self.id}")
+        return found.get("result")
+
+    def cancel(self) -> Run:
+        """End it, or let it not start."""
+        return self._m.runs.cancel(self.id)
+
+
+class Task(Generic[P]):
+    """A function of the program, which can still be called, and whose calls can be left to the engine."""
+
+    def __init__(
+        self, m: TransactionApi, clock: Clock, name: str, function: Callable[P, Any], options: Mapping[str, Any] = {}
+    ) -> None:
+        update_wrapper(self, function)
+        self._m = m
+        self._clock = clock
+        self.name = name
+        self._function = function
+        self._options = options
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> Any:
+        """Call the function here and now."""
+        return self._function(*arguments, **named)
+
+    def options(
+        self,
+        *,
+        key: str | None = None,
+        at: datetime | timedelta | None = None,
+        connection: psycopg.Connection[Any] | None = None,
+    ) -> Task[P]:
+        """The task with options for `delay`. The same `key` makes one run only. `at`: when it starts, or how much
+        later. `connection`: the run exists exactly if you commit your transaction on PostgreSQL."""
+        if isinstance(at, timedelta):
+            at = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC) + at
+        given = {"key": key, "at": at, "connection": connection}
+        return Task(self._m, self._clock, self.name, self._function, given)
+
+    def delay(self, *arguments: P.args, **named: P.kwargs) -> Handle:
+        """Leave a call to the engine. The arguments must be JSON data; wrong ones raise TypeError here."""
+        bound = inspect.signature(self._function).bind(*arguments, **named)
+        bound.apply_defaults()
+        run = self._m.run(self.name, input=_by_name(bound), **self._options)
+        return Handle(self._m, self.name, run.id)
+
+
+def _by_name(bound: inspect.BoundArguments) -> dict[str, Any]:
+    """The arguments as a mapping. What the function takes as `**more` is beside the others."""
+    given = dict(bound.arguments)
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            given |= given.pop(name)
+    return given
