@@ -32,7 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-CEILINGS = Ceilings(files=451, single_use=596)
+CEILINGS = Ceilings(files=454, single_use=597)
 
 
 def modules() -> dict[str, ast.Module]:

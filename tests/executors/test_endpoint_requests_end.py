@@ -210,8 +210,13 @@ class Hall:
         self.executor.stop()
 
 
+PLACES = 4
+"""So few threads that a busy machine starts them soon."""
+
+
 @pytest.fixture
-def hall() -> Iterator[Hall]:
+def hall(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hall]:
+    monkeypatch.setattr("matins.executors.agents.MAX_AGENTS", PLACES)
     made = Hall()
     yield made
     made.close()
@@ -219,20 +224,20 @@ def hall() -> Iterator[Hall]:
 
 def test_h10_what_has_no_place_waits_and_is_given_back(hall: Hall) -> None:
     """H10: after a while, since another engine may have one; all of it when this one stops"""
-    executor, works = hall.executor, hall.works(MAX_AGENTS + 5)
+    executor, works = hall.executor, hall.works(PLACES + 5)
     executor.submit(works[:-1])
-    assert (executor.running(), executor.capacity()) == (MAX_AGENTS + 4, -4)
+    assert (executor.running(), executor.capacity()) == (PLACES + 4, -4)
     assert executor.withdraw() == []
     hall.clock.advance(10_001)
     executor.submit(works[-1:])
-    assert executor.withdraw() == works[MAX_AGENTS:-1]
+    assert executor.withdraw() == works[PLACES:-1]
     assert executor.withdraw(everything=True) == works[-1:]
-    assert (executor.running(), executor.capacity(), executor.busy()) == (MAX_AGENTS, 0, True)
+    assert (executor.running(), executor.capacity(), executor.busy()) == (PLACES, 0, True)
 
 
 def test_h10_what_waits_begins_when_another_ends(hall: Hall) -> None:
     """H10"""
-    executor, works = hall.executor, hall.works(MAX_AGENTS + 5)
+    executor, works = hall.executor, hall.works(PLACES + 5)
     executor.submit(works)
     hall.runner.go.set()
     assert {ended.attempt.run_id for ended in hall.ended(len(works))} == {work.run_id for work in works}
@@ -241,12 +246,12 @@ def test_h10_what_waits_begins_when_another_ends(hall: Hall) -> None:
 
 def test_what_is_cancelled_before_it_began_needs_no_place(hall: Hall) -> None:
     """B9: nothing is spent on it"""
-    executor, works = hall.executor, hall.works(MAX_AGENTS + 2)
+    executor, works = hall.executor, hall.works(PLACES + 2)
     executor.submit(works)
     executor.cancel({works[-1].run_id})
     (ended,) = hall.ended(1)
     assert (ended.attempt, ended.outcome.cancelled) == (works[-1], True)
-    assert executor.running() == MAX_AGENTS + 1
+    assert executor.running() == PLACES + 1
 
 
 def test_h11_what_has_not_begun_when_matins_stops_is_given_back(hall: Hall) -> None:

@@ -20,6 +20,8 @@ from matins.surfaces.http.openapi import openapi
 from matins.web.views import FRAGMENTS, VIEWS
 from standin_path import standin_path
 
+pytestmark = pytest.mark.timeout(1_500)  # some thousand requests, beside whatever else runs on the machine
+
 
 @pytest.fixture
 def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Farm]:

@@ -84,7 +84,8 @@ def views(started: dict[str, str]) -> list[str]:
     return [
         "/", "/schedules", "/schedules/demo/quiet", "/schedules/demo/deploy/edit",
         "/schedules/new", "/runs", *runs, *tabs, "/approvals", "/missions", "/missions/demo/release", "/agents",
-        "/agents/writer", "/events?group=run", "/inbound", "/settings", "/more", "/welcome", "/spend", "/catch-up",
+        "/agents/writer", "/events?group=run", "/inbound", "/settings", "/more", "/welcome", "/spend", "/backfills",
+        "/backfills/new", "/records/agents/writer", "/records/budgets/new",
         "/incidents?all=1",
     ]  # fmt: skip
 

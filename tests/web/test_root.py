@@ -131,6 +131,7 @@ def test_scripts_stay_below_the_root(scene: tuple[PageServer, dict[str, str]], b
     page.wait_for_url(f"**{ROOT}/schedules")
     page.get_by_role("checkbox", name="Select demo/rooted").check()
     page.get_by_role("region", name="Selected schedules").get_by_role("button", name="Run now").click()
+    page.get_by_role("button", name="Yes").click()
     expect(page.locator("#toast")).to_have_text("1 done.")
     assert {path for path in asked if not path.startswith(f"{ROOT}/")} == set()
     expected = ("/ui/stream", "/ui/palette", "/ui/reads", "/v1/schedules", "/v1/schedules/demo/rooted/run")

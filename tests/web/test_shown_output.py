@@ -24,7 +24,7 @@ def test_output_follows_a_run_until_its_end(
     expect(page.locator("#out")).to_contain_text("oneESC[2J")
     gate.touch()
     expect(page.locator("#out")).to_contain_text("two")
-    expect(page.locator(".page-head .status")).to_have_text("Succeeded")
+    expect(page.locator(".state-panel h2")).to_have_text("Succeeded")
 
 
 def test_b4_output_of_a_tool_is_read_as_a_transcript(

@@ -47,6 +47,10 @@ PATHS = {
     "/missions/{name:path}": "/missions/mission-0",
     "/agents/{name}": "/agents/agent-0",
     "/inbound/{call_id}": "/inbound/1",
+    "/backfills/{backfill_id}": "/backfills/1",
+    "/incidents/{incident_id}": "/incidents/1",
+    "/records/{noun}/new": "/records/budgets/new",
+    "/records/{noun}/{key}": "/records/budgets/budget-0",
 }
 """Addresses of views with a parameter. Further rows of theirs come too: the first schedule gets more runs."""
 
@@ -95,6 +99,8 @@ class Scene:
             _add_rows(m, number)
         self._rows = rows
         m.run_until(m.clock.now_ms() + 3 * HOUR_MS)
+        if not m.backfills.list():
+            m.backfills.create("hourly-0", start=m.clock.now_ms() - 2 * HOUR_MS, end=m.clock.now_ms(), which="all")
         with m.store.transaction(m.clock.now_ms()) as transaction:
             for number, state in enumerate((RunState.HELD, RunState.RUNNING)):
                 transaction._connection.execute(

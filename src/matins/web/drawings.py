@@ -132,13 +132,15 @@ class Square(NamedTuple):
     x: float
     y: float
     tip: str
+    day: str
 
 
 class Heat(NamedTuple):
     paths: dict[str, str]
     """The path of each look."""
     outlined: dict[str, str]
-    notable: list[Square]
+    days: list[Square]
+    """Those with records."""
     months: list[tuple[float, str]]
     label: str
     width: int
@@ -163,8 +165,8 @@ def heat(calendar: ScheduleCalendar) -> Heat | None:
             outlined.setdefault(icon, []).append(f"M{x} {y}h13v13h-13z")
         else:
             paths.setdefault(icon, []).append(f"M{x} {y + 6.5}h13")
-        if icon not in ("succeeded", "planned"):
-            notable.append(Square(x, y, f"{at:%a} {at.day} {at:%b}\n{_said(day)}"))
+        if day.states:
+            notable.append(Square(x, y, f"{at:%a} {at.day} {at:%b}\n{_said(day)}", day.day))
     weeks = (last - monday).days // 7 + 1
     counts: Counter[str] = Counter()
     for day in calendar.days:

@@ -123,6 +123,12 @@ SCHEDULES = {
     "failed": Look("failed", "Failed"),
     "cancelled": Look("denied", "Cancelled"),
 }
+BACKFILLS = {
+    "running": Look("running", "Running"),
+    "paused": Look("pause", "Paused"),
+    "done": Look("succeeded", "Done"),
+    "cancelled": Look("denied", "Cancelled"),
+}
 VERDICTS = {
     "runs": Look("planned", "Will run"),
     "deferred": Look("deferred", "Deferred"),
@@ -308,6 +314,7 @@ def environment(files: StaticFiles) -> Environment:
         "static": files.path,
         "run_look": of_run,
         "schedule_look": of_schedule,
+        "backfill_look": BACKFILLS.__getitem__,
         "verdict_look": of_verdict,
         "full_name": full_name,
         "example": example,

@@ -146,6 +146,7 @@ COMMANDS = [
     Typed("mcp install claude --dry-run", free=True), Typed("mcp serve", free=True),
     Typed("tokens create ci-{n} --role viewer", free=True), Typed("tokens list"), Typed("tokens revoke {token}"),
     Typed("sessions list"), Typed("sessions revoke nobody"),
+    Typed("export", free=True), Typed("export label.team=none", free=True),
     Typed("promote sqlite:///{copy}.moved", 1, free=True),
     Typed("backup {copy}", free=True), Typed("service install --print", free=True),
     Typed("service rm matins", code=2),  # of a machine that may have one: it is only refused here

@@ -40,6 +40,9 @@ on('click', (event) => {
   if (button) navigator.clipboard?.writeText(button.dataset.copy).then(() => toast('Copied.'), () => toast('The browser does not allow copying here.'));
 });
 
+// What a picture shows leads to its records.
+on('click', (event) => { const part = event.target.closest('[data-href]'); if (part && !part.closest('.lane-list')) location.href = part.dataset.href; });
+
 // One tooltip for anything with data-tip, by pointer and focus.
 let tip;
 const hide = () => { tip?.remove(); tip = null; };

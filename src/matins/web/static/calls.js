@@ -13,10 +13,13 @@ function fields(form) {
   const body = {};
   for (const field of form.elements) {
     if (!field.name || field.disabled) continue;
+    if (field.type === 'radio' && !field.checked) continue;
     const was = field.dataset.was;
     if (was !== undefined ? field.value === was : field.value === '') continue; // as it was
     const value = field.value === '' ? null : field.matches('[data-instant]') ? new Date(field.value).toISOString()
-      : field.type === 'number' ? Number(field.value) : field.matches('[data-json]') ? parsed(field) : field.value;
+      : field.type === 'number' ? Number(field.value) : field.matches('[data-json]') ? parsed(field)
+        : 'list' in field.dataset ? field.value.split(',').map((each) => each.trim()).filter(Boolean)
+          : 'words' in field.dataset ? [...field.value.matchAll(/"([^"]*)"|(\S+)/g)].map((each) => each[1] ?? each[2]) : field.value;
     const [group, name] = field.name.split('.'); // "edits.prompt" is {edits: {prompt}}
     if (name) (body[group] ??= {})[name] = value; else body[group] = value;
   }
@@ -73,7 +76,7 @@ export async function act(element, body = {}) {
 
 // What starts or deletes many, or ends something, asks once more; what is shown before a decision is fetched.
 const asking = $('#ask');
-function ask(text, opener, go) {
+export function ask(text, opener, go) {
   asking.replaceChildren();
   const form = Object.assign(document.createElement('form'), { className: 'keys stack', method: 'dialog' });
   const words = Object.assign(document.createElement('h2'), { textContent: text, id: 'ask-title' });
@@ -121,6 +124,12 @@ on('submit', (event) => {
   } catch (error) {
     problem(form, error.message);
     return;
+  }
+  const keyed = form.dataset.keyed; // a new record: its key is in the path
+  if (keyed) {
+    form.dataset.path ??= form.dataset.call;
+    form.dataset.call = form.dataset.path.replace('{name}', encodeURIComponent(body[keyed]));
+    delete body[keyed];
   }
   act(form, {
     ...JSON.parse(form.dataset.body ?? '{}'), ...body, ...('names' in form.dataset && { select: selector(chosen()) }),

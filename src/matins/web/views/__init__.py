@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from matins.web.views import now, runs, schedules, system
+from matins.web.views import backfills, now, records, runs, schedules, system
 from matins.web.visit import View
 
 VIEWS: Mapping[str, View] = {
@@ -22,8 +22,13 @@ VIEWS: Mapping[str, View] = {
     "/agents/{name}": system.show_agent,
     "/events": system.events,
     "/incidents": now.incidents,
+    "/incidents/{incident_id}": now.incident,
     "/spend": system.spend,
-    "/catch-up": system.catch_up,
+    "/backfills": backfills.index,
+    "/backfills/new": backfills.new,
+    "/backfills/{backfill_id}": backfills.show,
+    "/records/{noun}/new": records.new,
+    "/records/{noun}/{key}": records.show,
     "/settings": system.settings,
     "/inbound": system.inbound,
     "/inbound/{call_id}": system.call,

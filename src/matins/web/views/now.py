@@ -191,9 +191,13 @@ _GO = [
     Entry("Go to", "agent", "Agents", "/agents"),
     Entry("Go to", "stuck", "Incidents", "/incidents"),
     Entry("Go to", "spend", "Spend", "/spend"),
-    Entry("Go to", "undo", "Catch-up", "/catch-up"),
+    Entry("Go to", "undo", "Backfills", "/backfills"),
     Entry("Go to", "settings", "Settings", "/settings"),
     Entry("Actions", "plus", "New schedule…", "/schedules/new", "C"),
+    Entry("Actions", "agent", "New agent…", "/records/agents/new"),
+    Entry("Actions", "spend", "New budget…", "/records/budgets/new"),
+    Entry("Actions", "undo", "Backfill past slots…", "/backfills/new"),
+    Entry("Actions", "retry", "Failed runs of the last day…", "/runs?state=failed&range=24h"),
     Entry("Go to", "succeeded", "Getting started", "/welcome"),
 ]
 _FOUND = {"schedule": ("Schedules", "schedules"), "run": ("Runs", "play"), "agent": ("Agents", "agent"),
@@ -278,3 +282,10 @@ def incidents(visit: Visit) -> Page:
     every = visit.query.get("all") == "1"
     found = visit.api.incidents.list(all=every, before=visit.query.get("before"), limit=_PAGE)
     return Page("incidents.html", "Incidents", {"incidents": found, "every": every, "size": _PAGE}, ("incidents",))
+
+
+def incident(visit: Visit) -> Page:
+    """One of them, as a search finds it."""
+    found = visit.api.incidents.get(visit.params["incident_id"])
+    values = {"incidents": [found], "every": True, "size": _PAGE}
+    return Page("incidents.html", "Incident", values, ("incidents",))

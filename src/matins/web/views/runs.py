@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from typing import Any
 
 from matins.api.results import Run, RunAnswer, RunFacts
-from matins.errors import MatinsError
+from matins.errors import InvalidInput, MatinsError
 from matins.model.words import joined, with_command
 from matins.surfaces.display import given_sentence
 from matins.web.drawings import waterfall
-from matins.web.templates import RUNS, because, beside, usage
+from matins.web.templates import because, beside, usage
 from matins.web.visit import Page, Visit
 
 _PAGE = 50
@@ -19,23 +20,59 @@ _FAR_BEHIND = 1 << 20
 _TABS = ("output", "raw", "stderr", "conversation", "definition", "difference")
 
 
+_FILTERS = ("schedule", "agent", "select", "state", "reason", "text", "min_cost", "min_duration")
+_CHIPS = ("schedule", "agent", "reason", "min_cost", "min_duration", "since", "until", "range")
+_RANGES = {"1h": 1, "24h": 24, "7d": 168, "31d": 744}
+
+
 def index(visit: Visit) -> Page:
-    query = visit.query
-    state = query.get("state") if query.get("state") in RUNS else None
-    found = visit.api.runs.list(
-        schedule=query.get("schedule") or None,
-        agent=query.get("agent") or None,
-        state=state,  # pyright: ignore[reportArgumentType]
-        before=query.get("before"),
-        limit=_PAGE,
-    )
+    query, api = visit.query, visit.api
+    filters: dict[str, Any] = {name: query[name] for name in _FILTERS if query.get(name)}
+    filters |= {name: instant(query[name], visit) for name in ("since", "until") if query.get(name)}
+    if query.get("range") in _RANGES and "since" not in filters:
+        filters["since"] = (visit.now - timedelta(hours=_RANGES[query["range"]])).isoformat()
+    wrong, found = None, list[Run]()
+    try:
+        found = api.runs.list(**filters, before=query.get("before"), limit=_PAGE)
+    except InvalidInput as error:  # what a person is still writing, or wrote into the address
+        wrong = error
+    agents = _agents(visit, found)
     values = {
-        "rows": [(run, because(run, visit.zone_name), usage(run)) for run in found],
+        "rows": [(run, because(run, visit.zone_name), usage(run), agents.get(run.schedule_id, "")) for run in found],
         "size": _PAGE,
-        "states": RUNS,
-        "chosen": state,
+        "wrong": wrong,
+        "filters": filters,
+        "since": _local(filters.get("since"), visit),
+        "until": _local(filters.get("until"), visit),
+        "chips": [(name, query[name]) for name in _CHIPS if query.get(name)],
     }
     return Page("runs.html", "Runs", values, ("runs",))
+
+
+def _agents(visit: Visit, runs: list[Run]) -> dict[str, str]:
+    """The agents of the schedules of runs, by the ids of the schedules."""
+    names = sorted({run.schedule for run in runs})
+    if not names:
+        return {}
+    quoted = ",".join('"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"' for name in names)
+    return {each.id: each.agent for each in visit.api.list(select=f"name={quoted}", limit=1000)}
+
+
+def instant(text: str, visit: Visit) -> str:
+    """The instant of a field without a zone, which is in the viewer's; anything else as it is."""
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return (given if given.tzinfo else given.replace(tzinfo=visit.zone)).isoformat()
+
+
+def _local(text: str | None, visit: Visit) -> str:
+    """The value of a field for an instant."""
+    try:
+        return "" if text is None else f"{datetime.fromisoformat(text).astimezone(visit.zone):%Y-%m-%dT%H:%M}"
+    except ValueError:
+        return ""
 
 
 def show(visit: Visit) -> Page:
@@ -55,6 +92,8 @@ def show(visit: Visit) -> Page:
         "sentence": beside(run.state, joined(facts.sentence, facts.quote)),
         "checks": api.runs.checks(run.id),
         "answers": [_answer(answer) for answer in run.answers],
+        "answer_text": _text(run),
+        "compared": visit.query.get("with") or facts.last_success,
         "waterfall": waterfall(facts, visit.now, visit.zone),
         "reported": _reported(run),
         "worker": _worker(facts.worker),
@@ -74,6 +113,19 @@ def show(visit: Visit) -> Page:
         case _:
             pass
     return Page("run.html", f"Run {run.id}", values, (f"run-{run.id}",))
+
+
+def _text(run: Run) -> str | None:
+    """The answer; of a run that failed, its error."""
+    match run.outcome:
+        case {"result": {"text": str(text)}} if text.strip():
+            return text
+        case {"result": str(text)}:
+            return text
+        case {"error": str(error)}:
+            return error
+        case _:
+            return None
 
 
 _LOOKS = {"delivered": "succeeded", "withheld": "skipped", "queued": "planned", "retrying": "deferred"}

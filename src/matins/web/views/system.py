@@ -4,21 +4,19 @@
 
 `/missions`: schedules with steps, as a graph and as a table.
 
-`/spend` and `/catch-up`: what was spent, and what a start now would do.
+`/spend`: what was spent.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from matins.api._results import Budget
 from matins.engine.events import EVENTS
 from matins.engine.money import parse_money
 from matins.engine.selectors import selector_text
-from matins.errors import InvalidInput
 from matins.web.drawings import graph
 from matins.web.templates import because
 from matins.web.visit import Page, Visit
@@ -32,6 +30,7 @@ def settings(visit: Visit) -> Page:
     values: dict[str, Any] = {
         "whoami": api.system.whoami(),
         "findings": api.system.doctor(),
+        "calendars": api.calendars.list(),
         "nodes": api.nodes.list(),
         "quiet_hours": api.quiet_hours.list(),
         "budgets": api.budgets.list(),
@@ -189,23 +188,3 @@ def spend(visit: Visit) -> Page:
     api = visit.api
     values = {"spend": api.system.spend(), "budgets": [(budget, used(budget)) for budget in api.budgets.list()]}
     return Page("spend.html", "Spend", values, ("runs", "policys"))
-
-
-def catch_up(visit: Visit) -> Page:
-    """What a start would do after an absence, and the last absences."""
-    api, since, error = visit.api, visit.query.get("since", "").strip(), None
-    try:
-        found = api.preview_catch_up_all(since=_instant(since, visit) or None)
-    except InvalidInput as refused:
-        found, error = api.preview_catch_up_all(), refused
-    values = {"catch_up": found, "absences": api.system.absences(), "since": since, "error": error}
-    return Page("catch_up.html", "Catch-up", values, ())
-
-
-def _instant(text: str, visit: Visit) -> str:
-    """The instant of a field without a zone, which is in the viewer's; anything else as it is."""
-    try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        return text
-    return (given if given.tzinfo else given.replace(tzinfo=visit.zone)).isoformat()
