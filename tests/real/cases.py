@@ -175,7 +175,7 @@ def at_a_keyboard(bench: Bench) -> None:
     install = ("mcp", "install", name)
     assert "--client=" not in bench.lists(case, *_LISTS[name])
     found = bench.matins(case, *install)
-    assert (found["changed"], len(found["tools"])) == (True, 12), found
+    assert (found["changed"], len(found["tools"])) == (True, 13), found
     assert not bench.matins(case, *install)["changed"]
     listed = bench.lists(case, *_LISTS[name])
     assert f"--client={name}" in listed, listed

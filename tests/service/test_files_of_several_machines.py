@@ -65,6 +65,11 @@ def test_b18_one_node_at_a_time_applies_a_name(machines: tuple[Desk, Desk]) -> N
     assert one.bench.get("a").trigger_text == "every 7 minutes"
     with pytest.raises(ManagedByFile, match=rf'"a" is managed by two:{two.path} \(line 3\)'):
         one.bench.edit("a", when="9m")
+    with two.bench.store.transaction(0) as transaction:  # as the store of one machine has it, which was moved here
+        (applied,) = transaction.applied_files()
+        transaction.set_applied_file(applied._replace(place=str(two.path)), two.path.read_text())
+    two.change(("a: {when: 7m", "a: {when: 8m"))
+    assert two.look() == "applied"
     one.path.unlink()  # a node without a file of its own is the normal case
     assert one.look() == "unread"
     two.path.unlink()

@@ -121,8 +121,8 @@ class ConfigFile:
 
     @property
     def places(self) -> Sequence[str]:
-        """The same, as a store keeps it: that of one machine without the machine."""
-        return self.called if self.shared else [str(self.path)]
+        """The same, as a store keeps it: of one machine without the machine, also when it was moved to a server."""
+        return [*self.called, str(self.path)] if self.shared else [str(self.path)]
 
     def parse(self, text: str) -> ParsedFile:
         """The parsed text. The last result is cached: the text rarely changes."""

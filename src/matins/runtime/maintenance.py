@@ -23,7 +23,6 @@ from matins.model.event import ChainHead
 from matins.model.rows import NewEvent
 from matins.runtime.calls import SIGNED_MS
 from matins.store import Store
-from matins.store.moving import mark_of, moved
 from matins.store.transaction import Transaction
 
 _SEAL_MS = 1_000
@@ -191,6 +190,8 @@ class Lineage:
         with suppress(OSError, ValueError, TypeError):
             seen = json.loads(self._file.read_text(encoding="ascii"))
             if isinstance(seen, dict):
+                from matins.store.moving import mark_of, moved  # of stores that have moved; others need not load it
+
                 mark = mark_of(cast("dict[str, Any]", seen))
                 if mark.store_id == self._store.store_id:  # an older copy, without a mark, of what moved away from here
                     refused = moved(mark)

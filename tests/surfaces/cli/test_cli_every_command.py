@@ -98,7 +98,7 @@ COMMANDS = [
     Typed("destinations edit phone --max-per-hour {n}"), Typed("destinations list"), Typed("destinations show phone"),
     Typed("notify set --to phone"), Typed("notify edit --on failed", free=True), Typed("notify show"),
     Typed("notify test", code=1), Typed("notify rm"), Typed("deliver set --to phone"), Typed("deliver edit --if news"),
-    Typed("deliver show"), Typed("runs deliver {failed} --to phone"), Typed("deliver rm"),
+    Typed("deliver show"), Typed("runs deliver {failed} --to phone"), Typed("deliver rm"), Typed("runs erase 1 --yes"),
     Typed("destinations rm phone"),
     Typed("heartbeat set https://example.invalid/beat"), Typed("heartbeat show"), Typed("heartbeat rm"),
     Typed("hooks set after:run --command true"), Typed("hooks edit after:run --timeout {n}s"), Typed("hooks list"),
@@ -146,6 +146,7 @@ COMMANDS = [
     Typed("mcp install claude --dry-run", free=True), Typed("mcp serve", free=True),
     Typed("tokens create ci-{n} --role viewer", free=True), Typed("tokens list"), Typed("tokens revoke {token}"),
     Typed("sessions list"), Typed("sessions revoke nobody"),
+    Typed("export", free=True), Typed("export label.team=none", free=True),
     Typed("promote sqlite:///{copy}.moved", 1, free=True),
     Typed("backup {copy}", free=True), Typed("service install --print", free=True),
     Typed("service rm matins", code=2),  # of a machine that may have one: it is only refused here

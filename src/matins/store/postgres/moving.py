@@ -194,7 +194,8 @@ class PostgresEnd:
         with self._transaction():
             self._connection.execute(SQL["patience"])
             if self._value(SQL["has_given_up"]) and self._value(SQL["was_given_up"], {"token": mark.token}):
-                raise Conflict("This move was given up.", field="target", hint="Repeat the command.")
+                hint = "Give it up to the end, with --abort; then begin another one."
+                raise Conflict("This move was given up.", field="target", hint=hint)
             state, copy = self.state(), self.marks().get(COPY)
             if copy == mark.text:
                 return {}

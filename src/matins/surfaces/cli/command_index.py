@@ -76,6 +76,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Configuration file": {
         "plan": Entry("file:plan", "Preview the file's changes."),
         "apply": Entry("file:apply", "Apply the file's changes."),
+        "export": Entry("export:export", "Print all records and schedules as a file."),
         "schema": Entry("file:schema", "Print the file's JSON Schema."),
         "import": Entry(
             "matins.importers.commands:import_group", "Import schedules from crontab and other systems.", "import"
