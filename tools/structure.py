@@ -32,7 +32,7 @@ class Ceilings(NamedTuple):
     """Private functions with one call and no other reference."""
 
 
-CEILINGS = Ceilings(files=454, single_use=597)
+CEILINGS = Ceilings(files=456, single_use=600)
 
 
 def modules() -> dict[str, ast.Module]:

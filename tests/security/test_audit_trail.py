@@ -204,6 +204,7 @@ FIRST: dict[str, Callable[[Watched, Thing], Any]] = {
     "people.link": lambda bench, thing: sql(bench, "INSERT INTO chat_bots (service, name) VALUES ('telegram', 'bot')"),
     "runs.deliver": lambda bench, thing: plant_answer(bench, thing),
     "runs.retry": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 11 WHERE id = {thing.run_id}"),
+    "runs.erase": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 11 WHERE id = {thing.run_id}"),
     "runs.resolve": lambda bench, thing: sql(bench, f"UPDATE runs SET state = 5 WHERE id = {thing.run_id}"),
     "subscriptions.delete": lambda bench, thing: bench.subscriptions.open("feed"),
     "schedules.undelete": lambda bench, thing: bench.delete(thing.name),

@@ -118,6 +118,7 @@ from matins.api.results import (
     Check,
     Delivery,
     EditForecast,
+    ErasedRun,
     Event,
     Explanation,
     FilePlan,
@@ -775,6 +776,11 @@ class AwaitableRuns(AwaitableRunsCalls):
     async def deliver(self, run_id: RunId, *, to: builtins.list[str] | None = None) -> Run:
         """Send the answer of an ended run, also when it was sent before: to these destinations, or to those of its
         schedule. "thread" is its place in chat."""
+    async def erase(self, run_id: Id) -> ErasedRun:
+        """Erase the words of an ended run: input, answer, error, output, messages, and what requests and events quote.
+
+        Its record stays, with state, times and cost, and the log still verifies. What was sent to other systems, and
+        the sessions that tools keep, are theirs."""
     async def facts(self, run_id: RunId) -> RunFacts:
         """Show what happened to a run from due to its end: each wait, check, approval and attempt as a span."""
     async def report_outcome(self, outcome: ReportedOutcome, *, reason: str | None = None) -> bool:

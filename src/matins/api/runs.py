@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Backfill,
         BackfillPreview,
         Check,
+        ErasedRun,
         FoundLines,
         LiveRun,
         Output,
@@ -159,6 +160,14 @@ class Runs(Noun, noun="runs"):
     def deliver(self, run_id: RunId, *, to: builtins.list[str] | None = None) -> Run:
         """Send the answer of an ended run, also when it was sent before: to these destinations, or to those of its
         schedule. "thread" is its place in chat."""
+
+    @use_case("govern", "POST /v1/runs/{run_id:path}/erase")
+    def erase(self, run_id: Id) -> ErasedRun:
+        """Erase the words of an ended run: input, answer, error, output, messages, and what requests and events quote.
+
+        Its record stays, with state, times and cost, and the log still verifies. What was sent to other systems, and
+        the sessions that tools keep, are theirs.
+        """
 
     @use_case("read", "GET /v1/runs/{run_id:path}/facts")
     def facts(self, run_id: RunId) -> RunFacts:

@@ -94,20 +94,24 @@ class RunTexts:
         self._tail = tail
 
     def __call__(self, queue: DeliveryQueue, delivery: Any) -> DeliveryResult:
-        texts: list[tuple[int, str]] = []
+        texts: list[tuple[int, list[Any], str]] = []
         for run_id in delivery.run_ids:
             with self._store.reading() as transaction:
-                said = _said(transaction, run_id)
-            if said is not None:
-                whole, outputs = said
-                texts.append((run_id, run_text(*whole, [self._tail(one) for one in outputs])))
+                found = _words_of(transaction, run_id)
+            if found is not None:
+                whole, outputs = found
+                texts.append((run_id, whole[1], run_text(*whole, [self._tail(one) for one in outputs])))
         with self._store.transaction(self._clock.now_ms()) as transaction:
-            for run_id, text in texts:
-                transaction.upsert_run_text(run_id, text)
+            for run_id, outcomes, text in texts:
+                now = _words_of(transaction, run_id)
+                if now is not None and now[0][1] == outcomes:  # otherwise it was erased meanwhile
+                    transaction.upsert_run_text(run_id, text)
         return DeliveryResult()
 
 
-def _said(transaction: Transaction, run_id: int) -> tuple[tuple[str | None, list[Any], list[Any]], list[int]] | None:
+def _words_of(
+    transaction: Transaction, run_id: int
+) -> tuple[tuple[str | None, list[Any], list[Any]], list[int]] | None:
     """The reason, outcomes and evidence of a run with its steps, and what has output; None if the run was pruned."""
     row = transaction.run(run_id)
     if row is None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from matins.engine.erasure import ERASED, MARK
 from matins.engine.transitions import ALL, CLAIM, INITIAL_STATES
 from matins.model.access import Token, name_of
 from matins.model.event import BoundRevision, BoundRun, CurrentRevision, SealRow, StoredEvent, Subscription, WriterRow
@@ -111,9 +112,14 @@ class RecordCheck:
             self._compare(int(number), digest)
 
     def feed(self, event: StoredEvent) -> None:
-        if not event.type.startswith(("approval.", "token.")) or not event.data:
+        if not event.type.startswith(("approval.", "token.", ERASED)) or not event.data:
             return
         data: dict[str, Any] = orjson.loads(event.data)
+        if event.type == ERASED:
+            for number in data["approvals"]:
+                self._changed.pop(number, None)
+                self._votes = {key: None for key in self._votes if key[0] != number}
+            return
         if event.type == "token.created":
             self._tokens[data["token"]] = data["digest"]
         elif event.type in _TOKENS:
@@ -295,6 +301,8 @@ class RunCheck:
         self.counts = [0, 0, 0]
         """Runs that were created and that ended since then, and attempts: those that the log knows and that exist."""
         self._absent, self._gone = IdSet(), IdSet()
+        self._wordless, self._erased = IdSet(), IdSet()
+        """Ended runs without the outcome that the log has a digest of, and those of which it says so."""
         self._covered: dict[int, Covered] = {}
         """What runs cover, where it is not what it was at first."""
         self.problem: str | None = None
@@ -309,6 +317,9 @@ class RunCheck:
             if event.type == RUNS_PRUNED:
                 for first, last in orjson.loads(event.data or "{}")["runs"]:
                     self._gone.add(first, last)
+            elif event.type == ERASED:
+                for run_id in orjson.loads(event.data or "{}")["runs"]:
+                    self._erased.add(run_id)
             elif event.run_id is None or event.type not in _OF_RUNS:
                 continue
             elif event.type == WITHDRAWN:
@@ -332,6 +343,8 @@ class RunCheck:
             found = found or self._started(event, run, data, attempts)
         if kind in ENDS:
             self.counts[1] += (run.ended_at or 0) >= self._since
+            if MARK in data:
+                self._wordless.add(run.id)
             found = found or _end_problem(event, run, data, attempts)
         return found
 
@@ -382,6 +395,9 @@ class RunCheck:
         deleted = self._absent.first_not_in(self._gone)
         if self.problem is None and deleted is not None:
             self.problem = f"Run {deleted} was deleted, and the log does not say so."
+        erased = self._wordless.first_not_in(self._erased)
+        if self.problem is None and erased is not None:
+            self.problem = f"Run {erased} was erased, and the log does not say so."
         return self.problem
 
 
@@ -402,8 +418,8 @@ def _end_problem(
     same = (
         (run.state, run.ended_at, run.schedule_id) == (ENDS[event.type], event.at, event.schedule_id)
         and (run.rev, run.epoch, run.reason) == (data.get("rev"), data.get("epoch", 0), data.get("reason"))
-        and _run_digest(run.outcome) == data.get("digest")
-        and (not evidence or evidence == _evidence(run))
+        and ((MARK in data and run.outcome is None) or _run_digest(run.outcome) == data.get("digest"))
+        and (MARK in data or not evidence or evidence == _evidence(run))
         and _started_as_told(run, data, attempts)
     )
     return None if same else f"Run {run.id} was changed after it ended."

@@ -153,6 +153,7 @@ _KINDS = (
     ),
     EventKind("session.opened", "A browser logged in. The data has its principal, and the token of its link."),
     EventKind("session.ended", "A browser session ended: by logging out, by revocation, with its token or its person."),
+    EventKind("run.erased", "The words of a run were erased. The data has the hashes of its events, which stay."),
     EventKind("history.runs_pruned", "Old runs were deleted. The data has their ids, as pairs of first and last."),
     EventKind("history.pruned", "Old events were deleted. The data says where each chain begins now."),
     EventKind(

@@ -102,6 +102,7 @@ class _Verification:
         transaction, since records change with events."""
         with self._store.reading() as transaction:
             self._feed(transaction, transaction.logged(after, _ALL), bad, records)
+            bad += self._chains.unexplained()
             return [] if bad else list(self._record_problems(transaction, records))
 
     def _feed(self, transaction: Transaction, page: list[StoredEvent], bad: list[str], records: RecordCheck) -> None:

@@ -40,6 +40,7 @@ from matins.service.calls import Calls, Inbound
 from matins.service.changes import Changes, Comparisons
 from matins.service.core import Core
 from matins.service.doctor import Doctor
+from matins.service.erasure import Erasure
 from matins.service.events import Events, Subscriptions, Webhooks
 from matins.service.explanations import Explanations
 from matins.service.file.apply import File
@@ -269,7 +270,7 @@ def _not_its_own(principal: Principal, what: str, name: str) -> NotAllowed:
 
 _OF_CORE: Mapping[str, tuple[Callable[[Core], Any], ...]] = {
     "schedules": (Explanations, Timelines, LaneCharts, Facts, ScheduleLists, Calendars, CatchUps),
-    "runs": (Facts, RunLists, SpeakingRuns),
+    "runs": (Facts, RunLists, SpeakingRuns, Erasure),
     "backfills": (Backfills,),
     "events": (Events,),
     "subscriptions": (Subscriptions,),

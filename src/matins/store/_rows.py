@@ -1349,6 +1349,58 @@ class TextRows(Statements):
         """What a run said."""
         return self._value("run_text", run_id=run_id)
 
+    def erase_run(self, run_id: int, evidence: str | None, given: str | None) -> None:
+        """Delete the words of an ended run."""
+        self._all("erase_run", run_id=run_id, evidence=evidence, given=given)
+
+    def erase_reports(self, run_id: int) -> None:
+        """Delete what an agent reported."""
+        self._all("erase_reports", run_id=run_id)
+
+    def erase_checks(self, run_id: int) -> None:
+        """Delete what checks of a run printed."""
+        self._all("erase_checks", run_id=run_id)
+
+    def erase_answers(self, run_id: int) -> None:
+        """Delete the texts of a run's messages. What still waits is not sent."""
+        self._all("erase_answers", run_id=run_id)
+
+    def erase_messages(self, run_id: int) -> None:
+        """Delete the messages of a run from its conversation."""
+        self._all("erase_messages", run_id=run_id)
+
+    def erase_calls(self, run_id: int) -> None:
+        """Delete the contents of the calls that a run stands for."""
+        self._all("erase_calls", run_id=run_id)
+
+    def erase_incidents(self, run_id: int, signature: str) -> None:
+        """Delete what incidents say of a run."""
+        self._all("erase_incidents", run_id=run_id, signature=signature)
+
+    def erase_request(self, approval_id: int, request: str) -> None:
+        """Delete the words of a request."""
+        self._all("erase_request", approval_id=approval_id, request=request)
+
+    def erase_votes(self, approval_id: int) -> None:
+        """Delete the notes of votes."""
+        self._all("erase_votes", approval_id=approval_id)
+
+    def erase_responses(self, like: str) -> None:
+        """Delete responses to idempotent requests with a run."""
+        self._all("erase_responses", like=like)
+
+    def requests_of_run(self, run_id: int) -> list[tuple[int, str]]:
+        """The requests for approval of a run, with what they show."""
+        return self._all("requests_of_run", run_id=run_id)
+
+    def events_of_run(self, run_id: int) -> list[StoredEvent]:
+        """The events of a run."""
+        return self._rows(StoredEvent, "events_of_run", run_id=run_id)
+
+    def erase_event(self, event_id: int, data: str) -> None:
+        """Replace the data of an event, whose hash stays."""
+        self._all("erase_event", event_id=event_id, data=data)
+
     def ended_texts(self, after: int, upto: int, types: Iterable[str], limit: int) -> list[tuple[int, int]]:
         """The events of these types in which whole runs ended that have something to say, and their runs."""
         return self._all("ended_texts", after=after, upto=upto, types=self._texts(types), limit=limit)

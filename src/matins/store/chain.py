@@ -7,6 +7,7 @@ from hashlib import sha256
 
 import orjson
 
+from matins.engine.erasure import ERASED, is_erased
 from matins.model.event import ChainHead, EventLink, SealRow, StoredEvent, WriterRow
 from matins.model.rows import NewEvent
 
@@ -61,6 +62,8 @@ class ChainCheck:
         self._bad: set[int] = set()
         self.chains: set[int] = set()
         self.events = 0
+        self._erased: dict[int, str] = {}
+        """Events without their words, by id, with their hashes: a later event must vouch for each."""
 
     def problems(self, events: Iterable[StoredEvent]) -> Iterator[str]:
         """The first bad row of each chain, among the next events."""
@@ -72,6 +75,12 @@ class ChainCheck:
             seq, head = heads.get(writer, (0, GENESIS))
             body = f"{number}|{at}|{kind}|{schedule_id}|{run_id}|{data or ''}"
             expected = sha256(head + body.encode()).digest()
+            if event.type == ERASED and data:
+                for one, known in orjson.loads(data)["events"]:
+                    if self._erased.get(one) == known:
+                        del self._erased[one]
+            if is_erased(data) and number == seq + 1 and expected != link:
+                self._erased[event_id], expected = bytes(link).hex(), bytes(link)
             heads[writer] = number, expected
             if (number == seq + 1 and expected == link and data != "") or writer in self._bad:
                 continue
@@ -80,6 +89,10 @@ class ChainCheck:
                 yield f"Event {event_id}: number {seq + 1} of writer {writer} is missing."
             else:  # missing data and an empty string have the same hash
                 yield f"Event {event_id} was changed after it was written."
+
+    def unexplained(self) -> Iterator[str]:
+        """After all events: those whose words are gone, and for which no event vouches."""
+        return (f"Event {event_id} was changed after it was written." for event_id in self._erased)
 
 
 class SealCheck:

@@ -321,6 +321,12 @@ class Transaction(
         self._all("prune_votes")
         return every
 
+    def delete_output(self, run_ids: Iterable[int]) -> None:
+        """Delete the output of runs, where the store has it."""
+
+    def purge_words(self) -> None:
+        """Take what was deleted out of the index of texts, where it stays in it until then."""
+
     def _delete_runs(self, ids: Any) -> None:
         """Delete ended runs, and what belongs to them."""
         for notes in (

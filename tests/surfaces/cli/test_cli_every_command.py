@@ -98,7 +98,7 @@ COMMANDS = [
     Typed("destinations edit phone --max-per-hour {n}"), Typed("destinations list"), Typed("destinations show phone"),
     Typed("notify set --to phone"), Typed("notify edit --on failed", free=True), Typed("notify show"),
     Typed("notify test", code=1), Typed("notify rm"), Typed("deliver set --to phone"), Typed("deliver edit --if news"),
-    Typed("deliver show"), Typed("runs deliver {failed} --to phone"), Typed("deliver rm"),
+    Typed("deliver show"), Typed("runs deliver {failed} --to phone"), Typed("deliver rm"), Typed("runs erase 1 --yes"),
     Typed("destinations rm phone"),
     Typed("heartbeat set https://example.invalid/beat"), Typed("heartbeat show"), Typed("heartbeat rm"),
     Typed("hooks set after:run --command true"), Typed("hooks edit after:run --timeout {n}s"), Typed("hooks list"),

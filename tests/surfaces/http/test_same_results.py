@@ -168,6 +168,7 @@ def runs(call: Calls) -> None:
     for verb in ("facts", "get", "snapshot", "checks", "thread"):
         call(f"runs.{verb}", first.id)
     call("runs.live")
+    call("runs.grep", "work")
     call("runs.get", int(first.id))
     call("runs.cancel", first.id, reason="no longer needed")
     call("runs.list", schedule="morning")
@@ -251,6 +252,7 @@ def errors(call: Calls) -> None:
     call("runs.cancel", "1")
     call("runs.retry", "999")
     call("runs.deliver", "999", to=["nobody"])
+    call("runs.erase", "999")
     call("budgets.set", "day", max_cost="5 apples", period="day")
     call("budgets.edit", "nothing", period="month")
     call("budgets.get", "nothing")

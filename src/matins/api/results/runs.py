@@ -399,6 +399,18 @@ class Found(Struct, frozen=True):
     """Of a run that was found by what it wrote: the part around the first word."""
 
 
+class ErasedRun(Struct, frozen=True):
+    """What an erasure did."""
+
+    run_id: str
+    events: int
+    """The number of events that lost their words."""
+    files: int
+    """The number of files of output that were deleted."""
+    elsewhere: list[str]
+    """Hosts where files of its output may be."""
+
+
 class FoundLine(Struct, frozen=True):
     """A line of an output."""
 

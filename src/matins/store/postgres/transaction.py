@@ -247,6 +247,9 @@ class PostgresTransaction(Transaction):
         super()._delete_runs(ids)
         self._unsent += [Statement(SQL[name], {"ids": ids}) for name in ("delete_outputs", "delete_followers")]
 
+    def delete_output(self, run_ids: Iterable[int]) -> None:
+        self._all("delete_outputs", ids=self._integers(run_ids))
+
     # -- schedules and runs
 
     def schedule_ids(self, count: int) -> list[int]:

@@ -196,6 +196,9 @@ class SqliteTransaction(Transaction):
         chosen = condition(selector, SQLITE, self._texts, reader)
         return self._connection.execute(chosen.into(SQL[query]), {**values, **chosen.values}).fetchall()
 
+    def purge_words(self) -> None:
+        self._all("purge_words")
+
     def _search_words(self, words: Iterable[str]) -> str:
         return " ".join(f'"{word}"*' for word in words)
 

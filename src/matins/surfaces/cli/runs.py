@@ -613,9 +613,31 @@ def deliver(context: CliContext, run_id: str, to: tuple[str, ...]) -> None:
     context.note_if_not_running()
 
 
+@click.command("erase", cls=Command)
+@_run_argument
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@pass_context
+def erase(context: CliContext, run_id: str, yes: bool) -> None:
+    """Erase the words of an ended run: input, answer, error, output, messages. Its record stays."""
+    if not yes:
+        click.confirm(f"Erase all that run {run_id} was given and wrote? This cannot be undone.", abort=True, err=True)
+    found = context.call("runs.erase", run_id=run_id)
+    context.show(found, lambda: f"Erased the words of run {run_id}. Its record stays.")
+    if found["elsewhere"]:
+        context.note(f"Output may be left on {', '.join(found['elsewhere'])}.")
+
+
 runs = NounGroup("runs", help_of("runs"))
 runs.takes(
-    list=list_runs, show=show_run, logs=logs, cancel=cancel, retry=retry, diff=diff, resolve=resolve, deliver=deliver
+    list=list_runs,
+    show=show_run,
+    logs=logs,
+    cancel=cancel,
+    retry=retry,
+    diff=diff,
+    resolve=resolve,
+    deliver=deliver,
+    erase=erase,
 )
 
 

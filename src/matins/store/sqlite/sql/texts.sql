@@ -12,3 +12,6 @@ SELECT {{run_columns}} FROM run_words w CROSS JOIN runs r ON r.id = w.rowid CROS
 WHERE w.run_words MATCH :words AND w.rowid >= :low AND w.rowid < :before AND {{listed_run}} AND {{may_read}}
   AND NOT EXISTS (SELECT 1 FROM json_each(:phrases) p WHERE instr(lower((SELECT text FROM run_texts WHERE run_id = r.id)), p.value) = 0)
 ORDER BY w.rowid DESC LIMIT :limit;
+
+-- purge_words: merge the index into one piece, without the words of deleted texts
+INSERT INTO run_words (run_words) VALUES ('optimize');
