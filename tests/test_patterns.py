@@ -15,6 +15,7 @@ from matins.chat.discord.payloads import mentioned as discord_mentioned
 from matins.chat.slack.payloads import mentioned
 from matins.engine.english.grammar import Shape, parts
 from matins.engine.english.phrases import phrase_grammar
+from matins.engine.run_texts import excerpt, parse_search
 from matins.executors.processes.output import Redactor
 from matins.texts.foreign_entry import Toml
 from matins.web.views import FRAGMENTS, VIEWS
@@ -69,6 +70,9 @@ BUILT: dict[str, tuple[list[Use], Callable[[str], object] | None]] = {
     "texts/foreign_entry.py:ours": (
         _made(r"\s*\[\s*[\"']?mcp_servers[\"']?\s*\.\s*[\"']?matins[\"']?\s*[\].]", "match"),
         lambda text: Toml().removed(text, ("mcp_servers", "matins")),
+    ),
+    "engine/run_texts.py:excerpt": (
+        _made(r"\bquota|\bweekly", "search"), lambda text: excerpt(text, parse_search("quota week")),
     ),
     "executors/processes/output.py:_pattern": ([], None),  # they are tried below, by what uses them
     "executors/processes/output.py:_plain": ([], None),

@@ -41,6 +41,9 @@ REASONS = {
     "service/file/reload.py": {"_steps": "where the links of the configuration lead; nothing is read"},
     "daemon/daemon.py": {"Daemon._open_store": HOME},
     "daemon/demonstration.py": {"demo_file": PACKAGE},
+    "daemon/service.py": {
+        "Service._own_text": KEYBOARD, "Service._undo": KEYBOARD, "Service.remove": KEYBOARD, "_write": KEYBOARD,
+    },
     "engine/english/phrases.py": {"phrase_grammar": PACKAGE},
     "engine/when/zones.py": {"_read_in": SYSTEM},
     "executors/endpoint_requests.py": {"EndpointCall.post": NO_FILE},
@@ -81,6 +84,8 @@ REASONS = {
     "executors/processes/wardens.py": {"WardenPool._living_keeper": RUNS},
     "executors/runners/protocol.py": {"ClockTime.after": NO_FILE},
     "importers/crontab.py": {"_texts": KEYBOARD},
+    "importers/github_actions.py": {"_paths": KEYBOARD},
+    "importers/systemd.py": {"_paths": KEYBOARD},
     "importers/entries.py": {"_database_rows": KEYBOARD, "_bytes": KEYBOARD},
     "seeds/cortex/jobs.py": {"write_index": "by UntrustedFolder"},
     "seeds/corvid/jobs.py": {"_notes": "by UntrustedFolder"},
@@ -92,13 +97,23 @@ REASONS = {
     "runtime/maintenance.py": {"Lineage.note": RUNS, "Lineage._load": RUNS},
     "runtime/loop.py": {"Loop.start": NO_FILE},
     "seeds/herdctl/scheduler.py": {"Scheduler.start": HOME},
+    "service/changes.py": {"Changes.rename.in_store": NO_FILE, "Changes.undelete": NO_FILE},
+    "service/erasure.py": {"Erasure._delete_files": RUNS},
+    "service/file/apply.py": {"File._change_schedule": NO_FILE},
     "service/file/starter.py": {"write_starter": HOME},
+    "service/moving.py": {
+        "Move._move_output": RUNS, "_is_left": RUNS, "_move_folder": RUNS, "_write_outputs": RUNS,
+    },
     "service/doctor.py": {"_version_in": SYSTEM},
     "store/queries.py": {"load_migrations": PACKAGE, "load_queries": PACKAGE},
     "store/sqlite/store.py": {
         "write_backup": "a new file with a random name, which replaces nothing", "_copy": "the same",
         "integrity_problems": STORE,
         "SqliteStore._connect": STORE,
+    },
+    "store/sqlite/moving.py": {
+        "SqliteEnd._connection": STORE, "SqliteEnd.check_usable": STORE, "SqliteEnd.copy_from": STORE, "_fill": STORE,
+        "_remove": STORE, "_sync": STORE,
     },
     "store/sqlite/ownership.py": {
         "set_foreign_log_aside": STORE,

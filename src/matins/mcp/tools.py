@@ -444,9 +444,9 @@ def _list_runs(calls: PrincipalCalls, given: Document) -> Document:
 
 
 def _search(calls: PrincipalCalls, given: Document) -> Document:
-    limit = given.get("limit", 20)
+    text, limit = given.get("text", ""), given.get("limit", 20)
     if given.get("output"):
-        found = calls.call("runs.grep", text=given["text"], since=instant_of(calls, given, "since"), limit=limit)
+        found = calls.call("runs.grep", text=text, since=instant_of(calls, given, "since"), limit=limit)
         lines = [{"run": one["run_id"], "schedule": one["schedule"], "line": quoted("output", one["line"], _MAX_LINE)}
                  for one in found["lines"]]  # fmt: skip
         rest = "" if found["before"] is None else f", back to {found['back_to']}; older ones were not read"
@@ -456,7 +456,7 @@ def _search(calls: PrincipalCalls, given: Document) -> Document:
     items = [
         {name: value for name, value in one.items() if value is not None and name != "excerpt"}
         | ({"text": quoted("what the run wrote", one["excerpt"])} if one["excerpt"] else {})
-        for one in calls.call("schedules.search", text=given["text"], limit=limit)
+        for one in calls.call("schedules.search", text=text, limit=limit)
     ]
     return fit({"summary": f"{len(items)} found.", "found": items}, "found")
 
