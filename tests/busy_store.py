@@ -112,6 +112,7 @@ def _rows(connection: sqlite3.Connection, now: int, runs: int, days: int) -> Non
         "INSERT INTO runs (id, schedule_id, rev, slot, state, exclusive, epoch, attempt, planned_at, started_at,"
         " ended_at, slots, reason, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows,
     )  # fmt: skip
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'next_run_id'", (first + len(rows),))
     connection.executemany("INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", spent)
     last = {row[1]: row[0] for row in rows if row[12] == "failed"}
     connection.executemany(

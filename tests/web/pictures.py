@@ -1,22 +1,26 @@
-"""`make pictures`: the page of `matins up --demo` in a real browser, for the README and the docs."""
+"""`make pictures`: the page on a seeded store one day old, in a real browser, for the README and the docs.
+
+Beside the pictures lies `made-from.json`: the digest of what they show, by which a test says that they are out of date.
+"""
 
 from __future__ import annotations
 
-import shutil
-import sys
+import hashlib
+import json
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from page_server import launch
-from playwright.sync_api import Browser, sync_playwright
+from page_server import Browsing, PageServer, launch
+from playwright.sync_api import sync_playwright
 
-from house import House
+import busy_store
+from matins import Matins
 
-FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
-_ZONE = "Europe/Berlin"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "pictures"
+MADE_FROM = FOLDER / "made-from.json"
+_WEB = ROOT / "src" / "matins" / "web"
 WIDE = {"viewport": {"width": 1280, "height": 860}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2}
 
@@ -33,68 +37,45 @@ PICTURES = [
     Picture("now-dark", "/", WIDE, "dark"),
     Picture("now-phone", "/", PHONE),
     Picture("schedules", "/schedules"),
-    Picture("why", "/schedules/demo/night-report"),
+    Picture("why", "/schedules/web-review/inbox"),
     Picture("new", "/schedules/new?when=every+weekday+at+9am"),
-    Picture("run", "run of pr-digest"),
+    Picture("run", "/runs/1200"),
+    Picture("runs-dark", "/runs?state=failed", WIDE, "dark"),
     Picture("approvals", "/approvals"),
-    Picture("mission", "/missions/builder/release"),
     Picture("spend", "/spend"),
     Picture("events-dark", "/events", WIDE, "dark"),
 ]
 
 
-@contextmanager
-def demo() -> Iterator[House]:
-    """The daemon with the demo, once everything in it has happened."""
-    folder = tempfile.mkdtemp()
-    program = (sys.executable, "-m", "matins", "demo", "--port", "0")
-    house = House(Path(folder) / "home", program=program)
-    try:
-        house.up()
-        assert house.logged("run.succeeded api-smoke")
-        assert house.logged("run.started pr-digest", 2)
-        assert house.logged("run.failed release")
-        yield house
-    finally:
-        house.kill()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def take(browser: Browser, house: House, picture: Picture, signed_in: Any) -> None:
-    options: dict[str, Any] = {"color_scheme": picture.scheme, "timezone_id": _ZONE, **picture.options}
-    context = browser.new_context(storage_state=signed_in, **options)
-    page = context.new_page()
-    path = picture.path
-    if path.startswith("run of "):
-        path = f"/runs/{house.ask('runs.list', schedule=path.removeprefix('run of '))[0]['id']}"
-    page.goto(f"{house.url}{path}")
-    page.wait_for_selector("h1")
-    page.wait_for_load_state("load")
-    if picture.name == "new":
-        page.wait_for_selector("#prev .fire-list")
-    page.screenshot(path=FOLDER / f"{picture.name}.png")
-    context.close()
-
-
-def sign_in(browser: Browser, house: House) -> Any:
-    """The cookies of a session, once the page knows the zone."""
-    context = browser.new_context(timezone_id=_ZONE)
-    page = context.new_page()
-    page.goto(f"{house.url}{house.ask('sessions.create')['path']}")
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_selector(f"body[data-zone='{_ZONE}']")
-    return context.storage_state()
+def digest() -> str:
+    """What the views and the seeded store are made of."""
+    files = sorted([*_WEB.rglob("*.html"), *_WEB.rglob("*.css"), _WEB / "drawings.py", Path(busy_store.__file__)])
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    with sync_playwright() as playwright, demo() as house:
-        browser = launch(playwright)
-        signed_in = sign_in(browser, house)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        path = Path(folder) / "matins.db"
+        url = f"sqlite:///{path}"
+        matins = Matins(url)
+        busy_store.fill(matins, path, runs=3_000, days=1)
+        matins.close()
+        server, browser = PageServer(url), launch(playwright)
         for picture in PICTURES:
-            take(browser, house, picture, signed_in)
+            browsing = Browsing(browser, server, color_scheme=picture.scheme, **picture.options).sign_in()
+            page = browsing.page()
+            page.goto(picture.path)
+            page.wait_for_selector("h1")
+            if picture.name == "new":
+                page.wait_for_selector("#prev .fire-list")
+            page.wait_for_timeout(300)  # the font is there
+            page.screenshot(path=FOLDER / f"{picture.name}.png")
             print(FOLDER / f"{picture.name}.png")  # noqa: T201
+            browsing.close()
         browser.close()
+        server.close()
+    MADE_FROM.write_text(json.dumps({"digest": digest(), "pictures": [each.name for each in PICTURES]}) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
