@@ -113,6 +113,10 @@ def _rows(connection: sqlite3.Connection, now: int, runs: int, days: int) -> Non
         " ended_at, slots, reason, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows,
     )  # fmt: skip
     connection.execute("UPDATE meta SET value = ? WHERE key = 'next_run_id'", (first + len(rows),))
+    connection.executemany(
+        "INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (?, 1, 0, ?)",
+        [(row[0], row[9]) for row in rows if row[9] is not None],
+    )
     connection.executemany("INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", spent)
     last = {row[1]: row[0] for row in rows if row[12] == "failed"}
     connection.executemany(
