@@ -25,11 +25,11 @@ from matins.mcp.app import McpApp
 
 CEILINGS = {
     "import matins": 2,
-    "import matins.library": 245,
+    "import matins.library": 252,
     "matins --help": 17,
     "matins list": 33,
     "matins runs": 32,
-    "matins add 'every day at 9am' --agent scout Hello": 64,
+    "matins add 'every day at 9am' --agent scout Hello": 65,
     "matins add --help": 34,
     "matins mcp": 27,
 }

@@ -49,7 +49,6 @@ from matins.service.file.reload import Reloader
 from matins.service.output import Outputs, state_folder
 from matins.store import Store, open_store
 from matins.surfaces.in_transaction import TransactionApi
-from matins.surfaces.tasks import Task
 from matins.surfaces.transports.in_process import InProcess
 from matins.surfaces.transports.socket import OwnerSocketServer, answers, call_owner
 from matins.texts.untrusted_folder import OwnFolders
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from matins.api._types import ScheduleSettings
     from matins.api.arguments import When
     from matins.runtime.engine import EngineSettings
+    from matins.surfaces.tasks import Task
 
 
 log = logging.getLogger("matins")
@@ -207,6 +207,8 @@ class Matins(TransactionApi):
         """Register a function as a task: `send_mail.delay("ada", text="Hi")` runs it in the engine, here or in another
         process, with a record, retries and limits as any run. `settings` are those of a schedule.
         """
+
+        from matins.surfaces.tasks import Task  # most programs have none
 
         def register(function: Callable[..., Any]) -> Task[Any]:
             known = name or function.__name__

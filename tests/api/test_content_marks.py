@@ -26,7 +26,8 @@ NAMES = {
     "name", "schedule", "schedules", "agent", "profile", "runner", "job", "created_by", "by", "voter", "approvers",
     "requested_by", "acknowledged_by", "paused_by", "provider", "destination", "person", "budget", "of", "scope",
     "currency", "model", "tools", "affects", "to", "hosts", "service", "services", "quiet_hours", "limit",
-    "auto_approve_jobs", "elsewhere", "highlights", "deliver", "setting", "user", "trusted_proxies",
+    "auto_approve_jobs", "elsewhere", "highlights", "deliver", "setting", "user", "trusted_proxies", "was", "agents",
+    "calendars",
 }  # fmt: skip
 CODES = {
     "type", "types", "kind", "status", "state", "states", "reason", "resolution", "verdict", "gate", "role", "rights",
@@ -57,6 +58,7 @@ ONLY_THERE = {
     "Backup.path", "CallerContext.workdir", "FilePlace.path", "FilePlan.note", "FilePlan.path", "FilePlan.waits",
     "Finding.what", "Found.detail", "Found.title", "InboundEndpoint.path", "Job.help", "JobInput.example",
     "JobInput.help", "BrowserSession.token",
+    "Lane.parts",
     "Agent.host", "Agent.runs_on", "Node.agents", "Node.by", "Node.labels", "Node.runners", "Node.version",
     "NewChatLink.bot", "NewChatLink.code", "NewSession.path", "NewToken.token", "NewWebhook.secret", "NewWebhook.url",
     "Preview.text", "Tool.credential", "Tool.install", "Tool.path", "Tool.risk", "Tool.version", "WorkSource.labels",

@@ -147,7 +147,7 @@ def test_the_all_day_events_of_a_file_are_days(bench: Sandbox, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("ics", "problem"),
     [
-        ("/no/such.ics", "/no/such.ics cannot be read: No such file or directory."),
+        ("/no/such.ics", "/no/such.ics cannot be used: No such file or directory."),
         ("https://example.org/team.ics", '"ics" is a file, and no URL.'),
         (ICS[:16], "The calendar has no all-day events."),
         (

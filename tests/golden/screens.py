@@ -83,6 +83,7 @@ _MASKS = (
     (re.compile(r"(Traceback \(most recent call last\):)(?:\n +.*)+"), r"\1 …"),
     (re.compile(r"(Traceback \(most recent call last\):)(?:\\n  (?:[^\"\\]|\\[^n])*)+"), r"\1 …"),
     (re.compile(r"(Traceback \(most recent call last\):) File [^…\n]*…"), r"\1 …"),  # found by search, on one line
+    (re.compile(r"(Answer of the run> Traceback \(most recent call last\):)[^<]*"), r"\1 …\n"),
     (re.compile(r"End the session [a-z0-9]+"), "End the session ID"),
     (re.compile(r"(seal(?: is)? [0-9]+:)[0-9a-f]+…"), r"\1HEX…"),  # these two cover the paths in a traceback
     (re.compile(r'"digest": "[0-9a-f]{32}"'), '"digest": "HEX"'),

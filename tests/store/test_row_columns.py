@@ -11,6 +11,7 @@ from store_records import NOW
 
 from matins.chat._rows import ChatRows
 from matins.model import event, rows
+from matins.model.overview import LaneWindow
 from matins.model.selector import ALL, RunFilter, ScheduleFilter
 from matins.store import Store
 from matins.store.postgres.store import PostgresStore
@@ -29,6 +30,7 @@ ARGUMENTS: dict[str, Any] = {
     "ScheduleFilter": ScheduleFilter(),
     "RunFilter": RunFilter(),
     "Selector": ALL,
+    "LaneWindow": LaneWindow(1, 0, 1, None),
     "ScheduleSort": "name",
     "Iterable[int]": [1],
     "Iterable[str]": ["x"],

@@ -14,7 +14,6 @@ from matins.engine.when.triggers import compile_trigger
 from matins.errors import InvalidInput, RruleError
 from matins.model.trigger import Rrule, TriggerDefinition
 
-MAX_BYTES = 5_000_000
 _MAX_DAYS = 20_000
 _MAX_LENGTH = 400
 """Days of one event."""

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from matins.engine.calendars import YEARS_AHEAD, Calendar, read_days
-from matins.engine.ics import MAX_BYTES, days_of_ics, is_ics
+from matins.engine.ics import days_of_ics, is_ics
 from matins.engine.quiet_hours import QuietHours, check_quiet_hours
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Example, InvalidInput
 from matins.model.policies import HOOK_EVENTS, Hook, WorkSourceDefinition
 from matins.records.kind import POLICIES, Column, RecordChange, RecordContext, RecordKind
+from matins.texts.atomic_file import read
 
 
 def _check_hook(hook: Hook, context: RecordContext) -> Hook:
@@ -112,16 +113,7 @@ def _events(ics: str, context: RecordContext) -> tuple[str, ...]:
             hint = "Fetch it first: curl -o days.ics URL; then --ics days.ics. A schedule can do so every day."
             raise InvalidInput('"ics" is a file, and no URL.', value=ics, field="ics", hint=hint)
         path = Path(context.workdir or ".", Path(ics.strip()).expanduser())
-        try:
-            content = path.read_bytes()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            hint = "Write the whole path."
-            raise InvalidInput(f"{path} cannot be read: {reason}.", value=ics, field="ics", hint=hint) from error
-        if len(content) > MAX_BYTES:
-            message = f"{path} is larger than {MAX_BYTES // 1_000_000} MB."
-            raise InvalidInput(message, value=ics, field="ics", hint="Export fewer events.")
-        text = content.decode("utf-8", "replace")
+        text = read(path).text
     year = to_datetime(context.now).year
     return days_of_ics(text, date(year - 1, 1, 1), date(year + YEARS_AHEAD, 12, 31))
 

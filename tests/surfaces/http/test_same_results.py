@@ -252,6 +252,9 @@ def errors(call: Calls) -> None:
     call("runs.cancel", "1")
     call("runs.retry", "999")
     call("runs.deliver", "999", to=["nobody"])
+    call("incidents.acknowledge_cause", "failing", "nothing")
+    call("incidents.causes")
+    call("schedules.lanes")
     call("runs.erase", "999")
     call("budgets.set", "day", max_cost="5 apples", period="day")
     call("budgets.edit", "nothing", period="month")
@@ -352,7 +355,7 @@ def test_documents_are_the_same_too(server: HttpServer) -> None:
     }
     reads |= {"schedules.get": {"name": "a"}, "schedules.why": {"name": "a"}, "budgets.get": {"name": "day"}}
     changes = ("system.doctor", "sessions.list", "tokens.list", "events.list", "schedules.timeline",
-               "system.spend", "system.absences")  # fmt: skip
+               "schedules.lanes", "system.spend", "system.absences")  # fmt: skip
     for changing in changes:
         del reads[changing]
     assert len(reads) > 20

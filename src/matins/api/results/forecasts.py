@@ -380,8 +380,8 @@ class Lane(Struct, frozen=True):
 
 
 class LabelCount(Struct, frozen=True):
-    key: str
-    value: str
+    key: Content[str]
+    value: Content[str]
     schedules: int
 
 
