@@ -20,7 +20,7 @@ from matins.surfaces.http.authentication import COOKIE
 
 ROOT = "/matins"
 _ATTRIBUTES = ("href", "action", "src", "hx-get", "data-to", "data-call")
-_BELOW = re.compile(rf"(?:(?:POST|PATCH|DELETE) )?{ROOT}(?:/.*)?|#.*")
+_BELOW = re.compile(rf"(?:(?:POST|PATCH|DELETE|PUT|PATCH) )?{ROOT}(?:/.*)?|#.*")
 """An address below the root, or a place on the same page."""
 
 

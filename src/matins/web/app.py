@@ -233,7 +233,7 @@ class Pages(DaemonPart):
         values = {**values_of(visit), "title": page.title, "names": " ".join(page.names), **page.values}
         try:
             if not page.template.startswith(("_", "parts/")):
-                values["stats"] = visit.api.system.stats()
+                values["stats"] = visit.stats
             text = self._templates.get_template(page.template).render(values)
         except Exception as error:
             return self._bare(scope, "failed.html", _error_page(_known(error, scope)))

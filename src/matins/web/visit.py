@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from matins.api.results import AttentionItem, Stats
 from matins.api.schedules import Api
 from matins.api.use_case import USE_CASES, Caller
 from matins.errors import MatinsError
@@ -70,6 +71,15 @@ class Visit:
     def api(self) -> Api:
         """The use cases, with the rights of the principal."""
         return Api(InProcess(self.caller, self.principal))
+
+    @cached_property
+    def stats(self) -> Stats:
+        """Read once for all parts of a page."""
+        return self.api.system.stats()
+
+    @cached_property
+    def attention(self) -> list[AttentionItem]:
+        return self.api.system.attention()
 
     def can(self, name: str) -> bool:
         """Whether the principal has the right to a use case."""

@@ -128,7 +128,7 @@ on('submit', (event) => {
   const keyed = form.dataset.keyed; // a new record: its key is in the path
   if (keyed) {
     form.dataset.path ??= form.dataset.call;
-    form.dataset.call = form.dataset.path.replace('{name}', encodeURIComponent(body[keyed]));
+    form.dataset.call = form.dataset.path.replace(/[^/]*$/, encodeURIComponent(body[keyed]));
     delete body[keyed];
   }
   act(form, {

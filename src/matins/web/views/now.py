@@ -52,6 +52,8 @@ def part(visit: Visit) -> Page:
 def _select(visit: Visit) -> tuple[str | None, MatinsError | None]:
     """The selector of the address; the error of one that cannot be read, which selects everything."""
     text = visit.query.get("select", "").strip() or None
+    if text is None:
+        return None, None
     try:
         visit.api.counts(select=text)
     except InvalidInput as error:
@@ -60,8 +62,8 @@ def _select(visit: Visit) -> tuple[str | None, MatinsError | None]:
 
 
 def _decide(visit: Visit) -> dict[str, Any]:
-    api, count = visit.api, visit.api.system.stats()
-    held = [item for item in api.system.attention() if item.kind == "held"]
+    api, count = visit.api, visit.stats
+    held = [item for item in visit.attention if item.kind == "held"]
     return {"approvals": api.approvals.list(limit=3), "held": held, "stats": count}
 
 
@@ -69,7 +71,7 @@ def _troubles(visit: Visit) -> dict[str, Any]:
     api, (select, _) = visit.api, _select(visit)
     causes = api.incidents.causes(select=select)
     kinds = ("approval", "held", "incident", "no_engine")
-    others = [item for item in api.system.attention() if item.kind not in kinds]
+    others = [item for item in visit.attention if item.kind not in kinds]
     room = 0 if select else max(0, _CAUSES - len(causes))
     return {
         "causes": causes,
@@ -113,12 +115,12 @@ def _running(visit: Visit) -> dict[str, Any]:
     if select:
         ids = {run.id for run in api.runs.list(select=select, state="running", limit=1000)}
         running = [each for each in running if each.run.id in ids]
-    stuck = {item.run_id: item for item in api.system.attention() if item.kind == "stuck"}
+    stuck = {item.run_id: item for item in visit.attention if item.kind == "stuck"}
     return {"running": running[:_SHOWN], "running_total": len(running), "stuck": stuck, "stats": api.system.stats()}
 
 
 def _notices(visit: Visit) -> dict[str, Any]:
-    return {"pauses": visit.api.pauses(), "stats": visit.api.system.stats()}
+    return {"pauses": visit.api.pauses(), "stats": visit.stats}
 
 
 def _summary(visit: Visit) -> dict[str, Any]:
@@ -133,7 +135,7 @@ def _failures(causes: list[Cause]) -> int:
 def _budgets(visit: Visit) -> dict[str, Any]:
     found = [(budget, used(budget)) for budget in visit.api.budgets.list()]
     found.sort(key=lambda each: -each[1].part)
-    return {"budgets": found[:6], "budgets_total": len(found), "stats": visit.api.system.stats()}
+    return {"budgets": found[:6], "budgets_total": len(found), "stats": visit.stats}
 
 
 def _coming(visit: Visit) -> dict[str, Any]:
@@ -141,7 +143,7 @@ def _coming(visit: Visit) -> dict[str, Any]:
     found = visit.api.list(select=select, sort="next", limit=_SHOWN)
     return {
         "upcoming": [each for each in found if each.due_at or each.next_run_at],
-        "throttled": {each.provider: each for each in visit.api.system.stats().throttles},
+        "throttled": {each.provider: each for each in visit.stats.throttles},
     }
 
 
