@@ -181,7 +181,9 @@ class PostgresEnd:
             known = load_migrations("matins.store.postgres")
             check_known(self.name, len(applied), applied, known, "Use a new database or schema")
             if len(applied) < len(known):
-                raise StoreVersionError(f"{self.name} must be upgraded first.", hint="Start this version on it once: matins up")
+                raise StoreVersionError(
+                    f"{self.name} must be upgraded first.", hint="Start this version on it once: matins up"
+                )
 
     def state(self) -> Literal["empty", "copy", "in_charge"]:
         if not self.exists():

@@ -202,7 +202,9 @@ class SqliteEnd:
             recorded = dict(self._opened.execute("SELECT number, checksum FROM migrations"))
         check_known(self.name, have, recorded, known, "Name another file")
         if have < len(known):
-            raise StoreVersionError(f"{self.name} must be upgraded first.", hint="Start this version on it once: matins up")
+            raise StoreVersionError(
+                f"{self.name} must be upgraded first.", hint="Start this version on it once: matins up"
+            )
 
     def _all(self, name: str) -> list[Any]:
         with translated_errors(self._path):
