@@ -21,7 +21,7 @@ REGISTERED = {
     "matins.destinations": "algorand apprise desktop discord email file ntfy slack telegram webhook",
     "matins.executors": "claude codex demo gemini goose http message openai opencode python qwen shell",
     "matins.file_formats": "cortex",
-    "matins.importers": "cortex corvid crontab herdctl hermes openclaw polpo syris",
+    "matins.importers": "cortex corvid crontab github-actions herdctl hermes openclaw polpo syris systemd",
     "matins.jobs": (
         "codebase_review council_launch custom dependency_audit fork_repo github_suggest improvement_loop "
         "memory-index-regen memory_maintenance message reputation_attestation review_prs scheduled-task send_message "

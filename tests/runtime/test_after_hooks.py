@@ -212,7 +212,7 @@ def test_without_hooks_there_is_no_subscription_for_them(bench: Sandbox, tell: s
     bench.add("s", when="0 9 * * *", job="work", before_run="true", pre_check="true")
     bench.hooks.set("before:schedule:trigger", command="true")
     with bench._store.reading() as transaction:
-        assert [found.name for found in transaction.subscriptions()] == ["incidents"]
+        assert [found.name for found in transaction.subscriptions()] == ["incidents", "texts"]
     bench.edit("s", after_run=tell)
     with bench._store.reading() as transaction:
         assert [(found.name, found.kind) for found in transaction.subscriptions()][:1] == [("hooks", "hook")]

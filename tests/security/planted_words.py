@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
+from urllib.parse import unquote_plus
 
 import orjson
 from security_cast import ROVER, Watched, at
@@ -282,6 +283,6 @@ def found_in(texts: Iterator[tuple[Any, str]], words: Sequence[str] = WORDS) -> 
     for what, text in texts:
         if MARK in text.lower():
             for planted in words:
-                if planted in text.lower():
+                if planted in text.lower() and planted not in unquote_plus(str(what)).lower():  # what was asked for
                     found.setdefault(planted, what)
     return found

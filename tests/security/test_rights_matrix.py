@@ -385,9 +385,8 @@ def test_who_lacks_the_right_is_refused_and_nothing_is_written(bench: Watched) -
     for use_case, role, own in attempts():
         if not allowed(use_case, role, own):
             error = ask(world, ROLES[role], use_case, role, own)
-            selects = use_case in ("bulk.apply", "runs.bulk") and isinstance(
-                error, NotFound
-            )  # an agent selects only what it made
+            # An agent selects only what it made, and nothing of it is deleted.
+            selects = use_case in ("bulk.apply", "runs.bulk", "schedules.undelete") and isinstance(error, NotFound)
             assert selects or isinstance(error, NotAllowed), f"{role} {use_case} own={own}: {error!r}"
             assert error.hint or error.field == "principal"
             assert everything(bench) == before, f"{role} {use_case} own={own} was refused, and yet wrote"

@@ -82,10 +82,10 @@ def test_an_add_reads_what_it_needs(bench: Sandbox, monkeypatch: pytest.MonkeyPa
     bench.add("first", when="0 9 * * *", job="work")
     monkeypatch.setattr(SqliteTransaction, "_all", noted)
     bench.add("s", when="0 9 * * *", job="work")
-    assert asked == ["policy_rev", "last_schedule"]
+    assert asked == ["marks", "policy_rev", "last_schedule"]
     with pytest.raises(InvalidInput):
         bench.add("t", when="0 9 * * *", job="wrok")
-    assert asked[2:] == ["policy_rev", "offers"]
+    assert asked[3:] == ["marks", "policy_rev", "offers"]
 
 
 def test_an_add_says_that_no_node_can_run_it(bench: Sandbox) -> None:

@@ -246,7 +246,7 @@ def test_only_a_webhook_is_dropped_as_one(bench: Sandbox) -> None:
     with pytest.raises(NotFound, match='There is no webhook "books"'):
         bench.webhooks.pause("books")
     with bench._store.reading() as transaction:
-        assert [found.name for found in transaction.subscriptions()] == ["books", "incidents", "ops"]
+        assert [found.name for found in transaction.subscriptions()] == ["books", "incidents", "ops", "texts"]
 
 
 # -- where it may lead

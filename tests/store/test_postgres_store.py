@@ -237,9 +237,10 @@ def test_text_that_the_database_cannot_hold(store: PostgresStore) -> None:
 
 
 def test_a_newer_schema_is_refused_and_nothing_is_changed(store: PostgresStore, postgres_url: str) -> None:
-    """S2."""
+    """S2: one that engines of before cannot live with."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("INSERT INTO migrations VALUES (99, 'later', 'x', 0)")
+        connection.execute("INSERT INTO meta (key, value) VALUES ('oldest', '99')")
         with pytest.raises(StoreVersionError, match="newer version of Matins"):
             PostgresStore(postgres_url, NOW)
         assert connection.execute("SELECT count(*) FROM migrations").fetchone() == (

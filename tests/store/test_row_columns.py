@@ -41,6 +41,8 @@ PARTS = {
     "queue_events": "the attempts of a delivery, and its event",
     "bound_revision": "a row that is always there; it is compared by the tests of the log",
     "prune_events": "the events that were deleted, of each writer",
+    "lane_runs": "the lane, and the fields of its row",
+    "lane_cursors": "the same",
     "past_spend": "Usage without its last field",
     "reservations": "amounts that become those reserved",
     "take_reservations": "the same",

@@ -32,7 +32,7 @@ from matins.testing import ManualClock, Sandbox
 _RUN = Path(__file__).with_name("run.py")
 _STORES = ("sqlite", "postgres")
 _COUNTS = ("lost", "duplicated", "repeated", "stale_accepted", "unfinished", "held")
-_ENTRIES = ("store", "kills", "pauses", "slots", *_COUNTS, "points", "pairs")
+_ENTRIES = ("store", "kills", "pauses", "slots", *_COUNTS, "answers", "copies", "points", "pairs")
 
 
 def _torture(*words: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:

@@ -195,12 +195,13 @@ PLAN = {
     "note": "+1 -1 ~1",
     "waits": "it drops more than half",
     "entries": [
-        {"kind": "schedule", "name": "brief", "change": "added", "line": 12, "settings": []},
-        {"kind": "schedule", "name": "old\x07", "change": "removed", "line": None, "settings": []},
+        {"kind": "schedule", "name": "brief", "change": "added", "was": None, "line": 12, "settings": []},
+        {"kind": "schedule", "name": "old\x07", "change": "removed", "was": None, "line": None, "settings": []},
         {
             "kind": "agent",
             "name": "scout",
             "change": "changed",
+            "was": None,
             "line": 3,
             "settings": [{"setting": "model", "before": None, "after": "opus"}],
         },

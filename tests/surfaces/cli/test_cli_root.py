@@ -136,7 +136,6 @@ def test_b10_what_people_type_is_understood(typed: str) -> None:
         ("reject 1", "matins approvals"),
         ("task", "matins list"),
         ("tasks", "matins list"),
-        ("rename a b", "keeps its name"),
         ("test x", "preview"),
         ("server", 'Did you mean "serve"?'),
         ("purge", ""),

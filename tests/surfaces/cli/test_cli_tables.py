@@ -42,6 +42,7 @@ COMMANDS = [
         "notify test",
         "webhooks deliveries x",
         "preview x",
+        "search x",
     ),
     *("preview x --catch-up-since 2026-03-26T09:00Z", "next 0 9 * * *"),
     *(f"{noun.replace('_', '-')} list" for noun in RECORD_NOUNS if not record_kind(noun).single),
