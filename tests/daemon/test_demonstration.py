@@ -38,7 +38,7 @@ class View(NamedTuple):
 
 
 VIEWS = {
-    "/": [View("/", ("Waiting for you", "deploy", "night-report", "$20.00"))],
+    "/": [View("/", ("Decide", "deploy", "night-report", "$20.00"))],
     "/schedules": [View("/schedules", ("heartbeat", "night-report", "weekly-report", "morning-news"))],
     "/schedules/AGENT/NAME": [
         View("/schedules/demo/night-report", ('Quiet hours "nearly-always" were active', "Report what happened"))
@@ -67,10 +67,10 @@ VIEWS = {
         View("/incidents?all=1", ("Resolved", "api-smoke", "recovered", "connection refused")),
     ],
     "/spend": [View("/spend", ("$0.04", "pr-digest", "reviewer", "$5.00"))],
-    "/catch-up": [
-        # it was never away: the preview is of an absence that is made up
-        View("/catch-up?since={an hour ago}", ("heartbeat",), ("An engine was always running.",)),
+    "/backfills": [  # nothing was missed
+        View("/backfills", ("Runs for slots that are past",), ("An engine was always running.", "There is none.")),
     ],
+    "/records/budgets/new": [View("/records/budgets/new", ("Name", "Max cost"))],
     "/agents": [
         View("/agents", ("builder", "planner", "reviewer", "tester")),
         View("/agents/reviewer", ("pr-digest", "weekly-report", "Succeeded")),

@@ -84,7 +84,7 @@ def test_no_event_has_a_type_that_the_catalogue_could_not_know() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "NewEvent":
                 kind = ast.unparse(node.args[1])
                 known = re.fullmatch(
-                    r"'[a-z_.]+'|[\w.]+\.event|INITIAL_STATES\[\w+\.state\]|kind|event|PRUNED|RUNS_PRUNED|SHORTENED|WITHDRAWN|DIGEST|event_type\(.*\)|step_event\(.*\)|kind\.replace\(.*\)",
+                    r"'[a-z_.]+'|[\w.]+\.event|INITIAL_STATES\[\w+\.state\]|kind|event|PRUNED|ERASED|RUNS_PRUNED|SHORTENED|WITHDRAWN|DIGEST|event_type\(.*\)|step_event\(.*\)|kind\.replace\(.*\)",
                     kind,
                 )
                 assert known, (path.name, node.lineno, kind)

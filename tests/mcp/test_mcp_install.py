@@ -355,7 +355,7 @@ def test_b7_a_person_may_want_no_asking_and_then_the_client_is_an_operator(
     agent, stored, tools = token()
     assert (stored["role"], stored["rights"], tools) == ("agent", ["change", "read", "run"], 13)
     operator, stored, tools = token("--role=operator")
-    assert (stored["role"], stored["rights"], tools) == ("operator", ["change", "read", "run"], 14)
+    assert (stored["role"], stored["rights"], tools) == ("operator", ["change", "read", "run"], 13)
     assert token("--role=operator")[0] == operator
     assert "runs without asking you" in install("codex", "--agent=pair", "--role=operator").output
     with closing(Client(house.url, operator)) as client:
@@ -364,7 +364,7 @@ def test_b7_a_person_may_want_no_asking_and_then_the_client_is_an_operator(
             with pytest.raises(NotAllowed):
                 refused()
         approver, stored, tools = token("--role=operator", "--with-approvals", "--http")
-        assert (stored["role"], stored["rights"], tools) == ("operator", ["approve", "change", "read", "run"], 13)
+        assert (stored["role"], stored["rights"], tools) == ("operator", ["approve", "change", "read", "run"], 14)
         assert "If it can show forms" in install("codex", "--agent=pair", "--role=operator", "--with-approvals").output
         last, stored, _ = token()
         assert stored["role"] == "agent"

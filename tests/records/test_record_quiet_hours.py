@@ -74,6 +74,7 @@ def test_the_document_has_the_same_settings() -> None:
         "windows": ["22:00-07:00", "mon,tue,sun 09:00-24:00"],
         "timezone": "UTC",
         "mode": "defer",
+        "calendars": [],
     }
 
 
@@ -133,12 +134,12 @@ NIGHT = "22:00-07:00"
         ({"windows": {"form": "22:00", "to": "07:00"}}, 'no "form"', "windows.form", 'Did you mean "from"?'),
         ({"windows": []}, '"windows" must be a list of windows', "windows", "windows=["),
         ({"windows": 5}, '"windows" must be a list of windows, not 5', "windows", "windows=["),
-        ({"windows": None}, 'needs "windows"', "windows", "windows=["),
-        ({}, 'needs "windows"', "windows", "windows=["),
+        ({"windows": None}, 'need "windows"', "windows", "windows=["),
+        ({}, 'need "windows"', "windows", "windows=["),
         ({"windows": [NIGHT] * 101}, "at most 100 windows, not 101", "windows", "several days"),
         ({"windows": NIGHT, "timezome": "UTC"}, 'has no setting "timezome"', "timezome", '"timezone"?'),
-        ({"windows": NIGHT, "colour": "red"}, 'no setting "colour"', "colour", "Known: windows, timezone, mode."),
-        ({"windows": NIGHT, 7: "red"}, 'no setting "7"', "7", "Known: windows, timezone, mode."),
+        ({"windows": NIGHT, "colour": "red"}, 'no setting "colour"', "colour", "Known: windows, timezone, mode, calendars."),
+        ({"windows": NIGHT, 7: "red"}, 'no setting "7"', "7", "Known: windows, timezone, mode, calendars."),
         ({"windows": NIGHT, "mode": "queue"}, "must be skip or defer, not 'queue'", "mode", "the default, skip"),
         ({"windows": NIGHT, "mode": ["skip"]}, '"mode" must be skip or defer', "mode", "the default, skip"),
         ({"windows": NIGHT, "timezone": 2}, 'such as "Europe/London", not 2', "timezone", "the default, UTC"),

@@ -130,7 +130,7 @@ def _add_rows(m: Sandbox, number: int) -> None:
     m.tokens.create(f"token-{number}", role="viewer")
     m.sessions.create()
     for name in ("hourly", "other"):
-        m.add(f"{name}-{number}", when="every 1 hour", agent=agent, job="work")
+        m.add(f"{name}-{number}", when="every 1 hour", anchor="grid", agent=agent, job="work")
     m.add(f"talk-{number}", when="every 1 hour", agent=agent, prompt="Hello")
     m.add(f"broken-{number}", when="every 1 hour", job="fail", pause_after_failures=1)
     m.add(f"resting-{number}", when="every 1 hour", job="work")

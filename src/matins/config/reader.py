@@ -368,7 +368,7 @@ FILE_NAME = "matins"
 """The name of a file that does not say one."""
 TOP: Table = {
     "name": _declared(
-        "name", Name(), f"Name that owns what the file defines, among the files of one store. Default: {FILE_NAME}.",
+        "name", Name(), f"Name that owns what the file defines, among the files of one store (default: {FILE_NAME}).",
         "team-a",
     ),
     "preset": _declared("preset", Choice(tuple(PRESETS)), "System whose defaults apply to this file.", "herdctl"),
