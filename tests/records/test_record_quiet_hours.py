@@ -138,7 +138,7 @@ NIGHT = "22:00-07:00"
         ({}, 'need "windows"', "windows", "windows=["),
         ({"windows": [NIGHT] * 101}, "at most 100 windows, not 101", "windows", "several days"),
         ({"windows": NIGHT, "timezome": "UTC"}, 'has no setting "timezome"', "timezome", '"timezone"?'),
-        ({"windows": NIGHT, "colour": "red"}, 'no setting "colour"', "colour", "Known: windows, timezone, mode, calendars."),
+        ({"windows": NIGHT, "colour": "red"}, 'no setting "colour"', "colour", "Known: windows, timezone, mode, cal"),
         ({"windows": NIGHT, 7: "red"}, 'no setting "7"', "7", "Known: windows, timezone, mode, calendars."),
         ({"windows": NIGHT, "mode": "queue"}, "must be skip or defer, not 'queue'", "mode", "the default, skip"),
         ({"windows": NIGHT, "mode": ["skip"]}, '"mode" must be skip or defer', "mode", "the default, skip"),
