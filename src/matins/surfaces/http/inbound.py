@@ -41,9 +41,9 @@ class InboundEndpoints:
         try:
             response = await self._respond(scope, receive)
         except DeliveryRefusedError as refused:
-            response = problem(_error(refused), scope["path"])
+            response = problem(_error(refused), scope)
         except (HttpError, MatinsError) as error:
-            response = problem(error, scope["path"])
+            response = problem(error, scope)
         await response(scope, receive, send)
 
     async def _respond(self, scope: Any, receive: Receive) -> Response:
@@ -113,4 +113,4 @@ class InboundApp:
 async def _nothing(error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
     """Respond to a path that is not an inbound endpoint, without saying what else there is."""
     refused = HttpError(404, "unknown", "There is no such endpoint.")
-    await problem(refused, scope["path"])(scope, receive, send)
+    await problem(refused, scope)(scope, receive, send)
