@@ -48,7 +48,6 @@ from matins.service import Service
 from matins.service.file.reload import Reloader
 from matins.service.output import Outputs, state_folder
 from matins.service.tokens import principal_of
-from matins.service.traces import SUBSCRIPTION, TYPES, Traces, are_wanted
 from matins.store import Store, open_store
 from matins.surfaces.program import Task, TransactionApi
 from matins.surfaces.transports.in_process import InProcess
@@ -63,11 +62,13 @@ if TYPE_CHECKING:
     from matins.api.arguments import When
     from matins.records.file_settings import HttpServer
     from matins.runtime.engine import EngineSettings
+    from matins.service.traces import Traces
     from matins.surfaces.http.app import Mounted, Who
     from matins.surfaces.http.server import Served, Server
 
 
 log = logging.getLogger("matins")
+_COLLECTOR = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 
@@ -103,7 +104,11 @@ class Matins(TransactionApi):
         isolation = Isolation(self.places, probe_here)
         self._catalog = Catalog(workdir=self._workdir, out_of_reach=isolation.out_of_reach)
         own = self.settings
-        self._traces = Traces(self, lambda: self._store.incarnation) if are_wanted(os.environ) else None
+        self._traces: Traces | None = None
+        if any(os.environ.get(name) for name in _COLLECTOR):
+            from matins.service.traces import Traces, are_wanted  # most programs send none
+
+            self._traces = Traces(self, lambda: self._store.incarnation) if are_wanted(os.environ) else None
         traced = self._traces is not None
         self._loader = ContextLoader(
             self._store, self._catalog, self.clock, own.lease_ms, own.run_lease_ms, traced=traced
@@ -415,7 +420,7 @@ class Matins(TransactionApi):
         executor = self._executors.router(loop.wake, self.settings.threads, self.url, self._program_loop)
         evidence = evidence_in(self._state_folder)
         if self._traces is not None:
-            self._untrace = self.subscribe(self._traces, TYPES, SUBSCRIPTION)
+            self._untrace = self._traces.follow(self.subscribe)
         loop.start(executor, self._executors.checks(CheckExecutor, loop.wake), evidence, partial(is_gone, evidence))
         self.outbox.start()
         self._deadman.watch(self._store, self.clock, lambda: engine.turned_at, self._loader.policies).start()

@@ -7,10 +7,10 @@ is sent twice is the same twice. Where and how they are sent is said by the vari
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from matins._version import __version__
 from matins.api.results import Run, RunFacts, RunStep
@@ -25,18 +25,17 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 log = logging.getLogger("matins")
-SUBSCRIPTION = "opentelemetry"
-TYPES = tuple(sorted(kind for kind in TERMINAL_EVENTS if kind.startswith("run.")))
-_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_SUBSCRIPTION = "opentelemetry"
+_TYPES = tuple(sorted(kind for kind in TERMINAL_EVENTS if kind.startswith("run.")))
 _EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 _FAILED = frozenset(["failed", "interrupted", "unknown", "over_budget", "retried"])
+T = TypeVar("T")
 Attributes = dict[str, "str | int | float | bool"]
 
 
 def are_wanted(environment: Mapping[str, str]) -> bool:
-    """Whether spans are to be sent: OpenTelemetry is told where, is not switched off, and is installed."""
-    if not any(environment.get(name) for name in _ENDPOINTS):
-        return False
+    """Whether spans can be sent to the collector that the environment names: they are not switched off, and the extra
+    is installed."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none":
         return False
     try:
@@ -69,6 +68,10 @@ class Traces:
         self._caller = caller
         self._incarnation = incarnation
         self._exporter: SpanExporter | None = None
+
+    def follow(self, subscribe: Callable[[Callable[[dict[str, Any]], Any], Iterable[str], str], T]) -> T:
+        """Follow the ends of runs under a name, so that of several engines one sends them, and none is left out."""
+        return subscribe(self, _TYPES, _SUBSCRIPTION)
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         try:
