@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import re
@@ -15,16 +14,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from http_server import YEARLY, HttpServer
-
-from matins.app import App
-from matins.surfaces.cli import cli
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "watching.md").read_text(encoding="utf-8")
@@ -91,11 +85,9 @@ def test_b12_the_dashboard_shows_only_metrics_that_are_sent(server: HttpServer) 
 def test_b12_the_command_makes_a_token_that_reads_metrics_and_changes_nothing(server: HttpServer) -> None:
     """B12: of a viewer"""
     (line,) = re.findall(r"^\$ matins (.*)$", PAGE, re.MULTILINE)
-    words = ["--url", server.url, "--token", server.token, *shlex.split(line)]
-    with ExitStack() as end, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atexit, "register", end.callback)
-        done = CliRunner().invoke(cli, words, obj=App(), env={"MATINS_STORE": None})
-    (token,) = re.findall(r"mtn_\w+", done.output)
+    group, command, name, option, role = shlex.split(line)
+    assert (group, command, option) == ("tokens", "create", "--role")
+    token = server.new_token(role, name)
     assert server.ask("GET", "/metrics", token=token).status == 200
     assert server.ask("POST", "/v1/schedules/works/run", {}, token=token).status == 403
     assert server.ask("GET", "/metrics", token=None).status == 401
