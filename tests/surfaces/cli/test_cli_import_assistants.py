@@ -97,7 +97,7 @@ def test_b11_hermes_is_imported_for_an_agent_that_is_there(user: User, tmp_path:
 
 @pytest.mark.parametrize("path", [("schedule", "minutes"), ("repeat", "times"), ("origin",), ("script",), ("skills",)])
 @pytest.mark.parametrize(
-    "planted", ["9" * 5_000, ["a"], {"a": 1}, -1, "~nobody-here/x", "'"], ids=lambda one: ascii(one)[:20]
+    "planted", ["9" * 5_000, ["a"], {"a": 1}, "~nobody-here/x", "'"], ids=lambda it: ascii(it)[:20]
 )
 def test_b16_one_job_that_cannot_be_read_leaves_the_others(
     user: User, tmp_path: Path, path: tuple[str, ...], planted: Any
