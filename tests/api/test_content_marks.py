@@ -26,8 +26,8 @@ NAMES = {
     "name", "schedule", "schedules", "agent", "profile", "runner", "job", "created_by", "by", "voter", "approvers",
     "requested_by", "acknowledged_by", "paused_by", "provider", "destination", "person", "budget", "of", "scope",
     "currency", "model", "tools", "affects", "to", "hosts", "service", "services", "quiet_hours", "limit",
-    "auto_approve_jobs", "elsewhere", "cut", "highlights", "deliver", "setting", "user", "trusted_proxies", "was", "agents",
-    "calendars",
+    "auto_approve_jobs", "elsewhere", "highlights", "deliver", "setting", "user", "trusted_proxies", "was", "agents",
+    "calendars", "cut",
 }  # fmt: skip
 CODES = {
     "type", "types", "kind", "status", "state", "states", "reason", "resolution", "verdict", "gate", "role", "rights",
