@@ -33,7 +33,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("answers.md", "yaml"): (1, "tests/docs/test_answers_page.py"),
     ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
     ("embedding.md", "python"): (9, "tests/docs/test_embedding_page.py"),
-    ("every-day.md", "sh"): (7, "tests/surfaces/cli/test_cli_every_day.py"),
+    ("every-day.md", "sh"): (9, "tests/surfaces/cli/test_cli_every_day.py"),
     ("every-day.md", "shell"): (1, "tests/daemon/test_moving_page.py"),
     ("file.md", "yaml"): (1, "tests/config/test_schema.py"),
     ("http.md", "http"): (14, "tests/surfaces/http/test_http_docs.py"),
@@ -64,8 +64,9 @@ NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("running.md", "sh"): (1, "installs Matins; `make release CHECK=1` does it by pip, pipx and uv"),
     ("chat.md", ""): (1, "a conversation in Slack; its lines are those of tests/chat"),
     ("every-day.md", ""): (
-        2,
-        "a preview and commands; tests/runtime/test_backfills.py and tests/gates/test_gate_calendar.py do the same",
+        3,
+        "a preview, commands and a crontab; tests/runtime/test_backfills.py, tests/gates/test_gate_calendar.py and "
+        "tests/surfaces/http/test_inbound.py do the same",
     ),
     ("internals.md", ""): (6, "drawings of walks and flows"),
     ("events.md", "json"): (1, "the shape of one event; ids and times differ"),

@@ -1524,6 +1524,22 @@ class WaitingRows(Statements):
         """(run, whether it was late): runs to look at."""
         return self._all("watched_due", now=now, limit=limit)
 
+    def ping_token(self, schedule_id: int) -> str | None:
+        """The secret of a schedule's address for pings."""
+        return self._value("ping_token", schedule_id=schedule_id)
+
+    def pinged_schedule(self, token: str) -> tuple[str, str] | None:
+        """(name, agent) of the schedule with this address."""
+        return next(iter(self._all("pinged_schedule", token=token)), None)
+
+    def set_ping_token(self, schedule_id: int, token: str) -> None:
+        """Give a schedule an address for pings, in place of its former one."""
+        self._all("set_ping_token", schedule_id=schedule_id, token=token)
+
+    def awaiting_ping(self, schedule_id: int) -> WaitingRun | None:
+        """The run of a schedule that waits for a ping, the oldest."""
+        return self._row(WaitingRun, "awaiting_ping", schedule_id=schedule_id)
+
     def resume_runs(self, schedule_id: int, now: int) -> None:
         """Queue the held runs of a resumed schedule again."""
         self._all("resume_runs", schedule_id=schedule_id, now=now)

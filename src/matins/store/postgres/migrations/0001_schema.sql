@@ -182,6 +182,12 @@ CREATE TABLE watched_runs (
 );
 CREATE INDEX watched_runs_at ON watched_runs (at);
 
+-- The addresses at which work elsewhere reports to a schedule.
+CREATE TABLE ping_tokens (
+  schedule_id bigint PRIMARY KEY,
+  token text NOT NULL UNIQUE
+);
+
 -- Sets of needs, such as ["job:report"]: an engine claims only runs of places whose needs it has.
 CREATE TABLE places (
   id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

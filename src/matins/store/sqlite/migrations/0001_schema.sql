@@ -174,6 +174,12 @@ CREATE TABLE watched_runs (
 ) STRICT;
 CREATE INDEX watched_runs_at ON watched_runs (at);
 
+-- The addresses at which work elsewhere reports to a schedule.
+CREATE TABLE ping_tokens (
+  schedule_id INTEGER PRIMARY KEY,
+  token TEXT NOT NULL UNIQUE
+) STRICT;
+
 -- Sets of needs, such as ["job:report"]: an engine claims only runs of places whose needs it has.
 CREATE TABLE places (
   id INTEGER PRIMARY KEY,
