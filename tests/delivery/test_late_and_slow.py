@@ -96,7 +96,7 @@ def test_what_a_paused_schedule_holds_is_not_late(bench: Sandbox, inbox: Inbox) 
 def test_a_slow_run_is_told_while_it_runs(bench: Sandbox, inbox: Inbox) -> None:
     bench.job("first")(lambda run: None)
     bench.job("work")(lambda run: None)
-    steps = [
+    steps: list[Any] = [
         {"title": "One", "job": "first"},
         {"title": "Two", "job": "work", "after": ["One"], "approval": "owner_approve"},
     ]
@@ -129,10 +129,10 @@ def test_looks() -> None:
     """Late while it has not started, slow while it has not ended; each is found once."""
     run = Watched(MINUTE, HOUR, 0, 0, None, ended=False, held=False)
     assert look(run, MINUTE - 1) == ([], MINUTE)
-    assert look(run, MINUTE) == (["late"], MINUTE + HOUR)
+    assert look(run, MINUTE) == (["run.late"], MINUTE + HOUR)
     assert look(run._replace(late=True), 2 * MINUTE) == ([], 2 * MINUTE + HOUR)
     assert look(run._replace(started_at=10), 2 * MINUTE) == ([], HOUR + 10)
-    assert look(run._replace(started_at=10), HOUR + 10) == (["slow"], None)
+    assert look(run._replace(started_at=10), HOUR + 10) == (["run.slow"], None)
     assert look(run._replace(ended=True), HOUR) == ([], None)
     assert look(run._replace(held=True), HOUR) == ([], HOUR + MINUTE)
 

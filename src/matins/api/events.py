@@ -167,15 +167,15 @@ class Calls(Noun, noun="calls"):
 
 
 class Pings(Noun, noun="pings"):
-    @use_case("operate", "GET /v1/schedules/{name:path}/pings")
+    @use_case("operate", "GET /v1/pings/{name:path}")
     def url(self, name: str, *, agent: str | None = None) -> PingAddress:
         """Get the address at which the work of a schedule with the job `expect_ping` reports. It is a secret."""
 
-    @use_case("operate", "POST /v1/schedules/{name:path}/pings/rotate", query=("agent",))
+    @use_case("operate", "POST /v1/pings/{name:path}/rotate", query=("agent",))
     def rotate(self, name: str, *, agent: str | None = None) -> PingAddress:
         """Give a schedule another address. The former one is unknown from now on."""
 
-    @use_case("operate", "POST /v1/schedules/{name:path}/pings", query=("agent",))
+    @use_case("operate", "POST /v1/pings/{name:path}", query=("agent",))
     def send(
         self, name: str, *, signal: str = "success", text: str | None = None, agent: str | None = None
     ) -> Run | None:

@@ -220,7 +220,7 @@ class ChatMessage(NamedTuple):
 
 
 class Manner(NamedTuple):
-    """How people speak to Matins in a service."""
+    """How people write to Matins in a service."""
 
     title: str
     prefix: str
@@ -228,7 +228,7 @@ class Manner(NamedTuple):
     help: str
     """The line above the list of commands."""
     stranger: str
-    """What a user who is not known is told, with a place for the user's id."""
+    """The answer to an unknown user, with a place for the user's id."""
     fits: Callable[[ChatMessage], bool]
     """Whether one message shows all of a card."""
     deny: str = "Deny"

@@ -1,4 +1,4 @@
-"""Incidents: reads events, opens and ends incidents, and says what is told to whom.
+"""Incidents: reads events, opens and ends incidents, and decides who gets a message.
 
 The subscription's cursor, the incidents and the events about them change in one transaction: after a kill nothing is
 told twice, and nothing is forgotten. Destinations get the events as deliveries of the outbox.
@@ -111,10 +111,10 @@ class _Page:
         """By a negative number each, until they are saved."""
         self._changed: dict[int, IncidentRow] = {}
         self._events: list[tuple[str, IncidentRow, list[str]]] = []
-        """What is told of incidents: the type, the incident as it was then, and its recipients."""
+        """Messages about incidents: the type, the incident as it was then, and its recipients."""
         self._notices: list[NewNotice] = []
         self._told: Counter[tuple[int, str]] | None = None
-        """By schedule and kind: how many were opened and told in this hour."""
+        """By schedule and kind: how many were opened with a message in this hour."""
         self._sent: Counter[str] = Counter()
         """By destination: how many messages it got in this hour."""
         self._schedules: dict[int, ScheduleRecord] | None = None
@@ -219,7 +219,7 @@ class _Page:
 
 
 def incident_event_data(incident: IncidentRow) -> dict[str, Any]:
-    """The incident as its events tell it."""
+    """The incident as its events have it."""
     data: dict[str, Any] = {
         "incident": str(incident.id),
         "kind": incident.kind,

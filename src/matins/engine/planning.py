@@ -46,7 +46,7 @@ class Plan(NamedTuple):
 
 
 def covered(slot: int | None, slots: int, first: int | None) -> dict[str, Any]:
-    """The slots that a run stands for, as the event of its creation says them."""
+    """The slots that a run covers, as the event of its creation has them."""
     if slots == 1 and first is None:
         return {"slot": slot}
     return {"slot": slot, "slots": slots, "first": first}
@@ -74,7 +74,7 @@ def watches(definition: ScheduleDefinition) -> bool:
 
 
 USUAL_RUNS, _ENOUGH_RUNS = 100, 20
-"""How many of the last records tell what is usual, and how many successes among them are enough."""
+"""How many of the last records count for what is usual, and how many successes among them are enough."""
 
 
 def past_durations(records: Sequence[RecentRecord]) -> list[int]:
@@ -99,24 +99,25 @@ def first_look(definition: ScheduleDefinition, slot: int | None, now: int) -> in
     return min(times) if times else now
 
 
-def look(run: Watched, now: int) -> tuple[list[Literal["late", "slow"]], int | None]:
-    """What a run is by now, and when to look again; None for never."""
-    found: list[Literal["late", "slow"]] = []
+def look(run: Watched, now: int) -> tuple[list[Literal["run.late", "run.slow"]], int | None]:
+    """The events that a run causes by now, and when to look again; None for never."""
+    found: list[Literal["run.late", "run.slow"]] = []
     again: list[int] = []
     if run.late_after_ms is not None and run.slot is not None and not run.late:
         late_at = run.slot + run.late_after_ms
         if run.started_at is not None:
-            found += ["late"] if run.started_at > late_at else []
+            if run.started_at > late_at:
+                found.append("run.late")
         elif not run.ended and (run.held or late_at > now):
             again.append(max(late_at, now + MINUTE_MS) if run.held else late_at)
         elif not run.ended:
-            found.append("late")
+            found.append("run.late")
     if run.slow_after_ms is not None and not run.ended:
         slow_at = (now if run.started_at is None else run.started_at) + run.slow_after_ms
         if slow_at > now:
             again.append(max(slow_at, now + SECOND_MS))
         else:
-            found.append("slow")
+            found.append("run.slow")
     return found, min(again, default=None)
 
 

@@ -73,7 +73,7 @@ class JobContext:
 
     @property
     def call(self) -> CallContext | None:
-        """The call that the run stands for, with its body; None for other runs."""
+        """The call of the run, with its body; None for other runs."""
         if not self._attempt.compiled.shared.definition.on:
             return None
         return self._executor.loader.call(self._attempt)

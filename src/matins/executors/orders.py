@@ -91,7 +91,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     settings: dict[str, Any] | None = None
     """The stored form of the agent as the schedule wakes it; None if there is no such agent."""
     call: CallContext | None = None
-    """The call that the run stands for."""
+    """The call that the run belongs to."""
     item: WorkItem | None = None
     """The work item that the run has. Its sender holds it, and reports the outcome."""
     steps: dict[str, Any] = {}

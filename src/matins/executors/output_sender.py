@@ -20,7 +20,7 @@ _STREAMS = {"stdout": OUT, "stderr": ERR}
 
 
 class OutputSender:
-    """One thread, which lives while a run is watched. It sends every five seconds; each second what somebody reads."""
+    """One thread, which lives while a run is watched. It sends every five seconds; each second what is being read."""
 
     def __init__(self, kept: KeptOutput | None, files: Callable[[], RunFiles], clock: Clock) -> None:
         self._kept = kept

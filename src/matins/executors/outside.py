@@ -47,7 +47,7 @@ class Unreachable(MatinsError):  # noqa: N818 - it is a state, which passes
 
 
 class Ended(NamedTuple):
-    """A worker has told the outcome."""
+    """A worker has reported the outcome."""
 
     outcome: bytes
 
@@ -105,7 +105,7 @@ class OutsideEngine(Protocol):
         ...
 
     async def end(self, name: str, reason: str) -> None:
-        """Cancel it: `follow` tells its end."""
+        """Cancel it. `follow` reports its end."""
         ...
 
     async def fence(self, name: str) -> bool:

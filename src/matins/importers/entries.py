@@ -218,7 +218,7 @@ class ImportEntry(NamedTuple):
     settings: Mapping[str, Any]
     """As they are written in the file."""
     origin: str
-    """Where it stands in the other system's file."""
+    """Its place in the other system's file."""
     old: OldTimes | None = None
     paused: bool = False
     notes: tuple[str, ...] = ()

@@ -11,8 +11,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, PING_JOB
 from matins.errors import Conflict
@@ -44,7 +45,7 @@ class PingedError(Exception):
 def _pinged(context: JobContext) -> str:
     """The text of the ping. A run that got none was started without one."""
     payload = context.payload
-    ping = payload.get("ping") if isinstance(payload, dict) else None
+    ping: Mapping[str, Any] | None = cast("dict[str, Any]", payload).get("ping") if isinstance(payload, dict) else None
     if ping is None:
         raise PingedError("No ping came. A ping starts a run of its own: matins pings")
     if ping["code"]:

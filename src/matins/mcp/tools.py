@@ -32,7 +32,7 @@ from matins.surfaces.display import TranscriptText
 
 
 def cursor_of(given: Document) -> str | None:
-    """The id that the cursor stands for."""
+    """The id in the cursor."""
     if "cursor" not in given:
         return None
     try:

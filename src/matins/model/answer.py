@@ -44,7 +44,7 @@ class AnswerRow(NamedTuple):
     copy: int = 0
     """How often a person had it sent again."""
     digest_at: int | None = None
-    """The hour whose digest tells it instead, because there were too many."""
+    """The hour whose digest contains it, because there were too many."""
     receipt: str | None = None
     """The destination's id of the first message."""
     error: str | None = None

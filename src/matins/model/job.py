@@ -53,7 +53,7 @@ class Errand(Protocol):
 
 @dataclass(frozen=True)
 class JobType:
-    """A job that schedules can name. `run` is a function of this process; `prompt` is what an agent is told."""
+    """A job that schedules can name. `run` is a function of this process; `prompt` makes the prompt of an agent."""
 
     name: str
     help: str = ""

@@ -425,7 +425,7 @@ class RunRow(NamedTuple):
 
 
 class SlotRun(NamedTuple):
-    """A record of slots, or a run that stands for one."""
+    """A record of slots, or a run that makes up for one."""
 
     id: int
     first: int

@@ -367,7 +367,7 @@ def is_for(approval: Approval, compiled: CompiledSchedule, policies: Policies) -
 
 
 def takes_work(compiled: CompiledSchedule) -> bool:
-    """Whether runs may claim a work item: a job that tells an agent what to do may have a source of its own."""
+    """Whether runs may claim a work item: a job with a prompt may have a source of its own."""
     return compiled.definition.work_source is not None or compiled.definition.job_prompt is not None
 
 

@@ -51,13 +51,13 @@ class Attempt(NamedTuple):
     not_before: int | None = None
     """Of an attempt that is released: when the run may be claimed again; None: now."""
     for_slot: int | None = None
-    """The past slot that a run without a slot stands for."""
+    """The past slot that a run without a slot makes up for."""
     not_here: str | None = None
     """Of an attempt that is released: what this node lacks for it, so that only others claim it again."""
 
     @property
     def nominal_slot(self) -> int | None:
-        """What the job is told as its slot."""
+        """The slot that the job gets."""
         return self.for_slot if self.slot is None else self.slot
 
     @property
@@ -145,7 +145,7 @@ class Executor(Protocol):
         ...
 
     def accept(self) -> None:
-        """Start attempts again after `interrupt`: the process goes on."""
+        """Start attempts again after `interrupt`: the process continues."""
         ...
 
     def stop(self) -> None: ...

@@ -54,7 +54,7 @@ class KeptOutput:
                 transaction.delete_followers([mark[0]])
 
     def followed(self, run_ids: Iterable[int]) -> set[int]:
-        """Those of these runs whose output somebody reads now."""
+        """Those of these runs whose output is being read."""
         with self._store.reading() as transaction:
             return transaction.followed_runs(run_ids, self._clock.now_ms())
 

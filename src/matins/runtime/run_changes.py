@@ -576,7 +576,7 @@ def _state_change(change: RunChange) -> StateChange:
 def _event(change: RunChange, outcome: str | None, deliver: Sequence[str] = ()) -> NewEvent:
     data: dict[str, Any] | None = None
     if change.reason is not None:
-        # With the error and the sentence of `why`, so that whoever hears of the event need not ask.
+        # With the error and the sentence of `why`, so that a subscriber need not ask for them.
         error, state, evidence = last_error(change.outcome), change.transition.target, change.evidence or {}
         facts = {"attempt": change.attempt, "again": change.not_before, "error": error, "became": state.label}
         zone, at = change.compiled.definition.trigger.timezone, change.slot or change.at

@@ -61,18 +61,18 @@ class Timers:
             definition.late_after_ms, slow, row.slot, row.planned_at, row.started_at, ended=ended, held=held, late=late
         )  # fmt: skip
         found, again = look(watched, now)
-        for what in found:
+        for kind in found:
             took = now - (row.started_at or now)
             summary = (
-                late_text(watched, zone, now) if what == "late" else slow_text(row.id, took, slow or 0, usual=usual)
+                late_text(watched, zone, now) if kind == "run.late" else slow_text(row.id, took, slow or 0, usual=usual)
             )
             transaction.events.append(
-                NewEvent(now, f"run.{what}", row.schedule_id, row.id, {"slot": row.slot, "summary": summary})
+                NewEvent(now, kind, row.schedule_id, row.id, {"slot": row.slot, "summary": summary})
             )
         if again is None:
             transaction.unwatch_run(run_id)
         else:
-            transaction.watch_run(run_id, again, late=late or "late" in found)
+            transaction.watch_run(run_id, again, late=late or "run.late" in found)
 
     def wake(self, transaction: Transaction, row: WaitingRun, now: int) -> None:
         """Wake a waiting run: it passes all gates again. It stays one run, whatever came due meanwhile."""

@@ -475,7 +475,7 @@ class Inbound:
         return delivery
 
     def _fire(self, principal: Principal, call: model.Call) -> Call:
-        """Fire the call of a test. It stands for itself: a delivery with the same body is another call."""
+        """Fire the call of a test. A delivery with the same body is another call."""
         return self.calls.fire(principal, call.source, call.name, call.key, body=call.body, type=call.type)
 
     def _schedules(self, transaction: Transaction, call: model.Call) -> list[TestedSchedule]:

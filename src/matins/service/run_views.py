@@ -157,7 +157,7 @@ class RunSpan(NamedTuple):
     label: str
     start: int
     end: int | None
-    """None while it goes on."""
+    """None until it ends."""
     state: str | None = None
     title: str | None = None
     """Of a step."""

@@ -84,7 +84,7 @@ class TemporalWorker:
         self._taken: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._ends: dict[tuple[str, Mark], asyncio.Future[OrderEnd]] = {}
-        """The ends of orders that run here, or that Temporal has yet to hear."""
+        """The ends of orders that run here, or that Temporal does not have yet."""
 
     async def serve(self, stopping: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
@@ -181,7 +181,7 @@ class TemporalWorker:
     async def _follow(
         self, name: str, handle: AsyncActivityHandle, runner: OrderRunner, order: Order, details: Mapping[str, Any]
     ) -> None:
-        """Renew the lease of an order until it ends, and tell its end."""
+        """Renew the lease of an order until it ends, and report its end."""
         key, ending = (order.store, order.mark), False
         end = self._ends[key]
         while not (await asyncio.wait([end], timeout=BEAT_S))[0]:

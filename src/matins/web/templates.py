@@ -179,7 +179,7 @@ def because(run: Run | RunStep, zone: str, stopped_by: str | None = None) -> str
 
 
 def beside(state: str, text: str) -> str:
-    """A sentence that stands beside the word of the state, which it need not repeat."""
+    """A sentence without the name of the state, which is shown beside it."""
     rest = text.removeprefix(f"{words(state)}: ")
     return rest[:1].upper() + rest[1:]
 

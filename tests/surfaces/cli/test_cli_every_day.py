@@ -45,7 +45,7 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     assert "asks" in listed
     assert grepped == "", "a Python job has no output"
     [late] = next(part for part, block in zip(said, blocks, strict=True) if "--late-after" in block)
-    assert "slow_after" in late
+    assert "slow after: none → auto" in late
     _added, url, sent = next(part for part, block in zip(said, blocks, strict=True) if "matins pings" in block)
     assert url.startswith("/in/p/")
     assert sent.endswith("has its ping.\n")

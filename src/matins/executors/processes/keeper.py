@@ -219,7 +219,7 @@ class Keeper:
             proc.kill_all(lambda: proc.descendants(os.getpid(), sparing=self._wardens))
 
     def _on_stopped(self, pid: int) -> None:
-        """Continue a stopped warden: only its own run has a reason to stop it. A run that goes on so is ended."""
+        """Continue a stopped warden: only its own run has a reason to stop it. A run that does so often is ended."""
         if pid not in self._wardens or self._max_stops is None:
             return
         self._stops[pid] += 1

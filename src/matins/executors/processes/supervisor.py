@@ -91,7 +91,7 @@ _PROBE_S = 15.0
 _REST_TURNS = 5
 """Turns of the thread after the last run, so that the next start need not wake it."""
 _UNKNOWN = Limits()
-"""Of a run that another engine started, until its warden tells them."""
+"""Of a run that another engine started, until its warden sends them."""
 OnEnd = Callable[[ProcessOutcome], None]
 
 

@@ -190,7 +190,7 @@ class Command(NamedTuple):
     """All of stdin, followed by end of file."""
     env_add: Mapping[str, str] = {}
     env_remove: tuple[str, ...] = ()
-    """Variables that tell the tool that it runs inside itself."""
+    """Variables that make the tool believe that it runs inside itself."""
     finals: tuple[LinePattern, ...] = ()
     """A line of stdout that matches one of these is the final event: `{"type": "result"}`."""
     retries: tuple[LinePattern, ...] = ()
@@ -321,7 +321,7 @@ class Metered(Reader, Protocol):
 
 @runtime_checkable
 class ReadsErrors(Reader, Protocol):
-    """A reader that also reads stderr, where some tools tell their problems. Lines come after those of stdout."""
+    """A reader that also reads stderr, where some tools report their problems. Lines come after those of stdout."""
 
     def feed_error(self, line: bytes) -> None: ...
 
@@ -359,7 +359,7 @@ class TellsEntries(Protocol):
     """A runner whose tool prints events, which people read as a transcript."""
 
     def entries(self, event: Event) -> list[Entry] | None:
-        """What an event of the tool tells; None for an event of another tool."""
+        """What an event of the tool reports; None for an event of another tool."""
         ...
 
 

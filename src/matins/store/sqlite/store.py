@@ -141,7 +141,7 @@ def _copy(source: Path, target: Path) -> None:
             while not backup.done:
                 backup.step(-1)
         _pragma(there, "journal_mode = DELETE")  # one file, without a log
-        # Another incarnation: the store that runs goes on, so the copy is older when it is used.
+        # Another incarnation: the running store continues, so the copy is older when it is used.
         there.execute(
             "INSERT INTO meta SELECT 'copy_of', value FROM meta WHERE key = 'incarnation';"
             "UPDATE meta SET value = lower(hex(randomblob(8))) WHERE key = 'incarnation'"

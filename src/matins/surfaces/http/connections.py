@@ -166,7 +166,7 @@ class LimitedListener(socket.socket):
             connection.setblocking(False)
             connection.send(REFUSAL)
         self.in_turn = 0
-        raise ConnectionAbortedError  # asyncio goes on with its other work, and accepts again
+        raise ConnectionAbortedError  # asyncio continues with its other work, and accepts again
 
 
 def _disconnect(connection: socket.socket) -> None:

@@ -6,7 +6,7 @@
 
 `/approvals`: exactly what would run, who asked, and the digest that an answer is bound to.
 
-`/incidents`: troubles that people hear of once, however often they happen.
+`/incidents`: troubles, one entry each, however often they happen.
 """
 
 from __future__ import annotations
