@@ -158,8 +158,9 @@ def _connected(smtp: Smtp) -> Generator[smtplib.SMTP]:
 
 def _end(server: smtplib.SMTP) -> None:
     """End the wait for a server that answers, but byte by byte."""
-    with suppress(OSError, AttributeError):  # it is not connected
-        server.sock.shutdown(socket.SHUT_RDWR)
+    if server.sock is not None:
+        with suppress(OSError):  # it has just gone
+            server.sock.shutdown(socket.SHUT_RDWR)
 
 
 def _is_loopback(host: str) -> bool:
