@@ -27,9 +27,9 @@ class Upload(NamedTuple):
     data: bytes | None
     path: str = ""
     digest: str = ""
-    """Of the copy that was made for the answer. Outcomes of workers elsewhere name paths, too."""
+    """Digest of the copy that was made for the answer. Outcomes of workers elsewhere name paths, too."""
     note: str = ""
-    """What is said with it."""
+    """Text that goes with the file."""
 
     def read(self) -> bytes:
         if self.data is not None:
