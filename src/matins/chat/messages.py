@@ -20,7 +20,7 @@ from matins.net.outbound import literal_addresses
 
 PREFIX = "!schedule"
 MAX_LENGTH = 4_000
-"""Of a command, and of an answer to a question."""
+"""Longest command, and longest answer to a question."""
 MIN_DIGEST = 8
 """The fewest digits of a digest that name what a person has read."""
 HELP = (
@@ -186,7 +186,7 @@ class Button(NamedTuple):
     of: str = ""
     """The number of an approval, or the thread of a draft."""
     digest: str = ""
-    """Of what the button was shown with."""
+    """Digest of what was shown with the button."""
     style: str = ""
     """primary, danger, or none."""
     url: str = ""

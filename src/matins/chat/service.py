@@ -65,7 +65,7 @@ class Heard(NamedTuple):
 
     kind: Kind
     key: str
-    """The same for a repetition."""
+    """A key that is the same for a repetition."""
     user: str
     channel: str = ""
     ts: str = ""
@@ -348,7 +348,7 @@ class ChatService:
             self.say(heard, self.dialogue.command(self.incoming(heard, person, place, command)))
 
     def _answer(self, heard: Heard, person: ChatPerson, place: Place, said: str) -> bool:
-        """Go on with the person's draft. Whether there is one."""
+        """Continue the person's draft. False when there is none."""
         answer = self.dialogue.answer(self.incoming(heard, person, place, said))
         if answer is not None:
             self.say(heard, answer)

@@ -86,7 +86,7 @@ class GooseLedger:
         return self._last.usage
 
     def problem(self, session: str) -> str | None:
-        """By the last reading, that of the usage."""
+        """The problem of the last reading, that of the usage."""
         return self._last.problem
 
     def _refresh(self, session: str) -> None:

@@ -38,7 +38,7 @@ class NoticeText(NamedTuple):
     facts: Mapping[str, Any] = {}
     """The incident as JSON, for programs."""
     key: str = ""
-    """The same at each attempt, so that a receiver recognizes a repetition: letters and digits; empty for a test."""
+    """A key that is the same at each attempt, so that a receiver recognizes a repetition. It is empty for a test."""
 
 
 # -- when

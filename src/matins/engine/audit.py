@@ -473,7 +473,7 @@ def schedule_fingerprint(row: NewSchedule) -> str:
 
 
 def revision_fingerprint(row: BoundRevision) -> str:
-    """The same of a revision in the store, with its author."""
+    """The fingerprint of a revision in the store, with its author."""
     return fingerprint(*row[2:])
 
 

@@ -52,7 +52,7 @@ class JobContext:
 
     @property
     def key(self) -> str:
-        """The same for every attempt of this run, and different for every other run."""
+        """A key that is the same for every attempt of this run, and different for every other run."""
         return self._attempt.key
 
     @property

@@ -28,7 +28,7 @@ class OutputSender:
         self._files = files
         self._clock = clock
         self._sent: dict[Mark, dict[str, int]] = {}
-        """Up to where the streams were sent."""
+        """How much of each stream was sent."""
         self._due: dict[Mark, int] = {}
         self._sending = threading.Lock()
         self._changed = threading.Condition()

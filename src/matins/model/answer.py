@@ -27,7 +27,7 @@ class AnswerRow(NamedTuple):
     next_at: int | None
     """When it is sent, or sent again; None when it is not."""
     title: str | None = None
-    """Of a message during the run."""
+    """Title of a message during the run."""
     text: str | None = None
     files: str | None = None
     """JSON."""

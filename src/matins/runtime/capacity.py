@@ -226,7 +226,7 @@ class UnservedRuns:
         self._lease = lease_ms
         self._next = 0
         self._read: dict[int, int] = {}
-        """By place, the last run that was read."""
+        """The last run that was read, by place."""
 
     def turn(self, now: int, boot: int) -> None:
         if boot >= self._next:

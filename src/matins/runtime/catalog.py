@@ -160,7 +160,7 @@ class CompiledSchedule:
     gates: Mask
     """The gates at which its settings may stop a run."""
     run_limits: tuple[int | None, int | None]
-    """Of a step, what all steps of a run may spend together, in micro-dollars and tokens."""
+    """For a step: what all steps of a run may spend together, in micro-dollars and tokens."""
     steps: tuple[Step, ...]
     """The steps that its runs consist of; mostly there are none."""
     scopes: frozenset[str]
@@ -279,8 +279,7 @@ class CompiledSchedule:
         return step if self.given is None else step.with_given(self.given)
 
     def with_given(self, given: Given) -> CompiledSchedule:
-        """The same for one run, with what that run was started with. Only this costs something: the settings are not
-        compiled again."""
+        """The schedule for one run, with what that run was started with. The settings are not compiled again."""
         made = object.__new__(CompiledSchedule)
         for name in CompiledSchedule.__slots__:
             setattr(made, name, getattr(self, name))

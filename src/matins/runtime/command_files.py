@@ -119,7 +119,7 @@ def changed_of(
 
 
 def changed_among(files: Mapping[str, str], allowed: Mapping[str, Collection[str]], policies: Policies) -> list[str]:
-    """Of these files by path, those that agents can write and whose content is none of those allowed."""
+    """The paths of files that agents can write and whose content is none of the allowed ones."""
     return [
         path for path, content in files.items() if content not in allowed.get(path, ()) and in_reach(path, policies)
     ]

@@ -213,7 +213,7 @@ class Reaper:
         self._lost: dict[Mark, int] = {}
         """Since when nobody has renewed the leases of agents elsewhere, in boot time."""
         self._boot: int | None = None
-        """Of the last check."""
+        """Boot time of the last check."""
         self._worker = 0
         self._next = 0
         self._executor: Executor | None = None

@@ -713,7 +713,7 @@ def _reject_session(transaction: Transaction, run_id: int, assignment: ThreadAss
 
 
 def as_json(value: dict[str, Any]) -> str:
-    """As it is stored. What JSON cannot hold is written as Python shows it."""
+    """The value as JSON for the store. What JSON cannot hold is written as Python shows it."""
     try:
         return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
     except Exception:  # a job may return or raise anything, which must not stop the others

@@ -41,7 +41,7 @@ class RunContext(NamedTuple):
     """The stored context of an agent's run that is about to start or to continue."""
 
     agent: Agent | None
-    """As the schedule wakes it."""
+    """The agent that the schedule wakes."""
     assignment: ThreadAssignment | None
     previous_state: RunState | None
     policies: Policies

@@ -68,7 +68,7 @@ class Chosen(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Of the schedules to change, with their number."""
+        """Digest of the schedules to change, with their number."""
         return _digest(one.id for one in self.changed)
 
 

@@ -226,7 +226,7 @@ class InboundReceiver:
         self._lock = threading.Lock()
         self._accepted: dict[str, deque[int]] = {}
         self._refused: dict[str, tuple[int, int]] = {}
-        """By endpoint: the refusals since the last event, and when the next event may be written."""
+        """Refusals since the last event, and when the next event may be written, by endpoint."""
 
     def max_bytes(self, name: str) -> int:
         return self._endpoint(name).max_bytes

@@ -116,7 +116,7 @@ class Source(NamedTuple):
     """Where the output is that its machine has sent; None if the files are here, or nobody sends it."""
 
     def read(self, offset: int, limit: int) -> OutputChunk:
-        """Up to `limit` bytes. The beginning of an output and its end are two files, which are read as one."""
+        """Read up to `limit` bytes. The beginning and the end of an output are two files, which are read as one."""
         if self.kept is not None:
             if self.run.state.live:
                 self.kept.follow(self.run.id)

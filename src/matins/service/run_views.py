@@ -160,7 +160,7 @@ class RunSpan(NamedTuple):
     """None until it ends."""
     state: str | None = None
     title: str | None = None
-    """Of a step."""
+    """Title of a step."""
 
 
 class RunHistory(NamedTuple):

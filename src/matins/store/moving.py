@@ -121,7 +121,7 @@ class OutputPiece(NamedTuple):
     run_id: int
     epoch: int
     identity: str
-    """Of the worker that started the attempt."""
+    """Identity of the worker that started the attempt."""
     stream: str
     at: int
     total: int

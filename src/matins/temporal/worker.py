@@ -31,7 +31,7 @@ from matins.temporal.settings import BEAT_S, HOST, NOT_HERE, TemporalConnection,
 
 log = logging.getLogger("matins")
 _POLL = timedelta(seconds=70)
-"""Longer than the server lets a poll wait."""
+"""Longer than the server's limit of a poll."""
 _STOP_S = 30.0
 _PAUSE_S, _MAX_PAUSE_S = 0.5, 15.0
 _TICK_S = 1.0

@@ -185,7 +185,7 @@ def beside(state: str, text: str) -> str:
 
 
 def expected(text: str) -> str:
-    """The same for a slot to come: the word beside it says what will happen."""
+    """The sentence about a future slot, without the word that is shown beside it."""
     rest = text.partition(": ")[2] if text.startswith("Will be ") else text
     return rest[:1].upper() + rest[1:]
 

@@ -115,7 +115,7 @@ class Keeper:
         self._wardens: dict[int, int] = {}
         """Start time by pid."""
         self._stops = Counter[int]()
-        """By pid. An engine gives a warden that was stopped no other run, so they are those of one run."""
+        """Stops of each warden, by pid. A warden that was stopped gets no other run, so they belong to one run."""
         self._expecting = True
         """Whether the engine that started the keeper has yet to connect."""
         self._poll = select.poll()

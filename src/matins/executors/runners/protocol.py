@@ -95,7 +95,7 @@ class RunInfo(NamedTuple):
     """The nominal instant as local ISO text; None for a manual run."""
     attempt: int = 1
     key: str = ""
-    """The same for every attempt of the run, and different for every other run."""
+    """A key that is the same for every attempt of the run, and different for every other run."""
     input: Any = None
     """The payload of the schedule with what was given to the run."""
 
@@ -231,7 +231,7 @@ class RunnerResult:
     executed: bool
     """Whether the final event arrived."""
     succeeded: bool
-    """As the tool reports, unless the agent declares a failure."""
+    """Whether the tool reported success, and the agent declared no failure."""
     session: str | None = None
     turns: int | None = None
     tokens_in: int = 0

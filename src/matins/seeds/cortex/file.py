@@ -140,7 +140,7 @@ class Profiles(NamedTuple):
 
     active: str = DEFAULT_AGENT
     of: Mapping[str, str] = {}
-    """By id, of tasks that have an agent already, which they keep."""
+    """Agents by the id of a task that has one already, and keeps it."""
 
 
 def with_profiles(parsed: ParsedFile, profiles: Profiles) -> ParsedFile:

@@ -46,7 +46,7 @@ _NOTICE = ("text", "int8", "text", "int8")
 log = logging.getLogger("matins")
 _COMMIT = b"COMMIT"
 _FEW_EVENTS = 50
-"""So many are written by one statement; more are copied."""
+"""Number of events that one statement writes; more are copied."""
 _MAX_SCHEDULES, _MAX_CHARACTERS = 2_000, 8_000_000
 """What one statement inserts: definitions may have large payloads."""
 _MAX_ROWS = 10_000

@@ -145,7 +145,7 @@ class LimitedListener(socket.socket):
 
     connections: Connections
     accepted: dict[int, Connection]
-    """By descriptor, until their protocols take them."""
+    """Accepted connections by descriptor, until their protocols take them."""
     in_turn: int
     """Connections that this turn of the loop has accepted."""
 
