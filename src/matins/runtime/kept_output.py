@@ -18,10 +18,10 @@ HEAD_BYTES, TAIL_BYTES = 768 << 10, 256 << 10
 """Bytes that are kept of the beginning and of the end of a stream."""
 PIECE_BYTES = 65_536
 FOLLOWING_MS = 10_000
-"""How long a look counts as following the run."""
+"""How long after it was read a run counts as followed."""
 _FAST = 1
 _MAX_PIECES = 256
-"""Pieces that one look reads."""
+"""Pieces of one reading."""
 
 
 class Piece(NamedTuple):
