@@ -93,13 +93,15 @@ class Matins(TransactionApi):
         self.jobs = JobRegistry()
         """The jobs of this process; `jobs[name] = function` sets or replaces one."""
         self._store, self.clock = _opened(url, clock)
-        self._home = None if home is None else Path(home)
+        self._home = None if home is None else Path(home).absolute()
         folder = self._home if self._store.path is None else self._store.path.parent
         self._workdir = None if folder is None else str(folder)
         isolation = Isolation(self.places, probe_here)
         self._catalog = Catalog(workdir=self._workdir, out_of_reach=isolation.out_of_reach)
         own = self.settings
-        self._loader = ContextLoader(self._store, self._catalog, self.clock, own.lease_ms, own.run_lease_ms)
+        self._loader = ContextLoader(
+            self._store, self._catalog, self.clock, own.lease_ms, own.run_lease_ms, own.output_url
+        )
         self._service = Service(self._store, self.clock, self._wake, self._workdir, self.jobs)
         self._service.local.state_folder = self.settings.state_folder
         self._service.local.isolation = isolation

@@ -19,7 +19,7 @@ PREFIX = "matins"
 HEARTBEAT_MS = 15_000
 """After so long without a heartbeat, Temporal gives a worker up."""
 BEAT_S = 3.0
-HOST, FENCE, NOT_HERE = "host", "fence", "not_here"
+HOST, FENCE, NOT_HERE, OUTPUT = "host", "fence", "not_here", "output"
 
 
 # fmt: off
