@@ -22,7 +22,7 @@ from matins.runtime.attempt import Mark
 from matins.store import Store
 
 HEAD_BYTES, TAIL_BYTES = 768 << 10, 256 << 10
-"""Of a stream, what is kept of its beginning and of its end."""
+"""Bytes that are kept of the beginning and of the end of a stream."""
 PIECE_BYTES = 65_536
 FOLLOWING_MS = 10_000
 """How long a look counts as following the run."""
@@ -111,7 +111,7 @@ class KeptOutput:
         self._objects = None if output_url is None else object_storage(output_url)
 
     def kept(self, mark: Mark) -> Mapping[str, int]:
-        """Up to where each stream of an attempt is kept."""
+        """How much of each stream of an attempt is kept."""
         with self._store.reading() as transaction:
             return dict(transaction.kept_output(*mark))
 
@@ -153,7 +153,7 @@ class KeptOutput:
             self.keep(mark, pieces)
 
     def followed(self) -> set[int]:
-        """The runs whose output somebody reads now."""
+        """The runs whose output is being read."""
         with self._store.reading() as transaction:
             return set(transaction.followed_runs(self._clock.now_ms()))
 
