@@ -40,6 +40,7 @@ from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
 from matins.runtime.engine import Engine, EngineOptions
 from matins.runtime.heartbeat import ExternalHeartbeat
+from matins.runtime.kept_output import object_storage
 from matins.runtime.loop import Loop
 from matins.runtime.maintenance import Lineage
 from matins.runtime.run_context import ContextLoader
@@ -89,6 +90,8 @@ class Matins(TransactionApi):
         self.settings = EngineOptions(**settings)
         self.node = self.settings.node
         """This node among the engines of the store."""
+        if self.settings.output_url is not None:
+            object_storage(self.settings.output_url)  # before anything is opened
         self._deadman = ExternalHeartbeat(self.settings)
         self.jobs = JobRegistry()
         """The jobs of this process; `jobs[name] = function` sets or replaces one."""

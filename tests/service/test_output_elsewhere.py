@@ -151,7 +151,6 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, ThreadedMotoS
                         "REGION": "us-east-1"}.items():  # fmt: skip
         monkeypatch.setenv(f"AWS_{name}", value)
     httpx2.put(f"{address}/runs").raise_for_status()
-    monkeypatch.setattr(kept_output, "_PATIENCE_S", 1)
     kept_output.object_storage.cache_clear()
     yield "s3://runs/matins", server
     kept_output.object_storage.cache_clear()
@@ -159,7 +158,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, ThreadedMotoS
         server.stop()
 
 
-def test_b18_whole_output_is_on_object_storage(writing: Writing, bucket: tuple[str, ThreadedMotoServer]) -> None:
+def test_b18_whole_output_is_on_object_storage(
+    writing: Writing, bucket: tuple[str, ThreadedMotoServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B18: what is longer than the store keeps; it is read from there on every node; storage that does not answer
     costs the middle, and no outcome"""
     url, server = bucket
@@ -174,6 +175,9 @@ def test_b18_whole_output_is_on_object_storage(writing: Writing, bucket: tuple[s
     assert read((7, 1), "stdout", 1_000_000, 10)[1] == len(whole) - TAIL_BYTES
 
     server.stop()
+    monkeypatch.setattr(kept_output, "_PATIENCE_S", 1)
+    kept_output.object_storage.cache_clear()
+    writing.kept = KeptOutput(writing.matins.store, writing.clock, url)
     with pytest.raises(StoreUnavailable, match="s3://runs/matins does not answer") as caught:
         read((7, 1), "stdout", 0, 10)
     assert caught.value.hint == "Check the AWS_… variables here."

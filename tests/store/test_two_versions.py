@@ -34,10 +34,10 @@ def work(run):
     while len(list(folder.glob("began-*"))) < 2:  # neither does all of it
         time.sleep(0.02)
     with (folder / "diary").open("a") as diary:
-        diary.write(f"{name} {run.run_id}\\n")
+        diary.write(f"{name} {run.id}\\n")
 m.run_forever()
 """
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 def git(*arguments: str) -> bytes:
@@ -77,30 +77,29 @@ def add_migration(folder: Path, number: int, sql: str) -> None:
 
 @pytest.fixture
 def start(postgres_url: str, tmp_path: Path) -> Iterator[Start]:
-    made: list[subprocess.Popen[str]] = []
+    made: list[subprocess.Popen[bytes]] = []
 
-    def start(folder: Path, name: str) -> subprocess.Popen[str]:
-        made.append(
-            subprocess.Popen(
-                [sys.executable, "-c", ENGINE, postgres_url, name, str(tmp_path)], cwd=folder, text=True,
-                env={"PYTHONPATH": str(folder / "src"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-                stderr=subprocess.PIPE, encoding="utf-8",
-            )
-        )  # fmt: skip
+    def start(folder: Path, name: str) -> subprocess.Popen[bytes]:
+        with (tmp_path / "errors").open("wb") as errors:
+            made.append(
+                subprocess.Popen(
+                    [sys.executable, "-c", ENGINE, postgres_url, name, str(tmp_path)], cwd=folder, stderr=errors,
+                    env={"PYTHONPATH": str(folder / "src"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+                )
+            )  # fmt: skip
         return made[-1]
 
     yield start
     for process in made:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
-def until(found: Callable[[], bool], *processes: subprocess.Popen[str]) -> None:
+def until(found: Callable[[], bool], folder: Path, *processes: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 120
     while not found():
         assert time.monotonic() < deadline
-        for process in processes:
-            assert process.poll() is None, process.communicate()[1]
+        assert [process.poll() for process in processes] == [None] * len(processes), (folder / "errors").read_text()
         time.sleep(0.1)
 
 
@@ -117,31 +116,34 @@ def test_b18_engines_of_two_versions_drain_one_store(start: Start, postgres_url:
         m.job("work")(lambda run: None)
         m.add("s", when="every day at 09:00", job="work", overlap="allow")
         older = start(before, "older")
-        until(lambda: live(m) == {"older"}, older)
+        until(lambda: live(m) == {"older"}, tmp_path, older)
         newer = start(now, "newer")
-        until(lambda: live(m) == {"older", "newer"}, older, newer)
+        until(lambda: live(m) == {"older", "newer"}, tmp_path, older, newer)
         assert columns(m) == 1
         for name in ("older", "newer"):
             m.nodes.cordon(name)
         ids = {int(m.run("s").id) for _ in range(RUNS)}
         for name in ("older", "newer"):
             m.nodes.open(name)
-        until(lambda: not any(run.live for run in m.runs.list(limit=RUNS)), older, newer)
-        assert Counter(run.state for run in m.runs.list(limit=RUNS)) == {"succeeded": RUNS}
+        until(lambda: not any(run.live for run in m.runs.list(limit=RUNS)), tmp_path, older, newer)
+        runs = m.runs.list(limit=RUNS)
+        assert Counter(run.state for run in runs) == {"succeeded": RUNS}, runs[0].outcome
         lines = [line.split() for line in (tmp_path / "diary").read_text().splitlines()]
         assert sorted(int(run) for _, run in lines) == sorted(ids)
         assert {name for name, _ in lines} == {"older", "newer"}
         assert m.audit.verify().problems == []
 
-        _, said = start(later, "latest").communicate(timeout=120)
+        assert start(later, "latest").wait(120)
+        said = (tmp_path / "errors").read_text()
         assert "must be upgraded to schema 3, and newer, older cannot work on that." in said, said
         for process in (older, newer):
             process.terminate()
             assert process.wait(120) == 0
         latest = start(later, "latest")
-        until(lambda: live(m) == {"latest"}, latest)
+        until(lambda: live(m) == {"latest"}, tmp_path, latest)
         assert columns(m) == 0
-        _, said = start(before, "older").communicate(timeout=120)
+        assert start(before, "older").wait(120)
+        said = (tmp_path / "errors").read_text()
         assert "was created by a newer version of Matins (schema 3; this version supports 1)" in said, said
 
 

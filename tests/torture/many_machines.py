@@ -26,7 +26,7 @@ from server import Server
 from matins import Matins
 from matins.errors import MatinsError
 
-LEASE_MS, RUN_LEASE_MS, AFTER_LEASE_MS = 3_000, 3_000, 2_500
+LEASE_MS, RUN_LEASE_MS, AFTER_LEASE_MS = 3_000, 7_000, 3_000
 _SETTLE_S = 240
 _STANDINS = Path(__file__).parents[1] / "standins"
 _PLANTED = {"": "", "no-lease": "recorder.Reaper._may_live = lambda *given: False"}
@@ -38,7 +38,7 @@ recorder._AFTER_LEASE_MS = {AFTER_LEASE_MS}
 url, name, labels, home, planted = sys.argv[1:]
 exec(planted)
 Matins(
-    url, name=name, labels=labels.split(), state_folder=home + "/state", home=home, max_runs=4,
+    url, name=name, labels=labels.split(), state_folder=home + "/state", home=home, max_runs=6,
     lease_ms={LEASE_MS}, beat_ms=300, run_lease_ms={RUN_LEASE_MS},
 ).run_forever()
 """
@@ -46,7 +46,7 @@ _SCRIPT = """
 exec 9> {folder}/lock-$MATINS_RUN_ID
 flock -n 9 || echo twice $MATINS_RUN_ID $MATINS_ATTEMPT $(hostname) >> {folder}/diary
 echo start $MATINS_RUN_ID $MATINS_ATTEMPT $(hostname) >> {folder}/diary
-sleep $((MATINS_RUN_ID % 5))
+sleep $((MATINS_RUN_ID % 3 * 5))
 echo end $MATINS_RUN_ID $MATINS_ATTEMPT $(hostname) >> {folder}/diary
 """
 _CHANNELS = 3
@@ -194,7 +194,9 @@ class Hall:
         until = time.monotonic() + _SETTLE_S
         while len([node for node in self._matins.nodes.list() if node.live]) < len(self._machines):
             assert time.monotonic() < until, "no engine starts"
-            time.sleep(0.2)
+            for machine in self._machines:
+                self._start(machine)
+            time.sleep(0.5)
         began = now = next_fault = time.monotonic()
         while now - began < seconds:
             self._add(rng)

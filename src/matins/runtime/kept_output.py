@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
@@ -60,8 +60,12 @@ class ObjectStorage:
         except ImportError as error:
             hint = "Install the extra: pip install 'matins[objects]'"
             raise InvalidInput("Output cannot be put there: obstore is missing.", value=url, hint=hint) from error
-        patience = {"retry_timeout": timedelta(seconds=_PATIENCE_S), "max_retries": 3}
-        self._store: Any = from_url(self._url, retry_config=patience, client_options={"timeout": f"{_PATIENCE_S}s"})
+        connect: Any = from_url  # its overloads name every kind of storage
+        self._store: Any = connect(
+            self._url,
+            retry_config={"retry_timeout": timedelta(seconds=_PATIENCE_S), "max_retries": 3},
+            client_options={"timeout": f"{_PATIENCE_S}s"},
+        )
 
     def put(self, name: str, file: Path) -> str:
         """Put a file there, and return its URL. Raises StoreUnavailable."""
@@ -80,7 +84,7 @@ class ObjectStorage:
 
 
 @contextmanager
-def _unreachable(url: str) -> Iterator[None]:
+def _unreachable(url: str) -> Generator[None]:
     try:
         yield
     except Exception as error:  # what obstore raises has no common class

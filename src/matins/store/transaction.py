@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from matins.errors import StoreUnavailable
 from matins.model.access import BrowserSession, Token
 from matins.model.call import Call, Listener
 from matins.model.event import (
@@ -612,6 +613,12 @@ class Transaction(
         """Runs that were created or that ended since an instant without an event of these types; a few of them."""
         unplanned = self._column("unplanned_runs", since=since, types=self._texts(created))
         return unplanned or self._column("unlogged_runs", since=since, types=self._texts(ended))
+
+    def check_store(self, store_id: str) -> None:
+        """Raise StoreUnavailable when another store is in the place of the one with this id."""
+        if self._value("meta", key="store_id") != store_id:
+            hint = "Restore its data: Matins waits. To use the store that is there now, restart Matins."
+            raise StoreUnavailable("Another store is in the place of the one that was opened.", hint=hint)
 
     def incarnation(self) -> str:
         """The id of a store; a store that was set back to an older copy gets another one."""

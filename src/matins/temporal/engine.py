@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from temporalio.api.common.v1 import Payload
@@ -210,7 +210,7 @@ def told(cause: BaseException | None) -> Told:
         if cause.type is TimeoutType.SCHEDULE_TO_START:
             return NotStarted()
         details = cause.last_heartbeat_details
-        worker: Mapping[str, Any] = details[0] if details and isinstance(details[0], dict) else {}
+        worker = cast("dict[str, Any]", details[0]) if details and isinstance(details[0], dict) else {}
         return Lost({name: value for name, value in worker.items() if name != OUTPUT})
     if isinstance(cause, CancelledError):
         return NotStarted("it was cancelled before a worker took it", cancelled=True)
