@@ -311,6 +311,7 @@ class Transaction(
             "delete_checks",
             "delete_outputs",
             "delete_turned_away",
+            "delete_watched",
             "delete_spend",
             "delete_run_usage",
             "delete_approvals",
