@@ -64,7 +64,7 @@ class ObjectStorage:
         self._store: Any = connect(
             self._url,
             retry_config={"retry_timeout": timedelta(seconds=_PATIENCE_S), "max_retries": 3},
-            client_options={"timeout": f"{_PATIENCE_S}s"},
+            client_options={"timeout": f"{_PATIENCE_S}s", "allow_http": True},  # where AWS_ENDPOINT says so
         )
 
     def put(self, name: str, file: Path) -> str:
