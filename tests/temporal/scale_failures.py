@@ -167,7 +167,7 @@ def test_b18_people_terminate_a_run_in_temporal(
     engine = adapter.TemporalEngine(temporal.connection(prefix))
     with matins:
         run = begun(matins, agent)
-        name = f"{store_name(matins.store)}/{run.id}/{run.attempt}"
+        name = f"{store_name(matins.store)}/{run.id}/1"
         asyncio.run(engine.terminate(name, "enough"))
         ended = matins.runs.wait(run.id, timeout=120)
     assert ended.reason == "interrupted", (ended.state, ended.reason, ended.outcome)
