@@ -107,7 +107,7 @@ class OutputSender:
             sent.update({piece.stream: piece.at + len(piece.data) for piece in pieces})
 
     def _pieces(self, mark: Mark, stream: str, offset: int) -> Iterator[Piece]:
-        """What is new of a stream, without what lies between the beginning and the end that are kept."""
+        """New pieces of a stream, without those between the beginning and the end that are kept."""
         files, suffix = self._files(), SUFFIXES[stream]
         while True:
             limit = min(PIECE_BYTES, HEAD_BYTES - offset) if offset < HEAD_BYTES else PIECE_BYTES

@@ -263,7 +263,7 @@ class OutsideExecutor:
         return MAX_RUNS - len(self._carried)
 
     def running(self) -> int:
-        """Those that this process still has to hand over or to record; the others continue without it."""
+        """Attempts that this process still has to hand over or to record; the others continue without it."""
         own = sum(not (one.is_there or one.is_delayed) for one in list(self._carried.values()))
         return own + self._ended.qsize() + self._released.qsize()
 

@@ -107,7 +107,7 @@ class EngineSettings(NodeSettings, total=False):
 
 
 class _Situation(NamedTuple):
-    """What a turn goes by, apart from the store and the time."""
+    """What a turn depends on, apart from the store and the time."""
 
     offers: frozenset[str]
     jobs: int

@@ -25,7 +25,7 @@ HEAD_BYTES, TAIL_BYTES = 768 << 10, 256 << 10
 """Bytes that are kept of the beginning and of the end of a stream."""
 PIECE_BYTES = 65_536
 FOLLOWING_MS = 10_000
-"""How long a look counts as following the run."""
+"""How long after it was read a run counts as followed."""
 _PATIENCE_S = 10
 _URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(/[\w./=-]*)?")
 log = logging.getLogger("matins")

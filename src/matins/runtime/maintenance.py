@@ -120,7 +120,7 @@ class Lineage:
             self.note()
 
     def turn(self, now: int, boot: int, *, at_once: bool = False) -> bool:
-        """Compare and take note, once a second. True when the store has another incarnation now."""
+        """Compare and remember, once a second. True when the store has another incarnation now."""
         if boot < self._next and not at_once:
             return False
         changed = self._compare(now)
