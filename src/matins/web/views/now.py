@@ -116,7 +116,7 @@ def _running(visit: Visit) -> dict[str, Any]:
         ids = {run.id for run in api.runs.list(select=select, state="running", limit=1000)}
         running = [each for each in running if each.run.id in ids]
     stuck = {item.run_id: item for item in visit.attention if item.kind == "stuck"}
-    return {"running": running[:_SHOWN], "running_total": len(running), "stuck": stuck, "stats": api.system.stats()}
+    return {"running": running[:_SHOWN], "running_total": len(running), "stuck": stuck, "stats": visit.stats}
 
 
 def _notices(visit: Visit) -> dict[str, Any]:

@@ -36,9 +36,8 @@ def index(visit: Visit) -> Page:
         found = api.runs.list(**filters, before=query.get("before"), limit=_PAGE)
     except InvalidInput as error:  # what a person is still writing, or wrote into the address
         wrong = error
-    agents = _agents(visit, found)
     values = {
-        "rows": [(run, because(run, visit.zone_name), usage(run), agents.get(run.schedule_id, "")) for run in found],
+        "rows": [(run, because(run, visit.zone_name), usage(run)) for run in found],
         "size": _PAGE,
         "wrong": wrong,
         "filters": filters,
@@ -47,15 +46,6 @@ def index(visit: Visit) -> Page:
         "chips": [(name, query[name]) for name in _CHIPS if query.get(name)],
     }
     return Page("runs.html", "Runs", values, ("runs",))
-
-
-def _agents(visit: Visit, runs: list[Run]) -> dict[str, str]:
-    """The agents of the schedules of runs, by the ids of the schedules."""
-    names = sorted({run.schedule for run in runs})
-    if not names:
-        return {}
-    quoted = ",".join('"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"' for name in names)
-    return {each.id: each.agent for each in visit.api.list(select=f"name={quoted}", limit=1000)}
 
 
 def instant(text: str, visit: Visit) -> str:
