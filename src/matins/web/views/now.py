@@ -72,10 +72,13 @@ def _troubles(visit: Visit) -> dict[str, Any]:
     causes = api.incidents.causes(select=select)
     kinds = ("approval", "held", "incident", "no_engine")
     others = [item for item in visit.attention if item.kind not in kinds]
-    room = 0 if select else max(0, _CAUSES - len(causes))
+    every = visit.query.get("every_cause")
+    shown = causes if every else causes[:_CAUSES]
+    room = 0 if select or every else max(0, _CAUSES - len(causes))
     return {
         "causes": causes,
-        "shown_causes": causes[:_CAUSES],
+        "every_cause": every,
+        "shown_causes": shown,
         "others": others[:room],
         "others_count": len(others),
     }
@@ -281,9 +284,14 @@ _PAGE = 50
 
 
 def incidents(visit: Visit) -> Page:
+    """What is open by cause, then each one; or all that there were."""
     every = visit.query.get("all") == "1"
     found = visit.api.incidents.list(all=every, before=visit.query.get("before"), limit=_PAGE)
-    return Page("incidents.html", "Incidents", {"incidents": found, "every": every, "size": _PAGE}, ("incidents",))
+    values: dict[str, Any] = {"incidents": found, "every": every, "size": _PAGE}
+    if not every and "before" not in visit.query:
+        causes = visit.api.incidents.causes()
+        values |= {"causes": causes, "shown_causes": causes, "every_cause": "1", "others": [], "others_count": 0}
+    return Page("incidents.html", "Incidents", values, ("incidents",))
 
 
 def incident(visit: Visit) -> Page:
