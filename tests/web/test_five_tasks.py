@@ -50,7 +50,10 @@ class Hand:
         self.page.keyboard.type(text)
 
     def day(self, where: Locator, day: date) -> None:
-        self._go(where)
+        if self.way == "mouse":
+            where.fill(day.isoformat())
+            return
+        self._reach(where)
         self.page.keyboard.type(f"{day:%m%d%Y}")
 
     def choose(self, where: Locator, option: str) -> None:

@@ -46,10 +46,6 @@ def clock(at: datetime, zone: tzinfo, now: datetime) -> str:
     return f"{local.day} {local:%b}{year} {text}"
 
 
-def _minute(at: datetime) -> datetime:
-    return at.replace(second=0, microsecond=0)
-
-
 def full(at: datetime, zone: tzinfo, now: datetime) -> str:
     """The instant with its date and zone: Fri 27 Mar, 02:30 CET; with the year where it is another."""
     local = at.astimezone(zone)
@@ -328,7 +324,7 @@ def environment(files: StaticFiles) -> Environment:
         "duration": duration,
     }
     found.filters.update(filters)
-    found.tests.update({"plain_map": _is_plain_map, "plain_list": _is_plain_list})
+    found.tests["plain_list"] = _is_plain_list
     names: dict[str, Any] = {
         "static": files.path,
         "run_look": of_run,
@@ -346,7 +342,9 @@ def values_of(visit: Visit) -> dict[str, Any]:
     """What every template can use: the visit, and instants in its zone."""
 
     def at(instant: datetime | None, *, seconds: bool = True) -> Markup:
-        text = "" if instant is None else clock(instant if seconds else _minute(instant), visit.zone, visit.now)
+        text = (
+            "" if instant is None else clock(instant if seconds else instant.replace(second=0), visit.zone, visit.now)
+        )
         return time_element(instant, text, _title(instant))
 
     def ago(instant: datetime | None) -> Markup:
@@ -417,10 +415,6 @@ def _written(character: str) -> str:
 def example(noun: str) -> str:
     """A command that makes a record of this kind."""
     return record_kinds()[noun].example
-
-
-def _is_plain_map(value: Any) -> bool:
-    return isinstance(value, dict) and _is_plain_list([*cast("dict[str, Any]", value).values()])
 
 
 def _is_plain_list(value: Any) -> bool:
