@@ -58,7 +58,7 @@ from matins.store.transaction import Transaction
 
 _MAX_LEFT_OUT = 10
 _MAX_DIGEST = 50
-"""Answers that one digest tells."""
+"""Maximum number of answers in a digest."""
 
 
 class ThreadChannel(Protocol):
@@ -88,7 +88,7 @@ class ThreadChannel(Protocol):
 
 
 class AnswerDelivery(NamedTuple):
-    """An answer for a destination, or all those that a digest tells."""
+    """An answer for a destination, or all those of a digest."""
 
     rows: tuple[AnswerRow, ...]
 
@@ -125,7 +125,7 @@ class AnswerSubscriber(StoredSubscriber):
         return [DeliveryQueue(self, "answer", one.schedule_id, self._target, (one,), turn.policies) for one in found]
 
     def _put_off(self, turn: Turn, row: AnswerRow) -> bool:
-        """Let an answer wait for the end of quiet hours, or for a digest. One that was begun goes on."""
+        """Let an answer wait for the end of quiet hours, or for a digest. One that was begun continues."""
         destination = turn.policies.destinations.get(self._name)
         if destination is None or row.parts is not None:
             return False
@@ -255,7 +255,7 @@ class Answers:
                 part = channel.parts(answer._replace(again=True))[number] if again else parts[number]
                 rows = self._send_part(channel, part._replace(first=first.receipt), rows)
             if not rows:
-                return DeliveryResult()  # discarded, or begun anew, by a person
+                return DeliveryResult()  # a person discarded it, or sends it again
             first = rows[0]
         self._conclude(rows)
         return DeliveryResult()
@@ -274,7 +274,9 @@ class Answers:
                 text = storable_text(error.reason)
                 return self._save(rows, parts_sent=number + 1, sending=None, again=0, lost=row.lost + 1, error=text)
             raise
-        return self._save(rows, parts_sent=number + 1, sending=None, again=0, receipt=row.receipt or receipt.id)
+        told = receipt.problem if receipt.problem is not None or not row.lost else row.error
+        sent = {"parts_sent": number + 1, "sending": None, "again": 0, "receipt": row.receipt or receipt.id}
+        return self._save(rows, **sent, error=storable_text(told))
 
     def _save(self, rows: Sequence[AnswerRow], **changed: Any) -> list[AnswerRow]:
         """The rows with these changes, which are durable. None of those that no longer wait."""
@@ -289,7 +291,7 @@ class Answers:
                 if row.lost:
                     _give_up(transaction, row, "unconfirmed", now)
                     continue
-                arrived = row._replace(state="delivered", reason=None, next_at=None, error=None, sent_at=now)
+                arrived = row._replace(state="delivered", reason=None, next_at=None, sent_at=now)
                 if transaction.set_answer(arrived):
                     data = {"destination": row.destination, "number": row.number}
                     transaction.events.append(NewEvent(now, "answer.delivered", row.schedule_id, row.run_id, data))

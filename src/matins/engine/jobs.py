@@ -20,6 +20,8 @@ MESSAGE_JOB = "message"
 """The job that emits its payload as an event; also the name of a runner."""
 
 
+PING_JOB = "expect_ping"
+"""The job that is done elsewhere, and reports by a ping."""
 BUILT_IN = (AGENT_JOB, MESSAGE_JOB)
 """Jobs of every engine."""
 SHELL = "shell"
@@ -82,7 +84,7 @@ def retries_unknown(definition: ScheduleDefinition) -> bool:
 
 
 def full_prompt(definition: ScheduleDefinition) -> str | None:
-    """What the agent is told: the job's prompt, then the schedule's own."""
+    """The prompt: the job's, then the schedule's own."""
     parts = [part for part in (definition.job_prompt, definition.prompt) if part is not None]
     return "\n\n".join(parts) if parts else None
 

@@ -276,7 +276,7 @@ def _awaiting_approval(context: ReasonContext) -> str | Sentence:
 
 
 def changed_text(paths: Sequence[str]) -> str:
-    """What a person is told about files that differ from what was set or approved."""
+    """The sentence about files that differ from what was set or approved."""
     return f"{' and '.join(path.rpartition('/')[2] for path in paths)} changed since you set it."
 
 
@@ -332,6 +332,8 @@ CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "pre_check": _rejected,
     "hook": _rejected,
     "checking": lambda context: "the guard, the pre-check or a hook has not answered",
+    "awaiting_ping": lambda context: f"a ping {context.tense.was} expected until {context.local_time('until')}",
+    "no_ping": lambda context: f"no ping came until {context.local_time('until')}",
     "awaiting_approval": _awaiting_approval,
     "approval_expired": lambda context: _approval(context, "was not answered in time"),
     "denied": lambda context: _approval(context, "was denied"),

@@ -27,7 +27,7 @@ class AnswerRow(NamedTuple):
     next_at: int | None
     """When it is sent, or sent again; None when it is not."""
     title: str | None = None
-    """Of a message during the run."""
+    """Title of a message during the run."""
     text: str | None = None
     files: str | None = None
     """JSON."""
@@ -44,7 +44,7 @@ class AnswerRow(NamedTuple):
     copy: int = 0
     """How often a person had it sent again."""
     digest_at: int | None = None
-    """The hour whose digest tells it instead, because there were too many."""
+    """The hour whose digest contains it, because there were too many."""
     receipt: str | None = None
     """The destination's id of the first message."""
     error: str | None = None

@@ -1,6 +1,6 @@
 """Destinations: which notices and answers they get. Annotations are settings, see `settings`.
 
-What people are told of. This module loads quickly: every command reads it.
+Which events people get messages about. This module loads quickly: every command imports it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ IncidentKind = Literal[
     "undelivered",
     "engine",
     "spending",
+    "late",
+    "slow",
 ]
 KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
 NOTICES: tuple[str, ...] = (*KINDS, "recovered")
-"""What people can be told: the kinds of incidents, and that one is over."""
+"""What messages can be about: the kinds of incidents, and the end of one."""
 NOBODY = "none"
-"""The name that stands for no destination."""
+"""The name that means no destination."""
 THREAD = "thread"
-"""The name that stands for the place in chat of a run's thread."""
+"""The name that means the place in chat of a run's thread."""
 ANSWER = "answer"
 """What `urgent` calls the answers of runs."""
 DeliverIf = Literal["always", "text", "changed", "news"]
@@ -84,7 +86,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """What is told to whom, unless a schedule says otherwise."""
+    """Which destinations get which messages, unless a schedule has its own."""
 
     to: Annotated[tuple[str, ...],
         Setting(Names(empty=True, of="destinations"), "Destinations that get messages; default: all.", ["ops"])] = ()

@@ -263,6 +263,13 @@ class ScheduleDefinition:
     notify_on: Annotated[tuple[str, ...],
         Setting(Names(empty=True, values=NOTICES), "What messages are sent for; default: that of `notify`.",
                 ["failed", "recovered"], owner_only=True)] = ()
+    late_after_ms: Annotated[int | None,
+        Setting(Duration(), "How long after its time people hear that a slot has not started; default: never.", "15m",
+                "late_after")] = None
+    slow_after_ms: Annotated[int | None,
+        Setting(Duration(auto=True),
+                "How long a run may take before people hear of it; auto: three times what 95 % of them take; "
+                "default: never.", "1h", "slow_after")] = None
     deliver: Annotated[tuple[str, ...],
         Setting(Names(empty=True, of="destinations"),
                 "Destinations that get the answers of its runs, or none; default: the agent's, or those of `deliver`.",
@@ -298,7 +305,7 @@ class ScheduleDefinition:
         Setting(Text(2_000, lines=True), "What the last run of a conversation writes down for the next one.",
                 "open questions and decisions")] = None
     job_prompt: str | None = None
-    """What the type of the job tells an agent, written when the schedule is made; None for a function."""
+    """The prompt of the job type, written when the schedule is made; None for a function."""
     harmless: bool = False
     """Whether the type of the job says that runs need no approval under `owner_approve`."""
     step_jobs: tuple[tuple[str | None, bool], ...] = ()

@@ -1,6 +1,6 @@
 """Schedules, compiled once per revision (`Catalog`), and stored rows as values (`schedule_record`, `run_record`).
 
-`call_context`: the call that a run stands for, as prompts, jobs and approvals see it.
+`call_context`: the call of a run, as prompts, jobs and approvals see it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
 from matins.engine.inputs import decode_given, merged, with_defaults
 from matins.engine.jobs import BUILT_IN, MESSAGE_JOB, wakes_agent
 from matins.engine.placement import schedule_needs
-from matins.engine.planning import Timetable
+from matins.engine.planning import Timetable, watches
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.prompts import CallContext
 from matins.engine.schedules import ONCE, UNREADABLE, decode, decode_payload, shared_words
@@ -44,7 +44,7 @@ _compiled_trigger = lru_cache(maxsize=4096)(compile_trigger)
 
 
 class Special(IntFlag):
-    """What keeps the runs of a schedule from the short roads. Without any of it, a slot that is on time starts as it is
+    """What keeps the runs of a schedule from the fast paths. Without any of it, a slot that is on time starts as it is
     planned, and nothing but its record follows from a success."""
 
     STEPS = auto()
@@ -63,14 +63,16 @@ class Special(IntFlag):
     """An agent created it."""
     ANSWER = auto()
     """Its answers are delivered. It starts as others do."""
+    WATCHED = auto()
+    """People hear when a run is late or slow. It starts as others do."""
 
 
 AT_END = int(Special.STEPS | Special.AGENT | Special.ANSWER)
-"""What keeps a success from the short road. The rest is over when a run has started."""
+"""What keeps a success from the fast path. The rest no longer matters once a run has started."""
 MAY_EMIT = int(Special.AGENT | Special.MESSAGE)
 """What a run may be that only emits an event: an agent's runner may be `message`."""
-AT_START = ~int(Special.ANSWER)
-"""What keeps a slot from the short road."""
+AT_START = ~int(Special.ANSWER | Special.WATCHED)
+"""What keeps a slot from the fast path."""
 
 
 class SharedSettings:
@@ -107,6 +109,7 @@ class SharedSettings:
             Special.GATES: self.gates,
             Special.COMMAND: definition.after_run is not None,
             Special.ANSWER: definition.deliver or definition.deliver_if == "always",
+            Special.WATCHED: not step and watches(definition),
         }
         self.special = sum(int(flag) for flag, holds in special.items() if holds)
 
@@ -157,7 +160,7 @@ class CompiledSchedule:
     gates: Mask
     """The gates at which its settings may stop a run."""
     run_limits: tuple[int | None, int | None]
-    """Of a step, what all steps of a run may spend together, in micro-dollars and tokens."""
+    """For a step: what all steps of a run may spend together, in micro-dollars and tokens."""
     steps: tuple[Step, ...]
     """The steps that its runs consist of; mostly there are none."""
     scopes: frozenset[str]
@@ -171,7 +174,7 @@ class CompiledSchedule:
     shared: SharedSettings
     """Its settings but for the payload and a one-shot's instant, which are decoded when `definition` is asked for."""
     special: int
-    """What is `Special` about it. Mostly it is 0, and its runs take the short roads."""
+    """What is `Special` about the schedule: mostly nothing (0), and its runs take the fast paths."""
     given: Given | None
     """What one run was started with; None for all others."""
 
@@ -276,8 +279,7 @@ class CompiledSchedule:
         return step if self.given is None else step.with_given(self.given)
 
     def with_given(self, given: Given) -> CompiledSchedule:
-        """The same for one run, with what that run was started with. Only this costs something: the settings are not
-        compiled again."""
+        """The schedule for one run, with what that run was started with. The settings are not compiled again."""
         made = object.__new__(CompiledSchedule)
         for name in CompiledSchedule.__slots__:
             setattr(made, name, getattr(self, name))
@@ -417,7 +419,7 @@ def run_record(row: RunRow) -> RunRecord:
 
 
 def call_context(transaction: Transaction, run_id: int) -> CallContext | None:
-    """The newest call that the run stands for, or the run that it is a step of."""
+    """The newest call of the run, or of the run that it is a step of."""
     rows = transaction.calls_of_run(next(iter(transaction.parents_of([run_id])), run_id), 1)
     return _context(rows[0]) if rows else None
 

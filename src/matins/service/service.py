@@ -36,7 +36,7 @@ from matins.service.attention import Attention
 from matins.service.audit import Audit
 from matins.service.backfills import Backfills
 from matins.service.bulk import Bulk, RunBulk
-from matins.service.calls import Calls, Inbound
+from matins.service.calls import Calls, Inbound, Pings
 from matins.service.changes import Changes, Comparisons
 from matins.service.core import Core
 from matins.service.doctor import Doctor
@@ -239,7 +239,7 @@ def _structs_in(hint: Any) -> Iterator[type[Any]]:
 
 
 def _blank(hint: Any) -> Any:
-    """What stands in place of content of a type: None where that is allowed, else an empty text, list or mapping."""
+    """What replaces content of a type: None where that is allowed, else an empty text, list or mapping."""
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if hint is Any or NoneType in kinds:
         return None
@@ -325,6 +325,7 @@ class Service:
             "approvals": (Approvals(core, proposals),),
             "webhooks": (Webhooks(core, generic),),
             "calls": (calls,),
+            "pings": (Pings(core, runs),),
             "inbound": (Inbound(core, calls),),
             "threads": (Replies(core, runs),),
             "file": (file,),

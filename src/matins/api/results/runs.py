@@ -740,6 +740,16 @@ class TestedSchedule(Struct, frozen=True):
     """The prompt with the delivery's values."""
 
 
+class PingAddress(Struct, frozen=True):
+    """Where work elsewhere reports to a schedule. Whoever has it can report."""
+
+    schedule_id: str
+    schedule: str
+    agent: str
+    path: str
+    """Below the address of the daemon, or of its inbound endpoints. `/start`, `/fail` or an exit code may follow."""
+
+
 class InboundTest(Struct, frozen=True):
     """A delivery that Matins signed itself."""
 
