@@ -324,7 +324,7 @@ def environment(files: StaticFiles) -> Environment:
         "duration": duration,
     }
     found.filters.update(filters)
-    found.tests["plain_list"] = _is_plain_list
+    found.tests["plain_list"] = is_plain_list
     names: dict[str, Any] = {
         "static": files.path,
         "run_look": of_run,
@@ -417,7 +417,7 @@ def example(noun: str) -> str:
     return record_kinds()[noun].example
 
 
-def _is_plain_list(value: Any) -> bool:
+def is_plain_list(value: Any) -> bool:
     """Whether its parts can be shown one by one, instead of as JSON."""
     return isinstance(value, list | tuple) and all(
         isinstance(each, str | int | float) and not isinstance(each, bool) for each in cast("list[Any]", value)

@@ -28,8 +28,8 @@ from matins.testing import ManualClock
 START = datetime(2026, 11, 16, 9, tzinfo=UTC)
 TRIGGER = parse_trigger("5m")
 ELSEWHERE = {
-    "file.plan", "file.apply", "file.place", "system.backup", "system.doctor", "runs.output",  # results have paths of the machine
-    "runs.transcript",
+    "file.plan", "file.apply", "file.place", "system.backup", "system.doctor",  # results have paths of the machine
+    "runs.output", "runs.transcript",
     "system.tools", "destinations.test",  # results differ by machine and by run
     "sessions.create", "sessions.list", "sessions.revoke", "people.link",  # secrets are random
     "tokens.create", "tokens.list", "tokens.revoke", "webhooks.add",

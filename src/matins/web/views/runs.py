@@ -6,12 +6,12 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from matins.api.results import Lanes, Run, RunAnswer, RunFacts
+from matins.api.results import Run, RunAnswer, RunFacts
 from matins.engine.selectors import selector_text
 from matins.errors import InvalidInput, MatinsError
 from matins.model.words import joined, with_command
 from matins.surfaces.display import given_sentence
-from matins.web.drawings import LaneChart, run_chart, waterfall
+from matins.web.drawings import run_chart, waterfall
 from matins.web.templates import because, beside, usage
 from matins.web.visit import Page, Visit
 
@@ -37,13 +37,18 @@ def index(visit: Visit) -> Page:
         found = api.runs.list(**filters, before=query.get("before"), limit=_PAGE)
     except InvalidInput as error:  # what a person is still writing, or wrote into the address
         wrong = error
-    try:
-        chart, span = _chart(visit, filters)
+    names = [filters["schedule"]] if "schedule" in filters else []
+    chosen = " ".join(filter(None, [filters.get("select"), selector_text(names, agent=filters.get("agent"))])) or None
+    span = {"start": (visit.now - timedelta(days=1)).isoformat(), "end": visit.now.isoformat()}
+    span |= {key: filters[name] for key, name in (("start", "since"), ("end", "until")) if name in filters}
+    lanes = None
+    try:  # when the runs of the chosen schedules were, in the time of the filter, or in the last day
+        lanes = api.lanes(select=chosen, limit=1, **span)
     except InvalidInput as error:
-        chart, span, wrong = None, None, wrong or error
+        wrong = wrong or error
     values = {
-        "chart": chart,
-        "span": span,
+        "chart": lanes and run_chart(lanes, visit),
+        "span": lanes,
         "rows": [(run, because(run, visit.zone_name), usage(run)) for run in found],
         "size": _PAGE,
         "wrong": wrong,
@@ -53,16 +58,6 @@ def index(visit: Visit) -> Page:
         "chips": [(name, query[name]) for name in _CHIPS if query.get(name)],
     }
     return Page("runs.html", "Runs", values, ("runs",))
-
-
-def _chart(visit: Visit, filters: dict[str, Any]) -> tuple[LaneChart, Lanes]:
-    """When the runs of the chosen schedules were, in the time of the filter, or in the last day."""
-    of = {"names": [filters["schedule"]] if "schedule" in filters else [], "agent": filters.get("agent")}
-    select = " ".join(filter(None, [filters.get("select"), selector_text(**of)])) or None
-    start = filters.get("since") or (visit.now - timedelta(days=1)).isoformat()
-    end = filters.get("until") or visit.now.isoformat()
-    found = visit.api.lanes(select=select, start=start, end=end, limit=1)
-    return run_chart(found, visit), found
 
 
 def instant(text: str, visit: Visit) -> str:
