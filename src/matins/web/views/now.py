@@ -22,7 +22,7 @@ from matins.web.drawings import lane_chart
 from matins.web.views.system import used
 from matins.web.visit import Page, Visit
 
-_SHOWN = 8
+_SHOWN, _COMING = 8, 6
 _RANGES = {"1h": (1, "1 h"), "6h": (6, "6 h"), "24h": (24, "24 h"), "7d": (168, "7 days"), "31d": (744, "31 days")}
 """Hours before now. A third of it, at most a day, is shown ahead."""
 _MOST_SEGMENTS = 6
@@ -143,7 +143,7 @@ def _budgets(visit: Visit) -> dict[str, Any]:
 
 def _coming(visit: Visit) -> dict[str, Any]:
     select, _ = _select(visit)
-    found = visit.api.list(select=select, sort="next", limit=_SHOWN)
+    found = visit.api.list(select=select, sort="next", limit=_COMING)
     return {
         "upcoming": [each for each in found if each.due_at or each.next_run_at],
         "throttled": {each.provider: each for each in visit.stats.throttles},
