@@ -8,7 +8,9 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from matins.temporal.settings import TemporalConnection
@@ -67,7 +69,9 @@ class TemporalServer:
 class WorkerProcess:
     """`matins worker` in a process of its own."""
 
-    def __init__(self, server: TemporalServer, prefix: str, home: Path, *options: str, beat_s: float = 0.3) -> None:
+    def __init__(
+        self, server: TemporalServer | Relay, prefix: str, home: Path, *options: str, beat_s: float = 0.3
+    ) -> None:
         url = f"temporal://{server.address}/default/{prefix}"
         self._log = home.with_suffix(".log")
         with self._log.open("ab") as output:
@@ -91,3 +95,39 @@ class WorkerProcess:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
+
+
+class Relay:
+    """A way to a server that can be cut: connections stay open, and nothing passes."""
+
+    def __init__(self, server: TemporalServer) -> None:
+        self._server = server
+        self._passes = threading.Event()
+        self._passes.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self._passes.clear()
+
+    def mend(self) -> None:
+        self._passes.set()
+
+    def close(self) -> None:
+        self._passes.set()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client = self._listener.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self._server.port))
+                for one, other in ((client, server), (server, client)):
+                    threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+
+    def _pass(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError), one, other:
+            while data := one.recv(65_536):
+                self._passes.wait()
+                other.sendall(data)
