@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -106,7 +107,9 @@ class Relay:
         self._passes.set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._sockets = [self._listener]
+        self._threads: list[threading.Thread] = []
+        self._spawn(self._accept)
 
     def cut(self) -> None:
         self._passes.clear()
@@ -116,18 +119,29 @@ class Relay:
 
     def close(self) -> None:
         self._passes.set()
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
         self._listener.close()
+
+    def _spawn(self, work: Callable[..., None], *given: socket.socket) -> None:
+        self._threads.append(threading.Thread(target=work, args=given, daemon=True))
+        self._threads[-1].start()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client = self._listener.accept()[0]
                 server = socket.create_connection(("127.0.0.1", self._server.port))
-                for one, other in ((client, server), (server, client)):
-                    threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+                self._sockets += [client, server]
+                self._spawn(self._pass, client, server)
+                self._spawn(self._pass, server, client)
 
     def _pass(self, one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError), one, other:
+        with one, suppress(OSError):
             while data := one.recv(65_536):
                 self._passes.wait()
                 other.sendall(data)
+            other.shutdown(socket.SHUT_RDWR)

@@ -374,6 +374,7 @@ class OutsideExecutor:
 
     async def _follow(self, carried: _Carried, order: Order) -> Outcome:
         name, times, asked = carried.name, self._times, 0
+        evidence: Mapping[str, Any] = {}
         while True:
             match await self._again(lambda: self._engine(carried).follow(carried.name)):
                 case Ended(data):
@@ -390,11 +391,13 @@ class OutsideExecutor:
                         return Outcome(False, error="the worker is lost", lost=True)
                     log.warning("run %s was not started at %s: %s", order.run, carried.label, reason or "no worker")
                     raise _ReleasedError
-                case Lost(worker) if worker:
+                case Lost(worker) if (
+                    worker or asked
+                ):  # a poll of a machine that is cut off takes a question, and is silent
                     asked += 1
                     carried.name = f"{name}/ask/{asked}"
                     where = self._where(carried, times.lost_ms)
-                    evidence = worker
+                    evidence = worker or evidence
                     await self._again(
                         lambda: self._engine(carried).ask(carried.name, encode_order(order), evidence, where)  # noqa: B023
                     )
