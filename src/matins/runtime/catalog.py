@@ -29,6 +29,7 @@ from matins.model.call import CallRow
 from matins.model.rows import CompiledKey, RunRow, ScheduleRow
 from matins.model.run import Given, RunRecord, RunState
 from matins.model.schedule import ScheduleDefinition, ScheduleRecord, Step
+from matins.model.selector import LABEL
 from matins.model.trigger import Never, Once
 from matins.store.transaction import Transaction
 
@@ -80,8 +81,8 @@ class SharedSettings:
     but the payload and, if they are one-shots, the instant: here, these are those of the first."""
 
     __slots__ = (
-        "agent", "definition", "emits_message", "exclusive", "gates", "input", "levels", "needs", "own_payload",
-        "run_limits", "special", "steps", "timetable", "wakes_agent",
+        "agent", "definition", "emits_message", "exclusive", "gates", "input", "labels", "levels", "needs",
+        "own_payload", "run_limits", "special", "steps", "timetable", "wakes_agent",
     )  # fmt: skip
 
     def __init__(self, definition: ScheduleDefinition, step: int) -> None:
@@ -101,6 +102,8 @@ class SharedSettings:
         self.wakes_agent = wakes_agent(definition)
         self.emits_message = definition.job == MESSAGE_JOB
         self.needs = schedule_needs(definition)
+        self.labels = frozenset([f"{LABEL}{key}={value}" for key, value in (definition.labels or {}).items()])
+        """The limits of its labels."""
         special = {
             Special.STEPS: step or self.steps,
             Special.AGENT: self.wakes_agent,
@@ -212,6 +215,8 @@ class CompiledSchedule:
         self.exclusive = shared.exclusive
         self.scope = f"agent:{agent}" if agent and not shared.steps else None
         self.scopes = frozenset([GLOBAL, self.scope]) if self.scope else _NO_SCOPES if shared.steps else _GLOBAL_ONLY
+        if shared.labels and not shared.steps:
+            self.scopes |= shared.labels
         self.wakes_agent = shared.wakes_agent
         self.emits_message = shared.emits_message
         self.needs = shared.needs
