@@ -144,6 +144,19 @@ def test_the_commands_that_pages_begin_with(page: str, monkeypatch: pytest.Monke
         assert answer.exit_code == 0, (line, answer.output)
 
 
+def test_the_commands_in_the_table_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cli.md: what it names beside its examples has these options too. A group without a command prints its help."""
+    monkeypatch.setattr(click.Command, "invoke", lambda self, context: None)
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`matins.*?`) \| ", page, re.MULTILINE)
+    commands = [command for cell in cells for command in re.findall(r"`(matins [^`]*)`", cell)]
+    assert len(commands) > 30
+    for command in commands:
+        words = shlex.split(command.replace("[", "").replace("]", ""))[1:]
+        answer = CliRunner().invoke(cli, words, obj=App())
+        assert "Error:" not in answer.output or "Missing argument" in answer.output, (command, answer.output)
+
+
 def test_the_files_of_the_inbound_page_are_understood() -> None:
     for text in blocks("inbound.md", "yaml"):
         agents = frozenset(["scout"])

@@ -731,7 +731,8 @@ class AwaitableRuns(AwaitableRunsCalls):
     ) -> FoundLines:
         """Find lines in the outputs of runs, the newest first, without secrets. `*` is any text; case does not matter.
 
-        A call reads at most 64 MB or 4 seconds; `before` of its result goes on from there. An agent reads its own."""
+        A call reads at most 64 MB or 4 seconds; `before` of its result goes on from there. `limit` holds for
+        each run, too. An agent reads its own."""
     async def get(self, run_id: RunId) -> Run:
         """Get a run."""
     async def cancel(self, run_id: RunId, *, reason: str = "cancelled") -> Run:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -96,6 +94,10 @@ class Authorship(NamedTuple):
             if not approved or waits is not None:
                 row = row._replace(state="pending", due_at=None)
         return row, waits
+
+
+_UNCOUNTED = ("expired", "rejected", "completed", "removed")
+"""States in which a schedule does not count for the maximum of its agent."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,7 @@ class Proposals:
         check_own_steps(principal, definition)
         rules = policies.rules_for(principal.name)
         transaction.lock_policies()
-        revived = schedule.state in ("expired", "rejected")  # it counts for the maximum again
+        revived = schedule.state in _UNCOUNTED  # it counts for the maximum again
         check_rules(trigger, rules, 0, transaction.count_agent_schedules(principal.who) if revived else 0)
         return limit_lifetime(definition, rules, now)
 
@@ -319,6 +321,5 @@ def check_job_right(principal: Principal, job: JobType | None) -> None:
 
 def unknown_record(one: str, noun: str, field: str, name: str, compiled: Iterable[str]) -> InvalidInput:
     names = sorted(compiled)
-    create = re.sub(r"(?<= set )\S+", lambda _: shlex.quote(name), record_kinds()[noun].example)
-    hint = nearest(name, names) if names else f"Create it: {create}"
+    hint = nearest(name, names) if names else f"Create it: {record_kinds()[noun].command_for(name)}"
     return InvalidInput(f'There is no {one} "{name}".', value=name, field=field, allowed=", ".join(names), hint=hint)

@@ -426,6 +426,8 @@ class FoundLines(Struct, frozen=True):
     """Lines of outputs, those of the newest run first."""
 
     lines: list[FoundLine]
+    cut: list[str]
+    """Runs of which more lines have it than are listed."""
     runs: int
     """The number of runs that were read."""
     bytes: int
