@@ -98,10 +98,9 @@ class Capacity:
         return [scope for scope, left in self._permits.items() if left <= 0]
 
     @property
-    def may_block(self) -> bool:
-        """Whether runs may be ready that cannot be claimed: of the other kind, or with a label that they had when they
-        were made."""
-        return self.only_one_kind or any(scope.startswith(LABEL) for scope in self.exhausted())
+    def label_exhausted(self) -> bool:
+        """Whether runs may be ready that cannot be claimed, by a label that they had when they were made."""
+        return any(scope.startswith(LABEL) for scope in self.exhausted())
 
     def mark_exhausted(self, scope: str) -> None:
         """Record that another worker took the last permit."""
