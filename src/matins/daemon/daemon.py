@@ -37,7 +37,8 @@ from matins.runtime.engine import NodeSettings
 from matins.runtime.signals import Signals, engine_running
 from matins.service.calls import InboundReceiver
 from matins.service.idempotency import IdempotencyStore
-from matins.service.tokens import SessionVerifier, TokenVerifier
+from matins.service.sign_in import SessionVerifier
+from matins.service.tokens import TokenVerifier
 from matins.surfaces.home import Home, RunningDaemon, absolute_url, path_of, private_files, redacted_url, user_data_home
 from matins.surfaces.http.app import HttpApp, build_app
 from matins.surfaces.http.connections import Connections

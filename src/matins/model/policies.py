@@ -45,7 +45,7 @@ class Approval(NamedTuple):
 
 class Vote(NamedTuple):
     voter: str
-    vote: Literal["approve", "deny"]
+    vote: Literal["approve", "deny", "withdrawn"]
     at: int
     note: str | None
     digest: str

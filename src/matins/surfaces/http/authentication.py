@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from matins.model.access import Principal
-from matins.service.tokens import SessionVerifier, TokenVerifier
+from matins.service.sign_in import SessionVerifier
+from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.problem_json import HttpError
 
 COOKIE = "matins_session"
@@ -44,13 +45,13 @@ class Authenticator:
                 hint = f"Use another one. That of a run is valid while the run is in progress. {_CREATED}"
                 raise _unauthorized("The token is invalid, expired or revoked.", hint)
             return principal
-        session = session_of(scope)
+        session = cookie_of(scope, COOKIE)
         if session is None:
             hint = f"Send Authorization: Bearer mtn_…, or give commands --token. {_CREATED}"
             raise _unauthorized("Authentication is required.", hint)
         principal = self._sessions.principal_of(session)
         if principal is None:
-            hint = "Open a new link: matins login prints one."
+            hint = "Sign in again at /login, or open a new link: matins login prints one."
             raise _unauthorized("The session is invalid or has ended.", hint)
         if scope["method"] not in SAFE and header(scope, CSRF) is None:
             message, hint = "A browser's request needs the header X-Matins-CSRF.", "Send X-Matins-CSRF: 1."
@@ -68,9 +69,9 @@ def _unauthorized(message: str, hint: str) -> HttpError:
     return HttpError(401, "unauthorized", message, hint=hint, headers=_CHALLENGE)
 
 
-def session_of(scope: Any) -> str | None:
+def cookie_of(scope: Any, wanted: str) -> str | None:
     for part in (header(scope, b"cookie") or "").split(";"):
         name, _, value = part.strip().partition("=")
-        if name == COOKIE:
+        if name == wanted:
             return value
     return None
