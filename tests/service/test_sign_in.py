@@ -96,7 +96,7 @@ def test_an_invitation_ends_after_seven_days_and_is_made_again(memory: Sandbox) 
 
 
 def test_who_guesses_is_stopped_after_five_tries_in_15_minutes(memory: Sandbox, sign_in: SignIn) -> None:
-    """Also for names that nobody has; the fifth right one is too late, and each refusal is an event without the words."""
+    """Also for names that nobody has; a right one is then too late, and each refusal is an event without the words."""
     clock: Any = memory.clock
     joined(memory, "ada")
     for name in ("ada", "nobody"):
@@ -317,6 +317,35 @@ def test_of_several_owners_none_approves_their_own(memory: Sandbox) -> None:
         memory.acting_as(ada).approvals.approve(asked.id, digest=asked.digest)
     memory.people.delete("bob")
     assert memory.acting_as(ada).approvals.approve(asked.id, digest=asked.digest).state == "approved"
+
+
+def test_a_budget_of_each_person_is_drawn_on_by_who_starts_a_run(bench: Sandbox) -> None:
+    """Who started it, else who made the schedule; of a person who left, who got their schedules."""
+
+    @bench.job("buy")
+    def buy(run: Any) -> None:
+        run.spend("$0.10")
+
+    ada, _ = joined(bench, "ada")
+    ben, _ = joined(bench, "ben")
+    bench.acting_as(ada).add("hers", when="0 9 * * *", job="buy")
+    bench.budgets.set("each", scope="person", max_cost="$5", period="month")
+
+    def spent(budget: str = "each") -> dict[str, str]:
+        return {used.of: used.money for used in bench.budgets.get(budget).usage}
+
+    bench.acting_as(ben).run("hers")
+    bench.settle()
+    assert spent() == {"person:ben": "$0.10"}
+    bench.run_until("2026-03-27T09:30:00Z")
+    assert spent() == {"person:ben": "$0.10", "person:ada": "$0.10"}
+    bench.budgets.set("later", scope="person", max_cost="$9", period="month")
+    assert spent("later") == spent()
+    bench.people.leave("ada", give_to="ben")
+    bench.run_until("2026-03-28T09:30:00Z")
+    assert spent() == {"person:ben": "$0.20", "person:ada": "$0.10"}
+    bench.budgets.set("bens", scope="person", of="ben", max_cost="$0.20", period="day")
+    assert spent("bens") == {"person:ben": "$0.10"}
 
 
 # -- leaving

@@ -71,6 +71,8 @@ class SpendingRow(NamedTuple):
     agent: str
     money: int
     tokens: int
+    run_id: int | None = None
+    """None for all runs of the schedule."""
 
 
 class Throttle(NamedTuple):

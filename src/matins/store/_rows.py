@@ -1331,6 +1331,10 @@ class SpendingRows(Statements):
         """The spending since an instant, by schedule."""
         return self._rows(SpendingRow, "spend_since", since=since)
 
+    def spend_by_run_since(self, since: int) -> list[SpendingRow]:
+        """The spending since an instant, by run."""
+        return self._rows(SpendingRow, "spend_by_run_since", since=since)
+
 
 class StepRows(Statements):
     """Runs that are steps of another."""

@@ -126,7 +126,8 @@ class SignInRoutes:
         secret = cookie_of(scope, _PROVIDER)
         session = self._sign_in.finish(form, secret, f"{base_of(scope)}{_CALLBACK}")
         response = self.signed_in(scope, session)
-        response.headers.append("Set-Cookie", cookie_text(scope, _PROVIDER, "", 0, path="/login", same_site="Lax"))
+        used = cookie_text(scope, _PROVIDER, "", 0, path="/login", same_site="Lax")
+        response.raw_headers.insert(0, (b"set-cookie", used.encode()))
         return response
 
     def log_out(self, scope: Scope, form: Form) -> Response:
