@@ -12,6 +12,8 @@ PAGE = ROOT / "docs" / "coverage.md"
 ROW = re.compile(r"\| ([PCHVSB]\d+) \| (.*) \| (.*) \|")
 PARTS: dict[str, str] = {}
 """Rows of which the tests prove a part."""
+SHOWN = 3
+"""Files that a row names."""
 ID = re.compile(r"\b[PCHVSB]\d+\b")
 
 
@@ -39,7 +41,7 @@ def _ids(test: ast.FunctionDef) -> list[str]:
 
 
 def rendered(page: str) -> str:
-    """The page with its last column written anew: each file once, with how many of its tests name the row."""
+    """The page with its last column renewed: the files with the most tests that name the row, and how many others."""
     found = proofs()
     lines = []
     for line in page.splitlines():
@@ -52,7 +54,9 @@ def _column(row: str, tests: list[str]) -> str:
     files: dict[str, int] = defaultdict(int)
     for test in tests:
         files[test.partition("::")[0]] += 1
-    shown = ", ".join(f"`{file}` ({count})" for file, count in files.items()) or "–"
+    first = sorted(files, key=lambda file: (-files[file], file))[:SHOWN]
+    shown = ", ".join(f"`{file}` ({files.pop(file)})" for file in first) or "–"
+    shown += f"; {sum(files.values())} more in {len(files)} files" if files else ""
     return f"{shown}; {PARTS[row]}" if row in PARTS else shown
 
 

@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from test_examples import PAGES, ROOT
@@ -57,9 +58,12 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
 LIBRARY = "tests/docs/test_library_example.py and tests/daemon/test_python_clients.py"
 RUN[("library.md", "python")] = (3, LIBRARY)
 HERE: dict[tuple[str, str], tuple[int, str]] = {
-    ("gates.md", "sh"): (1, "test_the_audit_of_the_page"),
+    ("gates.md", "sh"): (2, "test_the_audit_of_the_page"),
     ("inbound.md", "yaml"): (3, "test_the_files_of_the_inbound_page_are_understood"),
 }
+FIRST = ("agents.md", "commands.md", "gates.md", "mcp.md", "missions.md", "processes.md", "work.md")
+"""Pages that begin with commands, which a test parses; what they do, the tests of each command show."""
+HERE |= {(page, "sh"): (1, "test_the_commands_that_pages_begin_with") for page in FIRST if page != "gates.md"}
 NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("running.md", "sh"): (1, "installs Matins; `make release CHECK=1` does it by pip, pipx and uv"),
     ("chat.md", ""): (1, "a conversation in Slack; its lines are those of tests/chat"),
@@ -67,11 +71,10 @@ NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
         2,
         "a preview and commands; tests/runtime/test_backfills.py and tests/gates/test_gate_calendar.py do the same",
     ),
-    ("internals.md", ""): (6, "drawings of walks and flows"),
+    ("internals.md", ""): (5, "drawings of walks and flows"),
     ("events.md", "json"): (1, "the shape of one event; ids and times differ"),
     ("jobs.md", "text"): (1, "the same commands with other values run in tests/docs/test_jobs_page.py"),
     ("mcp.md", "json"): (1, "a file of another program; tests/mcp/test_mcp_install.py writes it"),
-    ("processes.md", ""): (2, "a drawing of the processes, and one of their records"),
     ("runners.md", "toml"): (1, "an entry point; tests/executors/runners/test_runner_conformance.py has one"),
     ("work.md", "python"): (1, "a skeleton of a class, with … for its bodies"),
 }
@@ -116,7 +119,7 @@ def blocks(page: str, tag: str) -> list[str]:
 
 def test_the_audit_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """gates.md: the three commands, with the seal that the second one prints"""
-    (block,) = blocks("gates.md", "sh")
+    (_first, block) = blocks("gates.md", "sh")
     sandbox = Sandbox(f"sqlite:///{tmp_path}/matins.db")
     sandbox.limits.set("global", size=4)
     sandbox.settle()
@@ -128,6 +131,17 @@ def test_the_audit_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         said = matins(tmp_path, *(seal if "…" in word else word for word in words))
         seal = said.split()[0] if words[1] == "seal" else seal
     assert ":" in seal
+
+
+@pytest.mark.parametrize("page", FIRST)
+def test_the_commands_that_pages_begin_with(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a command with these options; it is not carried out."""
+    monkeypatch.setattr(click.Command, "invoke", lambda self, context: None)
+    block = blocks(page, "sh")[0]
+    assert all(line.startswith("matins ") for line in block.splitlines())
+    for line in block.splitlines():
+        answer = CliRunner().invoke(cli, shlex.split(line, comments=True)[1:], obj=App())
+        assert answer.exit_code == 0, (line, answer.output)
 
 
 def test_the_files_of_the_inbound_page_are_understood() -> None:

@@ -149,10 +149,10 @@ class Budget(Struct, frozen=True):
     """A budget."""
 
     name: str
-    scope: Literal["schedule", "agent", "label", "all"]
-    """What the budget is for: each schedule, each agent, a label of schedules, or all together."""
+    scope: Literal["schedule", "agent", "label", "person", "all"]
+    """What the budget is for: each schedule, each agent, a label of schedules, each person, or all together."""
     of: str | None
-    """One agent, one schedule as agent/name, or a label as key=value."""
+    """One agent, one person, one schedule as agent/name, or a label as key=value."""
     period: Literal["day", "month"]
     """Period of the budget."""
     max_cost: str | None

@@ -357,7 +357,7 @@ class AgentEdit(TypedDict, total=False):
 
 
 class BudgetSettings(TypedDict, total=False):
-    scope: Literal["schedule", "agent", "label", "all"] | None
+    scope: Literal["schedule", "agent", "label", "person", "all"] | None
     of: str | None
     period: Required[Literal["day", "month"]]
     max_cost: str | None
@@ -367,7 +367,7 @@ class BudgetSettings(TypedDict, total=False):
 
 
 class BudgetEdit(TypedDict, total=False):
-    scope: Literal["schedule", "agent", "label", "all"] | None
+    scope: Literal["schedule", "agent", "label", "person", "all"] | None
     of: str | None
     period: Literal["day", "month"] | None
     max_cost: str | None

@@ -67,7 +67,7 @@ class Incoming(NamedTuple):
     """A message of a person."""
 
     key: str
-    """The same for a repetition of the message, and for no other."""
+    """A key that is the same for a repetition of the message, and for no other message."""
     person: ChatPerson
     place: Place
     text: str

@@ -20,7 +20,7 @@ from matins.net.outbound import literal_addresses
 
 PREFIX = "!schedule"
 MAX_LENGTH = 4_000
-"""Of a command, and of an answer to a question."""
+"""Longest command, and longest answer to a question."""
 MIN_DIGEST = 8
 """The fewest digits of a digest that name what a person has read."""
 HELP = (
@@ -187,7 +187,7 @@ class Button(NamedTuple):
     of: str = ""
     """The number of an approval, or the thread of a draft."""
     digest: str = ""
-    """Of what the button was shown with."""
+    """Digest of what was shown with the button."""
     style: str = ""
     """primary, danger, or none."""
     url: str = ""
@@ -221,7 +221,7 @@ class ChatMessage(NamedTuple):
 
 
 class Manner(NamedTuple):
-    """How people speak to Matins in a service."""
+    """How people write to Matins in a service."""
 
     title: str
     prefix: str
@@ -229,7 +229,7 @@ class Manner(NamedTuple):
     help: str
     """The line above the list of commands."""
     stranger: str
-    """What a user who is not known is told, with a place for the user's id."""
+    """The answer to an unknown user, with a place for the user's id."""
     fits: Callable[[ChatMessage], bool]
     """Whether one message shows all of a card."""
     deny: str = "Deny"

@@ -65,7 +65,7 @@ class Heard(NamedTuple):
 
     kind: Kind
     key: str
-    """The same for a repetition."""
+    """A key that is the same for a repetition."""
     user: str
     channel: str = ""
     ts: str = ""
@@ -207,7 +207,7 @@ class ChatService:
     # -- what a service adds
 
     def connect(self, holds: Callable[[], bool]) -> None:
-        """Begin to hear; where only one process can, the one that `holds`."""
+        """Start to receive messages; where only one process can, the one that `holds`."""
 
     def disconnect(self) -> None:
         """Hear nothing more."""
@@ -225,7 +225,7 @@ class ChatService:
         return None
 
     def whisper(self, heard: Heard, message: ChatMessage) -> None:
-        """Say something to the user who was heard, and to nobody else where the service can."""
+        """Answer the author of a message, and only them where the service can."""
         raise NotImplementedError
 
     def command_in(self, heard: Heard) -> str | None:
@@ -306,7 +306,7 @@ class ChatService:
         return None
 
     def _handle(self, heard: Heard) -> None:
-        """Answer. Every person acts with their own rights; whoever is not mapped gets nothing."""
+        """Answer a message with the rights of its person. Users whom the owner has not added get nothing."""
         found = self.recognised(heard)
         person = None if found is None else self._person(found)
         if found is not None and person is not None:
@@ -318,7 +318,7 @@ class ChatService:
                 self._whisper(found, error_message(error))
 
     def _person(self, heard: Heard) -> ChatPerson | None:
-        """The person behind the user. A stranger who speaks to Matins learns how to be added, and nothing else."""
+        """The person behind the user. A stranger learns how to be added, and nothing else."""
         person = self.records.person(heard.user)
         refusal = self.manner.stranger.format(heard.user) if person is None else self.refusal(heard)
         if refusal is None:
@@ -352,7 +352,7 @@ class ChatService:
             self.say(heard, self.dialogue.command(self.incoming(heard, person, place, command)))
 
     def _answer(self, heard: Heard, person: ChatPerson, place: Place, said: str) -> bool:
-        """Go on with the person's draft. Whether there is one."""
+        """Continue the person's draft. False when there is none."""
         answer = self.dialogue.answer(self.incoming(heard, person, place, said))
         if answer is not None:
             self.say(heard, answer)

@@ -30,7 +30,7 @@ _SEEN, _DONE = "chat", 200
 
 
 class ChatPerson(NamedTuple):
-    """A person who speaks: the principal, and the time zone in which times are written."""
+    """The author of a message: the principal, and the time zone in which times are written."""
 
     principal: Principal
     zone: str
@@ -48,7 +48,7 @@ class Skipped(NamedTuple):
 
 
 class ChatRecords:
-    """Reads and writes the records of a chat. `caller` calls use cases as the person who speaks."""
+    """Reads and writes the records of a chat. `caller` calls use cases as the author of the message."""
 
     def __init__(self, caller: Caller, store: Store, clock: Clock, service: Service) -> None:
         self.caller = caller

@@ -98,7 +98,7 @@ class Claude:
         return ClaudeReader(self.program, self.provider)
 
     def entries(self, event: Event) -> list[Entry] | None:
-        """What an event of Claude Code or Qwen Code tells; None for an event of another tool."""
+        """What an event of Claude Code or Qwen Code reports; None for an event of another tool."""
         match event.text("type"), event.text("subtype"):
             case "assistant" | "user", _:
                 message = event.inner("message")

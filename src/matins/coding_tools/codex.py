@@ -86,7 +86,7 @@ class Codex:
         return CodexReader(self.program, self.provider)
 
     def entries(self, event: Event) -> list[Entry] | None:
-        """What an event of Codex tells; None for an event of another tool."""
+        """What an event of Codex reports; None for an event of another tool."""
         match event.text("type"):
             case "thread.started" | "turn.started" | "item.updated":
                 return []
@@ -155,7 +155,7 @@ class CodexReader(EventReader):
                 pass
 
     def handle_error(self, error: str) -> None:
-        """Commands that its rules forbid are told on stderr only."""
+        """Codex reports commands that its rules forbid on stderr only."""
         rejected = _REJECTED.search(error)
         if rejected is None:
             super().handle_error(error)
@@ -199,7 +199,7 @@ def _entries_of_start(item: Event) -> list[Entry]:
         case "mcp_tool_call":
             return call(f"{item.name('server') or 'mcp'}.{item.name('tool') or 'tool'}", item.raw.get("arguments"))
         case _:
-            return []  # told when it is complete
+            return []  # reported when it is complete
 
 
 def _entries_of_item(item: Event) -> list[Entry]:

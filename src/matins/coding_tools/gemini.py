@@ -108,7 +108,7 @@ class Gemini:
         return GeminiReader(self.program, self.provider)
 
     def entries(self, event: Event) -> list[Entry] | None:
-        """What an event of Gemini CLI tells; None for an event of another tool."""
+        """What an event of Gemini CLI reports; None for an event of another tool."""
         raw = event.raw
         match event.text("type"):
             case "init" if "session_id" in raw:

@@ -52,7 +52,7 @@ _TIMEOUT_MS = 5_000
 _MEMORY_BYTES = 256 << 20
 _MAX_ANSWER_LENGTH = 4_000
 _PAUSE_MS = 2_000
-"""Between two readings of a run that goes on: a limit is passed by what it uses meanwhile."""
+"""Interval of readings during a run: a limit is passed by what it uses meanwhile."""
 _EVER = 1 << 62
 _boot_ms = SystemClock().boot_ms
 
@@ -86,7 +86,7 @@ class GooseLedger:
         return self._last.usage
 
     def problem(self, session: str) -> str | None:
-        """By the last reading, that of the usage."""
+        """The problem of the last reading, that of the usage."""
         return self._last.problem
 
     def _refresh(self, session: str) -> None:
@@ -194,7 +194,7 @@ class Goose:
         return GooseReader(self.program, self.provider)
 
     def entries(self, event: Event) -> list[Entry] | None:
-        """What an event of goose tells; None for an event of another tool."""
+        """What an event of goose reports; None for an event of another tool."""
         match event.text("type"):
             case "message" if isinstance(event.raw.get("message"), dict):
                 message = event.inner("message")

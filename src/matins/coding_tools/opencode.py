@@ -121,7 +121,7 @@ class Opencode:
         return OpencodeReader(self.program, self.provider)
 
     def entries(self, event: Event) -> list[Entry] | None:
-        """What an event of opencode tells; None for an event of another tool."""
+        """What an event of opencode reports; None for an event of another tool."""
         part = event.inner("part")
         match event.text("type"):
             case "step_start" if part.raw:
@@ -188,7 +188,7 @@ class OpencodeReader(EventReader):
         return super().close(exit_code)
 
     def handle_error(self, error: str) -> None:
-        """Its log tells what its provider answers, while it tries again without a word."""
+        """Its log has the answers of its provider; its output does not say that it tries again."""
         if "stream error" in error:
             found = _LOGGED.search(error)
             self.notes.retry(found[1] if found else error)

@@ -121,7 +121,8 @@ class ConfigFile:
 
     @property
     def places(self) -> Sequence[str]:
-        """The same, as a store keeps it: of one machine without the machine, also when it was moved to a server."""
+        """The places as a store keeps them: those of one machine without its name, also when it was moved to a
+        server."""
         return [*self.called, str(self.path)] if self.shared else [str(self.path)]
 
     def parse(self, text: str) -> ParsedFile:

@@ -518,7 +518,7 @@ def _reason(value: str) -> str | None:
 
 
 def _within_braces(line: str, column: int) -> tuple[str, str] | None:
-    """The same for a value within braces, whose end is not known."""
+    """The problem of a value within braces that needs quotes, and its fix. The end of such a value is not known."""
     head, colon, rest = line[:column].rpartition(":")
     key, first = _BEFORE_KEY.split(head)[-1], (rest + line[column:]).strip()
     if not colon or "{" not in head or not key or first[:1] not in _WITHIN_BRACES or _ALIAS.fullmatch(_value(first)):

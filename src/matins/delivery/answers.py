@@ -57,7 +57,7 @@ from matins.store.transaction import Transaction
 
 _MAX_LEFT_OUT = 10
 _MAX_DIGEST = 50
-"""Answers that one digest tells."""
+"""Maximum number of answers in a digest."""
 
 
 class ThreadChannel(Protocol):
@@ -87,7 +87,7 @@ class ThreadChannel(Protocol):
 
 
 class AnswerDelivery(NamedTuple):
-    """An answer for a destination, or all those that a digest tells."""
+    """An answer for a destination, or all those of a digest."""
 
     rows: tuple[AnswerRow, ...]
 
@@ -124,7 +124,7 @@ class AnswerSubscriber(StoredSubscriber):
         return [DeliveryQueue(self, "answer", one.schedule_id, self._target, (one,), turn.policies) for one in found]
 
     def _put_off(self, turn: Turn, row: AnswerRow) -> bool:
-        """Let an answer wait for the end of quiet hours, or for a digest. One that was begun goes on."""
+        """Let an answer wait for the end of quiet hours, or for a digest. One that was begun continues."""
         destination = turn.policies.destinations.get(self._name)
         if destination is None or row.parts is not None:
             return False
@@ -254,7 +254,7 @@ class Answers:
                 part = channel.parts(answer._replace(again=True))[number] if again else parts[number]
                 rows = self._send_part(channel, part._replace(first=first.receipt), rows)
             if not rows:
-                return DeliveryResult()  # discarded, or begun anew, by a person
+                return DeliveryResult()  # a person discarded it, or sends it again
             first = rows[0]
         self._conclude(rows)
         return DeliveryResult()

@@ -32,7 +32,7 @@ def matches(name: str, types: Collection[str], event: StoredEvent) -> bool:
 
 
 def is_told(destination: str | None, event: StoredEvent) -> bool:
-    """Whether the event of an incident is told to a destination."""
+    """Whether a destination gets the event of an incident."""
     return destination in orjson.loads(event.data or "{}").get("to", ())
 
 
@@ -53,7 +53,7 @@ REMINDERS_MS = (HOUR_MS, 6 * HOUR_MS, DAY_MS)
 GROUPING_MS = 60_000
 """How long missed slots are gathered over schedules into one message."""
 MAX_NEW_PER_HOUR = 3
-"""How many different errors of a schedule are told in an hour. Others are folded into the next reminder."""
+"""Messages about different errors of a schedule in an hour. The next reminder names the others."""
 _REMINDED: frozenset[str] = frozenset(["failed", "budget", "held", "broken", "undelivered", "engine"])
 _STANDING: frozenset[str] = frozenset(["held", "broken", "engine"])
 """Kinds that last until a person acts: they are reminded of although nothing new happened."""
@@ -71,7 +71,7 @@ Data = Mapping[str, Any]
 
 
 class Trouble(NamedTuple):
-    """What an event reports that people should hear of."""
+    """What an event reports that people need to know."""
 
     kind: IncidentKind
     signature: str
@@ -83,7 +83,7 @@ class Trouble(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A change of an incident, and whether people are told of it."""
+    """A change of an incident, and whether a message is sent about it."""
 
     action: Action
     incident: IncidentRow
@@ -205,7 +205,7 @@ _TROUBLES: Mapping[str, Callable[[StoredEvent, Data], Trouble | None]] = {
 
 
 def trouble_of(event: StoredEvent, data: Data) -> Trouble | None:
-    """What the event reports; None when nobody needs to hear of it."""
+    """What the event reports; None when people need not know it."""
     read = _TROUBLES.get(event.type)
     return None if read is None else read(event, data)
 
@@ -226,7 +226,7 @@ _RECOVERED: frozenset[str] = frozenset(["failed", "budget"])
 
 
 def resolution_of(event: StoredEvent, data: Data, incident: IncidentRow) -> Resolution | None:
-    """How the event ends an incident of its schedule, or of none; None when the incident goes on."""
+    """How the event ends an incident of its schedule, or of none; None when the incident stays open."""
     kind = incident.kind
     if event.type == "schedule.deleted":
         return "deleted"
@@ -314,7 +314,7 @@ def _gathered(incident: IncidentRow, trouble: Trouble) -> dict[str, Any]:
 
 
 def _resolved(ended: Sequence[tuple[IncidentRow, Resolution]], now: int) -> list[Step]:
-    """The ends of incidents. A recovery is told once for all, with their numbers together."""
+    """The ends of incidents. One message says that all have recovered, with their numbers added."""
     steps = [Step("resolved", resolve(incident, how, now), False) for incident, how in ended]
     recovered = [index for index, (incident, how) in enumerate(ended) if how == "recovered" and incident.told]
     if recovered:
@@ -334,7 +334,7 @@ def look_again(incident: IncidentRow, now: int) -> list[Step]:
     if incident.kind == "missed":
         told = Step("opened", incident._replace(next_at=None), True)
         return [told, Step("resolved", resolve(incident, "ended", now), False)]
-    if incident.kind == "spending":  # it was told when it was opened, and that is all
+    if incident.kind == "spending":  # its only message was sent when it was opened
         return [Step("resolved", resolve(incident, "ended", now), False)]
     if incident.kind == "login":  # as long as it is refused, it is tried at least every 15 minutes
         if incident.times == incident.told_times:

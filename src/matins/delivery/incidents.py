@@ -1,4 +1,4 @@
-"""Incidents: reads events, opens and ends incidents, and says what is told to whom.
+"""Incidents: reads events, opens and ends incidents, and decides who gets a message.
 
 The subscription's cursor, the incidents and the events about them change in one transaction: after a kill nothing is
 told twice, and nothing is forgotten. Destinations get the events as deliveries of the outbox.
@@ -38,7 +38,7 @@ class IncidentSubscriber(StoredSubscriber):
 
     _saved_at = 0
     _read_upto = 0
-    """Up to this event all were read. Those among them that are not yet taken up are in `_waiting`."""
+    """The last event that was read. `_waiting` has those that are not yet handled."""
     _waiting: tuple[StoredEvent, ...] = ()
     _next_at: int | None = None
 
@@ -108,15 +108,15 @@ class _Page:
         self._open: dict[int, dict[int, IncidentRow]] = defaultdict(dict)
         """The open incidents by schedule and id, the oldest first."""
         self._new: dict[int, IncidentRow] = {}
-        """By a negative number each, until they are saved."""
+        """New incidents, each under a negative number until it is saved."""
         self._changed: dict[int, IncidentRow] = {}
         self._events: list[tuple[str, IncidentRow, list[str]]] = []
-        """What is told of incidents: the type, the incident as it was then, and its recipients."""
+        """Messages about incidents: the type, the incident as it was then, and its recipients."""
         self._notices: list[NewNotice] = []
         self._told: Counter[tuple[int, str]] | None = None
-        """By schedule and kind: how many were opened and told in this hour."""
+        """Incidents that were opened with a message in this hour, by schedule and kind."""
         self._sent: Counter[str] = Counter()
-        """By destination: how many messages it got in this hour."""
+        """Messages in this hour, by destination."""
         self._schedules: dict[int, ScheduleRecord] | None = None
 
     def about(self, schedule_ids: Iterable[int]) -> None:
@@ -219,7 +219,7 @@ class _Page:
 
 
 def incident_event_data(incident: IncidentRow) -> dict[str, Any]:
-    """The incident as its events tell it."""
+    """The incident as its events have it."""
     data: dict[str, Any] = {
         "incident": str(incident.id),
         "kind": incident.kind,

@@ -46,7 +46,7 @@ _FLUSH_MS, _FLUSH_BACKLOG_MS = 5_000, 1_000
 """At a stop: how long events that are being sent are waited for, and how long others are sent at all."""
 _SWEEP_MS = 3_600_000
 _REST = 4
-"""After a page of events that only incidents want: how many times as long as the page took the outbox rests."""
+"""Pause after a page of events that only incidents need, in multiples of the time that the page took."""
 
 Send = Callable[[DeliveryQueue, Any], DeliveryResult]
 Senders = Mapping[SubscriptionKind, Send]

@@ -1,4 +1,4 @@
-"""Notices: when people are told of an incident, and in which words. Pure: `now` is an argument."""
+"""Notices: when people get a message about an incident, and its text. Pure: `now` is an argument."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NoticeText(NamedTuple):
     facts: Mapping[str, Any] = {}
     """The incident as JSON, for programs."""
     key: str = ""
-    """The same at each attempt, so that a receiver can tell a repetition: letters and digits; empty for a test."""
+    """A key that is the same at each attempt, so that a receiver recognizes a repetition. It is empty for a test."""
 
 
 # -- when
@@ -47,7 +47,7 @@ class NoticeText(NamedTuple):
 def held_until(
     destination: Destination, incident: IncidentRow, policies: Policies, sent_this_hour: int, now: int
 ) -> int | None:
-    """When a digest tells it: after the person's quiet hours, or on the hour; None when it is told at once."""
+    """When a digest contains it: after the person's quiet hours, or on the hour; None when it is sent at once."""
     quiet = quiet_hours_until(destination, policies, now)
     if quiet is not None and incident.kind not in destination.urgent:
         expires_at = orjson.loads(incident.details).get("expires_at")

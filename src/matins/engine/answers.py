@@ -1,4 +1,4 @@
-"""Answers of runs: who gets one, whether it is sent and when, and what is told of it. Pure: `now` is an argument.
+"""Answers of runs: who gets one, whether and when it is sent, and the sentence about it. Pure: `now` is an argument.
 
 The text of an answer is in the outcome of its run; rows of answers and events have only its digest.
 """
@@ -66,13 +66,13 @@ def destinations_of(definition: ScheduleDefinition, agent: str, policies: Polici
 def recipients(
     notice: str, policies: Policies, definitions: Iterable[ScheduleDefinition | None], without: str | None = None
 ) -> tuple[str, ...]:
-    """The destinations that are told of an incident, in their order. A schedule may name its own, or none."""
+    """The destinations that get messages about an incident, in their order. A schedule may name its own, or none."""
     found: dict[str, None] = {}
     for definition in definitions:
         own, on = (definition.notify, definition.notify_on) if definition is not None else ((), ())
         if notice in (on or policies.notify.on):
             found |= dict.fromkeys(own or policies.notify.to or policies.destinations)
-    if without in found:  # a destination that does not work: the others are told, whatever is usual
+    if without in found:  # a destination that does not work: the others get the message, whatever is usual
         found = dict.fromkeys(policies.destinations)
     return tuple(name for name in found if name in policies.destinations and name not in (NOBODY, without))
 
@@ -162,7 +162,7 @@ def decide(
     if NOBODY in names or (outcome is None and not failed and condition != "always"):  # a job that returned nothing
         return []
     found: list[NewAnswer] = []
-    if place is not None:  # who asked in chat hears of a failure too
+    if place is not None:  # the person who asked in chat gets the failure too
         found.append(_answer(f"{THREAD}:{place.service}", failed, outcome, condition, last))
     if ("failed" if failed else "succeeded") not in (definition.deliver_on or policies.deliver.on):
         return found
@@ -250,7 +250,7 @@ def waits_until(
     return (DIGEST, (now // HOUR_MS + 1) * HOUR_MS) if full else None
 
 
-# -- what is told of it
+# -- the sentence about it
 
 
 def destination_label(name: str) -> str:
@@ -276,7 +276,7 @@ def unsent_reason(
 
 
 def is_delivered(answers: Sequence[AnswerRow]) -> bool | None:
-    """Whether all that were to arrive have arrived; None while one is under way, and where nobody was to be told."""
+    """Whether all have arrived; None while one is under way, and where there was no recipient."""
     sent = [answer for answer in answers if answer.state != "withheld"]
     failed = any(answer.state not in ("delivered", *PENDING) for answer in sent)
     if failed:

@@ -31,7 +31,7 @@ def token_digest(token: Token) -> str:
 
 
 def approval_digest(approval: Approval) -> str:
-    """The digest of a request, without what becomes of it."""
+    """The digest of a request, without its outcome."""
     fixed = approval._replace(id=0, schedule="", state="pending", decided_at=None, votes=())
     return _digest(list(fixed[:-1]))
 
@@ -275,7 +275,7 @@ class IdSet:
 
 
 class Covered(NamedTuple):
-    """The slots that a run stands for."""
+    """The slots that a run covers."""
 
     slot: int | None
     first: int | None
@@ -283,7 +283,7 @@ class Covered(NamedTuple):
 
     @classmethod
     def of_run(cls, run: BoundRun) -> Covered:
-        """A run without a slot stands for calls, whose number grows."""
+        """A run without a slot has calls, whose number grows."""
         return cls(run.slot, run.first_slot, None if run.slot is None else run.slots)
 
     @classmethod
@@ -473,7 +473,7 @@ def schedule_fingerprint(row: NewSchedule) -> str:
 
 
 def revision_fingerprint(row: BoundRevision) -> str:
-    """The same of a revision in the store, with its author."""
+    """The fingerprint of a revision in the store, with its author."""
     return fingerprint(*row[2:])
 
 
@@ -498,7 +498,7 @@ class Entry(NamedTuple):
 
 
 def entries_of(event: StoredEvent) -> Iterator[Entry]:
-    """The definitions that an event speaks of."""
+    """The definitions that an event names."""
     if event.type not in DEFINING or not event.data:
         return
     data: dict[str, Any] = orjson.loads(event.data)
@@ -567,7 +567,7 @@ class DefinitionCheck:
         self._problems: list[str] = []
 
     def revised(self, page: Iterable[StoredEvent]) -> tuple[list[Entry], set[int]]:
-        """The revisions of which events speak, and their schedules. Other definitions are noted."""
+        """The revisions that events name, and their schedules. Other definitions are noted."""
         revisions: list[Entry] = []
         for event in page:
             for entry in entries_of(event):

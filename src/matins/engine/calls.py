@@ -394,7 +394,7 @@ class Match(NamedTuple):
 
     debounce_ms: int = 0
     group: str | None = None
-    """The calls that one run may stand for have the same value."""
+    """Calls with the same value may share one run."""
 
 
 def match_call(trigger: CallTrigger, call: Call) -> Match | str:

@@ -39,7 +39,7 @@ def by_person(agent: str, definition: ScheduleDefinition) -> tuple[str, Schedule
 
 
 def check_no_placeholder(command: CommandLine, field: str) -> None:
-    """Raise for a placeholder: what it is filled with would be read by the shell, whoever wrote it. Programs have
+    """Raise for a placeholder: the shell would read its value, which others may have written. Programs have
     templates of their own, which stay: `docker ps --format '{{.Names}}'`."""
     texts = (command,) if isinstance(command, str) else command
     for name in (name for text in texts for name in placeholders(text)):

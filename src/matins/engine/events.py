@@ -194,9 +194,9 @@ PING_EVENTS: dict[str, Ping] = {
         ("run.failed", "run.missed", "schedule.missed", "run.unknown", "run.interrupted", "run.over_budget"), "fail"
     ),
 }
-"""What the URL of a schedule hears of its runs. A slot that was skipped as planned is well."""
+"""Events for which the URL of a schedule is called. A slot that was skipped as planned counts as a success."""
 NOTICE_EVENTS = frozenset(["incident.opened", "incident.reminded", "incident.resolved", "incident.digest"])
-"""The events that destinations get, if they are among those that are told."""
+"""The events that destinations get, if `notify` selects them."""
 ALIASES: dict[str, tuple[str, ...]] = {
     "schedule:created": ("schedule.created", "schedule.timed", "schedule.retimed"),
     "schedule:triggered": ("run.started",),

@@ -97,7 +97,7 @@ def _declared(name: str, given: Mapping[str, Any], place: str) -> Input:
 
 
 def read_value(one: Input, value: Any, field: str) -> Any:
-    """A value for a declared input. Surfaces for people have texts, which stand for numbers too."""
+    """A value for a declared input. Surfaces for people pass texts, also for numbers."""
     match one.type:
         case "choice":
             return check_choice(field, value, one.values)

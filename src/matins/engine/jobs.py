@@ -82,7 +82,7 @@ def retries_unknown(definition: ScheduleDefinition) -> bool:
 
 
 def full_prompt(definition: ScheduleDefinition) -> str | None:
-    """What the agent is told: the job's prompt, then the schedule's own."""
+    """The prompt: the job's, then the schedule's own."""
     parts = [part for part in (definition.job_prompt, definition.prompt) if part is not None]
     return "\n\n".join(parts) if parts else None
 

@@ -403,7 +403,7 @@ class Charge(NamedTuple):
         return shortfall(self.budget, Spent(usage.money, usage.tokens), reserved, Spent(wanted.money, wanted.tokens))
 
     def warns(self, usage: BudgetUsage, last: Usage) -> bool:
-        """Whether the last spending reached the share of the budget at which people are told."""
+        """Whether the last spending reached the share of the budget at which a message is sent."""
         share = self.budget.warn_at / 100
         limits = ((self.budget.max_cost, usage.money, last.money), (self.budget.max_tokens, usage.tokens, last.tokens))
         known = [(limit * share, spent, more) for limit, spent, more in limits if limit is not None]

@@ -1,4 +1,4 @@
-"""corvid-agent's `notify_address`: an account of Algorand that hears of a schedule, where a destination sends to it."""
+"""corvid-agent's `notify_address`: an account of Algorand that gets messages, if a destination sends to it."""
 
 from __future__ import annotations
 

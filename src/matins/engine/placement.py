@@ -118,7 +118,7 @@ def unserved(needs: Labels, offers: Iterable[Labels]) -> Labels | None:
 
 
 class NodeView(NamedTuple):
-    """A node as `no_node` speaks of it."""
+    """A node, for the sentence of `no_node`."""
 
     name: str
     offers: Labels

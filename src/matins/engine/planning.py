@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 
 
 def covered(slot: int | None, slots: int, first: int | None) -> dict[str, Any]:
-    """The slots that a run stands for, as the event of its creation says them."""
+    """The slots that a run covers, as the event of its creation has them."""
     if slots == 1 and first is None:
         return {"slot": slot}
     return {"slot": slot, "slots": slots, "first": first}

@@ -40,7 +40,7 @@ _VALUES: Mapping[str, type[Any]] = {
 }
 """Readers of the kinds of record that the core uses. Other kinds stay in stored form."""
 _SINGLE: Mapping[str, type[Any]] = {"notify": Notify, "deliver": Deliver, "smtp": Smtp}
-"""The same, for kinds of which there is one record."""
+"""Readers of the kinds with a single record."""
 _DEFAULT_NOTIFY, _DEFAULT_DELIVER, _NO_SMTP = Notify(), Deliver(), Smtp()
 DEFAULT_RESERVATION = Usage(500_000, 100_000)
 """The reservation of a run without history: half a dollar."""
@@ -59,7 +59,7 @@ class Policies:
     hooks: Mapping[str, Hook] = field(default_factory=dict[str, Hook])
     """Hooks by event."""
     hook_files: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    """By event, the files that its hook runs, each with the digest of its content when a person set the hook."""
+    """Files that a hook runs, by event, each with the digest of its content when a person set the hook."""
     agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
     agent_rules: Mapping[str, AgentRules] = field(default_factory=dict[str, AgentRules])
     work_sources: Mapping[str, WorkSourceDefinition] = field(default_factory=dict[str, WorkSourceDefinition])

@@ -39,7 +39,7 @@ class WorkItem(NamedTuple):
 
 
 class CallContext(NamedTuple):
-    """The call that a run stands for. Its texts are data, not instructions."""
+    """The call of a run. Its texts are data, not instructions."""
 
     id: str
     source: str

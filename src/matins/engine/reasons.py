@@ -276,7 +276,7 @@ def _awaiting_approval(context: ReasonContext) -> str | Sentence:
 
 
 def changed_text(paths: Sequence[str]) -> str:
-    """What a person is told about files that differ from what was set or approved."""
+    """The sentence about files that differ from what was set or approved."""
     return f"{' and '.join(path.rpartition('/')[2] for path in paths)} changed since you set it."
 
 

@@ -1,6 +1,6 @@
 """Schedule definitions: parsed from settings, and in stored form.
 
-Settings that have no effect without another: people hear of them where they give them.
+Settings that have no effect without another: notes say so where people give them.
 """
 
 from __future__ import annotations

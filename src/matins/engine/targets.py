@@ -160,7 +160,7 @@ def ends_conversations(definition: ScheduleDefinition) -> bool:
 
 
 def used_up(definition: ScheduleDefinition, runs: int, tokens: int) -> str | None:
-    """`fresh after 20 runs`, if a conversation of so many runs and tokens has ended; None if it goes on."""
+    """`fresh after 20 runs`, if a conversation of so many runs and tokens has ended; None if it continues."""
     if definition.fresh_after is not None and runs >= definition.fresh_after:
         return f"fresh after {counted(runs, 'run')}"
     if definition.fresh_after_tokens is not None and tokens >= definition.fresh_after_tokens:
@@ -169,7 +169,7 @@ def used_up(definition: ScheduleDefinition, runs: int, tokens: int) -> str | Non
 
 
 def closing_text(keep: str) -> str:
-    """What the last run of a conversation is told besides its prompt."""
+    """What the last run of a conversation gets besides its prompt."""
     return (
         "This conversation ends with this run; the next run starts without its memory. End your answer with a line "
         f'"{KEEP}" and, below it, what the next conversation must know: {keep}'

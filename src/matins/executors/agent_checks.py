@@ -360,7 +360,7 @@ def _check_max_cost(agent: Agent, runner: AnyRunner, prices: Mapping[str, Price]
 
 
 _KEY = "0"
-"""In place of the key of a run."""
+"""The key that checks have instead of that of a run."""
 
 
 class Surroundings(NamedTuple):

@@ -48,8 +48,8 @@ _TEST_S = 30
 
 
 class Fitness:
-    """After a start failed for a reason of the machine, no agents start until a test passes: a file can be written
-    where it failed, and a process started. The delay between tests doubles, up to five minutes."""
+    """After a start failed because of the machine, no agents start until a test passes: writing a file where it failed,
+    and starting a process. The delay between tests doubles, up to five minutes."""
 
     def __init__(self, clock: Clock, test: Callable[[Iterable[str]], str | None] | None = None) -> None:
         self._clock = clock

@@ -25,14 +25,14 @@ _CHUNK = 1 << 20
 """A search for secrets keeps other threads waiting: for so much at a time."""
 _KEPT_MS = 30 * DAY_MS
 _PARTS = ("message/", "multipart/")
-"""In an e-mail they would be more than a file."""
+"""Types that would be more than a file in an e-mail."""
 _SLACK_MS = 20
 """The clock of file systems may be behind by that."""
 
 
 class Attached(NamedTuple):
     files: list[dict[str, Any]]
-    """As `AnswerFile` takes them."""
+    """The files, as `AnswerFile` takes them."""
     left_out: list[str]
     """Why others are not among them."""
 

@@ -311,7 +311,7 @@ _NO_AGENT = Agent("", "")
 
 
 class _View(NamedTuple):
-    """As whom a command runs, and what it sees; without a layout, everything."""
+    """The account of a command, and what it sees; without a layout, everything."""
 
     layout: Layout | None = None
     account: Account | None = None

@@ -28,7 +28,7 @@ from matins.runtime.agent_folders import AGENTS
 
 NOT_ISOLATED = "not isolated"
 _MAX_STORE_FILES = 1_000
-"""In the folder of a store; one with more is no folder of its own."""
+"""Maximum number of files in the folder of a store; with more, it is no folder of its own."""
 ROOT = "Matins is root, and the agent has no user: it could change everything here."
 _MAX_LINKS = 40
 

@@ -52,7 +52,7 @@ class JobContext:
 
     @property
     def key(self) -> str:
-        """The same for every attempt of this run, and different for every other run."""
+        """A key that is the same for every attempt of this run, and different for every other run."""
         return self._attempt.key
 
     @property
@@ -73,7 +73,7 @@ class JobContext:
 
     @property
     def call(self) -> CallContext | None:
-        """The call that the run stands for, with its body; None for other runs."""
+        """The call of the run, with its body; None for other runs."""
         if not self._attempt.compiled.shared.definition.on:
             return None
         return self._executor.loader.call(self._attempt)

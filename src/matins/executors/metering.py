@@ -45,7 +45,7 @@ class SessionMeter(NamedTuple):
         return self._with_recorded(result, live=False)
 
     def so_far(self, result: RunnerResult) -> RunnerResult:
-        """The same while the run goes on: the tool's own record may be some seconds old."""
+        """The usage of the run so far: the tool's own record may be some seconds old."""
         return self._with_recorded(result, live=True)
 
     def _with_recorded(self, result: RunnerResult, *, live: bool) -> RunnerResult:

@@ -68,7 +68,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run: int
     epoch: int
     key: str
-    """The same for every attempt of the run, and different for every other run."""
+    """A key that is the same for every attempt of the run, and different for every other run."""
     attempt: int
     """1 for the first attempt of the run."""
     slot: int | None = None
@@ -77,7 +77,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: int
     schedule: int
     name: str
-    """Of the schedule."""
+    """Name of the schedule."""
     creator: str | None = None
     """The agent that created the schedule; None if a person did."""
     step: int = 0
@@ -91,7 +91,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     settings: dict[str, Any] | None = None
     """The stored form of the agent as the schedule wakes it; None if there is no such agent."""
     call: CallContext | None = None
-    """The call that the run stands for."""
+    """The call that the run belongs to."""
     item: WorkItem | None = None
     """The work item that the run has. Its sender holds it, and reports the outcome."""
     steps: dict[str, Any] = {}
@@ -104,7 +104,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits: tuple[SpendingLimit, ...] = ()
     """At most so much may the attempt spend, as the budgets were when the order was written."""
     spent: Usage = Usage()
-    """By earlier attempts of the run."""
+    """What earlier attempts of the run spent."""
     prices: dict[str, Price] = {}
     """Those that differ from the published ones."""
     rates: dict[str, float] = {}
@@ -303,7 +303,7 @@ class OrderContexts:
     def __init__(self) -> None:
         self.orders: dict[Mark, Order] = {}
         self.senders: dict[Mark, dict[str, Any]] = {}
-        """By whom an attempt that is asked about was to be started: `boot` and `nonce` of that worker."""
+        """The worker that was to start an attempt that is asked about: its `boot` and `nonce`."""
 
     def worker_of(self, attempt: Attempt) -> dict[str, Any]:
         return self.senders.get(attempt.mark, {})

@@ -20,7 +20,7 @@ _STREAMS = {"stdout": OUT, "stderr": ERR}
 
 
 class OutputSender:
-    """One thread, which lives while a run is watched. It sends every five seconds; each second what somebody reads."""
+    """One thread, which lives while a run is watched. It sends every five seconds; each second what is being read."""
 
     def __init__(self, kept: KeptOutput | None, files: Callable[[], RunFiles], clock: Clock) -> None:
         self._kept = kept
@@ -28,7 +28,7 @@ class OutputSender:
         self._files = files
         self._clock = clock
         self._sent: dict[Mark, dict[str, int]] = {}
-        """Up to where the streams were sent."""
+        """How much of each stream was sent."""
         self._due: dict[Mark, int] = {}
         self._sending = threading.Lock()
         self._changed = threading.Condition()

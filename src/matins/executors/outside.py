@@ -47,7 +47,7 @@ class Unreachable(MatinsError):  # noqa: N818 - it is a state, which passes
 
 
 class Ended(NamedTuple):
-    """A worker has told the outcome."""
+    """A worker has reported the outcome."""
 
     outcome: bytes
 
@@ -105,7 +105,7 @@ class OutsideEngine(Protocol):
         ...
 
     async def end(self, name: str, reason: str) -> None:
-        """Cancel it: `follow` tells its end."""
+        """Cancel it. `follow` reports its end."""
         ...
 
     async def fence(self, name: str) -> bool:
@@ -123,7 +123,7 @@ class OutsideKind:
 
     name: str
     connect: Callable[[str, Mapping[str, Any]], OutsideEngine]
-    """By name and stored record."""
+    """Opens a connection by its name and stored record."""
     serve: Callable[[str, Worker], None]
     """Take orders from a URL until a signal comes."""
     check: Callable[[str, Mapping[str, Any]], list[tuple[bool, str, str | None]]]
@@ -137,7 +137,7 @@ def outside_kinds() -> dict[str, OutsideKind]:
 @dataclass(frozen=True)
 class OutsideTimes:
     lease_ms: int = 60_000
-    """Of attempts that may be retried, where the worker is lost."""
+    """Lease of attempts that may be retried when their worker is lost."""
     lost_ms: int = 90_000
     """How long a machine has to answer for an attempt: longer than the lease and the grace of its processes."""
     patience_ms: int = 600_000

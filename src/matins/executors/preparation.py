@@ -126,7 +126,7 @@ log = logging.getLogger("matins")
 _MAX_EARLIER_LENGTH = 200_000
 _SESSIONS = uuid.UUID("6d617469-6e73-5e55-9e55-696f6e000000")
 _ASK_MS = 60_000
-"""How long a tool may take to tell its options."""
+"""How long a tool may take to print its options."""
 _KEEPS_NO_SESSION = Command((), b"")
 
 

@@ -29,7 +29,7 @@ class AgentCall(NamedTuple):
     log: str | None
     """The file that the output went to."""
     settings: Mapping[str, Any]
-    """Of the agent."""
+    """Settings of the agent."""
 
 
 class KeptCommand(NamedTuple):

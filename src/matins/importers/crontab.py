@@ -134,7 +134,7 @@ def _entries(line: _Line, zone: str, names: set[str], agents: dict[str, ImportEn
     common: dict[str, Any] = {
         "when": line.when, "timezone": zone, "overlap": "allow", "catch_up": "skip", "grace": "60s",
         "deliver": None if mail is None else [mail_name(mail) if mail else NOBODY],
-        "deliver_on": list(DELIVER_ON) if mail else None,  # cron mails what a command writes, whatever becomes of it
+        "deliver_on": list(DELIVER_ON) if mail else None,  # cron mails what a command writes, also when it fails
     }  # fmt: skip
     command: dict[str, Any] = {
         **common, "command": text if shell == "/bin/sh" else [shell, "-c", text],

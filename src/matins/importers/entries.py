@@ -216,9 +216,9 @@ class ImportEntry(NamedTuple):
     kind: Literal["agent", "work_source", "inbound", "destination", "schedule"]
     name: str
     settings: Mapping[str, Any]
-    """As they are written in the file."""
+    """Settings, as they are written in the file."""
     origin: str
-    """Where it stands in the other system's file."""
+    """Its place in the other system's file."""
     old: OldTimes | None = None
     paused: bool = False
     notes: tuple[str, ...] = ()

@@ -83,7 +83,7 @@ def _times(reader: Assistant, schedule: Mapping[str, Any]) -> tuple[str, OldTime
 
 
 def _script(script: str, path: str) -> list[str]:
-    """The command of a script, which stands in `scripts` beside the folder of the jobs unless it has a path."""
+    """The command of a script, which is in `scripts` beside the folder of the jobs unless it has a path."""
     file = Path(script).expanduser()
     if not file.is_absolute():
         file = Path(path).expanduser().absolute().parent.parent / "scripts" / script

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TOOLSETS = ("run", "polpo", "cortex")
 RIGHTS = ("read", "run", "change")
-"""Of a client's token. It never governs, and it approves only where a person asked for that."""
+"""Rights of a client's token. It never governs, and it approves only if a person asked for that."""
 INSTALLED = ("claude", "codex", "cursor", "gemini", "goose", "opencode", "vscode")
 _MEANS = {
     "agent": "What it creates waits for you: matins approvals",

@@ -43,7 +43,7 @@ class ProtocolError(Exception):
 
     @property
     def status(self) -> int:
-        """Of HTTP, in the 2026-07-28 revision."""
+        """The HTTP status, by the revision 2026-07-28."""
         return {INTERNAL_ERROR: 200, METHOD_NOT_FOUND: 404}.get(self.code, 400)
 
 

@@ -1,6 +1,6 @@
 """Calls of a principal, and what tools say in their answers.
 
-Content in answers: words that Matins did not write stand between marks, so that a model can tell them from ours.
+Content in answers: text that Matins did not write is between marks, so that a model can tell them from ours.
 """
 
 from __future__ import annotations

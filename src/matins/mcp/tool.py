@@ -123,7 +123,7 @@ def _is(kind: str, value: Any) -> bool:
 MAX_BYTES = 8_000
 MAX_OUTPUT_BYTES = 16_000
 MAX_ANSWER_BYTES = 32_000
-"""Of all answers. Lists are made to fit into less, and say how to go on."""
+"""Maximum length of an answer. Lists are made to fit into less, and say how to continue."""
 _MAX_TEXT = 2_500
 """A text in an answer, with what says how much of it is cut."""
 

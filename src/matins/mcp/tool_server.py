@@ -110,7 +110,7 @@ TOOLSETS = "matins.toolsets"
 
 
 def toolsets() -> Mapping[str, Toolset]:
-    """The registered toolsets by name, which is the end of their path."""
+    """The registered toolsets by name. The name is the last part of their path."""
     return installed(TOOLSETS)
 
 

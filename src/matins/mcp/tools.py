@@ -32,7 +32,7 @@ from matins.surfaces.display import TranscriptText
 
 
 def cursor_of(given: Document) -> str | None:
-    """The id that the cursor stands for."""
+    """The id in the cursor."""
     if "cursor" not in given:
         return None
     try:
@@ -328,7 +328,7 @@ def delete_schedule(calls: PrincipalCalls, given: Document) -> Document:
 MAX_WAIT_S = 50
 _STATES = ("active", "paused", "pending", "completed", "expired", "rejected", "broken")
 _PIECE = MAX_OUTPUT_BYTES // 2
-"""Of output, in one answer: writing out hidden characters makes it longer."""
+"""Maximum output in one answer: writing out hidden characters makes it longer."""
 _EVENTS = 65_536
 """Bytes at the end of the output that are read for its last lines: events of tools are long, their words are few."""
 

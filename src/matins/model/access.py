@@ -169,7 +169,7 @@ class ChatBot(NamedTuple):
 
     service: str
     name: str | None
-    """`@matins_bot`; None until the service has told it."""
+    """`@matins_bot`; None until the service has reported it."""
     problem: str | None
     """Why nothing is heard; None while all is well."""
 

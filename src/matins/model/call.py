@@ -25,7 +25,7 @@ class OnWebhook(NamedTuple):
     webhook: str
     filter: Mapping[str, Any] | None = None
     debounce_ms: int = 0
-    """How long a run waits for further deliveries, which it then stands for."""
+    """How long a run waits for further deliveries, which then join it."""
     by: str | None = None
     """The path in the body whose value says which deliveries belong together."""
 

@@ -1,6 +1,6 @@
 """Destinations: which notices and answers they get, and answers on their way. Annotations are settings.
 
-What people are told of. This module loads quickly: every command reads it.
+Which events people get messages about. This module loads quickly: every command imports it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ IncidentKind = Literal[
 ]
 KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
 NOTICES: tuple[str, ...] = (*KINDS, "recovered")
-"""What people can be told: the kinds of incidents, and that one is over."""
+"""What messages can be about: the kinds of incidents, and the end of one."""
 NOBODY = "none"
-"""The name that stands for no destination."""
+"""The name that means no destination."""
 THREAD = "thread"
-"""The name that stands for the place in chat of a run's thread."""
+"""The name that means the place in chat of a run's thread."""
 ANSWER = "answer"
 """What `urgent` calls the answers of runs."""
 DeliverIf = Literal["always", "text", "changed", "news"]
@@ -84,7 +84,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """What is told to whom, unless a schedule says otherwise."""
+    """Which destinations get which messages, unless a schedule has its own."""
 
     to: Annotated[tuple[str, ...],
         Setting(Names(empty=True, of="destinations"), "Destinations that get messages; default: all.", ["ops"])] = ()
@@ -149,7 +149,7 @@ class AnswerRow(NamedTuple):
     next_at: int | None
     """When it is sent, or sent again; None when it is not."""
     title: str | None = None
-    """Of a message during the run."""
+    """Title of a message during the run."""
     text: str | None = None
     files: str | None = None
     """JSON."""
@@ -166,7 +166,7 @@ class AnswerRow(NamedTuple):
     copy: int = 0
     """How often a person had it sent again."""
     digest_at: int | None = None
-    """The hour whose digest tells it instead, because there were too many."""
+    """The hour whose digest contains it, because there were too many."""
     receipt: str | None = None
     """The destination's id of the first message."""
     error: str | None = None

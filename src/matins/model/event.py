@@ -2,7 +2,7 @@
 
 The rows of the log of events, and of what proves that it is whole.
 
-Incidents: what people hear of once, however often it happens.
+Incidents: one message, however often the same thing happens.
 """
 
 from __future__ import annotations

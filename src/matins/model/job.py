@@ -13,7 +13,7 @@ class ErrandPlace(NamedTuple):
     """Where the agent of a run works, and for which run."""
 
     key: str
-    """The same for every attempt of the run, and different for every other run."""
+    """A key that is the same for every attempt of the run, and different for every other run."""
     agent: str
     folder: str
     """The folder of the agent."""
@@ -43,17 +43,17 @@ class Errand(Protocol):
         ...
 
     def begin(self) -> Brief | None:
-        """Before the agent starts. None says that there is no work."""
+        """Called before the agent starts. None means that there is no work."""
         ...
 
     def finish(self, answer: str) -> dict[str, Any]:
-        """After the agent succeeded. What is returned is kept with the result of the run."""
+        """Called after the agent succeeded. The result is kept with that of the run."""
         ...
 
 
 @dataclass(frozen=True)
 class JobType:
-    """A job that schedules can name. `run` is a function of this process; `prompt` is what an agent is told."""
+    """A job that schedules can name. `run` is a function of this process; `prompt` makes the prompt of an agent."""
 
     name: str
     help: str = ""

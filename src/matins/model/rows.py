@@ -238,7 +238,7 @@ class TurnFacts(NamedTuple):
 
 class NextInstants(NamedTuple):
     due_at: int | None
-    """Of the next due schedule."""
+    """When the next schedule is due."""
     timer_at: int | None
     """At which a waiting record must be checked."""
 
@@ -303,7 +303,7 @@ class RevisionRow(NamedTuple):
     author: str
     at: int
     name: str
-    """Of then."""
+    """Its name at that time."""
 
 
 class ChainStart(NamedTuple):
@@ -425,7 +425,7 @@ class RunRow(NamedTuple):
 
 
 class SlotRun(NamedTuple):
-    """A record of slots, or a run that stands for one."""
+    """A record of slots, or a run that makes up for one."""
 
     id: int
     first: int
@@ -463,7 +463,7 @@ class BackfillRow(NamedTuple):
     waits_since: int | None
     """Since when it lets other runs pass."""
     failures_after: int
-    """Up to this run, failures do not count."""
+    """Failures up to this run do not count."""
     next_at: int | None
     created_at: int
     created_by: str
@@ -525,7 +525,7 @@ class WorkerRow(NamedTuple):
     node: str
     """The name of its node: of the host, unless the operator gave another."""
     state: str | None = None
-    """Of its node: `cordoned` or `draining`; None: open."""
+    """State of its node: `cordoned` or `draining`; None: open."""
     by: str | None = None
     note: str | None = None
     at: int | None = None

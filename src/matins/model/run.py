@@ -75,7 +75,7 @@ class Given(NamedTuple):
     fenced: tuple[str, ...] = ()
     """The names of inputs that are texts of a principal who may not change the schedule."""
     prompts: Mapping[str, str] = {}
-    """What the types of jobs tell agents with this input, by the number of the step; "0" for a run without steps."""
+    """The prompts of job types with this input, by the number of the step; "0" for a run without steps."""
     model: str | None = None
     effort: str | None = None
 
@@ -118,7 +118,7 @@ class RunRecord:
     given: Given | None = None
     """What it was started with, if there was anything."""
     for_slot: int | None = None
-    """The past slot that a run without a slot stands for."""
+    """The past slot that a run without a slot makes up for."""
     backfill: int | None = None
     """The backfill that made it."""
 
@@ -230,7 +230,7 @@ class Thread(NamedTuple):
     fresh_message: int = 0
     """Messages up to this one belong to earlier conversations."""
     closing_run: int | None = None
-    """The run that was told to write down what the next conversation must know."""
+    """The run that was asked to write down what the next conversation must know."""
     kept: str | None = None
     """What it wrote."""
     host: str | None = None

@@ -298,7 +298,7 @@ class ScheduleDefinition:
         Setting(Text(2_000, lines=True), "What the last run of a conversation writes down for the next one.",
                 "open questions and decisions")] = None
     job_prompt: str | None = None
-    """What the type of the job tells an agent, written when the schedule is made; None for a function."""
+    """The prompt of the job type, written when the schedule is made; None for a function."""
     harmless: bool = False
     """Whether the type of the job says that runs need no approval under `owner_approve`."""
     step_jobs: tuple[tuple[str | None, bool], ...] = ()

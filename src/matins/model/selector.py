@@ -54,7 +54,7 @@ class SearchWords(NamedTuple):
 
     words: tuple[str, ...]
     phrases: tuple[str, ...] = ()
-    """In lower case."""
+    """Phrases, in lower case."""
 
 
 class RunQuery(NamedTuple):
@@ -81,14 +81,14 @@ class RunFilter(NamedTuple):
     search: SearchWords | None = None
     """What they said."""
     min_cost: int | None = None
-    """In micro-dollars, with the steps."""
+    """Lowest cost, in micro-dollars, with that of the steps."""
     started_before: int | None = None
     """`min_duration` ago, for those that still run."""
     min_duration: int | None = None
     low: int = 0
     """The lowest id."""
     selector: Selector = ALL
-    """Of their schedules."""
+    """Selects the schedules of the runs."""
     reader: str | None = None
     """The agent that asks, if it may look into its own runs only."""
 

@@ -33,7 +33,7 @@ class Scheme(NamedTuple):
     sign: Callable[[InboundEndpoint, str, bytes, str, int], dict[str, str]]
     """The headers of a body with an id, signed at an instant in seconds."""
     id: Callable[[InboundEndpoint, Headers, Any], Any]
-    """The id of a delivery; None where its body stands for it."""
+    """The id of a delivery; None where its body identifies it."""
     signed: Callable[[InboundEndpoint, Delivery], bytes | None]
     """What the sender signed, if that does not include the id: a repeat can have another id then. None if the id is
     signed, or if nothing is signed because the sender sends the secret itself."""

@@ -2,7 +2,7 @@
 
 The HTTP server: its public address, the proxies in front of it, and the limits of its clients.
 
-What is told to whom, and the server that sends e-mail: single records of the file.
+Who gets which messages, and the server that sends e-mail: single records of the file.
 """
 
 import re

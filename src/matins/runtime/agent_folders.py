@@ -115,8 +115,8 @@ def named_files(definition: ScheduleDefinition, agent: Agent | None, policies: P
 def files_of(
     command: str | Iterable[str] | None, folder: str, expected: Collection[str] = (), *, scripts: bool = False
 ) -> dict[str, str]:
-    """The same for one command that starts in this folder. A file that is gone counts only if it is expected: most
-    words name no file. `scripts`: only what looks like one, or is expected."""
+    """The digests of the files that one command names, which starts in this folder. A missing file counts only if it is
+    expected: most words name no file. `scripts`: only what looks like a script, or is expected."""
     return _digests(((word, folder) for word in _words(command)), expected, scripts=scripts)
 
 

@@ -279,7 +279,7 @@ def changed_files(
 def changed_commands(
     transaction: Transaction, compiled: CompiledSchedule, policies: Policies, run: Mapping[str, str]
 ) -> list[str]:
-    """Of files that commands run, those that agents can write and that differ from what a person set or approved."""
+    """The files that commands run, that agents can write, and that differ from what a person set or approved."""
     known = known_files(compiled, policies)
     suspect = [path for path, content in run.items() if content not in known.get(path, ()) and in_reach(path, policies)]
     if not suspect:
@@ -289,7 +289,7 @@ def changed_commands(
 
 
 def known_files(compiled: CompiledSchedule, policies: Policies) -> dict[str, set[str]]:
-    """By path, the digests that files had when a person set the schedule's commands and the hooks."""
+    """The digests that files had when a person set the schedule's commands and the hooks, by path."""
     return _by_path([dict(compiled.definition.files), *policies.hook_files.values()])
 
 
@@ -321,7 +321,7 @@ def _changed_since_approval(transaction: Transaction, compiled: CompiledSchedule
 def allowed_files(
     transaction: Transaction, compiled: CompiledSchedule | None, policies: Policies
 ) -> dict[str, set[str]]:
-    """By path, the digests that a person set or approved, for commands after the run."""
+    """The digests that a person set or approved for commands after the run, by path."""
     if compiled is None:
         return _by_path(policies.hook_files.values())
     approved = [approval.request.get("files", {}) for approval in _granted(transaction, compiled)]
@@ -367,7 +367,7 @@ def is_for(approval: Approval, compiled: CompiledSchedule, policies: Policies) -
 
 
 def takes_work(compiled: CompiledSchedule) -> bool:
-    """Whether runs may claim a work item: a job that tells an agent what to do may have a source of its own."""
+    """Whether runs may claim a work item: a job with a prompt may have a source of its own."""
     return compiled.definition.work_source is not None or compiled.definition.job_prompt is not None
 
 

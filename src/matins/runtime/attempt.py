@@ -49,15 +49,15 @@ class Attempt(NamedTuple):
     stored_key: str | None = None
     """The key of a manual run or of a step; None: it follows from the slot."""
     not_before: int | None = None
-    """Of an attempt that is released: when the run may be claimed again; None: now."""
+    """When the run of a released attempt may be claimed again; None: now."""
     for_slot: int | None = None
-    """The past slot that a run without a slot stands for."""
+    """The past slot that a run without a slot makes up for."""
     not_here: str | None = None
-    """Of an attempt that is released: what this node lacks for it, so that only others claim it again."""
+    """What this node lacks for a released attempt, so that only others claim its run again."""
 
     @property
     def nominal_slot(self) -> int | None:
-        """What the job is told as its slot."""
+        """The slot that the job gets."""
         return self.for_slot if self.slot is None else self.slot
 
     @property
@@ -73,7 +73,7 @@ class Attempt(NamedTuple):
 
 
 mark_of: Callable[[Attempt], Mark] = itemgetter(slice(2))
-"""The same for those who ask of every run, without a call."""
+"""Reads the mark of an attempt, without the call of a property."""
 
 
 class AttemptEnd(NamedTuple):
@@ -96,7 +96,7 @@ class Executor(Protocol):
         ...
 
     def use(self, policies: Policies) -> None:
-        """Go by these policies from now on."""
+        """Use these policies from now on."""
         ...
 
     def adopt(self, attempts: list[Attempt]) -> None:
@@ -145,7 +145,7 @@ class Executor(Protocol):
         ...
 
     def accept(self) -> None:
-        """Start attempts again after `interrupt`: the process goes on."""
+        """Start attempts again after `interrupt`: the process continues."""
         ...
 
     def stop(self) -> None: ...

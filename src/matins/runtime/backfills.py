@@ -40,7 +40,7 @@ def without_bounds(definition: ScheduleDefinition, *, waits: bool) -> ScheduleDe
 
 
 def goes_on(transaction: Transaction, backfill_id: int | None) -> bool:
-    """Whether a run is of a backfill that goes on, also while its schedule is paused."""
+    """Whether a run is of a backfill that continues, also while its schedule is paused."""
     row = None if backfill_id is None else transaction.backfill(backfill_id)
     return row is not None and row.state == "running"
 

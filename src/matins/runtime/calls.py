@@ -121,7 +121,7 @@ class _Reply(NamedTuple):
         return " ".join(reasons) or "It listens no longer."
 
     def _joined(self, match: Match) -> int | None:
-        """The run that waits for further calls, which now stands for this one too."""
+        """The run that waits for further calls, and now has this one too."""
         if match.group is None:
             return None
         run_id = self.transaction.debouncing_run(self.schedule.id, match.group)

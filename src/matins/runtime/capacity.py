@@ -212,7 +212,7 @@ def trouble_of(offers: Iterable[str]) -> str | None:
 
 _REPORT_AFTER_MS, _LOOK_MS = 60_000, 10_000
 _PAGE = 500
-"""How many runs of a place one look reads. The next look goes on from there."""
+"""How many runs of a place one look reads. The next look continues from there."""
 
 
 class UnservedRuns:
@@ -226,7 +226,7 @@ class UnservedRuns:
         self._lease = lease_ms
         self._next = 0
         self._read: dict[int, int] = {}
-        """By place, the last run that was read."""
+        """The last run that was read, by place."""
 
     def turn(self, now: int, boot: int) -> None:
         if boot >= self._next:

@@ -1,6 +1,6 @@
 """Schedules, compiled once per revision (`Catalog`), and stored rows as values (`schedule_record`, `run_record`).
 
-`call_context`: the call that a run stands for, as prompts, jobs and approvals see it.
+`call_context`: the call of a run, as prompts, jobs and approvals see it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _compiled_trigger = lru_cache(maxsize=4096)(compile_trigger)
 
 
 class Special(IntFlag):
-    """What keeps the runs of a schedule from the short roads. Without any of it, a slot that is on time starts as it is
+    """What keeps the runs of a schedule from the fast paths. Without any of it, a slot that is on time starts as it is
     planned, and nothing but its record follows from a success."""
 
     STEPS = auto()
@@ -66,11 +66,11 @@ class Special(IntFlag):
 
 
 AT_END = int(Special.STEPS | Special.AGENT | Special.ANSWER)
-"""What keeps a success from the short road. The rest is over when a run has started."""
+"""What keeps a success from the fast path. The rest no longer matters once a run has started."""
 MAY_EMIT = int(Special.AGENT | Special.MESSAGE)
 """What a run may be that only emits an event: an agent's runner may be `message`."""
 AT_START = ~int(Special.ANSWER)
-"""What keeps a slot from the short road."""
+"""What keeps a slot from the fast path."""
 
 
 class SharedSettings:
@@ -157,7 +157,7 @@ class CompiledSchedule:
     gates: Mask
     """The gates at which its settings may stop a run."""
     run_limits: tuple[int | None, int | None]
-    """Of a step, what all steps of a run may spend together, in micro-dollars and tokens."""
+    """For a step: what all steps of a run may spend together, in micro-dollars and tokens."""
     steps: tuple[Step, ...]
     """The steps that its runs consist of; mostly there are none."""
     scopes: frozenset[str]
@@ -171,7 +171,7 @@ class CompiledSchedule:
     shared: SharedSettings
     """Its settings but for the payload and a one-shot's instant, which are decoded when `definition` is asked for."""
     special: int
-    """What is `Special` about it. Mostly it is 0, and its runs take the short roads."""
+    """What is `Special` about the schedule: mostly nothing (0), and its runs take the fast paths."""
     given: Given | None
     """What one run was started with; None for all others."""
 
@@ -276,8 +276,7 @@ class CompiledSchedule:
         return step if self.given is None else step.with_given(self.given)
 
     def with_given(self, given: Given) -> CompiledSchedule:
-        """The same for one run, with what that run was started with. Only this costs something: the settings are not
-        compiled again."""
+        """The schedule for one run, with what that run was started with. The settings are not compiled again."""
         made = object.__new__(CompiledSchedule)
         for name in CompiledSchedule.__slots__:
             setattr(made, name, getattr(self, name))
@@ -417,7 +416,7 @@ def run_record(row: RunRow) -> RunRecord:
 
 
 def call_context(transaction: Transaction, run_id: int) -> CallContext | None:
-    """The newest call that the run stands for, or the run that it is a step of."""
+    """The newest call of the run, or of the run that it is a step of."""
     rows = transaction.calls_of_run(next(iter(transaction.parents_of([run_id])), run_id), 1)
     return _context(rows[0]) if rows else None
 

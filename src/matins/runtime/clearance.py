@@ -142,7 +142,7 @@ def _continued(
 ) -> Resolved:
     """The place of a run whose conversation may have ended: then another one begins in the same thread.
 
-    With `keep`, the last run is told what to write down. If it did not, the next one is told."""
+    With `keep`, the prompt of the last run says what to write down; if it did not, that of the next."""
     ended = used_up(definition, *transaction.session_use(thread.id, row.id))
     if definition.keep is None:
         if ended is None:

@@ -119,7 +119,7 @@ def changed_of(
 
 
 def changed_among(files: Mapping[str, str], allowed: Mapping[str, Collection[str]], policies: Policies) -> list[str]:
-    """Of these files by path, those that agents can write and whose content is none of those allowed."""
+    """The paths of files that agents can write and whose content is none of the allowed ones."""
     return [
         path for path, content in files.items() if content not in allowed.get(path, ()) and in_reach(path, policies)
     ]
@@ -148,7 +148,7 @@ def _run_words(command: CommandLine, depth: int = 0) -> Iterator[str]:
 
 def _with_reading(commands: list[SimpleCommand], whole: CommandLine) -> list[tuple[list[str], bool]]:
     """The commands, and whether each only reads its arguments. What it reads may be run where it goes: in a pipe, or
-    in parts of the text that stand in brackets."""
+    in bracketed parts of the text."""
     grouped = isinstance(whole, str) and any(bracket in whole for bracket in "(){}`")
     found: list[tuple[list[str], bool]] = []
     next_reads = False
@@ -232,7 +232,7 @@ def in_reach(path: str, policies: Policies) -> bool:
 
 
 def _user_of(agent: Agent) -> int | None:
-    """The user whose files it can write; None if it is the owner and does only what people told it to."""
+    """The user whose files it can write; None if it is the owner and runs only commands that people wrote."""
     if agent.user is None:
         return None if runs_only_commands(agent) else os.getuid()
     try:

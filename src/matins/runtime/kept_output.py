@@ -15,7 +15,7 @@ from matins.runtime.attempt import Mark
 from matins.store import Store
 
 HEAD_BYTES, TAIL_BYTES = 768 << 10, 256 << 10
-"""Of a stream, what is kept of its beginning and of its end."""
+"""Bytes that are kept of the beginning and of the end of a stream."""
 PIECE_BYTES = 65_536
 FOLLOWING_MS = 10_000
 """How long a look counts as following the run."""
@@ -38,7 +38,7 @@ class KeptOutput:
         self._clock = clock
 
     def kept(self, mark: Mark) -> Mapping[str, int]:
-        """Up to where each stream of an attempt is kept."""
+        """How much of each stream of an attempt is kept."""
         with self._store.reading() as transaction:
             return transaction.kept_output(*mark)
 
@@ -54,7 +54,7 @@ class KeptOutput:
                 transaction.delete_followers([mark[0]])
 
     def followed(self, run_ids: Iterable[int]) -> set[int]:
-        """Those of these runs whose output somebody reads now."""
+        """Those of these runs whose output is being read."""
         with self._store.reading() as transaction:
             return transaction.followed_runs(run_ids, self._clock.now_ms())
 

@@ -25,7 +25,7 @@ _FLUSH_MS = 2
 _STOP_POLL_S = 0.05
 _MAX_TURN_MS = 60_000
 _INTERRUPT_MS = 15_000
-"""Longer than the grace of a run, and than its engine waits until it ends the run itself."""
+"""More than the grace of a run, and than the time after which its engine ends the run itself."""
 
 
 class Loop:

@@ -63,7 +63,7 @@ class _Planned(NamedTuple):
     row: Due
     item: CompiledSchedule
     plan: Plan | None
-    """None is the short road: one run of a slot on time, which no gate can stop."""
+    """None on the fast path: one run, for a slot that is on time and that no gate can stop."""
     at: int
     """The instant that is planned for: now, or one to come."""
     cursor: Cursor
@@ -314,7 +314,7 @@ def _facts(
 
 
 def _on_time(row: Due) -> Plan:
-    """The plan of the short road, for a run that must wait for capacity or for another engine."""
+    """The plan of the fast path, for a run that must wait for capacity or for another engine."""
     return Plan([PlannedRun(row.slot, None, 1, RunState.READY)], None, None, 0, row.executions + 1)
 
 
@@ -374,7 +374,7 @@ def insert_requested_run(
     at: int | None = None,
 ) -> int:  # fmt: skip
     """Insert a run in the state that the gates decided, with its event. `by` says who requested it; `given` is what it
-    was started with, of which the event has the digest; `for_slot` the past slot that it stands for; `at` when it
+    was started with, of which the event has the digest; `for_slot` the past slot that it makes up for; `at` when it
     starts, if no gate decides otherwise."""
     planned = PlannedRun(None, None, 1, RunState.READY, None, {"by": by}, at)
     if verdict is not None:

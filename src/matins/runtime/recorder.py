@@ -78,7 +78,7 @@ def record(
 def _sorted(
     transaction: Transaction, ended: Sequence[AttemptEnd], policies: Policies
 ) -> tuple[Sequence[AttemptEnd], Sequence[AttemptEnd]]:
-    """The ends of which nothing but success and result are recorded, which is a short road, and the others. The ends of
+    """Splits the ends: successes of which only the result is recorded (the fast path), and the others. The ends of
     one schedule stay in their order."""
     delivers = policies.delivers
     if transaction.any_reservation() or (delivers and policies.deliver.condition == "always"):
@@ -111,7 +111,7 @@ def mark_unknown(transaction: Transaction, rows: Sequence[tuple[StartedRun, Comp
         elif row.state < RunState.HELD:
             transition = HOLD
         else:
-            continue  # it waits for a person, whoever was its worker
+            continue  # it waits for a person, so its worker does not matter
         not_before = now if transition is RETRY else None
         changes.append(RunChange(row.id, row.epoch, row.slot, compiled, transition, now, not_before, "worker_lost"))
     apply(transaction, changes, now)
@@ -193,7 +193,7 @@ IsGone = Callable[[Mapping[str, Any]], bool]
 
 
 _AFTER_LEASE_MS = 15_000
-"""When the lease of processes has ended, they have their grace, and whoever ends them some time."""
+"""After the lease of processes: their grace, and time for their warden to end them."""
 
 
 class Reaper:
@@ -213,7 +213,7 @@ class Reaper:
         self._lost: dict[Mark, int] = {}
         """Since when nobody has renewed the leases of agents elsewhere, in boot time."""
         self._boot: int | None = None
-        """Of the last check."""
+        """Boot time of the last check."""
         self._worker = 0
         self._next = 0
         self._executor: Executor | None = None

@@ -575,7 +575,7 @@ def _state_change(change: RunChange) -> StateChange:
 def _event(change: RunChange, outcome: str | None, deliver: Sequence[str] = ()) -> NewEvent:
     data: dict[str, Any] | None = None
     if change.reason is not None:
-        # With the error and the sentence of `why`, so that whoever hears of the event need not ask.
+        # With the error and the sentence of `why`, so that a subscriber need not ask for them.
         error, state, evidence = last_error(change.outcome), change.transition.target, change.evidence or {}
         facts = {"attempt": change.attempt, "again": change.not_before, "error": error, "became": state.label}
         zone, at = change.compiled.definition.trigger.timezone, change.slot or change.at
@@ -712,7 +712,7 @@ def _reject_session(transaction: Transaction, run_id: int, assignment: ThreadAss
 
 
 def as_json(value: dict[str, Any]) -> str:
-    """As it is stored. What JSON cannot hold is written as Python shows it."""
+    """The value as JSON for the store. What JSON cannot hold is written as Python shows it."""
     try:
         return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
     except Exception:  # a job may return or raise anything, which must not stop the others

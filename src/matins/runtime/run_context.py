@@ -41,12 +41,12 @@ class RunContext(NamedTuple):
     """The stored context of an agent's run that is about to start or to continue."""
 
     agent: Agent | None
-    """As the schedule wakes it."""
+    """The agent that the schedule wakes."""
     assignment: ThreadAssignment | None
     previous_state: RunState | None
     policies: Policies
     call: CallContext | None = None
-    """The call that the run stands for."""
+    """The call that the run belongs to."""
     approved: bool = True
     """Whether the run needs no approval, or its approval is for the agent as it is now."""
     approval: Approval | None = None
@@ -123,7 +123,7 @@ class RunContexts(Protocol):
         ...
 
     def call(self, attempt: Attempt) -> CallContext | None:
-        """The call that the run stands for."""
+        """The call that the run belongs to."""
         ...
 
     def spent_before(self, attempt: Attempt) -> Usage:
@@ -229,7 +229,7 @@ class ContextLoader:
             return previous_state(transaction, attempt)
 
     def call(self, attempt: Attempt) -> CallContext | None:
-        """The call that the run stands for."""
+        """The call that the run belongs to."""
         with self._store.reading() as transaction:
             return call_context(transaction, attempt.run_id)
 

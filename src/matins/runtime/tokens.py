@@ -29,7 +29,7 @@ def run_token(store: Store, run_id: int, epoch: int) -> str:
 
 
 def principal_of_run(store: Store, token: str) -> Principal | None:
-    """The agent that speaks from the run of this token; None unless exactly that attempt is running."""
+    """The agent whose run has this token; None unless exactly that attempt is running."""
     form = _TOKEN.fullmatch(token)
     if form is None:
         return None

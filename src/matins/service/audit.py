@@ -1,4 +1,4 @@
-"""Use cases on the audit: verifying that events, and the records that they speak of, are unchanged."""
+"""Use cases on the audit: verifying that events, and the records that they name, are unchanged."""
 
 from __future__ import annotations
 

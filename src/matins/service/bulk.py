@@ -67,7 +67,7 @@ class Chosen(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Of the schedules to change, with their number."""
+        """Digest of the schedules to change, with their number."""
         return _digest(one.id for one in self.changed)
 
 
@@ -170,7 +170,7 @@ class Bulk:
         self, transaction: Transaction, principal: Principal, act: _Act, schedule: ScheduleRecord,
         entry: FileEntry | None, now: int,
     ) -> bool:  # fmt: skip
-        """Whether it was changed: somebody may have been faster."""
+        """Whether this call changed it: another one may have been faster."""
         present = self.core.schedule(transaction, schedule.id)
         if present.state == "removed":
             return False
@@ -274,7 +274,7 @@ def _nothing(transaction: Transaction, select: Selector) -> NotFound:
 
 
 def _changed_since(chosen: Chosen, expect: str) -> Stale:
-    """The names of what came since, where that tells the difference."""
+    """The names of what came since, where there is a difference."""
     before = expect.partition("-")[0]
     more = len(chosen.changed) - (int(before) if before.isdecimal() else 0)
     newest = sorted(chosen.changed, key=lambda one: (one.updated_at, one.id), reverse=True)

@@ -217,7 +217,7 @@ class InboundReceiver:
         self._lock = threading.Lock()
         self._accepted: dict[str, deque[int]] = {}
         self._refused: dict[str, tuple[int, int]] = {}
-        """By endpoint: the refusals since the last event, and when the next event may be written."""
+        """Refusals since the last event, and when the next event may be written, by endpoint."""
 
     def max_bytes(self, name: str) -> int:
         return self._endpoint(name).max_bytes
@@ -381,7 +381,7 @@ class Inbound:
         return delivery
 
     def _fire(self, principal: Principal, call: model.Call) -> Call:
-        """Fire the call of a test. It stands for itself: a delivery with the same body is another call."""
+        """Fire the call of a test. A delivery with the same body is another call."""
         return self.calls.fire(principal, call.source, call.name, call.key, body=call.body, type=call.type)
 
     def _schedules(self, transaction: Transaction, call: model.Call) -> list[TestedSchedule]:

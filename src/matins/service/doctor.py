@@ -69,7 +69,7 @@ class ZoneData(NamedTuple):
 
 
 def clock_is_synchronized() -> bool | None:
-    """Whether the kernel considers the clock synchronized; None if it does not tell."""
+    """Whether the kernel considers the clock synchronized; None if it does not say."""
     if sys.platform != "linux":
         return None
     call = getattr(ctypes.CDLL(None), "adjtimex", None)
@@ -532,7 +532,7 @@ def _value_text(value: Any) -> str:
 
 
 def _hook_programs(policies: Policies, workdir: str) -> Iterator[Finding]:
-    """Report hooks whose program is missing: no run starts, or its end is not told."""
+    """Report hooks whose program is missing: no run starts, or no hook gets its end."""
     for event, hook in policies.hooks.items():
         if (error := raised_by(lambda command=hook.command: check_program(command, workdir))) is not None:
             yield Finding(f"hook {event}", False, error.message, error.hint)
@@ -554,7 +554,7 @@ def _isolation(policies: Policies, isolation: Isolation | None) -> Iterator[Find
         return
     probe = isolation.probe()
     for agent in policies.agents.values():
-        if runs_only_commands(agent):  # what people told it to do is their own
+        if runs_only_commands(agent):  # its commands are those of people
             continue
         refused = raised_by(lambda agent=agent: isolation.check(agent)) is not None  # said above: it does not run
         if not refused and (refusal := isolation.refusal(agent)) is not None:

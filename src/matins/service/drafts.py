@@ -61,7 +61,7 @@ class Draft(NamedTuple):
     text: str
     slot: int | None
     definition: ScheduleDefinition
-    """In a bulk, drafts that differ only in trigger and payload share that of the first. The text is their own."""
+    """The definition. In a bulk, drafts that differ only in trigger and payload share that of the first."""
     trigger: Trigger
     proposed: tuple[str, ...] = ()
     """Settings that only the owner can set, and about which the owner decides."""

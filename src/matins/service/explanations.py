@@ -58,7 +58,7 @@ def _of_steps(
     core: Core, transaction: Transaction, policies: Policies, run: RunRecord,
     engines: Sequence[WorkerRow], now: int,
 ) -> Sentence | None:  # fmt: skip
-    """The same for a run that runs only as far as its steps do: none of them has a worker, and one should have."""
+    """The sentence about a run none of whose steps has a worker, although one should have."""
     whole = core.catalog.find(transaction, (run.schedule_id, run.rev, 0))
     if not isinstance(whole, CompiledSchedule) or not whole.steps:
         return None

@@ -94,7 +94,7 @@ class KnownJobs:
     def no_node_for(
         self, needs: Labels, engines: Sequence[WorkerRow], turned_away: Mapping[str, str] = {}
     ) -> str | None:
-        """The same for a run with these needs."""
+        """Why no engine takes a run with these needs."""
         nodes = [NodeView(one.node, self._offered(one), _held_text(one)) for one in engines]
         return no_node(needs, nodes, turned_away)
 

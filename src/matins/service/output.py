@@ -116,7 +116,7 @@ class Source(NamedTuple):
     """Where the output is that its machine has sent; None if the files are here, or nobody sends it."""
 
     def read(self, offset: int, limit: int) -> OutputChunk:
-        """Up to `limit` bytes. The beginning of an output and its end are two files, which are read as one."""
+        """Read up to `limit` bytes. The beginning and the end of an output are two files, which are read as one."""
         if self.kept is not None:
             if self.run.state.live:
                 self.kept.follow(self.run.id)
@@ -194,7 +194,7 @@ def _last_bytes(source: Source) -> str:
 
 
 def _answer(run: RunRecord) -> str:
-    """The answer of an agent; the error of a failed run is told beside it."""
+    """The answer of an agent; the error of a failed run is a field of its own."""
     match run.outcome:
         case {"result": {"text": str(text)}}:
             return text
@@ -325,7 +325,7 @@ def page_of(source: Source, offset: int, limit: int) -> Transcript:
     chunk = source.read(offset - back, limit + back)
     before, data = chunk.data[: max(0, offset - chunk.at)], chunk.data[max(0, offset - chunk.at) :]
     at, inside = max(offset, chunk.at), (not before.endswith(b"\n") if before else offset > 0)
-    if from_end and inside and b"\n" in data:  # the rest of a line tells nothing
+    if from_end and inside and b"\n" in data:  # the rest of a line means nothing
         at, inside, data = at + data.index(b"\n") + 1, False, data.partition(b"\n")[2]
     if not inside and b"\n" not in data and may_be_event(data) and at + len(data) < chunk.total:
         chunk = source.read(at, MAX_LINE_BYTES)

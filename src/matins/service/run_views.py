@@ -157,10 +157,10 @@ class RunSpan(NamedTuple):
     label: str
     start: int
     end: int | None
-    """None while it goes on."""
+    """None until it ends."""
     state: str | None = None
     title: str | None = None
-    """Of a step."""
+    """Title of a step."""
 
 
 class RunHistory(NamedTuple):
@@ -238,7 +238,7 @@ def _with_waits(run: RunRecord, known: Sequence[RunSpan]) -> Iterable[RunSpan]:
 
 
 USUAL_RUNS = 100
-"""How many of the last records tell what is usual."""
+"""How many of the last records count for what is usual."""
 _LIVE_USUAL_RUNS = 30
 _MAX_LIVE = 1_000
 

@@ -725,7 +725,7 @@ class SpeakingRuns:
         return SentMessage(str(whole), number, list(names), most - number)
 
     def _speaker(self, transaction: Transaction, run_id: int) -> _Speaker:
-        """The run that speaks, with its settings. Raises when it is over."""
+        """The run that calls, with its settings. Raises when it has ended."""
         run = self.core.run(transaction, run_id)
         if run.state not in (RunState.STARTING, RunState.RUNNING):
             raise Conflict(f"Run {run.id} is over: {run.state.label}.", value=run.id, field="run")

@@ -40,7 +40,7 @@ from matins.service.record_changes import RecordChanges
 from matins.store.transaction import Transaction
 
 _PORTION = 5_000
-"""So many schedules are prepared between two statements: a server ends a transaction in which it hears nothing."""
+"""Schedules that are prepared between two statements: a server ends a transaction that is idle for too long."""
 
 
 def is_for_shell(definition: ScheduleDefinition, agent: str) -> bool:

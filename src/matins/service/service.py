@@ -240,7 +240,7 @@ def _structs_in(hint: Any) -> Iterator[type[Any]]:
 
 
 def _blank(hint: Any) -> Any:
-    """What stands in place of content of a type: None where that is allowed, else an empty text, list or mapping."""
+    """What replaces content of a type: None where that is allowed, else an empty text, list or mapping."""
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if hint is Any or NoneType in kinds:
         return None

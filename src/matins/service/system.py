@@ -43,7 +43,7 @@ def list_tools(core: Core, *, versions: bool) -> list[Tool]:
         return found
     asked = [*agents, *(Agent(name, name) for name in free)]
     paths = [tool.path if tool.needs_credential else None for tool in found]
-    with ThreadPoolExecutor() as pool:  # a tool takes a second to tell its version
+    with ThreadPoolExecutor() as pool:  # a tool takes a second to print its version
         told = pool.map(partial(_version, ask), asked, paths)
         return [structs.replace(tool, version=version) for tool, version in zip(found, told, strict=True)]
 

@@ -303,7 +303,7 @@ def compiled_cursors(
     for cursor in cursors:
         try:
             compiled = CompiledSchedule(cursor.schedule_id, 0, cursor.name, cursor.agent, cursor.definition)
-        except Exception:  # an unreadable schedule is broken: it has no slots, and `why` tells it
+        except Exception:  # an unreadable schedule is broken: it has no slots, and `why` explains it
             continue
         timetable, slot = compiled.timetable, cursor.next_slot
         if cursor.due_at is None and timetable.from_completion:

@@ -91,7 +91,7 @@ class ChainCheck:
                 yield f"Event {event_id} was changed after it was written."
 
     def unexplained(self) -> Iterator[str]:
-        """After all events: those whose words are gone, and for which no event vouches."""
+        """The events without content for which no other event vouches. Call it after all events."""
         return (f"Event {event_id} was changed after it was written." for event_id in self._erased)
 
 

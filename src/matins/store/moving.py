@@ -51,7 +51,7 @@ def mark_of(text: str | Mapping[str, Any]) -> Mark:
 
 
 def refusal(marks: Mapping[str, str], *, writes: bool) -> StoreMoved | None:
-    """Why a store with these marks must not be used. Reading goes on while it moves."""
+    """Why a store with these marks must not be used. It can be read while it moves."""
     if MOVED in marks:
         return moved(mark_of(marks[MOVED]))
     if COPY in marks:
@@ -121,7 +121,7 @@ class OutputPiece(NamedTuple):
     run_id: int
     epoch: int
     identity: str
-    """Of the worker that started the attempt."""
+    """Identity of the worker that started the attempt."""
     stream: str
     at: int
     total: int

@@ -2,10 +2,10 @@
 
 Named SQL, and how methods run it.
 
-Each statement of a `.sql` file follows a header, `-- name(argument: type) -> result: purpose`; the purpose goes on in
+Each statement of a `.sql` file follows a header, `-- name(argument: type) -> result: purpose`; the purpose continues in
 lines that begin with `--   `. `make pages` writes a method of that signature, see `tools/generate_rows.py`. A header
 without parentheses, `-- name: purpose`, belongs to a statement of methods that are written by hand, or to a part that
-stands in several statements as `{{name}}`. States of runs are written by name: `state = {ready}`, `state {live}`.
+is used in several statements as `{{name}}`. States of runs are written by name: `state = {ready}`, `state {live}`.
 
 Numbered changes of a store's schema. A released migration never changes; a new one follows it.
 """

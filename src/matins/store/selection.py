@@ -10,9 +10,9 @@ from matins.model.run import RunState
 from matins.model.selector import LABEL, Selector, Term, Value
 
 _MARK = "/* selected */"
-"""In a statement with schedules `s` and cursors `d`, after another condition."""
+"""Marks the place of the condition in a statement with schedules `s` and cursors `d`."""
 _MARK_OF_RUNS = "/* of selected */"
-"""The same, in a statement with runs `r`."""
+"""Marks the place of the condition in a statement with runs `r`."""
 
 
 class Dialect(NamedTuple):

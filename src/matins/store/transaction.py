@@ -637,7 +637,7 @@ class Transaction(
         return unplanned or self._column("unlogged_runs", since=since, types=self._texts(ended))
 
     def incarnation(self) -> str:
-        """The id that a store gets anew when it was set back to an older copy."""
+        """The id of a store; a store that was set back to an older copy gets another one."""
         return self._value("meta", key="incarnation")
 
     def renew_incarnation(self, old: str, new: str, now: int) -> bool:

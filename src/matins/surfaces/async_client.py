@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class InThreads:
-    """Calls a transport in threads of the loop's default executor, so that the loop goes on."""
+    """Calls a transport in threads of the loop's default executor, so that the loop is not blocked."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

@@ -46,7 +46,7 @@ from matins.temporal.settings import (
 
 RUN, ASK = "matins.run", "matins.ask"
 MIN_VERSION = (1, 31)
-"""Of the server: standalone activities."""
+"""Oldest version of the server: it has standalone activities."""
 MIN_RETENTION = timedelta(days=1)
 """A finished activity keeps its id, and its result for an engine that was away, for so long."""
 _AGAIN = (

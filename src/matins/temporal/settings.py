@@ -17,7 +17,7 @@ from matins.records.kind import POLICIES, Column, RecordContext, RecordKind
 
 PREFIX = "matins"
 HEARTBEAT_MS = 15_000
-"""After so long without a heartbeat, Temporal gives a worker up."""
+"""Time without a heartbeat after which Temporal considers a worker lost."""
 BEAT_S = 3.0
 HOST, FENCE, NOT_HERE = "host", "fence", "not_here"
 

@@ -31,7 +31,7 @@ from matins.temporal.settings import BEAT_S, HOST, NOT_HERE, TemporalConnection,
 
 log = logging.getLogger("matins")
 _POLL = timedelta(seconds=70)
-"""Longer than the server lets a poll wait."""
+"""Longer than the server's limit of a poll."""
 _STOP_S = 30.0
 _PAUSE_S, _MAX_PAUSE_S = 0.5, 15.0
 _TICK_S = 1.0
@@ -84,7 +84,7 @@ class TemporalWorker:
         self._taken: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._ends: dict[tuple[str, Mark], asyncio.Future[OrderEnd]] = {}
-        """The ends of orders that run here, or that Temporal has yet to hear."""
+        """The ends of orders that run here, or that Temporal does not have yet."""
 
     async def serve(self, stopping: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
@@ -181,7 +181,7 @@ class TemporalWorker:
     async def _follow(
         self, name: str, handle: AsyncActivityHandle, runner: OrderRunner, order: Order, details: Mapping[str, Any]
     ) -> None:
-        """Renew the lease of an order until it ends, and tell its end."""
+        """Renew the lease of an order until it ends, and report its end."""
         key, ending = (order.store, order.mark), False
         end = self._ends[key]
         while not (await asyncio.wait([end], timeout=BEAT_S))[0]:

@@ -45,7 +45,7 @@ class Flow:
 
 
 class WorkflowEngine(TemporalEngine):
-    """As `TemporalEngine`, with the name of an attempt as the id of a workflow."""
+    """A `TemporalEngine` that uses the name of an attempt as the id of a workflow."""
 
     _flows: asyncio.Task[None] | None = None
 

@@ -24,12 +24,12 @@ BULLET = "•"
 _STYLES: dict[str, Style] = {"strong": "bold", "em": "italic", "s": "strike"}
 _CODE: frozenset[Style] = frozenset({"code"})
 _MAX_PARSED = 200_000
-"""Of a longer text the rest is plain: the parser takes 10 ms for 10,000 characters."""
+"""Length of a text that is parsed; the rest is plain. The parser takes 10 ms for 10,000 characters."""
 _MAX_BRACKETS, _MAX_CELLS = 300, 5_000
 """The parser takes quadratic time for brackets of one paragraph. It completes rows of a table: short lines become many
 cells."""
 _MAX_COLUMN = 80
-"""Of aligned text; behind a longer cell, columns are not aligned."""
+"""Widest cell that is aligned; columns behind a wider one are not."""
 _MAX_URL = 2_000
 _LINK = re.compile(r"(?:https?://|mailto:)[^\s<>\"]{1,2000}", re.IGNORECASE)
 _BARE = re.compile(r"https?://[^\s<>\"`]{1,2000}", re.IGNORECASE)
@@ -59,7 +59,7 @@ class Block(NamedTuple):
     marker: str = ""
     """`•` or `3.`, for the first block of an item."""
     rows: tuple[Row, ...] = ()
-    """Of a table; the first is its head."""
+    """Rows of a table; the first is its head."""
 
     @property
     def text(self) -> str:
@@ -140,7 +140,7 @@ class _Reader:
         self._quotes = 0
         self._in_heading = False
         self._rows: list[list[tuple[Span, ...]]] = []
-        """Of the table, inside of one."""
+        """Rows of the table that is being read."""
 
     def blocks(self) -> Iterator[Block]:
         for token in self._tokens:

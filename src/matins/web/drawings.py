@@ -241,7 +241,7 @@ def slot_bar(runs: list[Run], zone: tzinfo, now: datetime, reasons_zone: str) ->
 
 
 def bar_of(slots: list[results.SlotBar], zone: tzinfo, now: datetime) -> SlotBar:
-    """The same for the records of a list."""
+    """The bar of the records of a list."""
     found = [(templates.RUNS[slot.state], slot.at, templates.words(slot.reason or "")) for slot in slots]
     return _slot_bar(found, zone, now)
 
@@ -322,7 +322,7 @@ class DrawnMark(NamedTuple):
 
 class LaneChart(NamedTuple):
     now: float | None
-    """In percent; None where the time lies in the past."""
+    """Position of now, in percent; None if the time has passed."""
     clock: str
     ticks: list[TimelineTick]
     lanes: list[LanePicture]

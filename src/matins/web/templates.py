@@ -179,13 +179,13 @@ def because(run: Run | RunStep, zone: str, stopped_by: str | None = None) -> str
 
 
 def beside(state: str, text: str) -> str:
-    """A sentence that stands beside the word of the state, which it need not repeat."""
+    """A sentence without the name of the state, which is shown beside it."""
     rest = text.removeprefix(f"{words(state)}: ")
     return rest[:1].upper() + rest[1:]
 
 
 def expected(text: str) -> str:
-    """The same for a slot to come: the word beside it says what will happen."""
+    """The sentence about a future slot, without the word that is shown beside it."""
     rest = text.partition(": ")[2] if text.startswith("Will be ") else text
     return rest[:1].upper() + rest[1:]
 

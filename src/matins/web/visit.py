@@ -45,7 +45,7 @@ def _segment(part: str) -> str:
 ZONE_COOKIE = "matins_zone"
 THEME_COOKIE = "matins_theme"
 BOUNCED = "b"
-"""In the query of an address that the page asked for again by itself."""
+"""The parameter of an address that the page requested again by itself."""
 _THEMES = ("light", "dark")
 _MAX_QUERY = 100
 

@@ -73,7 +73,7 @@ def test_every_row_of_every_table_is_tried() -> None:
     """B10: a row in another shape would be an example that nobody checks."""
     rows = re.findall(r"^\| `", TEXT, re.MULTILINE)
     assert len(rows) == len(ACCEPTED.findall(TEXT)) + len(REFUSED.findall(TEXT))
-    assert len(ACCEPTED.findall(TEXT)) >= 40
+    assert len(ACCEPTED.findall(TEXT)) >= 30
     assert len(REFUSED.findall(TEXT)) >= 10
 
 

@@ -28,7 +28,7 @@ Hear = Callable[[str, Mapping[str, Any]], object]
 
 
 class Gateway:
-    """Connected while this process `holds` the bot. `hear` gets events, and `tell` a problem, or None when it is over,
+    """Connected while this process `holds` the bot. `hear` gets events, `tell` a problem, or None once it has ended,
     in a thread of their own: none of them delays the heartbeat. `connected` is called with each new session."""
 
     def __init__(

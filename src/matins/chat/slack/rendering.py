@@ -11,7 +11,7 @@ from matins.surfaces.display import block, one_line
 MAX_BLOCKS, MAX_MODAL_BLOCKS = 50, 100
 MAX_TEXT = 2_900
 _MAX_CARD = 9_000
-"""Of all the long texts of a card."""
+"""Maximum length of all long texts of a card together."""
 _MAX_HEADING = 150
 _MAX_LABEL = 75
 _ENTITY = re.compile(r"<([^<>]*)>")

@@ -102,7 +102,7 @@ class Poller:
     def __init__(
         self, api: BotApi, hear: Hear, tell: Callable[[str | None], None], connected: Callable[[], None]
     ) -> None:
-        """`tell` is called with a problem, and with None when it is over; `connected` once, before the first poll."""
+        """`tell` is called with a problem, and with None when it has ended; `connected` once, before the first poll."""
         self._api = api
         self._hear = hear
         self._tell = tell

@@ -20,11 +20,11 @@ from matins.delivery.destinations.telegram import escape
 from matins.surfaces.display import block, one_line
 
 MAX_LENGTH = 4_096
-"""Of the text of a message without its marks, in the units of UTF-16."""
+"""Maximum length of a message without its marks, in the units of UTF-16."""
 MAX_DATA = 64
 """Bytes of a button's data."""
 DIGITS = 8
-"""Of a digest that a button holds. Matins keeps the whole digest of the card."""
+"""Digits of the digest in a button. Matins keeps the whole digest of the card."""
 _PIECE = 1_900
 """Characters, each of which is at most two units."""
 

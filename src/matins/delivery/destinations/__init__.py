@@ -146,7 +146,7 @@ def destination_kinds() -> dict[str, DestinationKind]:
 
 
 def problem_of(address: Address) -> MatinsError | None:
-    """Why nothing can be sent to a destination, as far as its settings tell."""
+    """Why nothing can be sent to a destination, as far as its settings show."""
     kind = destination_kinds().get(address.destination.kind)
     if kind is None:
         hint = "Install what adds it, or delete the destination."

@@ -27,7 +27,7 @@ class Upload(NamedTuple):
     data: bytes | None
     path: str = ""
     digest: str = ""
-    """Of the copy that was made for the answer. Outcomes of workers elsewhere name paths, too."""
+    """Digest of the copy that was made for the answer. Outcomes of workers elsewhere name paths, too."""
 
     def read(self) -> bytes:
         if self.data is not None:

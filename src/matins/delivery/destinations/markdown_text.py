@@ -56,7 +56,7 @@ def _span(span: Span, escape: Escape, *, marked: bool) -> str:
 
 
 def _code(text: str) -> str:
-    """Between more backticks than there are in it."""
+    """The text between more backticks than it contains."""
     fence = "`" * (1 + max((len(found) for found in _BACKTICKS.findall(text)), default=0))
     pad = " " if len(fence) > 1 else ""
     return f"{fence}{pad}{text}{pad}{fence}"

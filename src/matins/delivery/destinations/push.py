@@ -174,7 +174,7 @@ def send_to_webhook(address: Address, message: NoticeText) -> None:
 
 
 def _posted(address: Address, document: dict[str, Any], key: str) -> None:
-    """Post a document under its key, signed if there is a secret: a receiver can tell a repetition by the key."""
+    """Post a document under its key, signed if there is a secret: a receiver recognizes a repetition by the key."""
     body = orjson.dumps(document)
     signature = (
         {"webhook-id": key} if (secret := address.token) is None else sign(secret, key, address.now // 1000, body)

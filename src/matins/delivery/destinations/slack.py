@@ -28,7 +28,7 @@ from matins.texts.markdown import BULLET, Block, Span, Style, packed
 _API = "https://slack.com/api"
 MAX_ELEMENT = 2_900
 MAX_LENGTH = 3 * MAX_ELEMENT
-"""Of a message: Slack refuses blocks of more than about 11,000 characters together."""
+"""Maximum length of a message: Slack refuses blocks of more than about 11,000 characters together."""
 MAX_BLOCKS = 50
 _JSON = {"content-type": "application/json; charset=utf-8"}
 _GONE = ("channel_not_found", "is_archived", "account_inactive", "token_revoked")

@@ -477,7 +477,7 @@ def freeze(text: str, name: str | None) -> str:
     fields = text.split()
     kinds = FIELDS.get(len(fields))
     if kinds is None:
-        return text  # the parser tells how many there must be
+        return text  # the parser says how many there must be
     return " ".join(
         ",".join(_frozen(kind, item, text, name) for item in field.split(","))
         for kind, field in zip(kinds, fields, strict=True)

@@ -222,7 +222,7 @@ class YearDays(Days):
         return sum(self._days.count(start, stop) for start, stop in spans if start < stop)
 
     def smallest_gap(self) -> int:
-        """As of all years: a gap between two of these is never less."""
+        """The smallest gap of all years: a gap between two of these days is never less."""
         return self._days.smallest_gap()
 
 

@@ -223,7 +223,7 @@ class Instants:
 class Source(Protocol):
     @property
     def fixed(self) -> bool:
-        """Whether an instant stands for a wall time of its own, and does not follow the clock as it passes."""
+        """Whether an instant is a fixed wall time. False for instants that follow elapsed time."""
         ...
 
     def next(self, after: int, /) -> int | None:

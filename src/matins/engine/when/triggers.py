@@ -76,7 +76,7 @@ class Trigger:
 
     @property
     def fixed(self) -> bool:
-        """Whether each slot stands for a wall time of its own; False where slots follow the clock as it passes."""
+        """Whether each slot is a fixed wall time. False where slots follow elapsed time."""
         return self._source.fixed
 
     def first_ms(self, created_ms: int) -> int | None:

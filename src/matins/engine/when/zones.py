@@ -126,7 +126,7 @@ class Zone:
     """The offset periods of one zone, in milliseconds."""
 
     def __init__(self, name: str, data: bytes) -> None:
-        """The zone with this name, as the data of a TZif file tell it."""
+        """The zone with this name, from the data of a TZif file."""
         transitions, first_offset, footer = _parse_tzif(data)
         rule = parse_zone_rule(footer) if footer else None
         self.name = name

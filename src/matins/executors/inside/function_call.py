@@ -20,7 +20,7 @@ from typing import Any
 RETURNED = b'{"matins_function": "returned"'
 RAISED = b'{"matins_function": "raised"'
 MAX_BYTES = 200_000
-"""Of the last line: it must fit into the stored tail of the output."""
+"""Maximum length of the last line: it must fit into the stored tail of the output."""
 
 
 def call(name: str, prompt: str) -> dict[str, Any]:

@@ -115,7 +115,7 @@ class Keeper:
         self._wardens: dict[int, int] = {}
         """Start time by pid."""
         self._stops = Counter[int]()
-        """By pid. An engine gives a warden that was stopped no other run, so they are those of one run."""
+        """Stops of each warden, by pid. A warden that was stopped gets no other run, so they belong to one run."""
         self._expecting = True
         """Whether the engine that started the keeper has yet to connect."""
         self._poll = select.poll()
@@ -219,7 +219,7 @@ class Keeper:
             proc.kill_all(lambda: proc.descendants(os.getpid(), sparing=self._wardens))
 
     def _on_stopped(self, pid: int) -> None:
-        """Continue a stopped warden: only its own run has a reason to stop it. A run that goes on so is ended."""
+        """Continue a stopped warden: only its own run has a reason to stop it. A run that does so often is ended."""
         if pid not in self._wardens or self._max_stops is None:
             return
         self._stops[pid] += 1

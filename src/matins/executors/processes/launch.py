@@ -51,13 +51,14 @@ class Limits(NamedTuple):
     grace_ms: int = 5_000
     """From TERM to KILL."""
     memory_bytes: int | None = None
-    """Of the tree, by sampling. One process may allocate 1 GiB more, by RLIMIT_DATA: much of it is never used."""
+    """Memory of the tree, by sampling. One process may allocate 1 GiB more (RLIMIT_DATA), because much of it is never
+    used."""
     cpu_s: int | None = None
-    """Of one process."""
+    """CPU time of one process."""
     files: int | None = None
     """Open files of one process."""
     processes: int | None = None
-    """Of the whole tree at any time."""
+    """Number of processes of the tree at any time."""
     file_bytes: int | None = None
     """Size of a file that one process writes."""
     lease_ms: int | None = None
@@ -99,7 +100,7 @@ class Launch(NamedTuple):
     leased_at: int | None = None
     """Since when the lease counts, in boot time; None: since the start."""
     name: str = ""
-    """Of a command that is no run, instead of run and epoch. It ends with its engine, and leaves no files."""
+    """Name of a command that is no run, instead of run and epoch. It ends with its engine, and leaves no files."""
 
 
 class ProcessOutcome(NamedTuple):

@@ -23,7 +23,7 @@ HAS_PROC = sys.platform == "linux"
 class Process(NamedTuple):
     pid: int
     start: int
-    """In ticks since boot."""
+    """Start time, in ticks since boot."""
     parent: int
     is_zombie: bool
     """It has ended and is not reaped yet. A process whose first thread alone has ended looks so too, and lives."""

@@ -185,7 +185,7 @@ class ProcessTree:
         self._errno: int | None = None
         """Why the command could not be started."""
         self.outputs: dict[int, Output] = {}
-        """By the pipe that each reads from."""
+        """Outputs, by the pipe that each reads from."""
         self._file: OutputFile | None = None
         """Instead of the pipe of stdout, for a command that needs one."""
         self._has_more = False

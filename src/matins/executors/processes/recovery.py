@@ -288,7 +288,7 @@ class RunFiles:
     def __init__(self, run_folder: RunFolder, name: Callable[[int, int], str]) -> None:
         self._run_folder = run_folder
         self._name = name
-        """Of the files of a run, by run and epoch."""
+        """Names the files of a run, by run and epoch."""
 
     @property
     def folder(self) -> str:

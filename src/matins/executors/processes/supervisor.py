@@ -91,7 +91,7 @@ _PROBE_S = 15.0
 _REST_TURNS = 5
 """Turns of the thread after the last run, so that the next start need not wake it."""
 _UNKNOWN = Limits()
-"""Of a run that another engine started, until its warden tells them."""
+"""Limits of a run that another engine started, until its warden sends them."""
 OnEnd = Callable[[ProcessOutcome], None]
 
 
@@ -119,7 +119,7 @@ class _Warden:
         self.is_given_up = False
         """Whether its run is being ended from here."""
         self.key: str | None = None
-        """Of its run."""
+        """Key of its run."""
         self.stops = 0
         """How often it was found stopped in its run. It may answer in between, whenever it is continued."""
         self.was_stopped = False
@@ -171,7 +171,7 @@ class Supervisor:
         """Identifies the folder, likewise."""
         self._incarnation = incarnation
         self._names: dict[tuple[int, int], str] = {}
-        """Of runs that were started under an earlier incarnation."""
+        """Names of the files of runs that were started under an earlier incarnation."""
         self.files = RunFiles(self._run_folder, self._name)
         self._wake = wake
         self._fsync = fsync

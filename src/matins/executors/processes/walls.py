@@ -186,7 +186,7 @@ def _text(value: str | None) -> ctypes.c_char_p:
     return ctypes.c_char_p(None if value is None else os.fsencode(value))
 
 
-@cache  # loading it anew takes longer than a call
+@cache  # loading it takes longer than a call
 def _library() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 

@@ -166,7 +166,7 @@ class Warden:
             close_all(fds)
 
     def _begin(self, launch: dict[str, Any], stdin: int | None) -> None:
-        if (launch["layout"] is None) != (self._walls is None):  # never without walls that somebody relies on
+        if (launch["layout"] is None) != (self._walls is None):  # never without walls that the launch asks for
             self._send_to_engine({"key": launch["key"], "refused": "this warden is of the other kind"})
             return
         try:

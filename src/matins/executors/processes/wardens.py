@@ -60,7 +60,7 @@ class WardenPool:
         self._watching = watching
         self._time = time
         self._silence = Silence(time.at)
-        """Of the keeper, from the moment at which one is needed."""
+        """Silence of the keeper, from the moment at which one is needed."""
         self._starting: subprocess.Popen[bytes] | None = None
         self._keeper: Channel | None = None
         self._requested = Counter[bool]()

@@ -95,10 +95,10 @@ class Deadline:
     def __init__(self, grace_ms: int) -> None:
         self.grace_ms = grace_ms
         self.timeout_at: int | None = None
-        """In boot time; the warden knows it better, and tells it with each heartbeat."""
+        """When the run times out, in boot time: an estimate, until the warden sends its own with each heartbeat."""
         self.reason: EndedBy | None = None
         self._over_at: int | None = None
-        """In seen time: after a suspend, a warden has the whole grace to end a run that is late by then."""
+        """When a late run was seen, in seen time: after a suspend, the warden has the whole grace to end it."""
 
     def require(self, reason: EndedBy, at: int) -> None:
         """The run must end now, within its grace."""

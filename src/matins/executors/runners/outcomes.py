@@ -34,7 +34,7 @@ _HARMLESS = re.compile(r"^(?:\[STARTUP\]|Warning:|WARN\b|.{0,80}not available.{0
 
 
 def error_of(line: bytes) -> str | None:
-    """The line, if it tells a problem. Indented lines are only locations, and some warnings are about nothing."""
+    """The line, if it reports a problem. Indented lines are only locations, and some warnings are about nothing."""
     text = without_escapes(line.decode("utf-8", "replace"))
     if not text.strip() or text[0].isspace() or _HARMLESS.match(text) or not _ERROR.search(text):
         return None

@@ -95,7 +95,7 @@ class RunInfo(NamedTuple):
     """The nominal instant as local ISO text; None for a manual run."""
     attempt: int = 1
     key: str = ""
-    """The same for every attempt of the run, and different for every other run."""
+    """A key that is the same for every attempt of the run, and different for every other run."""
     input: Any = None
     """The payload of the schedule with what was given to the run."""
 
@@ -190,7 +190,7 @@ class Command(NamedTuple):
     """All of stdin, followed by end of file."""
     env_add: Mapping[str, str] = {}
     env_remove: tuple[str, ...] = ()
-    """Variables that tell the tool that it runs inside itself."""
+    """Variables that make the tool believe that it runs inside itself."""
     finals: tuple[LinePattern, ...] = ()
     """A line of stdout that matches one of these is the final event: `{"type": "result"}`."""
     retries: tuple[LinePattern, ...] = ()
@@ -231,7 +231,7 @@ class RunnerResult:
     executed: bool
     """Whether the final event arrived."""
     succeeded: bool
-    """As the tool reports, unless the agent declares a failure."""
+    """Whether the tool reported success, and the agent declared no failure."""
     session: str | None = None
     turns: int | None = None
     tokens_in: int = 0
@@ -321,7 +321,7 @@ class Metered(Reader, Protocol):
 
 @runtime_checkable
 class ReadsErrors(Reader, Protocol):
-    """A reader that also reads stderr, where some tools tell their problems. Lines come after those of stdout."""
+    """A reader that also reads stderr, where some tools report their problems. Lines come after those of stdout."""
 
     def feed_error(self, line: bytes) -> None: ...
 
@@ -359,7 +359,7 @@ class TellsEntries(Protocol):
     """A runner whose tool prints events, which people read as a transcript."""
 
     def entries(self, event: Event) -> list[Entry] | None:
-        """What an event of the tool tells; None for an event of another tool."""
+        """What an event of the tool reports; None for an event of another tool."""
         ...
 
 

@@ -129,7 +129,7 @@ def folder_of(environment: Mapping[str, str], variable: str, usual: str) -> Path
 
 
 def newest(folder: UntrustedFolder, pattern: str) -> str | None:
-    """The newest file that matches, by its path from the folder. In each part `*` stands for anything."""
+    """The newest file that matches, by its path from the folder. In each part `*` matches anything."""
     found = max(_matching(folder, pattern.split("/")), key=lambda entry: entry.changed_ns, default=None)
     return None if found is None else found.name
 

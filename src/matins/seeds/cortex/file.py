@@ -140,7 +140,7 @@ class Profiles(NamedTuple):
 
     active: str = DEFAULT_AGENT
     of: Mapping[str, str] = {}
-    """By id, of tasks that have an agent already, which they keep."""
+    """Agents by the id of a task that has one already, and keeps it."""
 
 
 def with_profiles(parsed: ParsedFile, profiles: Profiles) -> ParsedFile:
@@ -216,7 +216,7 @@ def _task(location: Location, task_id: Any, profile: str | None) -> FileItem:
 
 
 def _key_node(locations: Mapping[str, Location], location: Location) -> Node:
-    """The node that stands for the task: its id, or else its first field."""
+    """The node by which errors name the task: its id, or else its first field."""
     return locations["id"].key if "id" in locations else next(iter(locations.values()), location).key
 
 

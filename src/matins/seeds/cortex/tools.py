@@ -102,7 +102,7 @@ def _get(calls: PrincipalCalls, given: Document) -> Document:
 
 
 def _remove(calls: PrincipalCalls, given: Document) -> Document:
-    """Of a task that is not there, `removed` is false."""
+    """Remove a task. `removed` is false when there is none."""
     try:
         removed = calls.api.delete(given["id"])
     except NotFound:

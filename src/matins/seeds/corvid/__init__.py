@@ -495,7 +495,7 @@ class SchedulerService:
         return "approved" if status == "pending" and self._approved(run) else status
 
     def _approved(self, run: Run) -> bool:
-        """Whether it has passed its approval; no use case tells."""
+        """Whether it has passed its approval; no use case has this."""
         with self._matins.store.reading() as transaction:
             row = transaction.run(int(run.id))
         return row is not None and bool(row.cleared & GatesPassed.APPROVED)

@@ -349,7 +349,7 @@ class Scheduler:
         self._logger.info("Scheduler stopped")
 
     def set_agents(self, agents: Agents) -> None:
-        """Use these agents from now on, also while running. What stays the same goes on as it was."""
+        """Use these agents from now on, also while running. What stays the same continues."""
         if self._fleet is not None:
             self._fleet.set_agents(agents)
         self._agents = _by_name(agents)
@@ -406,7 +406,7 @@ class Scheduler:
 
     def _trigger(self, run: JobContext) -> Any:
         self._started.wait()
-        with self._lock:  # whoever starts a run by hand has told its handler first
+        with self._lock:  # a manual start has registered its handler first
             fleet = self._fleet
             if self._status != "running" or fleet is None:
                 raise NotBegun

@@ -163,7 +163,7 @@ def get_schedule_state(state: StateHolder, agent: str, schedule_name: str) -> Sc
 
 
 def get_agent_schedule_states(state: StateHolder, agent: str) -> dict[str, ScheduleState]:
-    """Of every schedule of an agent, by name."""
+    """The states of every schedule of an agent, by name."""
     with opened(state) as m:
         if m is None:
             return {}

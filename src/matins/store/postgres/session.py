@@ -193,7 +193,7 @@ class Statement(NamedTuple):
     text: bytes
     values: Mapping[str, Any] | None = None
     reads: bool = False
-    """Whether somebody reads its rows."""
+    """Whether its rows are read."""
 
     def execute(self, session: Session) -> None:
         (session.cursor if self.reads else session.mute).execute(self.text, self.values)

@@ -38,7 +38,7 @@ _EVERY_MS = 1_000
 _AWAY_MS = 5_000
 _STEP_US = 1_000_000
 _SAME_US = 10_000
-"""Up to this difference, the host's clock and the server's are two readings of the same time."""
+"""Largest difference at which the clocks of host and server count as two readings of the same time."""
 _PATIENCE_S = 0.5
 """How long a caller waits for a reading. A server that hangs would stop it for seconds."""
 

@@ -46,7 +46,7 @@ _NOTICE = ("text", "int8", "text", "int8")
 log = logging.getLogger("matins")
 _COMMIT = b"COMMIT"
 _FEW_EVENTS = 50
-"""So many are written by one statement; more are copied."""
+"""Number of events that one statement writes; more are copied."""
 _MAX_SCHEDULES, _MAX_CHARACTERS = 2_000, 8_000_000
 """What one statement inserts: definitions may have large payloads."""
 _MAX_ROWS = 10_000
@@ -350,7 +350,7 @@ class PostgresTransaction(Transaction):
 
     def _write_events(self, chain: Chain, first: int) -> None:
         self.last_event_id = first + len(self.events) - 1
-        for start in range(0, len(self.events), _MAX_ROWS):  # the server hears of each part before the next is linked
+        for start in range(0, len(self.events), _MAX_ROWS):  # each part is sent before the next one is linked
             linked = chain.link(self.events[start : start + _MAX_ROWS], more=start > 0)
             self._copy("copy_events", _EVENT, [(first + start + n, *row) for n, row in enumerate(linked)])
 

@@ -46,7 +46,7 @@ _KINDS: Mapping[str, Literal["integer", "text", "blob"]] = {"INTEGER": "integer"
 _UNSAFE_WHILE_NEW = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -64000"
 _ESCAPES = (("\\\\", "'\\'"), ("\\b", "char(8)"), ("\\t", "char(9)"), ("\\n", "char(10)"), ("\\v", "char(11)"),
             ("\\f", "char(12)"), ("\\r", "char(13)"))  # fmt: skip
-"""What stands for a character, and the character as an expression; the backslash comes first."""
+"""The escape of a character, and the character as an expression; the backslash comes first."""
 
 
 class SqliteEnd:

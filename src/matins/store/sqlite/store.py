@@ -141,7 +141,7 @@ def _copy(source: Path, target: Path) -> None:
             while not backup.done:
                 backup.step(-1)
         _pragma(there, "journal_mode = DELETE")  # one file, without a log
-        # Another incarnation: the store that runs goes on, so the copy is older when it is used.
+        # Another incarnation: the running store continues, so the copy is older when it is used.
         there.execute(
             "INSERT INTO meta SELECT 'copy_of', value FROM meta WHERE key = 'incarnation';"
             "UPDATE meta SET value = lower(hex(randomblob(8))) WHERE key = 'incarnation'"
@@ -195,11 +195,11 @@ _PRAGMAS = (
 _PATIENCE_S = 0.02
 _CHECKPOINT_PAGES = 4_000
 _NO_CHAIN = Chain(0)
-"""Of transactions that only read."""
+"""The chain of transactions that only read."""
 _MAX_SHARING = 32
 """How many parts one commit has at most."""
 _LEFT_OPEN_S = 1.0
-"""After this time the thread that waits for a commit makes it: the one that was to come did not."""
+"""Time after which a thread that waits for a commit makes it: the thread that was expected did not come."""
 _MAX_LOG_PAGES = 16_000
 """Above it, readers take turns with the writer: a log that is always being read cannot be written back and reused."""
 

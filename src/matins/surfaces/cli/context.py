@@ -227,7 +227,7 @@ class CliContext:
 
     def send(self, use_case: str, arguments: Mapping[str, Any]) -> Any:
         """The document of a use case for exactly these arguments: in an edit, None resets a setting."""
-        if arguments.get("timezone") == "local":  # of whoever types, not of the daemon
+        if arguments.get("timezone") == "local":  # the zone of the person, not of the daemon
             arguments = {**arguments, "timezone": self.app.local_zone()}
         return self.transport.document(use_cases()[use_case], arguments)
 

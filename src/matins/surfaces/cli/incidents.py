@@ -60,7 +60,7 @@ def list_incidents(
 @_number
 @pass_context
 def show(context: CliContext, incident_id: str) -> None:
-    """Show an incident: how often it happened, and what was told about it."""
+    """Show an incident: how often it happened, and which messages were sent."""
     item = context.call("incidents.get", incident_id=incident_id)
     context.show(item, lambda: _shown(context, item))
 

@@ -38,7 +38,7 @@ _LATER = Cell("↷", "yellow")
 _QUIET = Cell("░")
 _MANY = Cell("▪", "green")
 _RANK = "✗?◆▸↷⊘◌✓▪·░"
-"""Of several marks in one place, the first of these is shown: trouble is not hidden by what went well."""
+"""The marks, by importance: of several in one place, the first of these is shown."""
 LEGEND = "✓ ran  ✗ failed  ↷ skipped, missed  ▸ running  ◆ needs you  · to come  ░ quiet"
 
 

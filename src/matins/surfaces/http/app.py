@@ -142,7 +142,7 @@ def packed(send: Send) -> Send:
         if message["type"] == "http.response.start" and any(
             name == b"content-type" and value.startswith(_PACKED) for name, value in message["headers"]
         ):
-            start = message  # it is sent with the body, whose length it tells
+            start = message  # it is sent with the body, because it has its length
             return
         if start is not None:
             begun, start = start, None

@@ -145,7 +145,7 @@ class LimitedListener(socket.socket):
 
     connections: Connections
     accepted: dict[int, Connection]
-    """By descriptor, until their protocols take them."""
+    """Accepted connections by descriptor, until their protocols take them."""
     in_turn: int
     """Connections that this turn of the loop has accepted."""
 
@@ -166,7 +166,7 @@ class LimitedListener(socket.socket):
             connection.setblocking(False)
             connection.send(REFUSAL)
         self.in_turn = 0
-        raise ConnectionAbortedError  # asyncio goes on with its other work, and accepts again
+        raise ConnectionAbortedError  # asyncio continues with its other work, and accepts again
 
 
 def _disconnect(connection: socket.socket) -> None:

@@ -187,7 +187,7 @@ _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-b
 
 
 class Manner(NamedTuple):
-    """How a stream tells events: their text (a heartbeat when there are none), and how long they are gathered."""
+    """How a stream writes events: their text (a heartbeat when there are none), and how long they are gathered."""
 
     text: Callable[[list[EventFrame]], bytes]
     heartbeat_s: float

@@ -6,7 +6,7 @@
 
 `/approvals`: exactly what would run, who asked, and the digest that an answer is bound to.
 
-`/incidents`: troubles that people hear of once, however often they happen.
+`/incidents`: troubles, one entry each, however often they happen.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ _SHOWN_APART = frozenset(
 )
 _DECIDED = 10
 _STATES = ("approved", "used", "denied", "expired")
-"""Of requests that have been decided. An approval that has started its run is used."""
+"""States of requests that have been decided. An approval that has started its run is used."""
 
 
 def approvals(visit: Visit) -> Page:
@@ -250,7 +250,7 @@ def ask(visit: Visit) -> Page:
 
 
 def ask_run(visit: Visit) -> Page:
-    """The same of the run that waits for it."""
+    """The page of the request that a run waits for."""
     run_id = visit.params["run_id"]
     found = next((each for each in visit.api.approvals.list(limit=1000) if each.run_id == run_id), None)
     if found is None:

@@ -189,7 +189,7 @@ def _output(visit: Visit, run_id: str, tab: str) -> Any:
 
 
 def more_output(visit: Visit) -> Page:
-    """What a run has written since. Far behind, it goes on at the end."""
+    """What a run has written since. A reader who is far behind continues at the end."""
     run_id, offset = visit.params["run_id"], visit.query.get("offset", "")
     found = visit.api.runs.transcript(run_id, offset=int(offset) if offset.isdecimal() else 0, limit=_OUTPUT_BYTES)
     if found.total - found.next > _FAR_BEHIND:

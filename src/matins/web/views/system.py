@@ -177,7 +177,7 @@ class Used(NamedTuple):
     spent: str
     limit: str
     part: float
-    """In percent."""
+    """The part, in percent."""
     reserved: float
 
 
