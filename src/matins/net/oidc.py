@@ -10,7 +10,7 @@ import hmac
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
@@ -103,7 +103,9 @@ class Provider:
             nonce={"essential": True, "value": nonce},
         )
         try:
-            claims: dict[str, Any] = jwt.decode(token, KeySet.import_key_set(keys), algorithms=_ALGORITHMS).claims
+            claims: dict[str, Any] = jwt.decode(
+                token, KeySet.import_key_set(cast("Any", keys)), algorithms=_ALGORITHMS
+            ).claims
             rules.validate(claims)
         except (JoseError, ValueError, KeyError, TypeError) as error:
             raise ProviderError(f"its ID token is not valid: {error}") from None
@@ -131,4 +133,4 @@ class Provider:
             raise ProviderError(f"it does not answer as a provider: {error}", "Try again later.") from None
         if reply.status != 200 or not isinstance(found, dict):
             raise ProviderError(f"it answered {reply.status}")
-        return found
+        return cast("dict[str, Any]", found)

@@ -185,6 +185,14 @@ def _without_addresses(document: Document) -> Document:
     return {**document, **dict.fromkeys(_UNIQUE)}
 
 
+def _grants_text(document: Document) -> str:
+    return str(len(document["grants"] or ()) or "")
+
+
+def _domains_text(document: Document) -> str:
+    return ", ".join(document["domains"]) or "all"
+
+
 PEOPLE = RecordKind(
     kind="person",
     noun="people",
@@ -207,7 +215,7 @@ PEOPLE = RecordKind(
         Column("EMAIL", "email"),
         Column("TIMEZONE", "timezone"),
         Column("QUIET HOURS", "quiet_hours"),
-        Column("GRANTS", lambda document: str(len(document["grants"] or ()) or "")),
+        Column("GRANTS", _grants_text),
     ),
     example="matins people set ada --role operator --slack U0ADA",
 )
@@ -253,7 +261,7 @@ SIGN_IN = RecordKind(
     columns=(
         Column("ISSUER", "issuer"),
         Column("CLIENT", "client_id"),
-        Column("DOMAINS", lambda document: ", ".join(document["domains"]) or "all"),
+        Column("DOMAINS", _domains_text),
         Column("ROLE", "role"),
     ),
     example="matins sign-in set --issuer https://accounts.example.com --client-id matins",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -303,8 +303,8 @@ def payer(
     who = ""
     if run_id is not None:
         run = transaction.run(next(iter(transaction.parents_of([run_id])), run_id))
-        evidence = orjson.loads(run.evidence) if run is not None and run.evidence else {}
-        who = (evidence.get("by") or {}).get("who") or ""
+        evidence: dict[str, Any] = orjson.loads(run.evidence) if run is not None and run.evidence else {}
+        who = str((evidence.get("by") or {}).get("who") or "")
     if not who or who.startswith("agent:"):
         schedule = transaction.schedule(schedule_id)
         who = "owner" if schedule is None or schedule.creator_role == "agent" else schedule.created_by

@@ -44,7 +44,8 @@ def covers(grant: Grant, agent: str, labels: Mapping[str, str]) -> bool:
 def _step_agents(values: Mapping[str, Any]) -> list[str]:
     """The other agents of given steps."""
     steps = cast("list[Any]", values.get("steps")) if isinstance(values.get("steps"), (list, tuple)) else []
-    return [str(step["agent"]) for step in steps if isinstance(step, Mapping) and step.get("agent")]
+    agents: list[Any] = [step.get("agent") for step in steps if hasattr(step, "get")]
+    return [str(agent) for agent in agents if agent]
 
 
 @dataclass

@@ -250,6 +250,6 @@ def principal_of(
 ) -> Principal:
     """The principal of a person, with their rights of now, within a role and rights."""
     kept = GRANTS[role] if rights is None else GRANTS[role].intersection(rights)
-    least = min(person.role, role, key=lambda each: len(GRANTS[each]))
+    least: Role = role if len(GRANTS[role]) < len(GRANTS[person.role]) else person.role
     cut = None if kept == GRANTS["owner"] else frozenset[str](kept)
     return Principal(least, person.name, rights=cut, token=token, person=person.name)
