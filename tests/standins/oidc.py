@@ -31,6 +31,8 @@ class Oidc:
         self.wrong_key = False
         self.algorithm = "RS256"
         self.discovered: dict[str, Any] = {}
+        self.told: dict[str, Any] | None = None
+        """What it tells apart from the ID token, which then has only the subject."""
         self.codes: dict[str, dict[str, str]] = {}
         self.issuer = ""
 
@@ -43,6 +45,8 @@ class Oidc:
             }  # fmt: skip
         if path == "/keys":
             return 200, {}, KeySet([self.key]).as_dict(private=False)
+        if path == "/me":
+            return 200, {}, self.told
         if path == "/authorize":
             code = secrets.token_urlsafe(16)
             self.codes[code] = query
@@ -61,13 +65,13 @@ class Oidc:
             return 400, {"error": "invalid_grant"}
         now = int(time.time())
         claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": asked["nonce"]}
-        claims |= self.person | self.claims
+        claims |= {**(self.person if self.told is None else {"sub": self.person["sub"]}), **self.claims}
         key = self.other_key if self.wrong_key else self.key
         header = {"alg": self.algorithm, "kid": "one"}
         if self.algorithm == "none":
             parts = (json.dumps(part).encode() for part in (header, claims))
             return 200, {"id_token": ".".join([*(urlsafe_b64encode(part).decode().rstrip("=") for part in parts), ""])}
-        return 200, {"id_token": jwt.encode(header, claims, key)}
+        return 200, {"id_token": jwt.encode(header, claims, key), "access_token": "x"}
 
 
 @contextmanager

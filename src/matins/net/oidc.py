@@ -83,7 +83,14 @@ class Provider:
             form["client_secret"] = self._client_secret
         answer = self._fetched("POST", found["token_endpoint"], urlencode(form).encode(), headers)
         keys = self._fetched("GET", found["jwks_uri"])
-        return self.checked(str(answer.get("id_token", "")), keys, derived(secret, "nonce"), now_s)
+        claims = self.checked(str(answer.get("id_token", "")), keys, derived(secret, "nonce"), now_s)
+        if "email" in claims or not (place := found.get("userinfo_endpoint")):
+            return claims
+        bearer = {"Authorization": f"Bearer {answer.get('access_token', '')}", "Accept": "application/json"}
+        told = self._fetched("GET", str(place), headers=bearer)
+        if told.get("sub") != claims["sub"]:
+            raise ProviderError("it tells of another subject than its ID token")
+        return {**claims, **{name: told[name] for name in ("email", "email_verified") if name in told}}
 
     def checked(self, token: str, keys: dict[str, Any], nonce: str, now_s: int) -> dict[str, Any]:
         try:
@@ -117,8 +124,8 @@ class Provider:
         found = self._fetched("GET", f"{self._issuer.rstrip('/')}{_DISCOVERY}")
         if found.get("issuer") != self._issuer:
             raise ProviderError("its discovery document has another issuer", "Set the issuer exactly as it says.")
-        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-            url = str(found.get(name, ""))
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"):
+            url = str(found.get(name, "" if name != "userinfo_endpoint" else self._issuer))
             if not url.startswith("https://") and urlsplit(url).netloc != urlsplit(self._issuer).netloc:
                 raise ProviderError(f'its "{name}" is not an address with https')
         return found

@@ -175,6 +175,16 @@ def test_who_is_new_joins_only_with_a_role_and_from_a_domain_of_ours(server: Htt
     assert [person.name for person in server.matins.people.list()] == ["ada"]
 
 
+def test_an_address_that_the_provider_tells_apart_is_of_the_same_subject(server: HttpServer, provider: Oidc) -> None:
+    server.matins.people.set("ada", role="operator", email="ada@example.com")
+    provider.discovered = {"userinfo_endpoint": f"{provider.issuer}/me"}
+    provider.told = {**provider.person, "sub": "eve"}
+    assert signed_in(server, provider).status == 403
+    assert "another subject" in refused(server)[-1]
+    provider.told = provider.person
+    assert whoami(server, signed_in(server, provider)) == ("ada", "operator")
+
+
 @pytest.mark.parametrize(
     ("lie", "reason"),
     [

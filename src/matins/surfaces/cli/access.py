@@ -145,8 +145,12 @@ def invite(context: CliContext, email: str, role: str, name: str | None) -> None
 def leave(context: CliContext, name: str, give_to: str | None) -> None:
     """End what a person has: sessions, tokens, open votes. Nobody else gets the name."""
     item = context.call("people.leave", name=name, give_to=give_to)
-    ended = ", ".join(f"{item[each]} {each}" for each in ("sessions", "tokens", "votes"))
-    belong = f"{item['schedules']} schedules go on and belong to {item['given_to']}"
+    sessions, tokens, votes, schedules = (
+        f"{item[f'{one}s']} {one}{'' if item[f'{one}s'] == 1 else 's'}"
+        for one in ("session", "token", "vote", "schedule")
+    )
+    ended = f"{sessions}, {tokens}, {votes}"
+    belong = f"{schedules} {'goes' if item['schedules'] == 1 else 'go'} on and belong to {item['given_to']}"
     context.show(item, lambda: one_line(f"{name} left. Ended: {ended}. {belong}."))
     if item["program_tokens"]:
         ids = " ".join(item["program_tokens"])

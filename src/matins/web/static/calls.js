@@ -60,6 +60,7 @@ function reveal(form, secret) { // shown here and never again
   const box = $('.command', form) ?? Object.assign(document.createElement('div'), { className: 'command' });
   box.replaceChildren(Object.assign(document.createElement('code'), { textContent: secret, tabIndex: 0 }));
   $('.problem', form).before(box);
+  form.closest('dialog').addEventListener('close', () => box.remove(), { once: true });
   form.reset();
 }
 
