@@ -27,7 +27,7 @@ NAMES = {
     "requested_by", "acknowledged_by", "paused_by", "provider", "destination", "person", "budget", "of", "scope",
     "currency", "model", "tools", "affects", "to", "hosts", "service", "services", "quiet_hours", "limit",
     "auto_approve_jobs", "elsewhere", "highlights", "deliver", "setting", "user", "trusted_proxies", "was", "agents",
-    "calendars",
+    "calendars", "cut",
 }  # fmt: skip
 CODES = {
     "type", "types", "kind", "status", "state", "states", "reason", "resolution", "verdict", "gate", "role", "rights",

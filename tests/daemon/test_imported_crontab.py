@@ -26,7 +26,7 @@ HOME={home}
 30 2 1 * *    df -P | awk 'NR>1 {{print $5, $6}}' | sort -rn | head -3 >> $HOME/disk.log
 @daily        $HOME/bin/report --all >> $HOME/report.log 2>&1
 0 9 * * 1-5   echo "stand-up at $(date +\%H)" | tee -a $HOME/notes/log > /dev/null
-15 4 * * 0    test -d $HOME/notes && du -s $HOME/notes
+15 4 * * 0    test -d $HOME/notes && flock -n $HOME/lock -c 'du -s notes'
 0 0 1 1 *     cat >> $HOME/wishes%Happy new year%and {{{{good}}}} backups
 */10 * * * *  [ -e /no/such/file ] || : nothing to do
 GREETING="hello there"
@@ -35,7 +35,7 @@ GREETING="hello there"
 SHELL=/bin/bash
 0 12 * * *    [[ -n $BASH_VERSION ]] && echo "${{BASH_VERSION\%\%.*}}" > bash-version
 """
-NAMES = ("tar", "find", "tidy", "df", "report", "echo", "du", "cat", "job", "printf", "ls", "echo-2")
+NAMES = ("tar", "find", "tidy", "df", "report", "echo", "flock", "cat", "job", "printf", "ls", "echo-2")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another account")
 
 

@@ -19,7 +19,7 @@ from matins.app import App
 from matins.daemon.daemon import Daemon
 from matins.daemon.service import service
 from matins.daemon.systemd import watchdog_interval_s
-from matins.errors import StoreError
+from matins.errors import InvalidInput, StoreError
 from matins.surfaces.home import Home, absolute_url, default_home, path_of, redacted_url
 
 
@@ -63,6 +63,28 @@ def test_words_with_blanks_and_signs_reach_it_whole(tmp_path: Path) -> None:
     start = unit["Service"]["ExecStart"]
     assert f'--store "sqlite:///{Path.cwd()}/a b.db"' in start
     assert f'--file "{tmp_path}/it\'s 100%%.yaml"' in start
+
+
+@pytest.mark.parametrize("planted", ["a\nExecStartPre=/bin/sh -c evil", "a\r\nUser=root", "a\0b"], ids=ascii)
+def test_b16_a_path_begins_no_setting_of_a_unit(planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """B16: a name with a line break, which an agent may have made, is refused wherever it would stand"""
+    for given in (
+        {"home": tmp_path / planted}, {"file": tmp_path / planted}, {"store": f"sqlite:////{planted}"},
+        {"store": f"postgresql://me:{planted}@db/matins"},
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput, match="A service cannot have"):
+            service(**{"home": tmp_path, **given}, system=False)
+    if "\0" not in planted:
+        monkeypatch.setenv("PATH", f"/usr/bin:/{planted}")
+        with pytest.raises(InvalidInput, match="A service cannot have"):
+            service(home=tmp_path, system=False)
+
+
+def test_b16_what_systemd_would_expand_is_as_it_was_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/opt/$HOME/%h")
+    unit = read(unit_text(home=tmp_path / "$USER%u", system=False))["Service"]
+    assert "/$$USER%%u" in unit["ExecStart"]
+    assert unit["Environment"] == '"PATH=/usr/bin:/opt/$HOME/%%h"', "where systemd expands no variables"
 
 
 def test_a_password_is_in_no_unit(tmp_path: Path) -> None:

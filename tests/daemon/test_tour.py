@@ -144,12 +144,13 @@ def check_proposal(house: House) -> None:
 def test_the_first_lines(house: Callable[..., House], tmp_path: Path) -> None:
     """B21: with an agent that needs no login in the place of Claude, and a folder in that of the mail. The answer
     arrives, and quiet hours explain a run that does not happen."""
-    (install, nothing), (add, added), (why, reason) = steps(_FIRST)
+    (install, nothing), (phone, phone_set), (add, added), (why, reason) = steps(_FIRST)
     # Installed by `make release CHECK=1` and by test_service.py.
     assert (install, nothing) == ("pipx install . && matins service install", "")
     name, here = why.split()[2], house().up()
     here.matins("agents", "set", "claude", "--runner", "demo")
-    here.matins("destinations", "set", "mail", "--kind", "file", "--to", str(tmp_path / "inbox"))
+    assert here.matins(*shlex.split(phone)[1:]) == phone_set
+    here.matins("destinations", "set", "phone", "--kind", "file", "--to", str(tmp_path / "inbox"))
     assert plain(here.matins(*shlex.split(add)[1:])) == plain(added)
     here.matins("run", name, "--wait")
     with closing(here.client.events.follow(after="0", types=["answer.delivered"])) as events:  # type: ignore[type-var]

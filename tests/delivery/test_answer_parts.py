@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,7 @@ def texts_in(body: Any) -> list[str]:
     if isinstance(body, str):
         return [body]
     if isinstance(body, Upload):
-        return [body.name, *texts_in(body.data)]
+        return [body.name, body.note, *texts_in(body.data)]
     if isinstance(body, bytes):
         return [body.decode()]
     if isinstance(body, dict):
@@ -235,6 +235,12 @@ def test_telegram_sends_parts_as_replies_and_the_rest_as_a_file(inbox):
             False,
             True,
             7_000,
+        ),
+        (
+            {"ok": False, "error_code": 429, "description": "Too Many", "parameters": {"retry_after": 10**9}},
+            False,
+            True,
+            3_600_000,
         ),
         ({"ok": False, "error_code": 400, "description": "Bad Request: chat not found"}, True, False, 0),
         ({"ok": False, "error_code": 403, "description": "Forbidden: bot was blocked by the user"}, True, True, 0),
@@ -445,6 +451,55 @@ def test_a_mail_server_that_is_not_there_got_nothing():
     assert not caught.value.sent
 
 
+@pytest.mark.parametrize("farewell", ["421 Too busy", "2"])
+def test_a_mail_that_was_taken_is_delivered_whatever_follows(mails, farewell):
+    """B21: 250 is the receipt; an error after it sends no copy."""
+    handler, smtp = mails
+    handler.farewell = farewell
+    [receipt] = deliver(place("email", smtp))
+    assert (receipt.id, len(handler.taken)) == (f"<{KEY}@example.com>", 1)
+
+
+def test_a_mail_server_that_answers_byte_by_byte_is_left(monkeypatch):
+    """B21: each byte would begin the wait anew."""
+    monkeypatch.setattr("matins.delivery.destinations.email._MAX_CONVERSATION_S", 0.2)
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        server = threading.Thread(target=_one_byte_at_a_time, args=[listener])
+        server.start()
+        with pytest.raises(NotDelivered) as caught:
+            deliver(place("email", Smtp("127.0.0.1", listener.getsockname()[1], tls="none")))
+        server.join(60)
+        assert not server.is_alive()
+    assert not caught.value.sent
+
+
+def _one_byte_at_a_time(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection, suppress(OSError):
+        connection.settimeout(0.02)
+        while True:
+            connection.sendall(b"2")
+            with suppress(TimeoutError):
+                if not connection.recv(1):
+                    return
+
+
+def test_recipients_that_a_mail_server_refused_are_said(mails):
+    handler, smtp = mails
+    handler.unknown.add("bob@example.com")
+    [receipt] = deliver(place("email", smtp, to=("ada@example.com", "bob@example.com")))
+    assert [to for to, _ in handler.taken] == [["ada@example.com"]]
+    assert receipt.problem == "the mail server refused it for bob@example.com (550 bob@example.com is unknown)"
+
+
+def test_a_mail_is_seven_bits_wide(mails):
+    handler, smtp = mails
+    deliver(place("email", smtp), ANSWER._replace(text=f"Größe 😀 {'ü' * 3_000}"))
+    (_, mail) = handler.taken[0]
+    assert mail.as_bytes().isascii()
+    assert "Größe 😀 üü" in mail.get_body(("plain",)).get_content()
+
+
 # -- ntfy, desktop, webhook, Apprise
 
 
@@ -504,6 +559,23 @@ def test_apprise_turns_the_answer_into_what_the_service_takes(inbox):
     page = convert_between(NotifyFormat.MARKDOWN, NotifyFormat.HTML, message)  # as it does for e-mail
     assert "<strong>you</strong>" in page
     assert not re.search(r"<(script|b|img|a href=.javascript)[ >]", page)
+
+
+def test_apprise_tells_what_may_have_arrived_from_what_did_not(inbox):
+    """B21: a service that does not answer gets a marked copy, one that cannot be reached does not."""
+    code = (
+        "import sys; from matins.delivery.destinations import *; from matins.model.destination import *\n"
+        "for url in sys.argv[1:]:\n"
+        "    there = Address(Destination('there', 'apprise', url=url), Smtp(), 0)\n"
+        "    [part] = parts_of(there, Answer('title', 'text', 'foot', None))\n"
+        "    try: send_part(there, part, 'key')\n"
+        "    except NotDelivered as error: print(error.sent)"
+    )
+    inbox.released.clear()
+    urls = [f"{inbox.url.replace('http:', 'json:')}?rto=0.3", "json://127.0.0.1:9"]
+    done = subprocess.run([sys.executable, "-c", code, *urls], check=True, timeout=60, capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "False"]
+    assert "Socket" not in done.stderr, "what Apprise logs below a warning may hold tokens"
 
 
 # -- file
@@ -619,6 +691,58 @@ def test_what_may_have_arrived_is_told_from_what_did_not(inbox, kind):
     with pytest.raises(NotDelivered) as refused:
         deliver(place(kind, url=inbox.url))
     assert (refused.value.sent, refused.value.retry) == (False, True)
+
+
+@pytest.mark.parametrize("kind", ["telegram", "slack", "discord"])
+def test_any_part_can_be_sent_again_and_says_so(inbox, kind, tmp_path):
+    """B21: those around it stay what they were, so that nothing is lost between them."""
+    inbox.answer = {"ok": True, "id": "1", "ts": "1.5", "result": {"message_id": 77}, "file_id": "F1",
+                    "upload_url": f"{inbox.url}/upload"}  # fmt: skip
+    numbered = " ".join(f"w{number:05}" for number in range(20_000))
+    file = kept(tmp_path, "report.pdf", b"%PDF-1", "application/pdf")
+    answer = ANSWER._replace(text=numbered, files=(file,))
+    there = place(kind, url=inbox.url)
+    parts, copies = parts_of(there, answer), parts_of(there, answer._replace(again=True))
+    assert len(parts) == len(copies) == 7
+    mark = f"Sent again: {kind.capitalize()} did not confirm the first copy."
+    for part, copy in zip(parts, copies, strict=True):
+        before, after = ("\n".join(texts_in(one.body)) for one in (part, copy))
+        assert re.findall(r"w\d{5}", before) == re.findall(r"w\d{5}", after)
+        assert (mark in before, mark in after) == (False, True)
+        send_part(there, copy, KEY)
+    said = [one.text for one in inbox.received if "/upload" not in one.path and "getUploadURL" not in one.path]
+    assert [mark in text for text in said] == [True] * 7
+
+
+@pytest.mark.parametrize(("kind", "answer"), [("slack", "<html>"), ("ntfy", []), ("discord", 7), ("telegram", None)])
+def test_what_is_no_answer_of_the_service_confirms_nothing(inbox, kind, answer):
+    """B21: a proxy may have let it through, or not."""
+    inbox.answer = answer
+    with pytest.raises(NotDelivered, match="the destination answered 200, and not what it answers") as caught:
+        deliver(place(kind, url=inbox.url))
+    assert caught.value.sent
+    inbox.status = 502
+    with pytest.raises(NotDelivered, match="the destination answered 502") as caught:
+        deliver(place(kind, url=inbox.url))
+    assert (caught.value.sent, caught.value.retry) == (False, True)
+
+
+def test_slack_repeats_the_message_in_its_answer(inbox):
+    """B21: which is longer than the message, and a receipt all the same."""
+    inbox.answer = {"ok": True, "message": {"text": "x" * 200_000}, "ts": "1.5"}
+    assert deliver(place("slack", url=inbox.url)) == [Receipt("1.5")]
+
+
+@pytest.mark.parametrize(
+    ("header", "wait_s"), [("120", 120), ("0", 0), ("9" * 400, 3_600), ("inf", 0), ("-1", 0), ("nan", 0), ("²", 0),
+                           ("Wed, 18 Nov 2026 09:00:00 GMT", 0), ("", 0)],
+)  # fmt: skip
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_destination_is_left_alone_as_long_as_it_says_but_not_for_ever(inbox, status, header, wait_s):
+    inbox.status, inbox.headers = status, {"retry-after": header.encode("ascii", "ignore").decode()}
+    with pytest.raises(NotDelivered) as caught:
+        deliver(place("webhook", url=inbox.url))
+    assert (caught.value.after_ms, caught.value.retry) == (wait_s * 1_000, True)
 
 
 @pytest.mark.parametrize("kind", ["telegram", "slack", "discord", "email", "ntfy", "desktop", "apprise"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from letterbox import Killed, Letterbox, away, installed, killed, lost
@@ -416,3 +417,46 @@ def test_a_channel_that_is_named_twice_gets_one_post(box: Letterbox, open_store:
     bench.run_until("2026-03-27T09:00:00Z")
     let_pass(bench, HOUR)
     assert len(box.letters) == 1
+
+
+# -- what it costs
+
+
+def statements_of_a_run(bench: Sandbox, name: str) -> list[str]:
+    """What the engine asks the database for one run, whose settings it knows already."""
+    found: list[str] = []
+
+    def note(cursor: object, sql: str, bindings: object) -> bool:
+        found.append(sql)
+        return True
+
+    bench.run(name)
+    bench.settle()
+    bench.run(name)
+    connection = bench.store._connection  # type: ignore[attr-defined]
+    connection.exec_trace = note
+    bench.settle()
+    connection.exec_trace = None
+    return found
+
+
+@pytest.mark.parametrize("job", ["report", "nothing"])
+def test_a_run_that_delivers_nowhere_costs_no_statement_more(tmp_path: Path, box: Letterbox, job: str) -> None:
+    """B21: a bit of the compiled schedule; and each destination costs a row in the transaction of the end."""
+    bench = Sandbox(f"sqlite:///{tmp_path}/m.db", clock=ManualClock(START))
+    bench.job("report")(lambda run: "all is well")
+    bench.job("nothing")(lambda run: None)
+    bench.add("plain", when="0 9 * * *", job=job)
+    before = statements_of_a_run(bench, "plain")
+    for name in ("one", "two"):
+        bench.destinations.set(name, kind="letterbox", to=[name])
+    bench.add("silent", when="0 9 * * *", job=job, deliver=["none"])
+    bench.add("told", when="0 9 * * *", job=job, deliver=["one"], deliver_if="always")
+    bench.add("both", when="0 9 * * *", job=job, deliver=["one", "two"], deliver_if="always")
+    assert any("runs" in statement for statement in before)
+    assert statements_of_a_run(bench, "plain") == before
+    rows = [
+        sum("INTO answers" in one for one in statements_of_a_run(bench, name)) for name in ("silent", "told", "both")
+    ]
+    assert rows == [0, 1, 2]
+    bench.close()

@@ -17,6 +17,7 @@ from outbox_recorder import HOUR, let_pass
 
 import postgres_fixtures
 from matins import Matins
+from matins.model.words import joined
 from matins.testing import ManualClock, Sandbox
 from standins.inbox import Inbox, open_inbox
 from standins.mails import Mails, open_mails
@@ -114,6 +115,25 @@ def test_a_mail_server_that_takes_a_message_and_cuts_off(mails: tuple[Mails, int
     assert bench.runs.get(bench.runs.list()[0].id).answers[0].state == "delivered"
     ids = Counter(message["Message-ID"] for _, message in taken.taken)
     assert list(ids.values()) == [2]
+    bench.close()
+
+
+def test_a_recipient_that_was_refused_is_told(mails: tuple[Mails, int]) -> None:
+    """B21: the others got it."""
+    taken, port = mails
+    taken.unknown.add("bob@example.com")
+    bench = Sandbox(clock=ManualClock(START))
+    bench.job("report")(lambda run: "all is well")
+    bench.smtp.set(host="127.0.0.1", port=port, sender="matins@example.com", tls="none")
+    bench.destinations.set("mail", kind="email", to=["ada@example.com", "bob@example.com"])
+    bench.add("morning", when="0 9 * * *", job="report", deliver=["mail"])
+    bench.run_until("2026-03-27T09:00:00Z")
+    let_pass(bench, 1)
+    (answer,) = bench.runs.get(bench.runs.list()[0].id).answers
+    assert answer.state == "delivered"
+    assert joined(answer.sentence, answer.quote).endswith(
+        ": the mail server refused it for bob@example.com (550 bob@example.com is unknown)."
+    )
     bench.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 from outbox_recorder import HOUR, deliver, let_pass
@@ -208,7 +209,7 @@ def test_a_message_has_the_last_lines_of_the_output_without_secrets(tmp_path, in
 def test_a_webhook_with_text_gets_the_answer_that_the_log_does_not_have(inbox, monkeypatch):
     """B21: only where the owner says so; it is added when the event is sent."""
     monkeypatch.setenv("HOOK", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-    with Sandbox(clock=ManualClock(START)) as bench:
+    with closing(Sandbox(clock=ManualClock(START))) as bench:
         bench.allowed_hosts.set(hosts=["127.0.0.1"])
         for name, more in (("plain", {}), ("told", {"text": True})):
             url, types = f"{inbox.url}/{name}", ["run.succeeded", "run.failed"]

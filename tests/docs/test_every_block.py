@@ -34,7 +34,7 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("answers.md", "yaml"): (1, "tests/docs/test_answers_page.py"),
     ("cli.md", "shell-session"): (9, "tests/surfaces/cli/test_cli_page.py"),
     ("embedding.md", "python"): (9, "tests/docs/test_embedding_page.py"),
-    ("every-day.md", "sh"): (7, "tests/surfaces/cli/test_cli_every_day.py"),
+    ("every-day.md", "sh"): (9, "tests/surfaces/cli/test_cli_every_day.py"),
     ("every-day.md", "shell"): (1, "tests/daemon/test_moving_page.py"),
     ("file.md", "yaml"): (1, "tests/config/test_schema.py"),
     ("http.md", "http"): (14, "tests/surfaces/http/test_http_docs.py"),
@@ -70,8 +70,8 @@ NOT_RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("running.md", "sh"): (1, "installs Matins; `make release CHECK=1` does it by pip, pipx and uv"),
     ("chat.md", ""): (1, "a conversation in Slack; its lines are those of tests/chat"),
     ("every-day.md", ""): (
-        2,
-        "a preview and commands; tests/runtime/test_backfills.py and tests/gates/test_gate_calendar.py do the same",
+        3,
+        "a preview, commands and a crontab; tests/runtime/test_backfills.py and tests/surfaces/http/test_inbound.py",
     ),
     ("internals.md", ""): (5, "drawings of walks and flows"),
     ("events.md", "json"): (1, "the shape of one event; ids and times differ"),
@@ -144,6 +144,19 @@ def test_the_commands_that_pages_begin_with(page: str, monkeypatch: pytest.Monke
     for line in block.splitlines():
         answer = CliRunner().invoke(cli, shlex.split(line, comments=True)[1:], obj=App())
         assert answer.exit_code == 0, (line, answer.output)
+
+
+def test_the_commands_in_the_table_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cli.md: what it names beside its examples has these options too. A group without a command prints its help."""
+    monkeypatch.setattr(click.Command, "invoke", lambda self, context: None)
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`matins.*?`) \| ", page, re.MULTILINE)
+    commands = [command for cell in cells for command in re.findall(r"`(matins [^`]*)`", cell)]
+    assert len(commands) > 30
+    for command in commands:
+        words = shlex.split(command.replace("[", "").replace("]", ""))[1:]
+        answer = CliRunner().invoke(cli, words, obj=App())
+        assert "Error:" not in answer.output or "Missing argument" in answer.output, (command, answer.output)
 
 
 def test_the_files_of_the_inbound_page_are_understood() -> None:

@@ -31,8 +31,8 @@ TYPE = re.compile(
 )
 
 
-NEVER_OF_STEPS = {"step.queued", "step.promoted", "step.checking", "step.blocked", "step.shortened"}
-"""Whole runs queue up, cover slots, and pass the guard, the pre-check and the hooks."""
+NEVER_OF_STEPS = {f"step.{kind}" for kind in ("queued", "promoted", "checking", "blocked", "shortened", "late", "slow")}
+"""Whole runs queue up, are late, cover slots, and pass the guard, the pre-check and the hooks."""
 
 
 @cache

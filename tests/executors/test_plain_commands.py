@@ -10,8 +10,11 @@ import pytest
 from office import Office
 
 from matins import InvalidInput
+from matins.engine.commands import name_of_command
 from matins.errors import NotAllowed
+from matins.executors.isolation import account_variables
 from matins.model.access import Principal
+from matins.model.agent import Agent
 
 office = offices.office
 WHEN = "every day at 03:00"
@@ -136,6 +139,25 @@ def test_b22_names_come_from_the_program_and_a_pipe_says_whose_code_counts(offic
     assert note in added.notes
     assert office.matins.add(when=WHEN, command="python3 /opt/sync.py").name == "sync"
     assert office.matins.add(when=WHEN, command="python3 /opt/sync.py").name == "sync-2"
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ('"$HOME/my scripts/tidy.sh" --all', "tidy"),
+        (["my program", "x"], "my-program"),
+        ("bash -c 'pg_dump app | gzip'", "pg-dump"),
+        ("env A=b nice -n 5 /opt/run x", "run"),
+        ("sh -c \"sh -c 'x y'\"", "x"),
+    ],
+)
+def test_b22_the_program_is_found_behind_what_starts_it(command: str | list[str], name: str) -> None:
+    assert name_of_command(command if isinstance(command, str) else tuple(command)) == name
+
+
+def test_b22_an_account_without_a_login_has_a_shell() -> None:
+    """B22: `flock -c`, `find -execdir` and coding tools start $SHELL"""
+    assert account_variables(Agent("backup", "shell", user="nobody"))["SHELL"] == "/bin/sh"
 
 
 def test_b22_only_the_owner_gives_commands(office: Office) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from gate_records import evidence, lines
 from matins.engine.calendars import read_days
 from matins.errors import Conflict, InvalidInput
 from matins.testing import Sandbox, iso
+from matins.texts.untrusted_folder import OwnFolders
 
 
 def test_days_of_calendars_and_of_the_schedule_are_skipped(bench: Sandbox) -> None:
@@ -164,6 +168,55 @@ def test_a_file_that_is_no_calendar_is_refused(bench: Sandbox, ics: str, problem
         bench.calendars.set("team", ics=ics)
     assert problem in refused.value.message
     assert bench.calendars.list() == []
+
+
+def events(*lines: str, times: int = 1) -> str:
+    event = "\n".join(("BEGIN:VEVENT", "SUMMARY:Long", *lines, "END:VEVENT\n"))
+    return "BEGIN:VCALENDAR\n" + event * times
+
+
+@pytest.mark.parametrize(
+    "ics",
+    [
+        events("DTSTART:20260101", "DURATION:P400D", "RRULE:FREQ=DAILY", times=100),
+        events("DTSTART:20260101", "DURATION:P400D", times=2_000),
+        events("DTSTART:20260101", "RRULE:FREQ=DAILY", f"EXDATE:{','.join(['20260102'] * 10)}", times=100),
+        events("DTSTART:20260101", "DURATION:P400D", "RDATE:10000101,10000102", times=1_000),
+        events("DTSTART:20000101", "DURATION:P400D", *["RRULE:FREQ=DAILY;COUNT=1"] * 50, times=100),
+    ],
+    ids=["days", "events", "left out", "dates", "rules"],
+)
+def test_a_calendar_costs_no_more_than_its_days(bench: Sandbox, ics: str) -> None:
+    """B7: 50 kB of text would have been days of work, each for one and the same day"""
+    before = time.thread_time()
+    with pytest.raises(InvalidInput, match="more than 20,000 days"):
+        bench.calendars.set("team", ics=ics)
+    assert time.thread_time() - before < 5
+
+
+def test_days_at_the_end_of_time_are_no_days(bench: Sandbox) -> None:
+    """B11: nor is anything before the first year that is asked for"""
+    assert bench.calendars.set("end", ics=events("DTSTART:99991231", "DURATION:P400D")).days == []
+    assert len(bench.calendars.set("old", ics=events("DTSTART:20241231", "DURATION:P2D")).days) == 1
+
+
+def test_an_agent_cannot_lead_a_calendar_elsewhere(tmp_path: Path) -> None:
+    """B16: a link in its place does not lead into the home, and a pipe is not waited for"""
+    home, shared = tmp_path / "home", tmp_path / "shared"
+    for folder in (home, shared):
+        folder.mkdir()
+    (home / "own.ics").write_text(ICS)
+    (shared / "team.ics").symlink_to(home / "own.ics")
+    os.mkfifo(shared / "pipe.ics")
+    (shared / "large.ics").write_text(ICS)
+    os.truncate(shared / "large.ics", 900_000_000)
+    own = OwnFolders(lambda: [home])
+    with closing(own), Sandbox(f"sqlite:///{home}/matins.db") as bench:
+        for name, why in (("team", "it leads into the directory of Matins"), ("pipe", "it is not a regular file"),
+                          ("large", "it is larger than 4,000,000 bytes")):  # fmt: skip
+            with pytest.raises(InvalidInput, match=why):
+                bench.calendars.set(name, ics=str(shared / f"{name}.ics"))
+        assert bench.calendars.set("own", ics=str(home / "own.ics")).days
 
 
 def test_the_days_of_calendars_are_quiet_throughout(bench: Sandbox) -> None:

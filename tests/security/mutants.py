@@ -54,6 +54,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/preparation.py", "layout=self._layout(agent, folder), account=account_of(agent),", "layout=self._layout(agent, folder), account=None,", "security/test_tool_files.py::test_b16_records_of_goose_are_not_read_as_root", root=True),
         Mutant("executors/inside/goose_usage.py", "if not stat.S_ISREG(os.stat(path).st_mode):", "if False:", "executors/runners/test_goose_sessions.py::test_b16_a_store_that_is_none_is_not_known[a pipe]"),
         Mutant("executors/inside/goose_usage.py", 'file.name.endswith(".log") and file.is_file()', 'file.name.endswith(".log")', "executors/runners/test_goose_sessions.py::test_b16_a_log_that_is_none_tells_no_problem[a pipe]"),
+        Mutant("records/policies.py", "decoded(path, read_file(path, _MAX_ICS_BYTES))", "path.read_text()", "gates/test_gate_calendar.py::test_an_agent_cannot_lead_a_calendar_elsewhere"),
     ),
     "What an agent writes costs the engine 4 MB at a time.": (
         Mutant("texts/beneath.py", 'b""\n    if status.st_size > limit or len(data) > limit:', "os.pread(file, status.st_size, 0)\n    if False:", "texts/test_untrusted_folder.py::test_a_large_file_costs_no_memory"),
@@ -72,6 +73,7 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/inside/goose_usage.py", "resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))", "pass", "executors/runners/test_goose_sessions.py::test_b16_a_store_that_needs_much_memory_gets_none"),
         Mutant("executors/inside/goose_usage.py", "os.fstat(stream.fileno()).st_size - _MAX_LOG_BYTES", "0", "executors/runners/test_goose_sessions.py::test_b16_a_long_log_is_read_from_its_end"),
         Mutant("coding_tools/goose.py", "if len(output) > _MAX_ANSWER_LENGTH:", "if False:", "executors/runners/test_goose_sessions.py::test_b5_an_answer_that_cannot_be_right_is_none"),
+        Mutant("service/search.py", "lines += islice(found, limit)", "lines += found", "service/test_output.py::test_a_run_with_many_lines_costs_no_more_than_is_asked_for"),
     ),
     "What Matins sends for an agent is what its run could read, without the secrets of the run.": (
         Mutant("texts/untrusted_folder.py", "own, ahead, seen = forbidden() | unseen", "own, ahead, seen = forbidden()", "executors/test_attachments.py::test_folders_that_the_agent_does_not_see_are_passed_over"),
@@ -134,6 +136,9 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
         Mutant("executors/inside/tool_setup.py", "(OSError, ValueError, RecursionError)", "(OSError, ValueError)", "executors/test_tool_settings.py::test_settings_that_cannot_be_read_are_left_to_the_tool[nested without end]"),
         Mutant("coding_tools/goose.py", "_TIMEOUT_MS = 5_000", "_TIMEOUT_MS = 600_000", "security/test_tool_files.py::test_b16_records_of_goose_do_not_block_the_daemon[journal]"),
         Mutant("engine/calls.py", "            _check_size(path, [operand], field)", "            pass", "security/test_long_texts.py::test_a_filter_has_numbers_that_can_be_stored"),
+        Mutant("engine/ics.py", "if (left := left - length) < 0:", "if len(found) > _MAX_DAYS:", "gates/test_gate_calendar.py::test_a_calendar_costs_no_more_than_its_days"),
+        Mutant("seeds/cortex/tasks.py", "    numbers = counts[text]\n", "    numbers = count()\n", "seeds/test_tasks_text.py::test_ids_of_many_equal_tasks_are_made_in_a_moment"),
+        Mutant("importers/entries.py", "        except UNREADABLE as error:", "        except InvalidInput as error:", "surfaces/cli/test_cli_import_assistants.py::test_b16_one_job_that_cannot_be_read_leaves_the_others"),
     ),
     "An agent reads other agents' names, times, states and codes, never their words.": (
         Mutant("store/selection.py", 'yield f"{has} AND {_MAY_KNOW}"', "yield has", "security/test_words_of_others.py::test_b7_no_selector_tells_an_agent_labels_of_others"),
@@ -227,5 +232,10 @@ MUTANTS: dict[str, tuple[Mutant, ...]] = {
     "A tool that an agent replaced does not run outside the walls because the agent asks for it.": (
         Mutant("executors/agent_checks.py", "layout=layout,", "layout=None,", "security/test_isolation_tools.py::test_b16_a_tool_tells_its_version_behind_the_walls[required-False]"),
         Mutant("executors/agent_checks.py", "account=account,", "account=None,", "security/test_isolation_tools.py::test_b16_a_tool_of_an_account_is_not_started_by_root_for_its_version", root=True),
+    ),
+    "What it schedules does nothing until a person approves it.": (
+        Mutant("surfaces/cli/export.py", '_LEFT = ("removed", "expired", "rejected", "pending")', '_LEFT = ("removed", "expired", "rejected")', "surfaces/cli/test_cli_export.py::test_what_waits_for_an_approval_is_not_exported"),
+        Mutant("service/proposals.py", '_UNCOUNTED = ("expired", "rejected", "completed", "removed")', '_UNCOUNTED = ("expired", "rejected")', "security/test_agent_limits.py::test_the_quota_holds_for_what_comes_back"),
+        Mutant("daemon/service.py", "        if not given.isprintable():", "        if False:", "daemon/test_systemd.py::test_b16_a_path_begins_no_setting_of_a_unit"),
     ),
 }

@@ -44,6 +44,26 @@ def test_the_quota(bench: Watched) -> None:
     assert add(bench, 2) == 1
 
 
+def test_the_quota_holds_for_what_comes_back(bench: Watched) -> None:
+    """B7: deleted ones, and one-shots that have run and get another time, count again"""
+    bench.agent_rules.set(max_schedules=3)
+    agent = bench.acting_as(SCOUT)
+    once = agent.add("once", when="in 1h", job="work")
+    bench.approvals.approve(bench.asked("once").id)
+    bench.run_until(at("09:30"))
+    assert bench.get("once").state == "completed"
+    assert add(bench, 5) == 3
+    agent.delete("scout-0")
+    assert add(bench, 1) == 1
+    before = everything(bench)
+    for again in (lambda: agent.undelete("scout-0", new_name="back"), lambda: agent.edit(once.name, when="5 * * * *")):
+        with pytest.raises(NotAllowed, match="The agent already has 3 of at most 3 schedules"):
+            again()
+    assert everything(bench) == before
+    agent.delete("scout-1")
+    assert agent.edit(once.name, when="5 * * * *").state == "pending"
+
+
 def test_the_usual_quota(bench: Watched) -> None:
     """B7: nobody has said anything, and there is one."""
     assert add(bench, 25) == 20

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import time
 from collections.abc import Callable
 
 import pytest
@@ -48,6 +49,16 @@ tasks:
 def test_a_file_without_tasks_is_empty(text: str) -> None:
     """H9: no work"""
     assert read_tasks(text).tasks == ()
+
+
+def test_ids_of_many_equal_tasks_are_made_in_a_moment() -> None:
+    """B7: an agent may have written 1 MB of one title. Each went through the ids of all before it"""
+    tasks = 4_000
+    before = time.thread_time()
+    ids = [task.id for task in read_tasks("- title: x\n" * tasks).tasks]
+    assert len(set(ids)) == tasks
+    assert time.thread_time() - before < 4, "eight million digests"
+    assert [task.id for task in read_tasks("- title: x\n" * 3).tasks] == ids[:3]
 
 
 def test_made_ids_are_stable_and_differ() -> None:

@@ -105,6 +105,18 @@ def test_outputs_are_searched_without_secrets(matins: Matins, tmp_path: Path, mo
             matins.runs.grep(wrong)
 
 
+def test_a_run_with_many_lines_costs_no_more_than_is_asked_for(matins: Matins) -> None:
+    """B7: a run may have five million lines of one letter"""
+    matins.agents.set("sh", runner="shell", command=["sh", "-c", "yes a | head -c 5000000; echo b"])
+    matins.add("talk", when="every 1 day", agent="sh", prompt="Talk.")
+    with matins:
+        run = matins.runs.wait(matins.run("talk").id, timeout=90)
+    found = matins.runs.grep("a", limit=10)
+    assert ([one.line for one in found.lines], found.cut, found.runs) == (["a"] * 10, [run.id], 1)
+    assert found.bytes <= 2 << 20
+    assert matins.runs.grep("b", limit=1).cut == []
+
+
 def test_read_in_small_pieces_it_is_the_same(matins: Matins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No piece cuts a character."""
     talk = Talk(matins, tmp_path, monkeypatch)

@@ -12,12 +12,24 @@ from aiosmtpd.controller import Controller
 
 
 class Mails:
-    """What the server took. `cut_off`: it takes a message, and its confirmation is lost."""
+    """What the server took. `cut_off`: it takes a message, and its confirmation is lost. `unknown`: recipients that it
+    refuses."""
 
     def __init__(self) -> None:
         self.taken: list[Any] = []
         self.answer = "250 OK"
         self.cut_off = False
+        self.unknown = set[str]()
+        self.farewell = "221 Bye"
+
+    async def handle_RCPT(self, server: Any, session: Any, envelope: Any, to: str, options: Any) -> str:  # noqa: N802
+        if to in self.unknown:
+            return f"550 {to} is unknown"
+        envelope.rcpt_tos.append(to)
+        return "250 OK"
+
+    async def handle_QUIT(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
+        return self.farewell
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802 - the name of aiosmtpd
         self.taken.append((envelope.rcpt_tos, email.message_from_bytes(envelope.content, policy=email.policy.default)))

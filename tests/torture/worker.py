@@ -166,7 +166,14 @@ _ROLES: dict[str, Callable[[Matins, Stage, Orders, Diary, Points], None]] = {
 
 
 def _begin(matins: Matins, diary: Diary, points: Points) -> None:
-    matins.start(strict=True)  # a second engine on one file answers instead of standing by
+    while True:
+        try:
+            matins.start(strict=True)  # a second engine on one file answers instead of standing by
+            break
+        except Conflict as error:
+            if error.field != "name":
+                raise
+            time.sleep(_LOOK_S)  # the node of before the power cut counts for a few beats; an init system tries again
     diary.tell("started")
 
 

@@ -145,6 +145,7 @@ from matins.api.results import (
     Node,
     Output,
     Pause,
+    PingAddress,
     Preview,
     Run,
     RunDifference,
@@ -281,6 +282,19 @@ class AwaitableCalls(AwaitableNoun):
         """Get a call with its runs, and its body for principals with the "operate" right."""
     async def replay(self, call_id: Id) -> Call:
         """Fire a call again, as a new one: its body is judged by the present settings."""
+
+class AwaitablePings(AwaitableNoun):
+    async def url(self, name: str, *, agent: str | None = None) -> PingAddress:
+        """Get the address at which the work of a schedule with the job `expect_ping` reports. It is a secret."""
+    async def rotate(self, name: str, *, agent: str | None = None) -> PingAddress:
+        """Give a schedule another address. The former one is unknown from now on."""
+    async def send(
+        self, name: str, *, signal: str = "success", text: str | None = None, agent: str | None = None
+    ) -> Run | None:
+        """Report on work that happens elsewhere: success, fail, start, or an exit code. `text`: what it wrote.
+
+        It ends the run that waits for it; without one, it is a run of its own. A start prolongs the wait by the
+        schedule's `timeout`, or its grace, and starts none."""
 
 class AwaitableSystem(AwaitableNoun):
     async def stats(self) -> Stats:
@@ -728,7 +742,8 @@ class AwaitableRuns(AwaitableRunsCalls):
     ) -> FoundLines:
         """Find lines in the outputs of runs, the newest first, without secrets. `*` is any text; case does not matter.
 
-        A call reads at most 64 MB or 4 seconds; `before` of its result goes on from there. An agent reads its own."""
+        A call reads at most 64 MB or 4 seconds; `before` of its result goes on from there. `limit` holds for
+        each run, too. An agent reads its own."""
     async def get(self, run_id: RunId) -> Run:
         """Get a run."""
     async def cancel(self, run_id: RunId, *, reason: str = "cancelled") -> Run:
@@ -928,6 +943,7 @@ class AwaitableApi(AwaitableNoun):
     audit: AwaitableAuditLog
     incidents: AwaitableIncidents
     calls: AwaitableCalls
+    pings: AwaitablePings
     system: AwaitableSystem
     nodes: AwaitableNodes
     tokens: AwaitableTokens

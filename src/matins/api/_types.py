@@ -125,6 +125,8 @@ class ScheduleSettings(TypedDict, total=False):
     approval_default: Literal["deny", "approve"] | None
     notify: Sequence[str] | None
     notify_on: Sequence[str] | None
+    late_after: str | None
+    slow_after: str | None
     deliver: Sequence[str] | None
     deliver_on: Sequence[str] | None
     deliver_if: Literal["always", "text", "changed", "news"] | None
@@ -202,6 +204,8 @@ class ScheduleEdit(TypedDict, total=False):
     approval_default: Literal["deny", "approve"] | None
     notify: Sequence[str] | None
     notify_on: Sequence[str] | None
+    late_after: str | None
+    slow_after: str | None
     deliver: Sequence[str] | None
     deliver_on: Sequence[str] | None
     deliver_if: Literal["always", "text", "changed", "news"] | None

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         InboundTest,
         Incident,
         NewWebhook,
+        PingAddress,
+        Run,
         TestedDestination,
     )
     from matins.model.call import CallSource
@@ -162,6 +164,26 @@ class Calls(Noun, noun="calls"):
     @use_case("operate", "POST /v1/calls/{call_id}/replay", status=201, location="/v1/calls/{id}")
     def replay(self, call_id: Id) -> Call:
         """Fire a call again, as a new one: its body is judged by the present settings."""
+
+
+class Pings(Noun, noun="pings"):
+    @use_case("operate", "GET /v1/pings/{name:path}")
+    def url(self, name: str, *, agent: str | None = None) -> PingAddress:
+        """Get the address at which the work of a schedule with the job `expect_ping` reports. It is a secret."""
+
+    @use_case("operate", "POST /v1/pings/{name:path}/rotate", query=("agent",))
+    def rotate(self, name: str, *, agent: str | None = None) -> PingAddress:
+        """Give a schedule another address. The former one is unknown from now on."""
+
+    @use_case("operate", "POST /v1/pings/{name:path}", query=("agent",))
+    def send(
+        self, name: str, *, signal: str = "success", text: str | None = None, agent: str | None = None
+    ) -> Run | None:
+        """Report on work that happens elsewhere: success, fail, start, or an exit code. `text`: what it wrote.
+
+        It ends the run that waits for it; without one, it is a run of its own. A start prolongs the wait by the
+        schedule's `timeout`, or its grace, and starts none.
+        """
 
 
 class InboundCalls:

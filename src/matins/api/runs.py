@@ -86,7 +86,8 @@ class Runs(Noun, noun="runs"):
     ) -> FoundLines:
         """Find lines in the outputs of runs, the newest first, without secrets. `*` is any text; case does not matter.
 
-        A call reads at most 64 MB or 4 seconds; `before` of its result goes on from there. An agent reads its own.
+        A call reads at most 64 MB or 4 seconds; `before` of its result goes on from there. `limit` holds for
+        each run, too. An agent reads its own.
         """
 
     @use_case("read", "GET /v1/runs/{run_id:path}")

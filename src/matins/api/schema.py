@@ -50,7 +50,8 @@ def _size(kind: Kind) -> Schema:
 
 
 def _duration(kind: Kind) -> Schema:
-    pattern = r" *\+?[0-9]+ *(ms|[smhd]) *" + ("|none" if cast("kinds.Duration", kind).none else "")
+    span = cast("kinds.Duration", kind)
+    pattern = r" *\+?[0-9]+ *(ms|[smhd]) *" + ("|none" if span.none else "|auto" if span.auto else "")
     return {"type": "string", "pattern": f"^({pattern})$"}
 
 

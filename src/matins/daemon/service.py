@@ -180,6 +180,10 @@ def service(
         raise InvalidInput("Every user can read a property list, and the URL has a password.", hint=hint)
     argv += ["--store", url] if url and not secret_url else []
     argv += ["--file", str(Path(file).absolute())] if file else []
+    for given in (*argv, str(private), secret_url or "", os.environ.get("PATH", "")):
+        if not given.isprintable():  # a line break would begin another setting of the unit
+            shown, hint = ascii(given), "Use a path without line breaks and control characters."
+            raise InvalidInput(f"A service cannot have {shown}.", value=shown, field="service", hint=hint)
     if mac:
         path, text = _PROPERTY_LIST.expanduser(), _property_list(argv, folder)
     else:

@@ -64,7 +64,7 @@ After=network.target
 
 [Service]
 Type=notify
-ExecStart={" ".join(map(_quoted, argv))}
+ExecStart={" ".join(_quoted(one.replace("$", "$$")) for one in argv)}
 ExecReload=/bin/kill -HUP $MAINPID
 WorkingDirectory=-{str(folder).replace("%", "%%")}
 Environment={_quoted(f"PATH={os.environ.get('PATH', os.defpath)}")}
@@ -92,8 +92,8 @@ def notify(state: str) -> None:
 
 
 def _quoted(argument: str) -> str:
-    """The argument, quoted for systemd, which expands percent and dollar signs."""
-    argument = argument.replace("%", "%%").replace("$", "$$")
+    """The argument, quoted for systemd, which expands percent signs."""
+    argument = argument.replace("%", "%%")
     return (
         argument
         if shlex.quote(argument) == argument

@@ -273,7 +273,9 @@ class Answers:
                 text = storable_text(error.reason)
                 return self._save(rows, parts_sent=number + 1, sending=None, again=0, lost=row.lost + 1, error=text)
             raise
-        return self._save(rows, parts_sent=number + 1, sending=None, again=0, receipt=row.receipt or receipt.id)
+        told = receipt.problem if receipt.problem is not None or not row.lost else row.error
+        sent = {"parts_sent": number + 1, "sending": None, "again": 0, "receipt": row.receipt or receipt.id}
+        return self._save(rows, **sent, error=storable_text(told))
 
     def _save(self, rows: Sequence[AnswerRow], **changed: Any) -> list[AnswerRow]:
         """The rows with these changes, which are durable. None of those that no longer wait."""
@@ -288,7 +290,7 @@ class Answers:
                 if row.lost:
                     _give_up(transaction, row, "unconfirmed", now)
                     continue
-                arrived = row._replace(state="delivered", reason=None, next_at=None, error=None, sent_at=now)
+                arrived = row._replace(state="delivered", reason=None, next_at=None, sent_at=now)
                 if transaction.set_answer(arrived):
                     data = {"destination": row.destination, "number": row.number}
                     transaction.events.append(NewEvent(now, "answer.delivered", row.schedule_id, row.run_id, data))

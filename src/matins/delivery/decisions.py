@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from matins.engine.answers import destination_label
+from matins.engine.events import TERMINAL_EVENTS
 from matins.engine.reasons import end_text
 from matins.engine.when.durations import DAY_MS
 from matins.engine.when.triggers import fraction
@@ -154,6 +155,11 @@ def _throttled(event: StoredEvent, data: Data) -> Trouble:
     return Trouble("limit", f"provider {provider}", summary, None, NO_SCHEDULE, details)
 
 
+def _overdue(event: StoredEvent, data: Data) -> Trouble:
+    kind = "late" if event.type == "run.late" else "slow"
+    return Trouble(kind, kind, _summary(event, data), None, event.schedule_id or 0)
+
+
 def _approval(event: StoredEvent, data: Data) -> Trouble:
     number, what = data.get("approval"), {"run": "A run", "budget": "More spending"}.get(str(data.get("kind")))
     details = {"approval": number, "expires_at": data.get("expires_at")}
@@ -201,6 +207,8 @@ _TROUBLES: Mapping[str, Callable[[StoredEvent, Data], Trouble | None]] = {
     "subscription.paused": _undelivered,
     "answer.undelivered": _unanswered,
     "engine.cannot_start": _cannot_start,
+    "run.late": _overdue,
+    "run.slow": _overdue,
 }
 
 
@@ -232,6 +240,8 @@ def resolution_of(event: StoredEvent, data: Data, incident: IncidentRow) -> Reso
         return "deleted"
     if event.type == "run.succeeded" and kind in _RECOVERED:
         return "recovered"
+    if kind in ("late", "slow") and event.run_id == incident.run_id and event.type in TERMINAL_EVENTS:
+        return "ended"
     if kind == "held" and event.run_id == incident.run_id and event.type in _ENDS_OF_HELD:
         return "ended"
     if kind == "failed" and event.type in ("schedule.auto_paused", "budget.exceeded"):
@@ -263,7 +273,7 @@ _ENDING = frozenset(
      "throttle.ended", "throttle.deleted", "policy.set", "policy.deleted", "engine.can_start"]
 )  # fmt: skip
 EVENT_TYPES = frozenset(_TROUBLES) | _ENDING | _DECIDED
-"""The events that may change incidents, beside `run.succeeded` of schedules that have one."""
+"""The events that may change incidents, beside `run.succeeded`, and what never ran, of schedules that have one."""
 
 
 # -- decisions

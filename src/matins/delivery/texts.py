@@ -95,6 +95,9 @@ _TITLES: Mapping[str, Callable[[IncidentRow, str], str]] = {
     "login": lambda incident, name: f'✗ Provider "{orjson.loads(incident.details)["provider"]}" refuses the login',
     "approval": lambda incident, name: f"? {name} needs approval",
     "undelivered": lambda incident, name: f'✗ Messages do not arrive at "{incident.signature}"',
+    "spending": lambda incident, name: f"$ {incident.summary}",
+    "late": lambda incident, name: f"⌛ {name} is late",
+    "slow": lambda incident, name: f"⌛ {name} takes long",
     "engine": lambda incident, name: f"✗ {incident.signature} cannot start agents",
 }
 
@@ -139,8 +142,9 @@ def _commands(incident: IncidentRow, name: str) -> tuple[str, ...]:
     quoted, run, details = shlex.quote(name), incident.run_id, orjson.loads(incident.details)
     acknowledge = f"matins ack {incident.id}"
     match incident.kind:
-        case "failed":
-            return (f"matins why {quoted}", *([f"matins logs {run}"] if run else []), acknowledge)
+        case "failed" | "late" | "slow":
+            logs = [f"matins logs {run}"] if run and incident.kind != "late" else []
+            return (f"matins why {quoted}", *logs, acknowledge)
         case "held":
             return f"matins why {quoted}", f"matins resolve {run}"
         case "paused":

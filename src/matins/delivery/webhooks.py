@@ -8,6 +8,7 @@ from typing import Any, Literal
 import orjson
 
 from matins.delivery.answers import Answers
+from matins.delivery.destinations import retry_after_ms
 from matins.delivery.notices import Notices, Pings, Tail, no_output, no_url
 from matins.delivery.outbox import Senders
 from matins.delivery.pipelines import Pipelines
@@ -90,7 +91,9 @@ class Webhooks:
             return DeliveryResult("again", error.message)
         if 200 <= answer.status < 300:
             return _ARRIVED
-        return DeliveryResult("gone" if answer.status == _GONE else "again", f"the subscriber answered {answer.status}")
+        verdict = "gone" if answer.status == _GONE else "again"
+        error = f"the subscriber answered {answer.status}"
+        return DeliveryResult(verdict, error, after_ms=retry_after_ms(answer))
 
     def _client_for(self, queue: DeliveryQueue) -> HttpClient:
         allowed = queue.policies.allowed_hosts

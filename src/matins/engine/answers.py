@@ -290,7 +290,7 @@ def answer_sentence(answer: AnswerRow, zone: str) -> Sentence:
     what = f"Message {answer.number}: " if answer.number else ""
     match answer.state:
         case "delivered":
-            return Sentence(f"{what}Delivered to {name} at {_clock(answer.sent_at, zone)}.")
+            return Sentence(f"{what}Delivered to {name} at {_clock(answer.sent_at, zone)}.", error)
         case "withheld":
             return Sentence(f"{what}Withheld from {name}: {_withheld(answer.reason or '')}.")
         case "unconfirmed":

@@ -65,9 +65,9 @@ def programs_of(command: CommandLine) -> Iterator[str]:
         at = program_at(words)
         if at == len(words) or words[at] in _PREPARING:
             continue
-        meant = (word for word in words[at:] if word[0] not in "-0123456789" and PurePath(word).name not in _STARTING)
-        word = next(meant, words[at])
-        if any(character.isspace() for character in word) and word != command:  # the text of another shell
+        others = (word for word in words[at:] if word[0] not in "-0123456789" and not _ASSIGNMENT.match(word))
+        word = next((word for word in others if PurePath(word).name not in _STARTING), words[at])
+        if any(character.isspace() for character in word) and word is not words[at]:  # the text of another shell
             yield from programs_of(word)
         else:
             yield word

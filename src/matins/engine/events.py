@@ -77,6 +77,8 @@ _KINDS = (
     EventKind("run.held", "A run needs a person: it cannot be ended, or its worker is gone."),
     EventKind("run.reported", "An agent reported the outcome of its run, which continues."),
     EventKind("run.message", "An agent sent a message during its run: to whom, and a digest of the text."),
+    EventKind("run.late", "A slot has not started within `late_after`, or started later than that."),
+    EventKind("run.slow", "A run has not ended within `slow_after`."),
     EventKind("run.cancelling", "A started run was requested to end."),
     EventKind("run.succeeded", "A run succeeded.", is_terminal=True),
     EventKind("run.failed", "A run failed and will not be retried.", is_terminal=True),
@@ -178,7 +180,8 @@ _OF_STEPS = tuple(
     EventKind(f"step.{kind.type.removeprefix('run.')}", f"A step of a run: the same as `{kind.type}` for a run.")
     for kind in _KINDS
     if kind.type.startswith("run.")
-    and kind.type not in ("run.queued", "run.promoted", "run.checking", "run.blocked", "run.shortened")
+    and kind.type
+    not in ("run.queued", "run.promoted", "run.checking", "run.blocked", "run.shortened", "run.late", "run.slow")
 )
 EVENTS = {kind.type: kind for kind in (*_KINDS, *_OF_STEPS)}
 TERMINAL_EVENTS = frozenset(kind.type for kind in _KINDS if kind.is_terminal)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import NamedTuple
 
@@ -66,25 +67,32 @@ def days_of_ics(text: str, first: date, last: date, field: str = "ics") -> tuple
     if not all_day:
         hint = "Times of day are for quiet hours: matins quiet-hours set"
         raise InvalidInput("The calendar has no all-day events.", field=field, hint=hint)
-    moved = {(event.first("UID"), event.first("RECURRENCE-ID")) for event in events if event.first("RECURRENCE-ID")}
-    found: dict[tuple[date, str], str] = {}
+    moved: defaultdict[str, set[date]] = defaultdict(set)
+    for event in events:
+        if at := event.first("RECURRENCE-ID"):
+            moved[event.first("UID")].add(_day(at[:8]))
+    window, found, left = range(first.toordinal(), last.toordinal() + 1), dict[tuple[date, str], str](), _MAX_DAYS
     for event in all_day:
-        for start in _starts(event, first - timedelta(event.length), last, moved, field):
-            for day in (start + timedelta(n) for n in range(event.length)):
-                if first <= day <= last:
-                    found[day, event.name] = f"{day.isoformat()} {event.name}"
-            if len(found) > _MAX_DAYS:
+        name, length = event.name, event.length
+        left_out = {_day(text) for text in _dates(event, "EXDATE")}
+        elsewhere = set[date]() if event.first("RECURRENCE-ID") else moved[event.first("UID")]
+        for start in _starts(event, first - timedelta(length), last, field):
+            if (left := left - length) < 0:  # each counts, also one that is there or left out: there may be no end
                 raise InvalidInput(f"The calendar has more than {_MAX_DAYS:,} days.", field=field)
+            if start in left_out or start in elsewhere:
+                continue
+            for number in range(start.toordinal(), start.toordinal() + length):
+                if number in window:
+                    day = date.fromordinal(number)
+                    found[day, name] = f"{day.isoformat()} {name}"
     return tuple(found[key] for key in sorted(found))
 
 
-def _starts(event: _Event, first: date, last: date, moved: Iterable[tuple[str, str]], field: str) -> Iterator[date]:
-    """The days on which an event starts."""
+def _starts(event: _Event, first: date, last: date, field: str) -> Iterator[date]:
+    """The days on which an event starts, also those that are left out."""
     start = event.starts_on
     assert start is not None
-    left_out = {_day(text) for text in _dates(event, "EXDATE")}
-    left_out |= {_day(at[:8]) for uid, at in moved if uid == event.first("UID") and not event.first("RECURRENCE-ID")}
-    yield from (day for day in {start, *(_day(text) for text in _dates(event, "RDATE"))} if day not in left_out)
+    yield from {start, *(_day(text) for text in _dates(event, "RDATE"))}
     for rule in event.values.get("RRULE", ()) if not event.first("RECURRENCE-ID") else ():
         wall = (start.toordinal() - EPOCH) * DAY_MS
         try:
@@ -93,11 +101,10 @@ def _starts(event: _Event, first: date, last: date, moved: Iterable[tuple[str, s
             trigger = compile_trigger(TriggerDefinition(Rrule(rule.strip().upper(), wall)))
         except RruleError as error:
             raise InvalidInput(f'The event "{event.name}": {error.message}', value=rule, field=field) from error
+        yield start  # each rule counts, also one without a day
         at = trigger.next_ms(max((first.toordinal() - EPOCH) * DAY_MS, wall) - 1)
         while at is not None and at <= (last.toordinal() - EPOCH) * DAY_MS:
-            day = date.fromordinal(at // DAY_MS + EPOCH)
-            if day not in left_out:
-                yield day
+            yield date.fromordinal(at // DAY_MS + EPOCH)
             at = trigger.next_ms(at)
 
 

@@ -20,6 +20,8 @@ MESSAGE_JOB = "message"
 """The job that emits its payload as an event; also the name of a runner."""
 
 
+PING_JOB = "expect_ping"
+"""The job that is done elsewhere, and reports by a ping."""
 BUILT_IN = (AGENT_JOB, MESSAGE_JOB)
 """Jobs of every engine."""
 SHELL = "shell"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from matins.engine.catch_up import CatchUpPlan, SlotGroup, SlotRange, grace_of, plan_catch_up
@@ -9,8 +10,12 @@ from matins.engine.gates import ALL, Candidate, Facts, Mask, judge, touched_gate
 from matins.engine.gates.limits import count_queued
 from matins.engine.gates.quiet_hours import quiet_evidence, skipping_hours
 from matins.engine.gates.state import Failures, backs_off_until
+from matins.engine.money import percentile
 from matins.engine.policies import Policies
+from matins.engine.reasons import local_time
+from matins.engine.when.durations import MINUTE_MS, SECOND_MS, about
 from matins.engine.when.triggers import Trigger, jitter_ms
+from matins.model.overview import RecentRecord
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleDefinition
 from matins.model.trigger import Interval, Once
@@ -45,6 +50,87 @@ def covered(slot: int | None, slots: int, first: int | None) -> dict[str, Any]:
     if slots == 1 and first is None:
         return {"slot": slot}
     return {"slot": slot, "slots": slots, "first": first}
+
+
+class Watched(NamedTuple):
+    """What people are to hear of a run, as far as it is known."""
+
+    late_after_ms: int | None
+    slow_after_ms: int | None
+    """None where it may take any time."""
+    slot: int | None
+    planned_at: int
+    started_at: int | None
+    ended: bool
+    held: bool
+    """Whether a person holds it, with its schedule."""
+    late: bool = False
+    """Whether it is known to be late."""
+
+
+def watches(definition: ScheduleDefinition) -> bool:
+    """Whether people hear of its runs that are late or slow."""
+    return definition.late_after_ms is not None or definition.slow_after_ms is not None
+
+
+USUAL_RUNS, _ENOUGH_RUNS = 100, 20
+"""How many of the last records count for what is usual, and how many successes among them are enough."""
+
+
+def past_durations(records: Sequence[RecentRecord]) -> list[int]:
+    """The durations of runs that succeeded."""
+    return [
+        record.ended_at - record.started_at
+        for record in records
+        if record.state == RunState.SUCCEEDED and record.started_at is not None and record.ended_at is not None
+    ]
+
+
+def unusual_ms(durations: Sequence[int]) -> int | None:
+    """What `auto` means: three times what 95 % of the runs take; None while they are too few."""
+    return 3 * max(percentile(durations, 95), SECOND_MS) if len(durations) >= _ENOUGH_RUNS else None
+
+
+def first_look(definition: ScheduleDefinition, slot: int | None, now: int) -> int:
+    """When to look at a new run for the first time."""
+    late, slow = definition.late_after_ms, definition.slow_after_ms
+    times = [slot + late] if late is not None and slot is not None else []
+    times += [now + slow] if slow is not None else []
+    return min(times) if times else now
+
+
+def look(run: Watched, now: int) -> tuple[list[Literal["run.late", "run.slow"]], int | None]:
+    """The events that a run causes by now, and when to look again; None for never."""
+    found: list[Literal["run.late", "run.slow"]] = []
+    again: list[int] = []
+    if run.late_after_ms is not None and run.slot is not None and not run.late:
+        late_at = run.slot + run.late_after_ms
+        if run.started_at is not None:
+            if run.started_at > late_at:
+                found.append("run.late")
+        elif not run.ended and (run.held or late_at > now):
+            again.append(max(late_at, now + MINUTE_MS) if run.held else late_at)
+        elif not run.ended:
+            found.append("run.late")
+    if run.slow_after_ms is not None and not run.ended:
+        slow_at = (now if run.started_at is None else run.started_at) + run.slow_after_ms
+        if slow_at > now:
+            again.append(max(slow_at, now + SECOND_MS))
+        else:
+            found.append("run.slow")
+    return found, min(again, default=None)
+
+
+def late_text(run: Watched, zone: str, now: int) -> str:
+    slot = run.slot or now
+    if run.started_at is None:
+        return f"The slot of {local_time(slot, zone)} has not started after {about(now - slot)}."
+    return f"The slot of {local_time(slot, zone)} started {about(run.started_at - slot)} late."
+
+
+def slow_text(run_id: int, took_ms: int, limit_ms: int, *, usual: bool) -> str:
+    most = "three times what most of its runs take" if usual else about(limit_ms)
+    return f"Run {run_id} has run for {about(took_ms)}, longer than {most}."
 
 
 class Timetable:

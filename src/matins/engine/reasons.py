@@ -332,6 +332,8 @@ CAUSES: dict[str, Callable[[ReasonContext], str | Sentence]] = {
     "pre_check": _rejected,
     "hook": _rejected,
     "checking": lambda context: "the guard, the pre-check or a hook has not answered",
+    "awaiting_ping": lambda context: f"a ping {context.tense.was} expected until {context.local_time('until')}",
+    "no_ping": lambda context: f"no ping came until {context.local_time('until')}",
     "awaiting_approval": _awaiting_approval,
     "approval_expired": lambda context: _approval(context, "was not answered in time"),
     "denied": lambda context: _approval(context, "was denied"),

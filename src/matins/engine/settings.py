@@ -169,8 +169,11 @@ def _duration(declared: Declared, value: Any, context: ParseContext) -> int | No
     kind = cast("kinds.Duration", declared.kind)
     if kind.none and value == "none":
         return None
+    if kind.auto and value == "auto":
+        return 0
     if not isinstance(value, str):
-        allowed = 'a duration such as "5m", or "none"' if kind.none else 'a duration such as "5m"'
+        word = "none" if kind.none else "auto" if kind.auto else None
+        allowed = 'a duration such as "5m"' + (f', or "{word}"' if word else "")
         raise invalid(declared.name, value, allowed)
     try:
         return parse_duration(value, zero=kind.zero)
@@ -401,6 +404,8 @@ def format_settings(value: object) -> dict[str, Any]:
 def format_setting(declared: Declared, value: Any) -> Any:
     if value is None:
         return "none" if isinstance(declared.kind, (kinds.Duration, kinds.Size)) and declared.kind.none else None
+    if value == 0 and isinstance(declared.kind, kinds.Duration) and declared.kind.auto:
+        return "auto"
     return FORMAT[type(declared.kind)](value)
 
 

@@ -204,7 +204,12 @@ def account_variables(agent: Agent) -> dict[str, str]:
     if agent.user is None:
         return {}
     found = entry_of(agent.user)
-    return {"HOME": found.pw_dir, "USER": agent.user, "LOGNAME": agent.user, "SHELL": found.pw_shell}
+    shell = "/bin/sh" if Path(found.pw_shell).name in _NO_SHELLS else found.pw_shell
+    return {"HOME": found.pw_dir, "USER": agent.user, "LOGNAME": agent.user, "SHELL": shell}
+
+
+_NO_SHELLS = frozenset(["", "nologin", "false"])
+"""Shells of accounts that nobody logs in to. Programs that start `$SHELL` would fail."""
 
 
 def entry_of(user: str) -> pwd.struct_passwd:

@@ -128,7 +128,7 @@ def _problem(words: list[str], command: str, count: int, system: bool) -> str | 
 def _entries(line: _Line, zone: str, names: set[str], agents: dict[str, ImportEntry]) -> Iterator[ImportEntry]:
     text, stdin = _split(line.command)
     variables = dict(line.variables)
-    shell, home = variables.pop("SHELL", "/bin/sh"), variables.get("HOME")
+    shell, home = variables.get("SHELL", "/bin/sh"), variables.get("HOME")
     zone = variables.pop("CRON_TZ", variables.pop("TZ", zone))
     mail = variables.pop("MAILTO", None)
     common: dict[str, Any] = {

@@ -27,7 +27,7 @@ from matins.engine.settings import ParseContext, format_settings, parse_setting
 from matins.engine.when.parse import parse_trigger
 from matins.engine.when.triggers import Trigger, to_ms
 from matins.engine.when.zones import names_zone
-from matins.errors import InvalidInput
+from matins.errors import InvalidInput, MatinsError
 from matins.executors.isolation import Isolation, Places
 from matins.executors.processes.walls import probe_here
 from matins.executors.secrets import from_home
@@ -37,10 +37,22 @@ from matins.model.trigger import Interval
 from matins.runtime.agent_folders import own_folder
 
 _MAGIC = b"SQLite format 3\0"
+_MAX_REASON = 200
 
 
 def read_text(path: str) -> str:
     return _bytes(path).decode("utf-8", "replace")
+
+
+UNREADABLE = (MatinsError, ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+"""What reading an entry may raise: agents write these files, too, and each entry may hold anything."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why an entry is left out."""
+    if isinstance(error, MatinsError):
+        return error.message
+    return f"it cannot be read: {type(error).__name__}: {error}"[:_MAX_REASON]
 
 
 class Row(dict[str, Any]):
@@ -258,8 +270,8 @@ def read_schedules(
         origin = called.format_map(defaultdict(lambda: None, row))
         try:
             entries.append(read(Row(row), origin))
-        except InvalidInput as error:
-            left_out.append(f"{origin}: {error.message}")
+        except UNREADABLE as error:
+            left_out.append(f"{origin}: {reason_of(error)}")
     return Imported(source, tuple(entries), tuple(left_out))
 
 

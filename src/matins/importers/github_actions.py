@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from matins.engine.when.cron import parse_cron
 from matins.errors import CronParseError, InvalidInput
-from matins.importers.entries import Cron, Imported, ImportEntry, Importer, read_text, slug
+from matins.importers.entries import UNREADABLE, Cron, Imported, ImportEntry, Importer, read_text, reason_of, slug
 from matins.texts.yaml_nodes import MappingNode, parse, to_python
 
 SOURCE = "github-actions"
@@ -32,8 +32,8 @@ def read(target: str, zone: str) -> Imported:
     for path in paths:
         try:
             entries += _workflow(path, names, left_out)
-        except InvalidInput as error:
-            left_out.append(f"{path}: {error.message}")
+        except UNREADABLE as error:
+            left_out.append(f"{path}: {reason_of(error)}")
     return Imported(SOURCE, tuple(entries), tuple(left_out), (_NOTE,) if entries else ())
 
 
@@ -58,6 +58,8 @@ def _workflow(path: Path, names: set[str], left_out: list[str]) -> Iterator[Impo
         return
     if not isinstance(scheduled, list) or not all(isinstance(each, dict) for each in cast("list[Any]", scheduled)):
         raise InvalidInput("its schedule is not a list of cron lines.", field="schedule")
+    if path.name.startswith("-"):
+        raise InvalidInput("gh would take its name for an option. Rename it.", field="path")
     if "workflow_dispatch" not in events:
         raise InvalidInput(_DISPATCH, field="on")
     repo = _repo(path)

@@ -16,6 +16,7 @@ from matins.engine.when.parse import parse_trigger
 from matins.engine.when.zones import names_zone
 from matins.errors import InvalidInput, TriggerError
 from matins.importers.entries import (
+    UNREADABLE,
     Every,
     Imported,
     ImportEntry,
@@ -24,6 +25,7 @@ from matins.importers.entries import (
     jitter_share,
     present,
     read_text,
+    reason_of,
     slug,
 )
 
@@ -74,8 +76,8 @@ def read(target: str, zone: str) -> Imported:
     for path in paths:
         try:
             entries += _timer(path, zone, names, left_out)
-        except InvalidInput as error:
-            left_out.append(f"{path}: {error.message}")
+        except UNREADABLE as error:
+            left_out.append(f"{path}: {reason_of(error)}")
     note = "The timers go on until you stop them: systemctl disable --now NAME.timer (with --user for your own)."
     return Imported(SOURCE, tuple(entries), tuple(left_out), (note,) if entries else ())
 

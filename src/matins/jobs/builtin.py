@@ -4,15 +4,18 @@
 
 `scheduled-task`: the schedule's own prompt goes to its agent.
 
+`expect_ping`: the work happens elsewhere, and its ping ends the run.
+
 `send_message`: a message wakes another agent, in its thread with the sender.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, cast
 
-from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB
+from matins.engine.jobs import AGENT_JOB, MESSAGE_JOB, PING_JOB
 from matins.errors import Conflict
 from matins.executors.job_context import JobContext
 from matins.model.job import JobType
@@ -33,6 +36,24 @@ CUSTOM = JobType(
     "custom", "Send any prompt to the agent.", Custom, prompt=lambda inputs: inputs.prompt, destructive=False,
     owner_only=True,
 )  # fmt: skip
+
+
+class PingedError(Exception):
+    """The work elsewhere failed, or did not report."""
+
+
+def _pinged(context: JobContext) -> str:
+    """The text of the ping. A run that got none was started without one."""
+    payload = context.payload
+    ping: Mapping[str, Any] | None = cast("dict[str, Any]", payload).get("ping") if isinstance(payload, dict) else None
+    if ping is None:
+        raise PingedError("No ping came. A ping starts a run of its own: matins pings")
+    if ping["code"]:
+        raise PingedError("\n".join(part for part in (ping["text"], f"exit code {ping['code']}") if part))
+    return ping["text"]
+
+
+EXPECT_PING = JobType(PING_JOB, "Wait for a ping of work that happens elsewhere.", None, _pinged, destructive=False)
 
 
 @dataclass(frozen=True)

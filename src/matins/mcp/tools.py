@@ -450,6 +450,7 @@ def _search(calls: PrincipalCalls, given: Document) -> Document:
         lines = [{"run": one["run_id"], "schedule": one["schedule"], "line": quoted("output", one["line"], _MAX_LINE)}
                  for one in found["lines"]]  # fmt: skip
         rest = "" if found["before"] is None else f", back to {found['back_to']}; older ones were not read"
+        rest += f"; more lines in {', '.join(found['cut'])}" if found["cut"] else ""
         return fit(
             {"summary": f"{count(len(lines), 'line')} in {count(found['runs'], 'run')}{rest}.", "lines": lines}, "lines"
         )

@@ -24,6 +24,8 @@ IncidentKind = Literal[
     "undelivered",
     "engine",
     "spending",
+    "late",
+    "slow",
 ]
 KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
 NOTICES: tuple[str, ...] = (*KINDS, "recovered")

@@ -263,6 +263,13 @@ class ScheduleDefinition:
     notify_on: Annotated[tuple[str, ...],
         Setting(Names(empty=True, values=NOTICES), "What messages are sent for; default: that of `notify`.",
                 ["failed", "recovered"], owner_only=True)] = ()
+    late_after_ms: Annotated[int | None,
+        Setting(Duration(), "How long after its time people hear that a slot has not started; default: never.", "15m",
+                "late_after")] = None
+    slow_after_ms: Annotated[int | None,
+        Setting(Duration(auto=True),
+                "How long a run may take before people hear of it; auto: three times what 95 % of them take; "
+                "default: never.", "1h", "slow_after")] = None
     deliver: Annotated[tuple[str, ...],
         Setting(Names(empty=True, of="destinations"),
                 "Destinations that get the answers of its runs, or none; default: the agent's, or those of `deliver`.",

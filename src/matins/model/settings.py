@@ -90,6 +90,8 @@ class Duration(Kind):
     """Whether "none" means no limit."""
     zero: bool = False
     """Whether `0s` is allowed."""
+    auto: bool = False
+    """Whether "auto" leaves it to Matins; held as 0."""
 
 
 @dataclass(frozen=True, slots=True)

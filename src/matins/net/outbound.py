@@ -244,7 +244,7 @@ class Unreachable(MatinsError):  # noqa: N818 - it names a state of the server
 class Response:
     status: int
     body: bytes
-    """The first 64 KB."""
+    """Its beginning."""
     headers: dict[str, str]
     """Names in lower case."""
 
@@ -296,12 +296,16 @@ class HttpClient:
         self._resolve = resolve or _resolve
         self._timeout_s = timeout_s
 
-    def send(self, method: str, url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Response:
-        """Send a request, follow redirects, and return the response. `timeout_s` limits all of it together."""
+    def send(
+        self, method: str, url: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None,
+        limit: int = MAX_BODY_BYTES,
+    ) -> Response:  # fmt: skip
+        """Send a request, follow redirects, and return the response, with so much of its body. `timeout_s` limits all
+        of it together."""
         with self.open(
             method, url, _FixedDeadline(self._timeout_s), body=body, headers=headers, max_bytes=_MAX_RESPONSE_BYTES
         ) as reply:
-            return Response(reply.status, reply.read(MAX_BODY_BYTES), reply.headers)
+            return Response(reply.status, reply.read(limit), reply.headers)
 
     @contextmanager
     def open(

@@ -14,7 +14,10 @@ from matins.engine.when.triggers import to_datetime
 from matins.errors import Example, InvalidInput
 from matins.model.policies import HOOK_EVENTS, Hook, WorkSourceDefinition
 from matins.records.kind import POLICIES, Column, RecordChange, RecordContext, RecordKind
-from matins.texts.atomic_file import read
+from matins.texts.atomic_file import decoded, file_error
+from matins.texts.untrusted_folder import read_file
+
+_MAX_ICS_BYTES = 4_000_000
 
 
 def _check_hook(hook: Hook, context: RecordContext) -> Hook:
@@ -113,7 +116,10 @@ def _events(ics: str, context: RecordContext) -> tuple[str, ...]:
             hint = "Fetch it first: curl -o days.ics URL; then --ics days.ics. A schedule can do so every day."
             raise InvalidInput('"ics" is a file, and no URL.', value=ics, field="ics", hint=hint)
         path = Path(context.workdir or ".", Path(ics.strip()).expanduser())
-        text = read(path).text
+        try:
+            text = decoded(path, read_file(path, _MAX_ICS_BYTES))
+        except OSError as error:
+            raise file_error(path, error.strerror or str(error)) from None
     year = to_datetime(context.now).year
     return days_of_ics(text, date(year - 1, 1, 1), date(year + YEARS_AHEAD, 12, 31))
 

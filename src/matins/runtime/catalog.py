@@ -19,7 +19,7 @@ from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
 from matins.engine.inputs import decode_given, merged, with_defaults
 from matins.engine.jobs import BUILT_IN, MESSAGE_JOB, wakes_agent
 from matins.engine.placement import schedule_needs
-from matins.engine.planning import Timetable
+from matins.engine.planning import Timetable, watches
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.prompts import CallContext
 from matins.engine.schedules import ONCE, UNREADABLE, decode, decode_payload, shared_words
@@ -63,13 +63,15 @@ class Special(IntFlag):
     """An agent created it."""
     ANSWER = auto()
     """Its answers are delivered. It starts as others do."""
+    WATCHED = auto()
+    """People hear when a run is late or slow. It starts as others do."""
 
 
 AT_END = int(Special.STEPS | Special.AGENT | Special.ANSWER)
 """What keeps a success from the fast path. The rest no longer matters once a run has started."""
 MAY_EMIT = int(Special.AGENT | Special.MESSAGE)
 """What a run may be that only emits an event: an agent's runner may be `message`."""
-AT_START = ~int(Special.ANSWER)
+AT_START = ~int(Special.ANSWER | Special.WATCHED)
 """What keeps a slot from the fast path."""
 
 
@@ -107,6 +109,7 @@ class SharedSettings:
             Special.GATES: self.gates,
             Special.COMMAND: definition.after_run is not None,
             Special.ANSWER: definition.deliver or definition.deliver_if == "always",
+            Special.WATCHED: not step and watches(definition),
         }
         self.special = sum(int(flag) for flag, holds in special.items() if holds)
 

@@ -20,7 +20,7 @@ from matins.engine.gates import BITS, Facts, Mask, Surroundings, Verdict, active
 from matins.engine.gates.limits import BUDGET
 from matins.engine.gates.state import MIN_FAILURES, Failures
 from matins.engine.inputs import given_digest
-from matins.engine.planning import Plan, PlannedRun, covered
+from matins.engine.planning import Plan, PlannedRun, covered, first_look
 from matins.engine.policies import NO_POLICIES
 from matins.engine.transitions import INITIAL_STATES
 from matins.engine.when.triggers import Trigger
@@ -41,6 +41,7 @@ from matins.store.transaction import Transaction
 MAX_RUNS_PER_TRANSACTION = 5_000
 """Maximum number of records in one transaction; further slots wait for the next."""
 _STARTING = int(RunState.STARTING)
+_WATCHED = int(Special.WATCHED)
 _attempt = from_tuple(Attempt)
 _attempt_row = from_tuple(AttemptRow)
 _event = from_tuple(NewEvent)
@@ -242,12 +243,15 @@ class _New:
         self._run_ids = iter(transaction.run_ids(count))
         self._runs: list[NewRun] = []
         self._start: list[Attempt] = []
+        self._watched: list[tuple[int, int]] = []
 
     def start(
         self, item: CompiledSchedule, slot: int | None, slots: int, first: int | None, place: int, at: int
     ) -> None:
         """A run that is claimed at once, with epoch 1 and attempt 1."""
         run_id, worker = next(self._run_ids), self._worker
+        if item.special & _WATCHED:
+            self._watched.append((run_id, first_look(item.shared.definition, slot, at)))
         self._runs.append(_new_run((
             run_id, item.schedule_id, item.rev, slot, None, _STARTING, item.exclusive, item.scope, 1, 1,
             worker, None, at, at, None, slots, first, None, None, place,
@@ -261,11 +265,15 @@ class _New:
         """A run that waits, or a slot that does not run."""
         run_id = next(self._run_ids)
         self._runs.append(new_run(run_id, item, planned, at, None, place))
+        if item.special & _WATCHED and planned.state.live:
+            self._watched.append((run_id, first_look(item.shared.definition, planned.slot, at)))
         self._transaction.events.append(planned_event(run_id, item, planned, at))
 
     def write(self) -> list[Attempt]:
         worker = self._worker
         self._transaction.insert_runs(self._runs)
+        for run_id, at in self._watched:
+            self._transaction.watch_run(run_id, at)
         self._transaction.insert_attempts(
             [_attempt_row((one.run_id, 1, worker, one.started_at)) for one in self._start]
         )
@@ -383,6 +391,8 @@ def insert_requested_run(
     (run_id,) = transaction.run_ids(1)
     place = Placement().place(transaction, compiled, catalog.policies(transaction))
     transaction.insert_runs([new_run(run_id, compiled, planned, now, key, place)])
+    if compiled.special & _WATCHED and planned.state.live:
+        transaction.watch_run(run_id, first_look(compiled.shared.definition, None, now))
     if given is not None:
         transaction.set_given(run_id, given)
     if for_slot is not None:

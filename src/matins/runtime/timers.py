@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from matins.engine.gates import Candidate, Facts, judge
+from matins.engine.planning import USUAL_RUNS, Watched, late_text, look, past_durations, slow_text, unusual_ms
 from matins.engine.transitions import AFTER_VERDICT, ENQUEUE, EXPIRE, MARK_READY, SUSPEND, Transition
 from matins.model.policies import Approval
 from matins.model.rows import NewEvent, StateChange, WaitingRun
@@ -41,6 +42,37 @@ class Timers:
             self._expire(transaction, approval, now)
         for row in transaction.waiting_due(now, _BATCH):
             self.wake(transaction, row, now)
+        for run_id, late in transaction.watched_due(now, _BATCH):
+            self._look(transaction, run_id, late=bool(late), now=now)
+
+    def _look(self, transaction: Transaction, run_id: int, *, late: bool, now: int) -> None:
+        """Tell that a run is late or slow, and note when to look at it again."""
+        row = transaction.run(run_id)
+        item = None if row is None else self._catalog.find(transaction, (row.schedule_id, row.rev, 0))
+        if row is None or not isinstance(item, CompiledSchedule):
+            transaction.unwatch_run(run_id)
+            return
+        definition, zone = item.definition, item.definition.trigger.timezone
+        slow, usual = definition.slow_after_ms, definition.slow_after_ms == 0
+        if usual:
+            slow = unusual_ms(past_durations(transaction.last_records([row.schedule_id], USUAL_RUNS)))
+        held, ended = row.reason == "paused", row.state >= RunState.SUCCEEDED
+        watched = Watched(
+            definition.late_after_ms, slow, row.slot, row.planned_at, row.started_at, ended=ended, held=held, late=late
+        )  # fmt: skip
+        found, again = look(watched, now)
+        for kind in found:
+            took = now - (row.started_at or now)
+            summary = (
+                late_text(watched, zone, now) if kind == "run.late" else slow_text(row.id, took, slow or 0, usual=usual)
+            )
+            transaction.events.append(
+                NewEvent(now, kind, row.schedule_id, row.id, {"slot": row.slot, "summary": summary})
+            )
+        if again is None:
+            transaction.unwatch_run(run_id)
+        else:
+            transaction.watch_run(run_id, again, late=late or "run.late" in found)
 
     def wake(self, transaction: Transaction, row: WaitingRun, now: int) -> None:
         """Wake a waiting run: it passes all gates again. It stays one run, whatever came due meanwhile."""

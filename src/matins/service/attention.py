@@ -9,8 +9,9 @@ from statistics import median
 
 from matins.api.results import AttentionItem, NextRun, RunningRun, Status
 from matins.engine.money import format_money
+from matins.engine.planning import past_durations
 from matins.engine.reasons import local_time
-from matins.engine.when.durations import DAY_MS, MINUTE_MS, format_duration
+from matins.engine.when.durations import DAY_MS, MINUTE_MS, about, format_duration
 from matins.engine.when.triggers import to_datetime, to_ms
 from matins.model.access import Principal, name_of
 from matins.model.agent import Agent
@@ -21,7 +22,7 @@ from matins.service.core import LEASE_MS, MAX_ID, Core
 from matins.service.file.plan import missing_agents
 from matins.service.gate_reports import state_report
 from matins.service.output import silence_ms
-from matins.service.run_views import by_schedule, past_durations
+from matins.service.run_views import by_schedule
 from matins.service.system import midnight
 from matins.store.transaction import Transaction
 
@@ -29,7 +30,7 @@ _MAX_ITEMS = 100
 _OVERDUE_MS = MINUTE_MS
 _PAST_RUNS, _ENOUGH_RUNS = 20, 3
 _SHOWN = 5
-_INCIDENTS = ("failed", "budget", "limit", "login", "undelivered", "engine")
+_INCIDENTS = ("failed", "budget", "limit", "login", "undelivered", "engine", "late", "slow")
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Attention:
         if engines == 0:
             yield AttentionItem("no_engine", "No engine is running, and nothing fires.", "matins up")
         elif due is not None and now - due > _OVERDUE_MS:
-            sentence = f"Slots are overdue by {_about(now - due)}: the engine does not keep up."
+            sentence = f"Slots are overdue by {about(now - due)}: the engine does not keep up."
             yield AttentionItem("overdue", sentence, "matins doctor", since=to_datetime(due))
 
     def _approvals(self, transaction: Transaction) -> Iterator[AttentionItem]:
@@ -163,7 +164,7 @@ class Attention:
             return None
         left = agent.idle_timeout_ms - silent
         ending = f"; it is ended after {format_duration(agent.idle_timeout_ms)}" if left > 0 else ""
-        return f"Run {run.id} of {run.schedule} has written nothing for {_about(silent)}{ending}."
+        return f"Run {run.id} of {run.schedule} has written nothing for {about(silent)}{ending}."
 
     def _next(self, transaction: Transaction) -> Iterator[NextRun]:
         for schedule in self.core.schedules(transaction, transaction.upcoming(_SHOWN)).values():
@@ -190,13 +191,7 @@ def _too_long(run: RunRecord, past: list[int], now: int) -> str | None:
     took, usual = now - run.started_at, int(median(past))
     if took <= 2 * usual or took <= usual + MINUTE_MS:
         return None
-    return f"Run {run.id} of {run.schedule} has run for {_about(took)}; it usually takes {_about(usual)}."
-
-
-def _about(milliseconds: int) -> str:
-    """A duration in its largest unit, rounded down."""
-    unit = next((unit for unit in (DAY_MS, 60 * MINUTE_MS, MINUTE_MS) if milliseconds >= 2 * unit), 1_000)
-    return format_duration(max(unit, milliseconds // unit * unit))
+    return f"Run {run.id} of {run.schedule} has run for {about(took)}; it usually takes {about(usual)}."
 
 
 def _summary(items: list[AttentionItem], running: int, failed: int, coming: list[NextRun], zone: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import logging
+import secrets
 import threading
 import uuid
 from collections import deque
@@ -18,11 +19,13 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from matins.api.results import Call, CallRun, InboundTest, TestedSchedule
+from matins.api.results import Call, CallRun, InboundTest, PingAddress, Run, TestedSchedule
 from matins.api.use_case import USE_CASES, Caller
 from matins.engine.calls import Match, listening, mapping_of, match_call
-from matins.engine.jobs import full_prompt
+from matins.engine.gates.checks import ping_until
+from matins.engine.jobs import PING_JOB, full_prompt
 from matins.engine.prompts import CallContext, PromptContext, build_prompt
+from matins.engine.transitions import DEFER, MARK_READY
 from matins.engine.validation import check_name
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotFound
@@ -31,14 +34,17 @@ from matins.model import call as model
 from matins.model.access import Principal
 from matins.model.call import InboundEndpoint
 from matins.model.clock import Clock
-from matins.model.rows import NewEvent
+from matins.model.rows import NewEvent, WaitingRun
 from matins.model.run import RunState
 from matins.model.schedule import ScheduleRecord
 from matins.net.inbound import SCHEMES, Delivery, Headers, delivery_type, verify
 from matins.runtime.calls import fire
-from matins.runtime.catalog import Catalog
+from matins.runtime.catalog import Catalog, CompiledSchedule
+from matins.runtime.run_changes import RunChange, apply
 from matins.service.core import MAX_ID, Core
 from matins.service.permissions import rights_of
+from matins.service.run_views import run_result
+from matins.service.runs import Runs
 from matins.store import Store
 from matins.store.transaction import Transaction
 
@@ -181,6 +187,9 @@ def _checked_body(body: Any) -> Any:
 
 log = logging.getLogger("matins")
 MAX_DEPTH = 64
+PING_PATH = "/in/p/"
+MAX_PING_TEXT = 100_000
+_SIGNALS = {"success": 0, "fail": 1, "start": None}
 _FORM = "application/x-www-form-urlencoded"
 _MAX_FIELDS = 1_000
 _MINUTE_MS = 60_000
@@ -238,6 +247,17 @@ class InboundReceiver:
         principal = Principal("operator", name, rights=frozenset({"operate"}), kind="webhook")
         given = {name: value for name, value in call._asdict().items() if name != "hops" and value is not None}
         return Received(self._caller.invoke(principal, USE_CASES["calls.fire"], given))
+
+    def ping(self, token: str, signal: str, body: bytes) -> None:
+        """Report what work elsewhere says. Raises DeliveryRefusedError if no schedule has this address."""
+        with self._store.reading() as transaction:
+            found = transaction.pinged_schedule(token)
+        if found is None:
+            raise DeliveryRefusedError("unknown", "There is no such address.")
+        principal = Principal("operator", "ping", rights=frozenset({"operate"}), kind="webhook")
+        text = body[:MAX_PING_TEXT].decode(errors="replace").replace("\0", "\ufffd").strip()
+        given = {"name": found[0], "agent": found[1], "signal": signal, "text": text or None}
+        self._caller.invoke(principal, USE_CASES["pings.send"], given)
 
     def _endpoint(self, name: str) -> InboundEndpoint:
         with self._store.reading() as transaction:
@@ -335,6 +355,80 @@ def call_of(endpoint: InboundEndpoint, delivery: Delivery, document: Any, now: i
 
 
 @dataclass(frozen=True)
+class Pings:
+    """Use cases of schedules whose work happens elsewhere."""
+
+    core: Core
+    runs: Runs
+
+    def url(self, principal: Principal, name: str, *, agent: str | None = None) -> PingAddress:
+        return self._address(principal, name, agent, again=False)
+
+    def rotate(self, principal: Principal, name: str, *, agent: str | None = None) -> PingAddress:
+        return self._address(principal, name, agent, again=True)
+
+    def send(
+        self, principal: Principal, name: str, *, signal: str = "success", text: str | None = None,
+        agent: str | None = None,
+    ) -> Run | None:  # fmt: skip
+        code, core, now = _exit_code(signal), self.core, self.core.clock.now_ms()
+        given = orjson.dumps({"input": {"ping": {"code": code, "text": (text or "")[:MAX_PING_TEXT]}}}).decode()
+        with core.store.transaction(now) as transaction:
+            schedule = self._schedule(transaction, principal, name, agent)
+            row = transaction.awaiting_ping(schedule.id)
+            made = None if row is None else self._report(transaction, row, given, code, now)
+            if made is None and code is not None:
+                item, key = core.compiled(transaction, schedule), str(uuid.uuid4())
+                made = self.runs.start(transaction, principal, schedule, item, key, now, given)
+            result = None if made is None else run_result(core.run(transaction, made))
+        core.notify()
+        return result
+
+    def _report(self, transaction: Transaction, row: WaitingRun, given: str, code: int | None, now: int) -> int | None:
+        """Let the run that waits go on, with what the ping says; at a start it waits longer."""
+        item = self.core.catalog.find(transaction, row.key)
+        if not isinstance(item, CompiledSchedule):
+            return None
+        change = RunChange(row.id, row.epoch, row.slot, item, MARK_READY, now, now)
+        if code is None:
+            until = now + (item.definition.timeout_ms or ping_until(item.definition, now) - now)
+            until = max(until, ping_until(item.definition, row.slot or now))
+            waits = change._replace(transition=DEFER, not_before=until, reason="awaiting_ping")
+            change = waits._replace(evidence={"until": until})
+        else:
+            transaction.set_given(row.id, given)
+        apply(transaction, [change], now)
+        return row.id
+
+    def _address(self, principal: Principal, name: str, agent: str | None, *, again: bool) -> PingAddress:
+        with self.core.store.transaction(self.core.clock.now_ms()) as transaction:
+            schedule = self._schedule(transaction, principal, name, agent)
+            token = None if again else transaction.ping_token(schedule.id)
+            if token is None:
+                token = secrets.token_urlsafe(16)
+                transaction.set_ping_token(schedule.id, token)
+        return PingAddress(str(schedule.id), schedule.name, schedule.agent, f"{PING_PATH}{token}")
+
+    def _schedule(self, transaction: Transaction, principal: Principal, name: str, agent: str | None) -> ScheduleRecord:
+        schedule = self.core.schedule_for(transaction, principal, name, agent)
+        if schedule.definition.job != PING_JOB:
+            message = f'"{schedule.name}" waits for no ping: its job is {schedule.definition.job}.'
+            hint = f'For example: matins add "every day at 3am" backup --job {PING_JOB} --grace 30m'
+            raise Conflict(message, value=schedule.name, field="name", hint=hint)
+        return schedule
+
+
+def _exit_code(signal: str) -> int | None:
+    """The exit code that a signal stands for; None for a start."""
+    if signal.isascii() and signal.isdigit() and int(signal) <= 255:
+        return int(signal)
+    if signal not in _SIGNALS:
+        hint = "Use success, fail, start, or an exit code from 0 to 255."
+        raise InvalidInput(f'"{signal}" is no signal of a ping.', value=signal, field="signal", hint=hint)
+    return _SIGNALS[signal]
+
+
+@dataclass(frozen=True)
 class Inbound:
     """Use cases of inbound endpoints beyond those of every record."""
 
@@ -369,14 +463,14 @@ class Inbound:
         """A delivery as the sender would sign it. Raises unless it can be verified."""
         scheme, raw = SCHEMES[endpoint.kind], orjson.dumps(body)
         try:
-            secrets = secrets_of(endpoint)
-            headers = scheme.sign(endpoint, secrets[0], raw, f"test-{uuid.uuid4()}", now // 1000)
+            known = secrets_of(endpoint)
+            headers = scheme.sign(endpoint, known[0], raw, f"test-{uuid.uuid4()}", now // 1000)
         except DeliveryRefusedError as refused:
             hint = "Set the variable, or the file, that the endpoint's secret names."
             raise InvalidInput(str(refused), value=endpoint.secret, field="secret", hint=hint) from None
         headers |= {scheme.type_header: kind} if scheme.type_header and kind else {}
         delivery = Delivery(headers, raw)
-        if not verify(endpoint, secrets, delivery, now // 1000):
+        if not verify(endpoint, known, delivery, now // 1000):
             raise InvalidInput("The secret is empty.", field="secret", hint="Give it a value.")
         return delivery
 

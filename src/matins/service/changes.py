@@ -25,7 +25,6 @@ from matins.runtime.catalog import schedule_record
 from matins.service.core import MAX_ID, Core
 from matins.service.file.write_back import Renamed
 from matins.service.previews import differences
-from matins.service.proposals import check_agents, check_references
 from matins.service.runs import Runs
 from matins.service.schedules import Schedules, check_revision, edits_between, schedule_result
 from matins.store.transaction import Transaction
@@ -121,10 +120,8 @@ class Changes:
             schedule = schedule_record(gone[0])
             transaction.lock_due([schedule.id])
             core.check_may_change(principal, schedule, to_delete=True)
-            policies, definition = core.catalog.policies(transaction), schedule.definition
-            check_references(definition, policies)
-            by_agent = schedule.creator_role == "agent"
-            check_agents(schedule.agent, definition, policies.agents, by_agent=by_agent)
+            trigger = core.compiled(transaction, schedule).timetable.trigger
+            changes.proposals.check_edit(transaction, principal, schedule, schedule.definition, trigger, now)
             if new_name is not None:
                 changes.rename(transaction, principal, schedule, to, now)
             changes.undelete(transaction, principal, core.schedule(transaction, schedule.id), now)

@@ -98,6 +98,10 @@ class Authorship(NamedTuple):
         return row, waits
 
 
+_UNCOUNTED = ("expired", "rejected", "completed", "removed")
+"""States in which a schedule does not count for the maximum of its agent."""
+
+
 @dataclass(frozen=True)
 class Proposals:
     core: Core
@@ -216,7 +220,7 @@ class Proposals:
         check_own_steps(principal, definition)
         rules = policies.rules_for(principal.name)
         transaction.lock_policies()
-        revived = schedule.state in ("expired", "rejected")  # it counts for the maximum again
+        revived = schedule.state in _UNCOUNTED  # it counts for the maximum again
         check_rules(trigger, rules, 0, transaction.count_agent_schedules(principal.who) if revived else 0)
         return limit_lifetime(definition, rules, now)
 

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from matins.api.results import Check, Figures, LiveRun, MoneyFigures, Run, RunAnswer, RunFacts, RunStep, Span, Usual
 from matins.engine.answers import answer_sentence, command_of, is_delivered, unsent_reason
 from matins.engine.money import format_money
-from matins.engine.planning import Timetable
+from matins.engine.planning import USUAL_RUNS, Timetable, past_durations
 from matins.engine.reasons import run_summary
 from matins.engine.when.triggers import to_datetime
 from matins.model.access import Principal
@@ -237,8 +237,6 @@ def _with_waits(run: RunRecord, known: Sequence[RunSpan]) -> Iterable[RunSpan]:
         yield RunSpan("waiting", "Waiting", at, end, run.status if run.state.live else None)
 
 
-USUAL_RUNS = 100
-"""How many of the last records count for what is usual."""
 _LIVE_USUAL_RUNS = 30
 _MAX_LIVE = 1_000
 
@@ -345,15 +343,6 @@ def by_schedule(records: Sequence[RecentRecord]) -> dict[int, builtins.list[Rece
     for record in records:
         grouped[record.schedule_id].append(record)
     return grouped
-
-
-def past_durations(records: Sequence[RecentRecord]) -> builtins.list[int]:
-    """The durations of runs that succeeded."""
-    return [
-        record.ended_at - record.started_at
-        for record in records
-        if record.state == RunState.SUCCEEDED and record.started_at is not None and record.ended_at is not None
-    ]
 
 
 def _delay(record: RecentRecord, timetable: Timetable | None) -> int:

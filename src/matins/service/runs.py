@@ -146,7 +146,7 @@ class Runs:
                 policies = core.catalog.policies(transaction)
                 given = given._replace(**_chosen(principal, compiled, policies, model, effort))
             for_slot = None if slot is None else _past_slot(compiled, slot, now)
-            made = self._start(transaction, principal, schedule, compiled, key, now, encode_given(given), for_slot, at)
+            made = self.start(transaction, principal, schedule, compiled, key, now, encode_given(given), for_slot, at)
             result = self._result(transaction, made)
         core.notify()
         return result
@@ -175,7 +175,7 @@ class Runs:
             start = _check_retry(transaction, run, compiled, from_step)
             given = None if run.given is None else encode_given(run.given)
             for_slot = run.for_slot if run.slot is None else run.slot
-            made = self._start(transaction, principal, schedule, compiled, key, now, given, for_slot)
+            made = self.start(transaction, principal, schedule, compiled, key, now, given, for_slot)
             transaction.set_retry(made, run.id, start)
             for call in transaction.calls_of_run(run.id, 1):
                 transaction.link_call(call.id, made, None)
@@ -200,7 +200,7 @@ class Runs:
         rev = transaction.last_revision(schedule.id) + 1
         transaction.insert_run_revision(schedule.id, rev, definition)
         compiled = self.core.compiled_at(transaction, schedule, rev)
-        run_id = self._start(transaction, principal, schedule, compiled, key, now)
+        run_id = self.start(transaction, principal, schedule, compiled, key, now)
         digest = revision_fingerprint(transaction.bound_revision(schedule.id, rev))
         data = {"rev": rev, **principal.signed, "fingerprint": digest}
         transaction.events.append(NewEvent(now, "run.varied", schedule.id, run_id, data))
@@ -209,7 +209,7 @@ class Runs:
     def _result(self, transaction: Transaction, run_id: int | StepId) -> Run:
         return whole_result(transaction, self.core.catalog, self.core.run(transaction, run_id))
 
-    def _start(
+    def start(
         self,
         transaction: Transaction,
         principal: Principal,
@@ -221,6 +221,7 @@ class Runs:
         for_slot: int | None = None,
         at: int | None = None,
     ) -> int:
+        """Insert a run in the state that the gates decide, in a transaction."""
         verdict = self._verdict(transaction, principal, compiled, now)
         held = schedule.state in ("paused", "broken")
         if held and (verdict is None or verdict.state is RunState.QUEUED):  # continues when its schedule is resumed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from matins.api.results import Found, FoundLine, FoundLines
 from matins.engine.run_texts import excerpt, parse_search
@@ -98,18 +99,20 @@ class Search:
         query = RunQuery(schedule, agent if reader is None else reader, select, since=since, until=until)
         reading = _Reading(self.core.clock, self.core.clock.boot_ms() + _MAX_READ_MS)
         lines: list[FoundLine] = []
+        cut: list[str] = []
         last: RunRecord | None = None
         for run, steps in self._started(principal, query, MAX_ID if before is None else before):
             if len(lines) >= limit or reading.over:
                 assert last is not None
-                return FoundLines(lines, reading.runs, reading.bytes, str(last.id), to_datetime(last.planned_at))
-            for one in steps or [run]:
-                lines += self._lines(one, run, parts, reading)
+                return FoundLines(lines, cut, reading.runs, reading.bytes, str(last.id), to_datetime(last.planned_at))
+            found = (line for one in steps or [run] for line in self._lines(one, run, parts, reading))
+            lines += islice(found, limit)
+            if next(found, None) is not None:
+                cut.append(str(run.id))
             reading.runs += 1
             last = run
-        return FoundLines(
-            lines, reading.runs, reading.bytes, None, None if last is None else to_datetime(last.planned_at)
-        )
+        back_to = None if last is None else to_datetime(last.planned_at)
+        return FoundLines(lines, cut, reading.runs, reading.bytes, None, back_to)
 
     def _started(
         self, principal: Principal, query: RunQuery, before: int

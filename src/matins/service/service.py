@@ -36,7 +36,7 @@ from matins.service.attention import Attention
 from matins.service.audit import Audit
 from matins.service.backfills import Backfills
 from matins.service.bulk import Bulk, RunBulk
-from matins.service.calls import Calls, Inbound
+from matins.service.calls import Calls, Inbound, Pings
 from matins.service.changes import Changes, Comparisons
 from matins.service.core import Core
 from matins.service.doctor import Doctor
@@ -325,6 +325,7 @@ class Service:
             "approvals": (Approvals(core, proposals),),
             "webhooks": (Webhooks(core, generic),),
             "calls": (calls,),
+            "pings": (Pings(core, runs),),
             "inbound": (Inbound(core, calls),),
             "threads": (Replies(core, runs),),
             "file": (file,),

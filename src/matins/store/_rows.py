@@ -815,7 +815,8 @@ class IncidentRows(Statements):
         return self._rows(IncidentRow, "open_incidents", schedule_ids=self._integers(schedule_ids))
 
     def incident_events(self, after: int, upto: int, types: Iterable[str]) -> list[StoredEvent]:
-        """Events of these types, and the successes of schedules that have an incident, in order."""
+        """Events of these types, and the successes, and what never ran, of schedules that have an incident, in
+        order."""
         return self._rows(StoredEvent, "incident_events", after=after, upto=upto, types=self._texts(types))
 
     def opened_since(self, schedule_ids: Iterable[int], since: int) -> list[tuple[int, str, int]]:
@@ -1553,6 +1554,34 @@ class WaitingRows(Statements):
     def undefer_runs(self, now: int) -> None:
         """Let deferred runs start, after the clock was set back."""
         self._all("undefer_runs", now=now)
+
+    def watch_run(self, run_id: int, at: int, *, late: bool = False) -> None:
+        """Look at a run at an instant."""
+        self._all("watch_run", run_id=run_id, at=at, late=late)
+
+    def unwatch_run(self, run_id: int) -> None:
+        """Look at a run no more."""
+        self._all("unwatch_run", run_id=run_id)
+
+    def watched_due(self, now: int, limit: int) -> list[tuple[int, bool]]:
+        """(run, whether it was late): runs to look at."""
+        return self._all("watched_due", now=now, limit=limit)
+
+    def ping_token(self, schedule_id: int) -> str | None:
+        """The secret of a schedule's address for pings."""
+        return self._value("ping_token", schedule_id=schedule_id)
+
+    def pinged_schedule(self, token: str) -> tuple[str, str] | None:
+        """(name, agent) of the schedule with this address."""
+        return next(iter(self._all("pinged_schedule", token=token)), None)
+
+    def set_ping_token(self, schedule_id: int, token: str) -> None:
+        """Give a schedule an address for pings, in place of its former one."""
+        self._all("set_ping_token", schedule_id=schedule_id, token=token)
+
+    def awaiting_ping(self, schedule_id: int) -> WaitingRun | None:
+        """The run of a schedule that waits for a ping, the oldest."""
+        return self._row(WaitingRun, "awaiting_ping", schedule_id=schedule_id)
 
     def resume_runs(self, schedule_id: int, now: int) -> None:
         """Queue the held runs of a resumed schedule again."""

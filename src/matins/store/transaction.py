@@ -333,6 +333,7 @@ class Transaction(
             "delete_attempts",
             "delete_checks",
             "delete_turned_away",
+            "delete_watched",
             "delete_spend",
             "delete_run_usage",
             "delete_approvals",

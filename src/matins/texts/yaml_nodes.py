@@ -110,7 +110,13 @@ def to_python(node: Node) -> Any:
         case SequenceNode():
             return [to_python(item) for item in node.items]
         case MappingNode():
-            return {plain(key): to_python(value) for key, value in node.entries}
+            return {_name(key): to_python(value) for key, value in node.entries}
+
+
+def _name(key: Node) -> str | None:
+    if not isinstance(key, Scalar):
+        raise yaml_error(key.position, "a list or a mapping stands in place of a name", hint="Write a text.")
+    return key.value
 
 
 def not_finite(node: Node) -> Scalar | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from itertools import islice
+from math import prod
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,6 @@ from matins.model.trigger import Rrule, TriggerDefinition
 from steps import at_most
 
 EPOCH = datetime(1970, 1, 1)
-LAST_YEAR = 2120
 HORIZON = datetime(2075, 1, 1)
 DAY_NAMES = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"]
 FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY")
@@ -29,10 +29,9 @@ FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY")
 
 @pytest.fixture(scope="module", autouse=True)
 def dateutil_gives_up_early() -> Iterator[None]:
-    """It looks to the year 9999 for what never comes; this oracle asks for no more than a century."""
+    """It looks to the year 9999 for what never comes; this oracle looks no further than it is asked to."""
     with pytest.MonkeyPatch.context() as patch:
-        calendar = {**vars(datetime_module), "MAXYEAR": LAST_YEAR}
-        patch.setattr(dateutil, "datetime", SimpleNamespace(**calendar))
+        patch.setattr(dateutil, "datetime", SimpleNamespace(**vars(datetime_module)))
         yield
 
 
@@ -64,6 +63,7 @@ class Rule:
             parts = {**parts, "BYDAY": DAY_NAMES[self.start.weekday()]}
         plain = ";".join(f"{name}={value}" for name, value in parts.items())
         rule = dateutil.rrulestr(f"{plain};UNTIL={last:%Y%m%dT%H%M%S}", dtstart=begin)
+        dateutil.datetime.MAXYEAR = last.year
         return list(islice((moment for moment in rule if moment >= self.start), self.count))
 
     def whole_weeks(self) -> tuple[datetime, dict[str, str]]:
@@ -284,11 +284,18 @@ def quick_rules(draw: st.DrawFn) -> Rule:
     return Rule(start, found, cap=start + timedelta(days=8))
 
 
+def has_positions(parts: dict[str, str]) -> bool:
+    """Whether a set of times within an hour, minute or second has one of the positions that the rule asks for."""
+    finer = {"HOURLY": ("BYMINUTE", "BYSECOND"), "MINUTELY": ("BYSECOND",), "SECONDLY": ()}[parts["FREQ"]]
+    size = prod(len(set(parts[name].split(","))) for name in finer if name in parts)
+    return "BYSETPOS" not in parts or any(abs(int(position)) <= size for position in parts["BYSETPOS"].split(","))
+
+
 @thorough
 @given(quick_rules())
 def test_b10_rules_of_hours_minutes_and_seconds(rule: Rule) -> None:
-    try:
-        expected = [ms(moment) for moment in rule.occurrences()][:200]
+    try:  # dateutil looks at every second of the year for a position that no set has
+        expected = [ms(moment) for moment in rule.occurrences()][:200] if has_positions(rule.parts) else []
     except ValueError:  # dateutil's word for a rule that reaches no time
         expected = []
     trigger = compiled_quick(rule)

@@ -17,7 +17,7 @@ from matins.coding_tools.opencode import Opencode
 from matins.executors.runners.protocol import Answer, Ask, Command, Reader, Runner, RunnerRequest, RunnerResult
 from standin_path import standin_path
 
-PATIENCE = 60
+PATIENCE = 240
 RUNNERS: tuple[Runner, ...] = (Claude(), Codex(), Gemini(), Goose(), Opencode(), Qwen())
 TOOLS: dict[str, Runner] = {runner.name: runner for runner in RUNNERS}
 NESTED = {"CLAUDECODE": "1", "CODEX_THREAD_ID": "t", "GEMINI_CLI": "1", "AGENT": "goose", "OPENCODE": "1"}

@@ -19,7 +19,7 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     for name in ("nightly", "report"):
         bench.add(name, when="0 9 * * *", job="work", labels={"team": "ops"})
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 7
+    assert len(blocks) == 9
     said = [[user.says(*shlex.split(line)[1:]) for line in _prepared(bench, block)] for block in blocks]
     paused, in_force, listed, resumed = said[0]
     assert paused.startswith("Paused 2 schedules.")
@@ -44,6 +44,11 @@ def test_the_commands_of_the_page(user: User, bench: Sandbox) -> None:
     assert "quota exceeded" in searched
     assert "asks" in listed
     assert grepped == "", "a Python job has no output"
+    [late] = next(part for part, block in zip(said, blocks, strict=True) if "--late-after" in block)
+    assert "slow after: none → auto" in late
+    _added, url, sent = next(part for part, block in zip(said, blocks, strict=True) if "matins pings" in block)
+    assert url.startswith("/in/p/")
+    assert sent.endswith("has its ping.\n")
 
 
 def _prepared(bench: Sandbox, block: str) -> list[str]:

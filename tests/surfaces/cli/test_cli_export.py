@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+from cli_user import User
 from click.testing import CliRunner
 
 from matins.api.use_case import USE_CASES
 from matins.app import App
+from matins.model.access import Principal
 from matins.records import record_kinds
 from matins.surfaces.cli import cli
+from matins.testing import Sandbox
 
 _FILE_PAGE = Path(__file__).parents[3] / "docs" / "file.md"
 
@@ -33,6 +36,17 @@ def test_what_is_exported_makes_the_same_store(tmp_path: Path) -> None:
     first, again = (matins(home, "export") for home in (one, other))
     assert first == again
     assert held(one) == held(other)
+
+
+def test_what_waits_for_an_approval_is_not_exported(bench: Sandbox) -> None:
+    """B7: the owner applies the file, and what the owner applies needs no approval"""
+    bench.agents.set("scout", runner="shell", command=["true"], isolation="none")
+    bench.add("kept", when="every day at 9am", agent="scout", prompt="Sing")
+    bench.acting_as(Principal("agent", "scout")).add("planted", when="5 * * * *", prompt="x")
+    said = User(bench).types("export")
+    assert "kept:" in said.stdout
+    assert "planted" not in said.stdout
+    assert "Not in it, because they wait for an approval: planted" in said.stderr
 
 
 def held(home: Path) -> dict[str, Any]:

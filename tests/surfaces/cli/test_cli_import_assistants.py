@@ -93,3 +93,21 @@ def test_b11_hermes_is_imported_for_an_agent_that_is_there(user: User, tmp_path:
     user.says("import", "hermes", path, "--agent", "ann", "--apply")
     assert "every 30 minutes" in user.says("list")
     assert user.says("import", "hermes", path, "--agent", "ann").splitlines()[-1].endswith("+0 ~0 =3")
+
+
+@pytest.mark.parametrize("path", [("schedule", "minutes"), ("repeat", "times"), ("origin",), ("script",), ("skills",)])
+@pytest.mark.parametrize(
+    "planted", ["9" * 5_000, ["a"], {"a": 1}, "~nobody-here/x", "'"], ids=lambda it: ascii(it)[:20]
+)
+def test_b16_one_job_that_cannot_be_read_leaves_the_others(
+    user: User, tmp_path: Path, path: tuple[str, ...], planted: Any
+) -> None:
+    """B16: agents write these files, too: one entry does not end the import with a traceback"""
+    job: dict[str, Any] = {**HERMES["jobs"][1], "name": "Planted", "deliver": "origin"}
+    inner = job
+    for name in path[:-1]:
+        inner[name] = dict(inner[name])
+        inner = inner[name]
+    inner[path[-1]] = planted
+    document = _found(user, tmp_path, "hermes", {"jobs": [HERMES["jobs"][0], job]})
+    assert any("briefing" in entry["name"] for entry in document["entries"])

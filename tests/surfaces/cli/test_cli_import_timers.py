@@ -135,3 +135,26 @@ def test_b11_workflows_of_github(user: User, tmp_path: Path) -> None:
     assert user.says("import", "github-actions", path, "--apply").splitlines()[-1].endswith("+2 ~0 =0")
     assert user.says("import", "github-actions", path).splitlines()[-1].endswith("+0 ~0 =2")
     assert "There are no workflows in" in user.complains("import", "github-actions", str(tmp_path / ".git"))
+
+
+def test_b16_one_file_that_cannot_be_read_leaves_the_others(user: User, tmp_path: Path) -> None:
+    """B16: agents write such files, too: what breaks the reading of one is told, and gh takes no name for an option"""
+    units, flows = tmp_path / "units", tmp_path / "flows"
+    for folder in (units, flows):
+        folder.mkdir()
+    timer = "[Timer]\nOnCalendar=daily\n"
+    for name, text in {
+        "good.timer": timer, "quote.timer": timer, "quote.service": "[Service]\nExecStart=/bin/echo 'a\n",
+        "far.timer": f"{timer}RandomizedDelaySec={'9' * 400}d\n", "out.timer": f"{timer}Unit=../../etc/passwd\n",
+    }.items():  # fmt: skip
+        (units / name).write_text(text)
+    found, document = found_in(user, "systemd", str(units))
+    assert list(found) == ["good"]
+    assert len(document["left_out"]) == 3
+    for name, text in {"good.yml": NIGHTLY, "--repo=evil.yml": NIGHTLY, "key.yml": f"? [a]\n: b\n{NIGHTLY}"}.items():
+        (flows / name).write_text(text)
+    found, document = found_in(user, "github-actions", str(flows))
+    assert {entry["settings"]["command"][3] for entry in found.values()} == {"good.yml"}
+    told = " ".join(document["left_out"])
+    assert "gh would take its name for an option" in told
+    assert "a list or a mapping stands in place of a name" in told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -501,3 +502,29 @@ def test_the_api_serves_them_where_there_is_no_listener(
     body, headers = senders.github()
     assert server.ask("POST", "/in/hook", body, token=None, headers=headers).status == 202
     assert server.ask("POST", "/in/hook", body, token=None, headers={**headers, "Host": "evil"}).status == 421
+
+
+def curl(*arguments: str) -> tuple[int, str]:
+    """The status and the body, as the clients of monitoring services call."""
+    done = subprocess.run(
+        ["curl", "-sS", "-w", "\n%{http_code}", *arguments], capture_output=True, text=True, check=True
+    )
+    body, _, status = done.stdout.rpartition("\n")
+    return int(status), body
+
+
+def test_work_elsewhere_reports_with_curl(inbox: Inbox) -> None:
+    """By GET, POST and HEAD, with a signal or an exit code; a strange address tells nothing."""
+    inbox.matins.add("backup", when="0 3 * * *", job="expect_ping")
+    url = f"http://127.0.0.1:{inbox.port}{inbox.matins.pings.url('backup').path}"
+    assert curl(url) == (200, "OK")
+    assert curl("--data-raw", "412 files", f"{url}/0") == (200, "OK")
+    assert curl("--head", "-o", "/dev/null", url)[0] == 200
+    assert curl("--retry", "3", f"{url}/start") == (200, "OK")
+    assert len(inbox.runs("backup")) == 3
+    assert curl(f"{url}/done")[0] == 422
+    status, problem = curl(f"{url}x")
+    assert (status, "backup" in problem, url.rpartition("/")[2] in problem) == (404, False, False)
+    former = url
+    url = f"http://127.0.0.1:{inbox.port}{inbox.matins.pings.rotate('backup').path}"
+    assert (curl(former)[0], curl(url)[0]) == (404, 200)

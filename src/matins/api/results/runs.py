@@ -425,6 +425,8 @@ class FoundLines(Struct, frozen=True):
     """Lines of outputs, those of the newest run first."""
 
     lines: list[FoundLine]
+    cut: list[str]
+    """Runs of which more lines have it than are listed."""
     runs: int
     """The number of runs that were read."""
     bytes: int
@@ -735,6 +737,16 @@ class TestedSchedule(Struct, frozen=True):
     """Why the delivery does not concern the schedule."""
     prompt: Content[str | None]
     """The prompt with the delivery's values."""
+
+
+class PingAddress(Struct, frozen=True):
+    """Where work elsewhere reports to a schedule. Whoever has it can report."""
+
+    schedule_id: str
+    schedule: str
+    agent: str
+    path: str
+    """Below the address of the daemon, or of its inbound endpoints. `/start`, `/fail` or an exit code may follow."""
 
 
 class InboundTest(Struct, frozen=True):

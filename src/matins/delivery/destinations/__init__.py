@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
+import orjson
+
 from matins.delivery.texts import NoticeText, clean_text
+from matins.engine.when.durations import HOUR_MS
 from matins.errors import InvalidInput, MatinsError
 from matins.executors.secrets import resolve
 from matins.model.access import Person
@@ -21,6 +24,8 @@ from matins.plugins import installed
 
 DESTINATIONS = "matins.destinations"
 TIMEOUT_S, _UPLOAD_TIMEOUT_S = 15, 120
+_MAX_REPLY_BYTES = 512 * 1024
+"""Slack repeats the message in its answer, in more characters than it was sent with."""
 _LARGE = 100_000
 """A body of so many bytes is a file, and has more time."""
 _JOINERS = "\u200c\u200d"
@@ -38,8 +43,8 @@ class NotDelivered(Exception):  # noqa: N818 - it names what happened
         self.reason = reason
         self.gone = gone
         self.retry = retry
-        self.after_ms = after_ms
-        """How long the destination wants to be left alone."""
+        self.after_ms = min(after_ms, HOUR_MS)
+        """How long the destination wants to be left alone; at most an hour counts."""
         self.sent = sent
 
 
@@ -113,6 +118,8 @@ class Receipt(NamedTuple):
 
     id: str | None
     """Id of the message, of the e-mail, path of the file …; None where there is none."""
+    problem: str | None = None
+    """What the destination confirmed less than it was asked for."""
 
 
 @dataclass(frozen=True)
@@ -221,12 +228,11 @@ def post(url: str, body: bytes, headers: dict[str, str], *, method: str = "POST"
     answer = exchange(url, body, headers, method=method)
     if 200 <= answer.status < 300:
         return answer
-    if answer.status == 429:
-        raise NotDelivered("the destination answered 429", after_ms=_retry_after(answer.headers.get("retry-after")))
     if answer.status in (404, 410):
         raise NotDelivered(f"the destination answered {answer.status}: it is gone", gone=True)
-    refused = 400 <= answer.status < 500 and answer.status not in (401, 403, 408, 425)
-    raise NotDelivered(f"the destination answered {answer.status}", retry=not refused)
+    refused = 400 <= answer.status < 500 and answer.status not in (401, 403, 408, 425, 429)
+    reason = f"the destination answered {answer.status}"
+    raise NotDelivered(reason, retry=not refused, after_ms=retry_after_ms(answer))
 
 
 def exchange(
@@ -235,14 +241,25 @@ def exchange(
     """Send a request to the host that the owner named, in `url` or in `allowed`, and return what it answers."""
     timeout_s = TIMEOUT_S if len(body) < _LARGE else _UPLOAD_TIMEOUT_S
     client = HttpClient([urlsplit(allowed or url).netloc], timeout_s=timeout_s)
-    return client.send(method, url, body=body, headers=headers)
+    return client.send(method, url, body=body, headers=headers, limit=_MAX_REPLY_BYTES)
 
 
-def _retry_after(header: str | None) -> int:
+def reply_of(answer: Response) -> dict[str, Any]:
+    """The JSON object that a destination answered. Without one, the message may have arrived or not."""
     try:
-        return min(3_600_000, max(0, round(float(header or "0") * 1000)))
-    except ValueError:  # a date: the usual delay is as good
-        return 0
+        found: Any = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:  # a proxy on the way
+        found = None
+    if not isinstance(found, dict):
+        reason = f"the destination answered {answer.status}, and not what it answers for a message"
+        raise NotDelivered(reason, sent=200 <= answer.status < 300)
+    return cast("dict[str, Any]", found)
+
+
+def retry_after_ms(answer: Response) -> int:
+    """How long a server that is busy wants to be left alone, at most an hour."""
+    header = answer.headers.get("retry-after", "") if answer.status in (429, 503) else ""
+    return min(HOUR_MS, int(header[:9]) * 1000) if header.isdecimal() else 0  # for a date the usual delay is as good
 
 
 def text_of(message: NoticeText, *, code: tuple[str, str] = ("", "")) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from matins.delivery.destinations import Address, Answer, DestinationKind, Part, Receipt, post, text_of
+from matins.delivery.destinations import Address, Answer, DestinationKind, Part, Receipt, post, reply_of, text_of
 from matins.delivery.destinations.layout import Upload, form_data, messages, size_by, uploads_of
 from matins.delivery.destinations.markdown_text import written, written_block
 from matins.delivery.texts import NoticeText
@@ -28,7 +28,7 @@ QUIET: dict[str, Any] = {"allowed_mentions": {"parse": []}}
 def parts(address: Address, answer: Answer) -> list[Part]:
     found = messages(address, answer, MAX_LENGTH, size_by(_block), uploads=True)
     posts = [Part({"content": written(part, escape), "flags": NO_PREVIEWS}) for part in found.parts]
-    return [*posts, *(Part(file) for file in uploads_of(answer, found.whole))]
+    return [*posts, *(Part(file) for file in uploads_of(address, answer, whole=found.whole))]
 
 
 def _block(block: Block) -> str:
@@ -43,7 +43,7 @@ def escape(text: str) -> str:
 def send_answer(address: Address, part: Part, key: str) -> Receipt:
     """Post a message, or a file. A bot gives it a nonce: for some minutes Discord knows a repetition by it."""
     is_file = isinstance(part.body, Upload)
-    body: dict[str, Any] = {**QUIET, **({} if is_file else part.body)}
+    body: dict[str, Any] = {**QUIET, **({"content": part.body.note} if is_file else part.body)}
     if address.token is not None:
         body |= {"nonce": hashlib.sha256(key.encode()).hexdigest()[:24], "enforce_nonce": True}
         if part.first is not None:
@@ -59,8 +59,7 @@ def _posted(address: Address, body: bytes, headers: dict[str, str]) -> Receipt:
     else:
         url = f"{(address.url or _API).rstrip('/')}/channels/{address.to[0]}/messages"
         headers = {**headers, "authorization": f"Bot {address.token}"}
-    answer: Any = orjson.loads(post(url, body, headers).body or b"{}")
-    return Receipt(str(answer.get("id", "")) or None)
+    return Receipt(str(reply_of(post(url, body, headers)).get("id", "")) or None)
 
 
 def send(address: Address, message: NoticeText) -> None:

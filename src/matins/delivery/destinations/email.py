@@ -9,8 +9,10 @@ import shlex
 import smtplib
 import socket
 import ssl
+import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from email import policy
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from ipaddress import ip_address
@@ -27,13 +29,17 @@ from matins.delivery.destinations import (
     Receipt,
     text_of,
 )
-from matins.delivery.destinations.layout import Upload, foot, names_of_files, opening, uploads_of
+from matins.delivery.destinations.layout import Upload, body_of, foot, names_of_files, uploads_of
 from matins.delivery.texts import NoticeText
 from matins.errors import Example, InvalidInput
 from matins.executors.secrets import resolve
 from matins.model.destination import Destination, Smtp
-from matins.texts.markdown import blocks, plain, to_html
+from matins.texts.markdown import plain, to_html
 
+_SEVEN_BITS = policy.default.clone(cte_type="7bit")
+"""Not every server on the way takes eight."""
+_MAX_CONVERSATION_S = 300
+"""With a mail server, for one message of all sizes."""
 _MAX_ATTACHED = 20_000_000
 """Most servers refuse larger messages. Other files are only named."""
 
@@ -42,9 +48,9 @@ def parts(address: Address, answer: Answer) -> list[Part]:
     """One message with all of the answer, as text and as HTML."""
     attached, named = _attachable(answer)
     ending = foot(answer, *names_of_files(answer._replace(files=named)))
-    body = [*opening(address, answer)[1:], *blocks(answer.text), *ending]
+    body = [*body_of(address, answer), *ending]
     page = f'<div style="font-family:sans-serif;font-size:15px;line-height:1.45;max-width:720px">{to_html(body)}</div>'
-    return [Part(_Letter(answer.title, plain(body), page, tuple(uploads_of(answer._replace(files=attached), True))))]
+    return [Part(_Letter(answer.title, plain(body), page, tuple(uploads_of(address, answer._replace(files=attached)))))]
 
 
 def _attachable(answer: Answer) -> tuple[tuple[AnswerFile, ...], tuple[AnswerFile, ...]]:
@@ -100,11 +106,12 @@ def _sent(address: Address, letter: _Letter, key: str) -> Receipt:
     except (OSError, ssl.SSLError) as error:
         reason = f"the mail server {address.smtp.host} cannot be reached: {error}"
         raise NotDelivered(reason, sent=sending) from None
-    return Receipt(" ".join([mail["Message-ID"], *(f"(refused for {name})" for name in refused)]))
+    others = ", ".join(f"{name} ({_text(*reply)})" for name, reply in refused.items())
+    return Receipt(mail["Message-ID"], f"the mail server refused it for {others}" if others else None)
 
 
 def _mail(address: Address, letter: _Letter, key: str) -> EmailMessage:
-    mail, sender = EmailMessage(), address.smtp.sender or "matins@localhost"
+    mail, sender = EmailMessage(_SEVEN_BITS), address.smtp.sender or "matins@localhost"
     domain = sender.rpartition("@")[2].rstrip(">") or "localhost"
     mail["Subject"] = " ".join(letter.subject.split())
     mail["From"] = sender
@@ -127,16 +134,33 @@ def _connected(smtp: Smtp) -> Generator[smtplib.SMTP]:
     if smtp.tls == "none" and not _is_loopback(smtp.host):
         raise NotDelivered(f"mail to {smtp.host} must be encrypted: matins smtp edit --tls starttls", retry=False)
     context = ssl.create_default_context()
-    if smtp.tls == "tls":
-        server: smtplib.SMTP = smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=TIMEOUT_S, context=context)
-    else:
-        server = smtplib.SMTP(smtp.host, smtp.port, timeout=TIMEOUT_S)
-    with server:
+    tls = smtp.tls == "tls"
+    server = smtplib.SMTP_SSL(timeout=TIMEOUT_S, context=context) if tls else smtplib.SMTP(timeout=TIMEOUT_S)
+    server._host = smtp.host  # pyright: ignore # the name in the certificate; smtplib sets it only where it connects at once
+    ending = threading.Timer(_MAX_CONVERSATION_S, _end, [server])
+    ending.daemon = True
+    ending.start()
+    try:
+        code, greeting = server.connect(smtp.host, smtp.port)
+        if code != 220:
+            raise smtplib.SMTPConnectError(code, greeting)
         if smtp.tls == "starttls":
             server.starttls(context=context)
         if smtp.user is not None:
             server.login(smtp.user, resolve(smtp.password or "", "password"))
         yield server
+        with suppress(smtplib.SMTPException, OSError):  # it has taken the message, whatever it answers to a farewell
+            server.quit()
+    finally:
+        ending.cancel()
+        server.close()
+
+
+def _end(server: smtplib.SMTP) -> None:
+    """End the wait for a server that answers, but byte by byte."""
+    if server.sock is not None:
+        with suppress(OSError):  # it has just gone
+            server.sock.shutdown(socket.SHUT_RDWR)
 
 
 def _is_loopback(host: str) -> bool:
@@ -152,6 +176,10 @@ def _reply(error: smtplib.SMTPException) -> str:
     code, text = (
         next(iter(codes.values())) if codes else (getattr(error, "smtp_code", 0), getattr(error, "smtp_error", b""))
     )
+    return _text(code, text)
+
+
+def _text(code: int, text: bytes | str) -> str:
     return f"{code} {text.decode('utf-8', 'replace') if isinstance(text, bytes) else text}"
 
 

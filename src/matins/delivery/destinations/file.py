@@ -42,7 +42,7 @@ def parts(address: Address, answer: Answer) -> list[Part]:
         [f"# {answer.title}", answer.text, *names_of_files(answer), *answer.notes, f"{answer.foot}{link}"]
     )
     title = _named(moment.astimezone(ZoneInfo(facts.get("timezone") or "UTC")), name)
-    return [Part(_Note(title, f"{text}\n", tuple(uploads_of(answer, True))))]
+    return [Part(_Note(title, f"{text}\n", tuple(uploads_of(address, answer))))]
 
 
 def _named(at: datetime, name: str) -> str:

@@ -28,6 +28,8 @@ class Upload(NamedTuple):
     path: str = ""
     digest: str = ""
     """Digest of the copy that was made for the answer. Outcomes of workers elsewhere name paths, too."""
+    note: str = ""
+    """Text that goes with the file."""
 
     def read(self) -> bytes:
         if self.data is not None:
@@ -41,10 +43,13 @@ class Upload(NamedTuple):
         return data
 
 
-def opening(address: Address, answer: Answer) -> list[Block]:
-    """The title; and that it is a copy, if a first one may have arrived."""
-    found = [Block("text", (Span(answer.title, _BOLD),))]
-    return [*found, Block("text", (Span(sent_again(address)),))] if answer.again else found
+def body_of(address: Address, answer: Answer) -> list[Block]:
+    """The text of an answer that is one message; and that it is a copy, if a first one may have arrived."""
+    return [*([_mark(address)] if answer.again else []), *blocks(answer.text)]
+
+
+def _mark(address: Address) -> Block:
+    return Block("text", (Span(sent_again(address)),))
 
 
 def foot(answer: Answer, *notes: str) -> list[Block]:
@@ -69,10 +74,14 @@ class Messages(NamedTuple):
 
 
 def messages(address: Address, answer: Answer, limit: int, size: Size, *notes: str, uploads: bool) -> Messages:
-    """The answer as at most five messages within a limit. The last one has the foot, and says how to get the rest."""
+    """The answer as at most five messages within a limit. The last one has the foot, and says how to get the rest.
+    Each has room for the mark of a copy, so that the others go on where it ends, whether it is sent once or twice."""
     rest = _FILE_BELOW if uploads else f"The answer is longer. All of it: matins logs {answer.facts.get('run_id', '')}"
-    room = limit - sum(size(block) + 2 for block in foot(answer, *notes, rest))
-    groups, whole = packed([*opening(address, answer), *blocks(answer.text)], room, size, MAX_PARTS)
+    mark, title = _mark(address), Block("text", (Span(answer.title, _BOLD),))
+    room = limit - sum(size(block) + 2 for block in (mark, *foot(answer, *notes, rest)))
+    groups, whole = packed([title, *blocks(answer.text)], room, size, MAX_PARTS)
+    if answer.again:
+        groups = [[*group[: number == 0], mark, *group[number == 0 :]] for number, group in enumerate(groups)]
     return Messages([*groups[:-1], [*groups[-1], *foot(answer, *notes, *([] if whole else [rest]))]], whole)
 
 
@@ -80,7 +89,7 @@ def as_notice(address: Address, answer: Answer, fits: Callable[[NoticeText], boo
     """The answer as one plain message that fits: what is too much is cut."""
     ending = plain([Block("text", (Span(note),)) for note in (*names_of_files(answer), *answer.notes, answer.foot)])
     level = "bad" if answer.facts.get("state") == "failed" else "good"
-    whole = plain([*opening(address, answer)[1:], *blocks(answer.text)])
+    whole = plain(body_of(address, answer))
     notice = NoticeText(answer.title, f"{whole}\n\n{ending}", link=answer.link, level=level, facts=answer.facts)
     if fits(notice):
         return notice
@@ -91,11 +100,12 @@ def as_notice(address: Address, answer: Answer, fits: Callable[[NoticeText], boo
     return cut(bisect_left(range(len(whole)), True, key=lambda length: not fits(cut(length + 1))))
 
 
-def uploads_of(answer: Answer, whole: bool) -> list[Upload]:
+def uploads_of(address: Address, answer: Answer, *, whole: bool = True) -> list[Upload]:
     """The files to send after the messages: the answer itself if it is too long for them, and those of the run."""
     name = f"{answer.facts.get('schedule') or 'answer'}-{answer.facts.get('run_id', '')}.md"
     text = [] if whole else [Upload(name, "text/markdown", answer.text.encode())]
-    return [*text, *(Upload(file.name, file.media_type, None, file.path, file.digest) for file in answer.files)]
+    found = [*text, *(Upload(file.name, file.media_type, None, file.path, file.digest) for file in answer.files)]
+    return [file._replace(note=sent_again(address)) for file in found] if answer.again else found
 
 
 def form_data(fields: Mapping[str, str], uploads: Mapping[str, Upload]) -> tuple[bytes, dict[str, str]]:

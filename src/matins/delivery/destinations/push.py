@@ -11,10 +11,13 @@ Apprise: more than a hundred services by their URLs. It needs the extra `notify`
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import subprocess
+from contextvars import ContextVar
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -28,9 +31,10 @@ from matins.delivery.destinations import (
     Part,
     Receipt,
     post,
+    reply_of,
     text_of,
 )
-from matins.delivery.destinations.layout import as_notice, foot, names_of_files, opening
+from matins.delivery.destinations.layout import as_notice, body_of, foot, names_of_files
 from matins.delivery.destinations.markdown_text import written
 from matins.delivery.texts import NoticeText
 from matins.errors import Example, InvalidInput
@@ -72,7 +76,7 @@ def _published(address: Address, message: NoticeText) -> Receipt:
     headers = {"content-type": "application/json"}
     if token := address.token:
         headers["authorization"] = f"Bearer {token}"
-    answer: Any = orjson.loads(post(address.url or _SERVER, orjson.dumps(body), headers).body)
+    answer = reply_of(post(address.url or _SERVER, orjson.dumps(body), headers))
     return Receipt(str(answer.get("id", "")) or None)
 
 
@@ -199,7 +203,7 @@ _EVERYONE = re.compile(r"@(?=everyone|here|channel|all)", re.IGNORECASE)
 
 def apprise_parts(address: Address, answer: Answer) -> list[Part]:
     """Markdown, which Apprise turns into what the service takes, and cuts where the service needs it."""
-    body = [*opening(address, answer)[1:], *blocks(answer.text), *foot(answer, *names_of_files(answer))]
+    body = [*body_of(address, answer), *foot(answer, *names_of_files(answer))]
     level = "bad" if answer.facts.get("state") == "failed" else "good"
     return [Part((NoticeText(answer.title, written(body, escape_for_apprise), level=level), "markdown"))]
 
@@ -224,8 +228,32 @@ def _notify(address: Address, message: NoticeText, form: str) -> None:
     if not found.add(address.url):
         raise NotDelivered("Apprise does not know the service of this URL", retry=False)
     kind = _TYPES[message.level]
+    _log_all()
+    told = list[str]()
+    _told.set(told)
     if not found.notify(title=message.title, body=message.text, notify_type=kind, body_format=form):
-        raise NotDelivered("the service did not take the message")
+        raise NotDelivered("the service did not take the message", sent=any(map(_NO_ANSWER.search, told)))
+
+
+_NO_ANSWER = re.compile(r"[Rr]ead timed out|Connection aborted|Connection broken|IncompleteRead")
+"""How the library under Apprise says that a request had no answer."""
+_told: ContextVar[list[str]] = ContextVar("told")
+"""What Apprise logs for a message. It may hold tokens of the URL, and is not shown."""
+
+
+@cache
+def _log_all() -> None:
+    """Let Apprise log why a message was not taken. What others see of its log stays the same."""
+    log = logging.getLogger("apprise")
+    shown = log.getEffectiveLevel()
+
+    def keep(record: logging.LogRecord) -> bool:
+        if (told := _told.get(None)) is not None:
+            told.append(record.getMessage())
+        return record.levelno >= shown
+
+    log.addFilter(keep)
+    log.setLevel(logging.DEBUG)
 
 
 def check_apprise(destination: Destination) -> None:

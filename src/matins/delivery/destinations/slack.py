@@ -18,6 +18,7 @@ from matins.delivery.destinations import (
     Receipt,
     exchange,
     post,
+    reply_of,
 )
 from matins.delivery.destinations.layout import Upload, messages, names_of_files, uploads_of, utf16
 from matins.delivery.texts import NoticeText
@@ -44,7 +45,7 @@ def parts(address: Address, answer: Answer) -> list[Part]:
     notes = () if by_bot else names_of_files(answer)
     found = messages(address, answer, MAX_LENGTH, _size, *notes, uploads=by_bot)
     posts = [Part(message(answer.title, part)) for part in found.parts]
-    return [*posts, *(Part(file) for file in uploads_of(answer, found.whole))] if by_bot else posts
+    return [*posts, *(Part(file) for file in uploads_of(address, answer, whole=found.whole))] if by_bot else posts
 
 
 def message(title: str, found: list[Block]) -> dict[str, Any]:
@@ -114,8 +115,10 @@ def _upload(address: Address, upload: Upload, thread: dict[str, str]) -> Receipt
     sent = exchange(str(place["upload_url"]), data, {"content-type": upload.media_type}, allowed=_base(address))
     if sent.status != 200:
         raise NotDelivered(f"Slack answered {sent.status} to the file {upload.name}")
-    files = [{"id": place["file_id"], "title": upload.name}]
-    _call(address, "files.completeUploadExternal", {"files": files, "channel_id": address.to[0], **thread})
+    body = {"files": [{"id": place["file_id"], "title": upload.name}], "channel_id": address.to[0], **thread}
+    _call(
+        address, "files.completeUploadExternal", {**body, **({"initial_comment": upload.note} if upload.note else {})}
+    )
     return Receipt(str(place["file_id"]))
 
 
@@ -127,8 +130,7 @@ def _call(address: Address, method: str, body: dict[str, Any], *, form: bool = F
     """Call a method of the Web API. Raises NotDelivered unless the answer is ok."""
     kind = {"content-type": "application/x-www-form-urlencoded"} if form else _JSON
     data = urlencode(body).encode() if form else orjson.dumps(body)
-    answer = post(f"{_base(address)}/{method}", data, {**kind, "authorization": f"Bearer {address.token}"})
-    found: Any = orjson.loads(answer.body)
+    found = reply_of(post(f"{_base(address)}/{method}", data, {**kind, "authorization": f"Bearer {address.token}"}))
     if not found.get("ok"):
         error = str(found.get("error"))
         raise NotDelivered(f"Slack answered {error}", gone=error in _GONE)

@@ -17,13 +17,13 @@ from matins.delivery.destinations import (
     Part,
     Receipt,
     exchange,
+    reply_of,
     text_of,
 )
 from matins.delivery.destinations.layout import Upload, form_data, messages, size_by, uploads_of
 from matins.delivery.texts import NoticeText
 from matins.errors import Example, InvalidInput
 from matins.model.destination import Destination
-from matins.net.outbound import Response
 from matins.texts.markdown import Block, Span, Style, indented, joined_blocks
 
 API = "https://api.telegram.org"
@@ -36,7 +36,10 @@ _GONE = ("chat not found", "bot was blocked", "bot was kicked", "user is deactiv
 
 def parts(address: Address, answer: Answer) -> list[Part]:
     found = messages(address, answer, MAX_LENGTH, size_by(_visible), uploads=True)
-    return [*(Part(markup(part)) for part in found.parts), *(Part(file) for file in uploads_of(answer, found.whole))]
+    return [
+        *(Part(markup(part)) for part in found.parts),
+        *(Part(file) for file in uploads_of(address, answer, whole=found.whole)),
+    ]
 
 
 def send_answer(address: Address, part: Part, key: str) -> Receipt:
@@ -45,6 +48,7 @@ def send_answer(address: Address, part: Part, key: str) -> Receipt:
     if part.first is not None:
         fields["reply_parameters"] = {"message_id": int(part.first), "allow_sending_without_reply": True}
     if isinstance(part.body, Upload):
+        fields |= {"caption": part.body.note} if part.body.note else {}
         texts = {
             name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in fields.items()
         }
@@ -70,7 +74,7 @@ def _say(address: Address, text: str, fields: dict[str, Any]) -> Receipt:
 
 def _call(address: Address, method: str, body: bytes, headers: dict[str, str]) -> Receipt:
     url = f"{(address.url or API).rstrip('/')}/bot{address.token}/{method}"
-    reply = _document(exchange(url, body, headers))
+    reply = reply_of(exchange(url, body, headers))
     if reply.get("ok"):
         return Receipt(str(reply["result"]["message_id"]))
     reason = str(reply.get("description"))
@@ -79,14 +83,6 @@ def _call(address: Address, method: str, body: bytes, headers: dict[str, str]) -
     gone = any(text in reason for text in _GONE)
     retry = reply.get("error_code") != 400  # a message that it cannot read stays so
     raise NotDelivered(f"Telegram answered: {reason}", gone=gone, retry=retry, after_ms=wait_ms)
-
-
-def _document(response: Response) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = orjson.loads(response.body)
-    except orjson.JSONDecodeError:  # a proxy on the way
-        return {"description": f"status {response.status}"}
-    return found
 
 
 # -- Telegram's HTML

@@ -5,21 +5,55 @@ The guard gate: a function of this process, called before every run.
 The pre-check gate: the schedule's own command, which decides whether there is work.
 
 The hook gate: commands before a run, of all schedules and of this one.
+
+The ping gate: work that happens elsewhere, which reports by a ping.
 """
 
 from __future__ import annotations
 
 import shlex
 
+from matins.engine.catch_up import grace_of
 from matins.engine.gates.gate import Candidate, Gate, Verdict
+from matins.engine.jobs import PING_JOB
 from matins.engine.policies import BEFORE_RUN
 from matins.engine.when.durations import format_duration
+from matins.engine.when.triggers import compile_trigger
 from matins.model.run import RunState
-from matins.model.schedule import CommandLine
+from matins.model.schedule import CommandLine, ScheduleDefinition
 from matins.model.words import Sentence
 
 CHECK = Verdict(RunState.WAITING, "checking")
 """The run waits for its checks: guard, pre-check and hooks, in one step."""
+
+
+def ping_until(definition: ScheduleDefinition, slot: int) -> int:
+    """Until when the ping of a slot is expected."""
+    trigger = compile_trigger(definition.trigger)
+    return slot + grace_of(definition, slot, trigger.next_ms(slot))
+
+
+def _judge_ping(candidate: Candidate) -> Verdict | None:
+    """The verdict on a slot. A run that has no slot is of a ping that came when none was expected."""
+    slot, now = candidate.slot, candidate.now
+    if slot is None or candidate.definition.job != PING_JOB:
+        return None
+    until = ping_until(candidate.definition, slot)
+    if now >= until:
+        return Verdict(RunState.MISSED, "no_ping", {"until": now})
+    return Verdict(RunState.WAITING, "awaiting_ping", {"until": until}, until=until)
+
+
+PING = Gate(
+    name="ping",
+    order=28,
+    stages=("plan",),
+    settings="`job: expect_ping`, `grace`",
+    refusal="The run waits for a ping, and is `missed` when none comes within its grace.",
+    reasons=("awaiting_ping", "no_ping"),
+    applies=lambda definition: definition.job == PING_JOB,
+    judge=_judge_ping,
+)
 
 
 def command_text(command: CommandLine, limit_ms: int) -> str:

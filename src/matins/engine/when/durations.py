@@ -77,6 +77,12 @@ def format_duration(milliseconds: int) -> str:
     return f"{milliseconds}ms"
 
 
+def about(milliseconds: int) -> str:
+    """A duration in its largest unit, rounded down."""
+    unit = next((unit for unit in (DAY_MS, HOUR_MS, MINUTE_MS) if milliseconds >= 2 * unit), SECOND_MS)
+    return format_duration(max(unit, milliseconds // unit * unit))
+
+
 def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 

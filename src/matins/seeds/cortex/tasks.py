@@ -10,7 +10,8 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -252,8 +253,8 @@ def _ids(tasks: Sequence[Mapping[str, Node]]) -> list[str]:
                 what = f'the id "{task_id}" is taken by the task on line {written[task_id].line}'
                 raise yaml_error(place, what, value=task_id, field="id", hint="Give each task its own id, or none.")
             written[task_id] = place
-    taken = set(written)
-    return [_id(fields) or _generated_id(fields, taken) for fields in tasks]
+    taken, counts = set(written), defaultdict[str, Iterator[int]](count)
+    return [_id(fields) or _generated_id(fields, taken, counts) for fields in tasks]
 
 
 def _id(fields: Mapping[str, Node]) -> str | None:
@@ -263,10 +264,11 @@ def _id(fields: Mapping[str, Node]) -> str | None:
     return task_id
 
 
-def _generated_id(fields: Mapping[str, Node], taken: set[str]) -> str:
-    """An id from title and body. A duplicate task gets a different one."""
+def _generated_id(fields: Mapping[str, Node], taken: set[str], counts: Mapping[str, Iterator[int]]) -> str:
+    """An id from title and body. A duplicate task gets a different one: `counts` goes on where the last one ended."""
     text = f"{_text(fields, 'title', _MAX_TITLE_LENGTH)}\0{_text(fields, 'body', _MAX_BODY_LENGTH)}"
-    candidates = (sha256(f"{text}\0{number}".encode(errors="surrogatepass")).hexdigest()[:8] for number in count())
+    numbers = counts[text]
+    candidates = (sha256(f"{text}\0{number}".encode(errors="surrogatepass")).hexdigest()[:8] for number in numbers)
     free = next(task_id for task_id in candidates if task_id not in taken)
     taken.add(free)
     return free

@@ -18,7 +18,15 @@ from matins.errors import InvalidInput
 from matins.records import record_kind
 from matins.surfaces.cli.command_index import help_of
 from matins.surfaces.cli.context import CliContext, Document, json_text
-from matins.surfaces.cli.framework import NounGroup, Page, complete_keys, number_argument, page_options, pass_context
+from matins.surfaces.cli.framework import (
+    NounGroup,
+    Page,
+    agent_option,
+    complete_keys,
+    number_argument,
+    page_options,
+    pass_context,
+)
 from matins.surfaces.cli.options import given_settings, setting_options
 from matins.surfaces.cli.records import record_group
 from matins.surfaces.cli.tables import Column, moment, state_text
@@ -191,3 +199,42 @@ def redeliver(context: CliContext, name: str, event_id: str) -> None:
     """Deliver an event again now."""
     context.call("subscriptions.redeliver", name=name, event_id=event_id)
     context.show({"requested": True}, lambda: one_line(f"Event {event_id} is sent to {name} now."))
+
+
+pings = NounGroup("pings", help_of("pings"), default="url")
+_schedule = click.argument("name", shell_complete=complete_keys("schedules"))
+
+
+@pings.command()
+@_schedule
+@agent_option()
+@pass_context
+def url(context: CliContext, name: str, agent: str | None) -> None:
+    """Print the URL that the work of a schedule calls when it is done. It is a secret."""
+    _show_address(context, context.call("pings.url", name=name, agent=agent))
+
+
+@pings.command()
+@_schedule
+@agent_option()
+@pass_context
+def rotate(context: CliContext, name: str, agent: str | None) -> None:
+    """Give a schedule another URL. The former one is unknown from now on."""
+    _show_address(context, context.call("pings.rotate", name=name, agent=agent))
+
+
+@pings.command()
+@_schedule
+@click.argument("signal", default="success")
+@click.option("--text", "-m", metavar="TEXT", help="What the work wrote.")
+@agent_option()
+@pass_context
+def send(context: CliContext, name: str, signal: str, text: str | None, agent: str | None) -> None:
+    """Report on work: SIGNAL is success, fail, start, or an exit code."""
+    run = context.call("pings.send", name=name, signal=signal, text=text, agent=agent)
+    context.show(run, lambda: "No run waits for a ping." if run is None else one_line(f"Run {run['id']} has its ping."))
+
+
+def _show_address(context: CliContext, item: Document) -> None:
+    base: str = context.call("http_server.get")["public_url"] or getattr(context.transport, "url", None) or ""
+    context.show(item, lambda: f"{base.rstrip('/')}{item['path']}")

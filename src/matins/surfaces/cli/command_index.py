@@ -53,6 +53,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "resolve": Entry("runs:resolve", "Set the outcome of a held run."),
         "report": Entry("scripting:report", "Report the outcome of the run that you are in."),
         "context": Entry("scripting:context_command", "Show the run that you are in, and what it may still spend."),
+        "pings": Entry("calls:pings", "Show where work elsewhere reports, or report for it."),
         "calls": Entry("calls:calls", "List calls from outside, show one, or fire one again."),
     },
     "Approvals": {

@@ -14,9 +14,11 @@ from matins.records import record_kinds
 from matins.records.kind import RecordKind
 from matins.surfaces.cli.context import CliContext, Document
 from matins.surfaces.cli.framework import pass_context, root_command
+from matins.surfaces.display import one_line
 from matins.texts.yaml_nodes import to_yaml
 
-_LEFT = ("removed", "expired", "rejected")
+_LEFT = ("removed", "expired", "rejected", "pending")
+"""What the owner applies needs no approval, so what waits for one is left out."""
 _PAGE = 500
 
 
@@ -38,7 +40,8 @@ def export(context: CliContext, select: str | None) -> None:
     limited = {f"agent:{name}" for name, agent in document.get("agents", {}).items() if "max_concurrent" in agent}
     if "limits" in document:  # those are settings of their agents
         document["limits"] = {name: limit for name, limit in document["limits"].items() if name not in limited}
-    schedules = [item for item in _schedules(context, select) if item["state"] not in _LEFT]
+    every = list(_schedules(context, select))
+    schedules = [item for item in every if item["state"] not in _LEFT]
     for item in sorted(schedules, key=lambda item: (item["agent"] or "", item["name"])):
         settings = _hidden(_settings(item), secrets)
         if item["agent"]:
@@ -48,6 +51,8 @@ def export(context: CliContext, select: str | None) -> None:
             document.setdefault("schedules", {})[item["name"]] = settings
     context.show(document, lambda: list(_lines(document, "")))
     context.note(f"{counted(len(schedules), 'schedule')}. Intervals count from the time of the apply.")
+    if waiting := [item["name"] for item in every if item["state"] == "pending"]:
+        context.note(one_line(f"Not in it, because they wait for an approval: {', '.join(waiting)}"))
     if secrets:
         context.note(f"Values of secrets are not in it. Set these variables there: {', '.join(sorted(set(secrets)))}")
 

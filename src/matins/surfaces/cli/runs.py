@@ -104,6 +104,8 @@ def _grep(context: CliContext, text: str, chosen: Document) -> None:
         if not context.as_json:
             for line in part["lines"]:
                 click.echo(without_codes(f"{line['run_id']} {line['schedule']}: {line['line']}\n"), nl=False)
+            for run_id in part["cut"]:
+                context.note(f"More lines of run {run_id} have it: matins logs {run_id}")
         if before is None or (times.now() - begun).total_seconds() >= _GREP_S:
             break
     if context.as_json:

@@ -26,7 +26,7 @@ from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.authentication import Authenticator, header
 from matins.surfaces.http.connections import Turns, proxy_test
 from matins.surfaces.http.endpoint import Endpoint, EndpointContext
-from matins.surfaces.http.inbound import PATH, InboundEndpoints
+from matins.surfaces.http.inbound import inbound_routes
 from matins.surfaces.http.parts import DaemonPart
 from matins.surfaces.http.problem_json import HttpError, problem
 from matins.surfaces.http.router import Route, Router
@@ -240,7 +240,7 @@ def build_app(
     routes += [Route(use_case.method, use_case.path, Endpoint(use_case, context)) for use_case in USE_CASES.values()]
     routes += [route for part in parts for route in part.routes(context, stream)]
     if inbound is not None:
-        routes.append(Route("POST", PATH, InboundEndpoints(inbound, pool)))
+        routes += inbound_routes(inbound, pool)
         routes += [route for part in parts for route in part.inbound_routes(pool)]
     router = Router(routes, server_routes.unknown)
     check = HostCheck(router, hosts, origins, responses, SecureTransport(settings))

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from matins.api.results import Call
 from matins.errors import MatinsError
-from matins.service.calls import DeliveryRefusedError, InboundReceiver, Received
+from matins.service.calls import PING_PATH, DeliveryRefusedError, InboundReceiver, Received
 from matins.surfaces.http.endpoint import headers_of, in_time, read_body
 from matins.surfaces.http.parts import DaemonPart
 from matins.surfaces.http.problem_json import HttpError, problem
@@ -22,6 +22,8 @@ from matins.surfaces.http.router import Route, Router
 PATH = "/in/{name}"
 BODY_TIMEOUT_S = 10.0
 _THREADS = 2
+_MAX_PING_BYTES = 8 << 20
+"""What is read of a report, so that no client fails; the beginning is kept."""
 _JSON = "application/json"
 _STATUS = {
     "unknown": 404, "unauthorized": 401, "unreadable": 400, "unsupported": 415, "too_many": 429, "misconfigured": 503,
@@ -54,6 +56,36 @@ class InboundEndpoints:
         return _response(received)
 
 
+class PingEndpoint:
+    """An ASGI application for the reports of work that happens elsewhere: GET, HEAD or POST."""
+
+    def __init__(self, receiver: InboundReceiver, pool: Executor, body_timeout_s: float = BODY_TIMEOUT_S) -> None:
+        self._receiver = receiver
+        self._pool = pool
+        self._body_timeout_s = body_timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await in_time(read_body(scope, receive, _MAX_PING_BYTES), self._body_timeout_s)
+            token, signal = scope["path_params"]["token"], scope["path_params"].get("signal", "success")
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._pool, self._receiver.ping, token, signal, body)
+            response = Response("OK", media_type="text/plain")
+        except DeliveryRefusedError as refused:
+            response = problem(_error(refused), PING_PATH)  # the address is a secret
+        except (HttpError, MatinsError) as error:
+            response = problem(error, PING_PATH)
+        await response(scope, receive, send)
+
+
+def inbound_routes(receiver: InboundReceiver, pool: Executor, body_timeout_s: float = BODY_TIMEOUT_S) -> list[Route]:
+    """Where other systems reach schedules."""
+    ping = PingEndpoint(receiver, pool, body_timeout_s)
+    paths = (PING_PATH + "{token}", PING_PATH + "{token}/{signal}")
+    pings = [Route(method, path, ping) for method in ("GET", "HEAD", "POST") for path in paths]
+    return [Route("POST", PATH, InboundEndpoints(receiver, pool, body_timeout_s)), *pings]
+
+
 def _response(received: Received) -> Response:
     if received.call is None:
         return Response(orjson.dumps({"challenge": received.challenge}), 200, media_type=_JSON)
@@ -82,9 +114,9 @@ class InboundApp:
         parts: Sequence[DaemonPart] = (),
     ) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, "matins-inbound")
-        route = Route("POST", PATH, InboundEndpoints(receiver, self._pool, body_timeout_s))
-        others = [route for part in parts for route in part.inbound_routes(self._pool)]
-        self._router = Router([route, *others], _nothing)
+        routes = inbound_routes(receiver, self._pool, body_timeout_s)
+        routes += [route for part in parts for route in part.inbound_routes(self._pool)]
+        self._router = Router(routes, _nothing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

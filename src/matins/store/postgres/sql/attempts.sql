@@ -7,5 +7,8 @@ DELETE FROM attempts WHERE run_id = ANY(%(ids)b);
 -- delete_turned_away: delete the notes about nodes that turned them away
 DELETE FROM turned_away WHERE run_id = ANY(%(ids)b);
 
+-- delete_watched: delete when to look at them
+DELETE FROM watched_runs WHERE run_id = ANY(%(ids)b);
+
 -- delete_checks: delete their checks
 DELETE FROM checks WHERE run_id = ANY(%(ids)b);

@@ -166,6 +166,20 @@ CREATE TABLE backfills (
 CREATE INDEX backfills_next ON backfills (next_at) WHERE state = 'running';
 CREATE INDEX backfills_schedule ON backfills (schedule_id, id);
 
+-- Runs of which people hear when they are late or take long: when to look at each.
+CREATE TABLE watched_runs (
+  run_id INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  late INTEGER NOT NULL -- whether it was late, and that was told
+) STRICT;
+CREATE INDEX watched_runs_at ON watched_runs (at);
+
+-- The addresses at which work elsewhere reports to a schedule.
+CREATE TABLE ping_tokens (
+  schedule_id INTEGER PRIMARY KEY,
+  token TEXT NOT NULL UNIQUE
+) STRICT;
+
 -- Sets of needs, such as ["job:report"]: an engine claims only runs of places whose needs it has.
 CREATE TABLE places (
   id INTEGER PRIMARY KEY,
