@@ -444,7 +444,7 @@ class ChatService:
         """Give a person a link that signs a browser in. No record of the chat keeps it."""
         base = self.url()
         if not heard.direct:
-            message = text("Write login to the bot in a private chat: whoever opens the link is you.")
+            message = text("Write login to the bot in a private chat: the link signs in the browser that opens it.")
         elif base is None:
             message = text("There is no page here.")
         else:

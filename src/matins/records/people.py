@@ -235,7 +235,7 @@ class SignInProvider:
         Setting(Names(empty=True), "Domains of the addresses that sign in; default: all.", ["example.com"])] = ()
     role: Annotated[PersonRole | None,
         Setting(Choice(PERSON_ROLES),
-                "Role of the person that is made for a verified address that nobody has; default: none is made.",
+                "Role of a person who is created for a verified address; default: only people who are here sign in.",
                 "viewer")] = None
 # fmt: on
 
@@ -243,7 +243,9 @@ class SignInProvider:
 def _complete_provider(value: SignInProvider, context: RecordContext) -> SignInProvider:
     if value.role is not None and not value.domains:
         hint = Example({"domains": ["example.com"], "role": value.role})
-        raise InvalidInput('"role" needs "domains": everybody at the provider would join.', field="domains", hint=hint)
+        raise InvalidInput(
+            '"role" needs "domains": each person at the provider would join.', field="domains", hint=hint
+        )
     return value
 
 

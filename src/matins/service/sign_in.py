@@ -16,9 +16,6 @@ from typing import Any, NamedTuple
 
 from matins.api import results
 from matins.api.results import NewChatLink, NewSession
-from matins.delivery.destinations import Address, NotDelivered
-from matins.delivery.destinations.email import EMAIL
-from matins.delivery.texts import NoticeText
 from matins.engine.policies import Policies
 from matins.engine.when.triggers import to_datetime
 from matins.errors import Conflict, InvalidInput, NotAllowed, NotFound, SignInRefused, TooManyTries
@@ -384,7 +381,7 @@ class SignIn:
                 return opened
             refuse(transaction, now, "provider", reason, None)
         hint = "Ask the owner to invite this address: matins people invite ADDRESS"
-        raise SignInRefused(f"The provider's answer names nobody here: {reason}.", field="provider", hint=hint)
+        raise SignInRefused(f"The provider's answer matches no person here: {reason}.", field="provider", hint=hint)
 
     def person_of(self, transaction: Transaction, claims: Mapping[str, Any], now: int) -> tuple[Person | None, str]:
         """The person whom verified claims name, or why there is none. The first time, it is found by its address, and
@@ -410,7 +407,7 @@ class SignIn:
             PEOPLE.changed(person, None, change)
         if person is not None:
             transaction.set_credential(Credential("provider", subject, person.name, None, now))
-        return person, "nobody has this address"
+        return person, "no person has this address"
 
     def _provider(self) -> Any:
         from matins.net.oidc import Provider
@@ -459,6 +456,10 @@ def mailed(
     store: Store, now: int, smtp: Smtp, person: Person, letter: tuple[str, str, str], session: str
 ) -> str | None:
     """Mail a link to a person; why it could not be, or None. The log says which, never the link."""
+    from matins.delivery.destinations import Address, NotDelivered
+    from matins.delivery.destinations.email import EMAIL
+    from matins.delivery.texts import NoticeText
+
     title, text, link = letter
     to = Address(Destination("sign-in", "email", to=(person.email or "",)), smtp, now)
     problem: str | None = None
@@ -475,9 +476,11 @@ def mailed(
 
 def myself(principal: Principal) -> str:
     """The person who calls, by themselves."""
-    if principal.person is None or principal.token is not None:
-        hint = "Sign in to the page as a person: matins login NAME prints a link."
-        raise NotAllowed("Only a person changes this, their own, and not by a token.", field="principal", hint=hint)
+    hint = "Sign in to the page as a person: matins login NAME prints a link."
+    if principal.person is None:
+        raise InvalidInput("Only a person has this.", value=principal.name, field="principal", hint=hint)
+    if principal.token is not None:
+        raise NotAllowed("A token cannot change this.", value=principal.name, field="principal", hint=hint)
     return principal.person
 
 

@@ -158,7 +158,7 @@ def test_a_provider_signs_in_by_its_subject_from_then_on(server: HttpServer, pro
     server.matins.people.leave("ada")
     provider.person = {"sub": "ada-1", "email": "ada@example.com", "email_verified": True}
     assert signed_in(server, provider).status == 403
-    assert refused(server)[-1] == "nobody has this address"
+    assert refused(server)[-1] == "no person has this address"
 
 
 def test_who_is_new_joins_only_with_a_role_and_from_a_domain_of_ours(server: HttpServer, provider: Oidc) -> None:
@@ -170,7 +170,7 @@ def test_who_is_new_joins_only_with_a_role_and_from_a_domain_of_ours(server: Htt
     provider.person = {"sub": "eve", "email": "eve@example.com"}
     assert signed_in(server, provider).status == 403
     assert refused(server) == [
-        "nobody has this address", "the domain of the address is not one of ours", "the address is not verified",
+        "no person has this address", "the domain of the address is not one of ours", "the address is not verified",
     ]  # fmt: skip
     assert [person.name for person in server.matins.people.list()] == ["ada"]
 
