@@ -15,7 +15,7 @@ SECONDS ?= 0
 SEED ?= 1
 SEEDS ?= 200
 .DEFAULT_GOAL := help
-.PHONY: help up test test-real test-scale record-real check style types torture torture-processes simulate mutants mutants-seeded pages pictures bench bench-quick bench-beside bench-cron bench-durable bench-scale bench-processes bench-http bench-audit docs constraints release clean
+.PHONY: help up test test-real test-scale record-real check style types torture torture-machines torture-processes simulate mutants mutants-seeded pages pictures bench bench-quick bench-beside bench-cron bench-durable bench-scale bench-processes bench-http bench-audit docs constraints release clean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -44,12 +44,16 @@ types: .venv/test
 
 torture: .venv/test  ## real processes, killed as often as KILLS=, SECONDS=, SEED= say; one JSON line per store
 	$(BIN)/python tests/torture/run.py --kills $(KILLS) --seconds $(SECONDS) --seed $(SEED)
+	$(MAKE) --no-print-directory torture-machines
+
+torture-machines: .venv/test  ## three machines on one PostgreSQL: power, disks, cut networks; root, on Linux
+	$(BIN)/python tests/torture/many_machines.py --seconds $(if $(filter 0,$(SECONDS)),90,$(SECONDS)) --seed $(SEED)
 
 torture-processes: .venv/test  ## commands: ten thousand runs, a flood of 1 GB, and KILLS= engines, wardens and keepers
 	$(BIN)/python tests/executors/processes/process_torture.py --kills $(KILLS) --seed $(SEED)
 
 test-scale: .venv/test  ## workers and a Temporal server that are killed, stopped and started again
-	PYTHONPATH=tests:tests/temporal $(BIN)/pytest -n 0 tests/temporal/scale_failures.py
+	PYTHONPATH=tests:tests/temporal:tests/torture $(BIN)/pytest -n 0 tests/temporal/scale_failures.py
 
 mutants: .venv/test  ## each promise of docs/security.md without its guard: its test must fail; ONLY= chooses
 	PYTHONPATH=tests/security $(BIN)/python tests/security/mutation.py $(ONLY:%=--only "%")

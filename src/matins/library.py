@@ -40,6 +40,7 @@ from matins.runtime.catalog import Catalog
 from matins.runtime.clock import SystemClock
 from matins.runtime.engine import Engine, EngineOptions
 from matins.runtime.heartbeat import ExternalHeartbeat
+from matins.runtime.kept_output import object_storage
 from matins.runtime.loop import Loop
 from matins.runtime.maintenance import Lineage
 from matins.runtime.run_context import ContextLoader
@@ -89,17 +90,21 @@ class Matins(TransactionApi):
         self.settings = EngineOptions(**settings)
         self.node = self.settings.node
         """This node among the engines of the store."""
+        if self.settings.output_url is not None:
+            object_storage(self.settings.output_url)  # before anything is opened
         self._deadman = ExternalHeartbeat(self.settings)
         self.jobs = JobRegistry()
         """The jobs of this process; `jobs[name] = function` sets or replaces one."""
         self._store, self.clock = _opened(url, clock)
-        self._home = None if home is None else Path(home)
+        self._home = None if home is None else Path(home).absolute()
         folder = self._home if self._store.path is None else self._store.path.parent
         self._workdir = None if folder is None else str(folder)
         isolation = Isolation(self.places, probe_here)
         self._catalog = Catalog(workdir=self._workdir, out_of_reach=isolation.out_of_reach)
         own = self.settings
-        self._loader = ContextLoader(self._store, self._catalog, self.clock, own.lease_ms, own.run_lease_ms)
+        self._loader = ContextLoader(
+            self._store, self._catalog, self.clock, own.lease_ms, own.run_lease_ms, own.output_url
+        )
         self._service = Service(self._store, self.clock, self._wake, self._workdir, self.jobs)
         self._service.local.state_folder = self.settings.state_folder
         self._service.local.isolation = isolation

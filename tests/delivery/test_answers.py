@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -117,11 +118,17 @@ def test_schedule_then_agent_then_file_then_nobody(box: Letterbox) -> None:
     bench.close()
 
 
-def test_an_unknown_destination_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("phone", "--kind ntfy"), ("mail", "--kind email"), ("Team Slack", "--kind slack"), ("notes", "--kind file")],
+)
+def test_an_unknown_destination_is_refused(name: str, settings: str) -> None:
+    """B21: with a command that makes one of the kind that its name says."""
     bench = Sandbox(clock=ManualClock(START))
     bench.job("report")(lambda run: "x")
-    with pytest.raises(InvalidInput, match='There is no destination "phone"'):
-        bench.add("a", when="0 9 * * *", job="report", deliver=["phone"])
+    with pytest.raises(InvalidInput, match=f'There is no destination "{name}"') as caught:
+        bench.add("a", when="0 9 * * *", job="report", deliver=[name])
+    assert (caught.value.hint or "").startswith(f"Create it: matins destinations set {shlex.quote(name)} {settings}")
     bench.close()
 
 

@@ -23,7 +23,7 @@ import sys
 from matins import Matins
 m = Matins(sys.argv[1], state_folder=sys.argv[2], lease_ms=3_600_000, beat_ms=100, run_lease_ms=int(sys.argv[4]))
 m.agents.set("sh", runner="shell", command=["sh", "-c", sys.argv[3]], isolation="none")
-m.add("s", when="every day at 09:00", agent="sh", prompt="Hello", on_unknown="retry")
+m.add("s", when="every day at 09:00", agent="sh", prompt="Hello", on_unknown=sys.argv[5])
 m.run("s")
 m.run_forever()
 """
@@ -33,13 +33,19 @@ class Machine:
     """An engine in a process of its own, whose agent says that it runs, and waits. It holds a lock meanwhile: an agent
     that finds the lock taken writes `twice`. Let go, it works for longer than its lease."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, on_unknown: str) -> None:
         self.diary, self.began, self.go = folder / "diary", folder / "began", folder / "go"
         for fifo in (self.began, self.go):
             os.mkfifo(fifo)
         lines = f"exec 9> {folder}/lock; flock -n 9 || echo twice >> {self.diary}; echo run >> {self.diary}"
         first = f"{{ echo > {self.began}; cat {self.go}; sleep {LEASE_MS / 1000 + 0.5}; echo on >> {self.diary}; }}"
-        arguments = (url, str(folder / "home"), f"{lines}; [ $MATINS_ATTEMPT = 2 ] || {first}", str(LEASE_MS))
+        arguments = (
+            url,
+            str(folder / "home"),
+            f"{lines}; [ $MATINS_ATTEMPT = 2 ] || {first}",
+            str(LEASE_MS),
+            on_unknown,
+        )
         self.engine = subprocess.Popen([sys.executable, "-c", ENGINE, *arguments])
 
     def kill(self) -> None:
@@ -49,8 +55,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(postgres_url: str, tmp_path: Path) -> Iterator[Machine]:
-    made = Machine(postgres_url, tmp_path)
+def machine(request: pytest.FixtureRequest, postgres_url: str, tmp_path: Path) -> Iterator[Machine]:
+    made = Machine(postgres_url, tmp_path, getattr(request, "param", "retry"))
     yield made
     made.kill()
 
@@ -93,3 +99,22 @@ def test_b9_an_engine_that_returns_to_its_machine_renews_the_lease(
     for one in (other, office):
         one.matins.close()
     assert machine.diary.read_text().split() == ["run", "on"]
+
+
+@pytest.mark.parametrize("machine", ["hold"], indirect=True)
+def test_b18_a_host_that_comes_back_with_another_disk_holds_what_ran_there(
+    machine: Machine, postgres_url: str, tmp_path: Path
+) -> None:
+    """B18 B9: its journals are gone, so nobody knows what became of the agent; a person decides, and `why` says so"""
+    machine.began.read_bytes()
+    machine.kill()
+    office = office_in(postgres_url, tmp_path / "empty")
+    with office.matins as m:
+        run = office.wait("s", lambda run: run.state == "held")
+        summary, found = m.why("s").summary, [one.fix or "" for one in m.system.doctor() if one.what == "runs"]
+        machine.go.write_text("on\n")
+    m.close()
+    assert (run.attempt, "the worker process is gone" in summary) == (1, True), summary
+    assert len(found) == 1
+    assert f"matins resolve {run.id} failed # or succeeded, unknown, retry" in found[0]
+    assert machine.diary.read_text().split()[:1] == ["run"]

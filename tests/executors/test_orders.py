@@ -95,11 +95,13 @@ def test_an_order_survives_json(order: Order) -> None:
 @given(values_of(Outcome))
 def test_an_outcome_survives_json(outcome: Outcome) -> None:
     """B18: what the engine reads is what the worker wrote"""
-    assert decode_outcome(encode_outcome(outcome)) == outcome
+    tails = {"stdout": (90_000, b"packed")}
+    assert decode_outcome(encode_outcome(outcome, tails)) == (outcome, tails)
+    assert decode_outcome(encode_outcome(outcome)) == (outcome, {})
 
 
 def test_a_result_that_json_cannot_hold_is_written_as_an_engine_stores_it() -> None:
-    assert decode_outcome(encode_outcome(Outcome(True, {1}))).result == "{1}"
+    assert decode_outcome(encode_outcome(Outcome(True, {1})))[0].result == "{1}"
 
 
 def test_a_newer_order_is_not_for_this_worker() -> None:
@@ -143,7 +145,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.matins = m = Sandbox(f"sqlite:///{folder}/matins.db")
-        self.loader = ContextLoader(m.store, Catalog(), m.clock, 15_000, 60_000)
+        self.loader = ContextLoader(m.store, Catalog(), m.clock, 15_000, 60_000, None)
         self.writer = OrderWriter(m.store, self.loader, m.clock, m.jobs, str(folder))
         self.contexts = OrderContexts()
         self.orders: list[Order | None] = []

@@ -25,6 +25,7 @@ class Shared:
 
     def __init__(self, bench: Sandbox) -> None:
         self._bench = bench
+        self.store_id = bench._store.store_id
         self.answers = True
 
     @contextmanager

@@ -12,7 +12,9 @@ import psycopg
 import pytest
 
 import postgres_fixtures
+from matins import Matins
 from matins.errors import Conflict, StoreUnavailable
+from matins.runtime.heartbeat import Heartbeat
 from matins.testing import ManualClock, Sandbox
 
 postgres_server, postgres_url = postgres_fixtures.postgres_server, postgres_fixtures.postgres_url
@@ -160,3 +162,38 @@ def test_a_slot_keeps_its_key_in_an_older_copy(tmp_path: Path) -> None:
     assert len(ids) == 2
     assert all(len(found) == 1 for found in keys.values())
     assert len({key for found in keys.values() for key in found}) == len(keys) == 7
+
+
+def test_b18_a_server_that_lost_its_data_is_waited_for(postgres_url: str) -> None:
+    """B18: nothing is started or written, neither without tables nor in another store that is there now; heartbeats
+    go on, so that the engine is fenced, and it goes on when the data is back"""
+    with closing(Sandbox(postgres_url, clock=ManualClock("2026-03-27T08:00:00Z"))) as sandbox:
+        fenced: list[bool] = []
+        nothing = lambda *given: None  # noqa: E731
+        heart = Heartbeat(
+            sandbox.store, sandbox.clock, worker=lambda: sandbox.engine.worker, every_ms=1, lease_ms=15_000,
+            cancel=nothing, renew=nothing, fenced=fenced.append, outdated=lambda: None,
+        )  # fmt: skip
+        sandbox.job("work")(lambda run: None)
+        sandbox.add("s", when="*/5 * * * *", job="work")
+        sandbox.settle()
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            (schema,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
+            connection.execute(f"ALTER SCHEMA {schema} RENAME TO {schema}_kept")
+            connection.execute(f"CREATE SCHEMA {schema}")
+            sandbox.clock.advance(11_000)
+            for sentence in ("has lost its tables", "Another store is in the place of the one that was opened"):
+                with pytest.raises(StoreUnavailable, match=sentence) as caught:
+                    sandbox.settle()
+                assert "Restore its data: Matins waits." in str(caught.value.hint)
+                heart.beat()
+                assert fenced.pop(), "a third of its lease before others take its runs"
+                with closing(Matins(postgres_url)) as other:
+                    assert other.list() == []
+                    assert other.nodes.list() == []
+            connection.execute(f"DROP SCHEMA {schema} CASCADE")
+            connection.execute(f"ALTER SCHEMA {schema}_kept RENAME TO {schema}")
+        heart.beat()
+        assert fenced.pop() is False
+        sandbox.run_until("2026-03-27T08:05:00Z")
+        assert [run.state for run in sandbox.runs.list()] == ["succeeded"]

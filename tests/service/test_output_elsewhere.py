@@ -7,20 +7,23 @@ import shutil
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psycopg
 import pytest
+from moto.server import ThreadedMotoServer
 
 import postgres_fixtures
 from matins import Matins
-from matins.errors import StoreUnavailable
+from matins.errors import InvalidInput, StoreUnavailable
 from matins.executors.output_sender import OutputSender
 from matins.executors.processes.output import Output
 from matins.executors.processes.recovery import RunFiles
 from matins.executors.processes.run_folder import RunFolder
+from matins.runtime import kept_output
 from matins.runtime.kept_output import HEAD_BYTES, PIECE_BYTES, TAIL_BYTES, KeptOutput
 from matins.service.output import state_folder
 from matins.testing import ManualClock
@@ -82,7 +85,7 @@ def test_h10_output_is_read_on_another_machine(
     with one.store.transaction(0) as transaction:
         transaction.delete_runs([int(run.id)])
     with one.store.reading() as transaction:
-        assert transaction.kept_output(int(run.id), 1) == {}
+        assert transaction.kept_output(int(run.id), 1) == []
 
 
 class Writing:
@@ -137,6 +140,59 @@ def test_h10_the_beginning_and_the_end_are_kept(writing: Writing) -> None:
         found, at = found + data, begin + len(data)
     assert found.startswith(whole[:HEAD_BYTES])
     assert found.endswith(whole[-TAIL_BYTES:])
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, ThreadedMotoServer]]:
+    server = ThreadedMotoServer("127.0.0.1", port=0)
+    server.start()
+    address = "http://{}:{}".format(*server.get_host_and_port())
+    for name, value in {"ENDPOINT": address, "ALLOW_HTTP": "true", "ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "no",
+                        "REGION": "us-east-1"}.items():  # fmt: skip
+        monkeypatch.setenv(f"AWS_{name}", value)
+    httpx2.put(f"{address}/runs").raise_for_status()
+    kept_output.object_storage.cache_clear()
+    yield "s3://runs/matins", server
+    kept_output.object_storage.cache_clear()
+    with suppress(Exception):  # a test has stopped it
+        server.stop()
+
+
+def test_b18_whole_output_is_on_object_storage(
+    writing: Writing, bucket: tuple[str, ThreadedMotoServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B18: what is longer than the store keeps; it is read from there on every node; storage that does not answer
+    costs the middle, and no outcome"""
+    url, server = bucket
+    writing.kept = KeptOutput(writing.matins.store, writing.clock, url)
+    whole = b"".join(b"%07d\n" % nth for nth in range(300_000))
+    writing.output.write(whole)
+    writing.another().finish((7, 1))
+    assert writing.rows()[0] == (0, 1_000_000), "the file, up to its limit; behind it are pieces"
+    read = KeptOutput(writing.matins.store, writing.clock).read
+    assert read((7, 1), "stdout", 900_000, 1000) == (whole[900_000:901_000], 900_000, len(whole))
+    assert read((7, 1), "stdout", 999_999, 10)[1] == 999_999
+    assert read((7, 1), "stdout", 1_000_000, 10)[1] == len(whole) - TAIL_BYTES
+
+    server.stop()
+    monkeypatch.setattr(kept_output, "_PATIENCE_S", 1)
+    kept_output.object_storage.cache_clear()
+    writing.kept = KeptOutput(writing.matins.store, writing.clock, url)
+    with pytest.raises(StoreUnavailable, match=r"s3://runs/matins/\w+ does not answer") as caught:
+        read((7, 1), "stdout", 0, 10)
+    assert caught.value.hint == "Check the AWS_… variables here."
+    writing.kept.keep((8, 1), [kept_output.Piece("stdout", 0, b"x", 2_000_000)])
+    file = Path(writing.files.path(7, 1, ".out"))
+    writing.kept.keep_whole((8, 1), "stdout", file)
+    assert read((8, 1), "stdout", 0, 10) == (b"x", 0, 2_000_000)
+
+
+def test_b18_a_url_that_is_none_is_refused(postgres_url: str) -> None:
+    """B18: before anything runs"""
+    for url in ("runs/matins", "s3://", "s3://key:secret@host/x"):
+        with pytest.raises(InvalidInput, match="not the URL of object storage") as caught:
+            Matins(postgres_url, output_url=url)
+        assert caught.value.field == "output_url"
 
 
 def test_h10_output_is_sent_when_the_store_is_back(writing: Writing, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,9 +24,9 @@ from matins.store.moving import OWN_TABLES, Mark
 from matins.surfaces.home import path_of, redacted_url
 
 _OF_ONE_KIND = {
-    ("seals", "upto"), ("writers", "sealed_seq"), ("outputs", "*"),
+    ("seals", "upto"), ("writers", "sealed_seq"),
 }  # fmt: skip
-"""What only one of the two schemas has; `store/moving.py` knows each. Output in the store becomes files."""
+"""What only one of the two schemas has; `store/moving.py` knows each."""
 _ODD = "tab\there\nnew \\ back \\N \r\b\f\v é 🎉"
 _ALLOWED = re.compile(r"(\w+) TEXT NOT NULL CHECK \(\w+ IN \('(\w+)'")
 
@@ -161,7 +161,7 @@ def test_both_schemas_have_the_same_tables_columns_and_keys(file_url: str, postg
         assert one[name][1] == other[name][1], name
 
 
-def test_output_that_only_the_server_has_becomes_files(postgres_url: str, tmp_path: Path) -> None:
+def test_output_that_only_the_server_has_is_read_from_the_file(postgres_url: str, tmp_path: Path) -> None:
     store = open_store(postgres_url, SystemClock())
     (schedule,) = add_schedules(store, due_at=None)
     with store.transaction(NOW) as transaction:
@@ -172,8 +172,8 @@ def test_output_that_only_the_server_has_becomes_files(postgres_url: str, tmp_pa
         transaction.execute(
             "INSERT INTO attempts (run_id, epoch, owner, started_at) VALUES (:r, 1, :w, 0)", {"r": run, "w": worker}
         )
-        transaction.insert_output(run, 1, "stdout", 0, 5, 100_000, compress(b"begin"))
-        transaction.insert_output(run, 1, "stdout", 99_997, 3, 100_000, compress(b"end"))
+        transaction.insert_output(run, 1, "stdout", 0, 5, 100_000, compress(b"begin"), None)
+        transaction.insert_output(run, 1, "stdout", 99_997, 3, 100_000, compress(b"end"), None)
     store.close()
     move(postgres_url, f"sqlite:///{tmp_path}/new.db", tmp_path)
     with Matins(f"sqlite:///{tmp_path}/new.db") as m:

@@ -3,18 +3,23 @@ Row B18: no run has two live trees, none is lost, and none is repeated by the ot
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from temporal_server import TemporalServer, WorkerProcess
+from server import Server
+from temporal_server import Relay, TemporalServer, WorkerProcess
 
 from matins import Matins, Run
 from matins.executors import outside
+from matins.executors.orders import store_name
 from matins.temporal import engine as adapter
 
 Workers = Callable[..., WorkerProcess]
@@ -104,6 +109,101 @@ def test_b18_a_stopped_worker_that_goes_on_is_asked_again(
         ended = matins.runs.wait(run.id, timeout=120)
     assert (ended.state, ended.attempt) == ("succeeded", 1), (ended.reason, ended.outcome)
     assert agent.lines() == ["run", "on"]
+
+
+def test_b18_a_worker_that_is_cut_off_ends_its_tree(
+    matins: Matins, temporal: TemporalServer, prefix: str, workers: Workers, tmp_path: Path
+) -> None:
+    """Nothing passes to the server or back: no answer, no renewal. The run starts elsewhere after the lease, and what
+    the first worker tells when the way is there again is refused"""
+    agent, relay = Agent(matins, tmp_path, "retry"), Relay(temporal)
+    worker = WorkerProcess(relay, prefix, tmp_path / "box", "--name", "box")
+    try:
+        with matins:
+            run = begun(matins, agent)
+            relay.cut()
+            workers("--name", "other", home="other")
+            ended = matins.runs.wait(run.id, timeout=120)
+            relay.mend()
+        assert (ended.state, ended.attempt) == ("succeeded", 2), (ended.reason, ended.outcome)
+        assert agent.lines() == ["run", "run"], "the lease has ended the first one"
+    finally:
+        worker.kill()
+        relay.close()
+
+
+@pytest.mark.parametrize(("on_unknown", "state", "attempt"), [("hold", "held", 1), ("retry", "succeeded", 2)])
+def test_b18_a_worker_whose_machine_lost_its_power(
+    matins: Matins, workers: Workers, tmp_path: Path, on_unknown: str, state: str, attempt: int
+) -> None:
+    """Worker, keeper, warden and tree are gone; the journal, found again, says that the run began, and no end"""
+    agent = Agent(matins, tmp_path, on_unknown)
+    worker = workers("--name", "box")
+    with matins:
+        run = begun(matins, agent)
+        worker.kill()
+        end_all_of(tmp_path / "there", agent.go)
+        workers("--name", "box")
+        ended = matins.runs.wait(run.id, timeout=120)
+    assert (ended.state, ended.attempt) == (state, attempt), (ended.reason, ended.outcome)
+    assert agent.lines() == ["run"] * attempt
+
+
+def end_all_of(*paths: Path) -> None:
+    """Kill every process whose command line or folder names one of these paths."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (folder / "cmdline").read_bytes().decode(errors="replace") + str((folder / "cwd").readlink())
+            if int(folder.name) != os.getpid() and any(str(path) in words for path in paths):
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
+def test_b18_people_terminate_a_run_in_temporal(
+    matins: Matins, temporal: TemporalServer, prefix: str, workers: Workers, tmp_path: Path
+) -> None:
+    """The worker ends the tree, and the run is interrupted"""
+    agent = Agent(matins, tmp_path, "hold")
+    workers("--name", "box")
+    engine = adapter.TemporalEngine(temporal.connection(prefix))
+    with matins:
+        run = begun(matins, agent)
+        name = f"{store_name(matins.store)}/{run.id}/1"
+        asyncio.run(engine.terminate(name, "enough"))
+        ended = matins.runs.wait(run.id, timeout=120)
+    assert ended.reason == "interrupted", (ended.state, ended.reason, ended.outcome)
+    assert "it was ended in temporal:main: enough" in str(ended.outcome)
+    until = time.monotonic() + 60
+    while any(str(agent.go) in (one / "cmdline").read_text(errors="replace") for one in processes()):
+        assert time.monotonic() < until, "the tree lives"
+        time.sleep(0.2)
+    assert agent.lines() == ["run"]
+
+
+def processes() -> list[Path]:
+    """The processes that are still there."""
+    return [folder for folder in Path("/proc").glob("[0-9]*") if (folder / "cmdline").exists()]
+
+
+def test_b18_the_end_of_a_run_waits_for_the_store(
+    temporal: TemporalServer, prefix: str, workers: Workers, tmp_path: Path
+) -> None:
+    """PostgreSQL is stopped while the run ends: its outcome waits in Temporal and in memory"""
+    (tmp_path / "there").mkdir()
+    with Server(tmp_path / "pg") as postgres:
+        m = Matins(postgres.url("matins"), state_folder=str(tmp_path / "state"))
+        m.temporal.set("main", address=temporal.address, prefix=prefix)  # type: ignore[attr-defined]
+        agent = Agent(m, tmp_path, "hold")
+        workers("--name", "box")
+        with m:
+            run = begun(m, agent)
+            postgres.stop()
+            agent.go.write_text("on\n")
+            while agent.lines() != ["run", "on"]:
+                time.sleep(0.1)
+            postgres.start()
+            ended = m.runs.wait(run.id, timeout=120)
+        m.close()
+    assert (ended.state, ended.attempt) == ("succeeded", 1), (ended.reason, ended.outcome)
 
 
 def test_b18_a_killed_server_comes_back_and_knows_its_runs(prefix: str, tmp_path: Path) -> None:

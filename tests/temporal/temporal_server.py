@@ -8,7 +8,10 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from matins.temporal.settings import TemporalConnection
@@ -67,7 +70,9 @@ class TemporalServer:
 class WorkerProcess:
     """`matins worker` in a process of its own."""
 
-    def __init__(self, server: TemporalServer, prefix: str, home: Path, *options: str, beat_s: float = 0.3) -> None:
+    def __init__(
+        self, server: TemporalServer | Relay, prefix: str, home: Path, *options: str, beat_s: float = 0.3
+    ) -> None:
         url = f"temporal://{server.address}/default/{prefix}"
         self._log = home.with_suffix(".log")
         with self._log.open("ab") as output:
@@ -91,3 +96,52 @@ class WorkerProcess:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
+
+
+class Relay:
+    """A way to a server that can be cut: connections stay open, and nothing passes."""
+
+    def __init__(self, server: TemporalServer) -> None:
+        self._server = server
+        self._passes = threading.Event()
+        self._passes.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._sockets = [self._listener]
+        self._threads: list[threading.Thread] = []
+        self._spawn(self._accept)
+
+    def cut(self) -> None:
+        self._passes.clear()
+
+    def mend(self) -> None:
+        self._passes.set()
+
+    def close(self) -> None:
+        self._passes.set()
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+
+    def _spawn(self, work: Callable[..., None], *given: socket.socket) -> None:
+        self._threads.append(threading.Thread(target=work, args=given, daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client = self._listener.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self._server.port))
+                self._sockets += [client, server]
+                self._spawn(self._pass, client, server)
+                self._spawn(self._pass, server, client)
+
+    def _pass(self, one: socket.socket, other: socket.socket) -> None:
+        with one, suppress(OSError):
+            while data := one.recv(65_536):
+                self._passes.wait()
+                other.sendall(data)
+            other.shutdown(socket.SHUT_RDWR)

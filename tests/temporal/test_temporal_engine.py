@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from temporal_server import TemporalServer
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -18,7 +19,7 @@ from matins.errors import InvalidInput
 from matins.executors.outside import Ended, Lost, NotStarted, Stopped, Told, Unknown, Unreachable, Where
 from matins.temporal import engine as adapter
 from matins.temporal.engine import TemporalEngine, answered, server_findings
-from matins.temporal.settings import NOT_HERE, connection_from_url, queues_of
+from matins.temporal.settings import NOT_HERE, OUTPUT, connection_from_url, queues_of
 from matins.temporal.workflows import WorkflowEngine
 
 ANY = Where(frozenset(), 60_000, 60_000)
@@ -95,7 +96,10 @@ async def _losses(engine: TemporalEngine, hand: Hand) -> None:
     """A worker that fell silent is named, and the same epoch is asked about on its machine. It is never repeated."""
     await engine.start("s/5/1", b"order", ANY)
     _, handle = await hand.take()
-    await handle.heartbeat(HERE)
+    assert await engine.output("s/5/1") == {}
+    await handle.heartbeat({**HERE, OUTPUT: msgspec.to_builtins({"stdout": (9_000, b"packed")})})
+    assert await engine.output("s/5/1") == {"stdout": (9_000, b"packed")}
+    assert await engine.output("s/unknown/1") == {}
     assert await _told(engine, "s/5/1") == Lost(HERE)
     with pytest.raises(RPCError) as caught:
         await handle.complete(b"late")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +34,30 @@ def test_b18_a_run_goes_to_a_worker_and_its_outcome_comes_back(
         found = [one for one in matins.system.doctor() if one.what == "temporal main"]
         assert [one.ok for one in found] == [True], found
         assert "box@" in found[0].sentence
+
+
+def test_b18_the_output_of_a_run_on_a_worker_is_shown(matins: Matins, workers: Workers, tmp_path: Path) -> None:
+    """B18 B8: its end while it runs, within beats of the worker; afterwards the last 64 KB of each stream"""
+    os.mkfifo(tmp_path / "go")
+    long = "seq 1 30000; echo oops >&2; exit 3"
+    add(matins, "long", f"echo one; cat {tmp_path}/go; {long}", runs_on=["temporal:main"])
+    workers()
+    with matins:
+        run = matins.run("long")
+        until = time.monotonic() + 60
+        while not (shown := matins.runs.output(run.id)).text:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        assert (shown.text, shown.over) == ("one\n", False)
+        (tmp_path / "go").write_text("on\n")
+        assert matins.runs.wait(run.id, timeout=90).state == "failed"
+        rest = matins.runs.output(run.id, offset=shown.next)
+        assert rest.total == rest.offset + 65_536
+        assert (rest.offset > shown.next, rest.text.endswith("29999\n30000\n")) == (True, True)
+        assert matins.runs.output(run.id, stream="stderr").text == "oops\n"
+        assert [one.text for one in matins.runs.transcript(run.id).entries] == ["one"]
+        (note, *_) = matins.runs.transcript(run.id, offset=rest.offset - 1).entries
+        assert (note.kind, note.text) == ("note", "1 bytes were not kept")
 
 
 def test_b18_a_cancel_ends_the_tree_on_the_worker(matins: Matins, workers: Workers, tmp_path: Path) -> None:

@@ -18,11 +18,18 @@ _PATIENCE_S = 120
 class Server:
     """In a folder that goes with it. Started by hand, since its package waits for ten seconds and no longer."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, address: str = "", **settings: str) -> None:
+        """`address`: where machines of its network reach it, besides the socket."""
         self._folder = folder
+        self.address = address
         self._package = _prepared(folder)
         with (folder / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+        with (folder / "pg_hba.conf").open("a", encoding="utf-8") as file:
+            file.write("host all all samenet trust\n")
+        self.start()
+
+    def start(self) -> None:
         self._control(*self._listening(), "start")
 
     @property
@@ -37,7 +44,11 @@ class Server:
         """A schema of its own, made when it is asked for; through a port of this machine, or by the socket."""
         with psycopg.connect(self.uri, autocommit=True) as connection:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-        way = self.uri if port is None else f"postgresql://postgres:@127.0.0.1:{port}/postgres?sslmode=disable"
+        way = (
+            self.uri
+            if port is None
+            else f"postgresql://postgres:@{self.address or '127.0.0.1'}:{port}/postgres?sslmode=disable"
+        )
         return f"{way}&options=-csearch_path%3D{schema}"
 
     def restart(self) -> None:
@@ -59,7 +70,7 @@ class Server:
         return str(self._folder / f"{schema}.copy")
 
     def _listening(self) -> tuple[str, ...]:
-        return "-o", f'-h "" -k {self._folder}', "-l", str(self._folder / "log")
+        return "-o", f'-h "{self.address}" -k {self._folder}', "-l", str(self._folder / "log")
 
     def _control(self, *arguments: str) -> None:
         self._program("pg_ctl", "-D", str(self._folder), "-w", "-t", str(_PATIENCE_S), *arguments)

@@ -332,7 +332,7 @@ class Answers:
         )
 
     def _digest(self, transaction: Transaction, rows: Sequence[AnswerRow]) -> Answer:
-        """Those that came above the limit of an hour, as one message with links."""
+        """The answers above the limit of an hour, as one message with links."""
         found = [answer for row in rows if (answer := self._answer(transaction, row)) is not None]
         lines = [
             f"- {answer.title} ({answer.foot})" if answer.link is None else f"- [{answer.title}]({answer.link})"

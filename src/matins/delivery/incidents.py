@@ -246,7 +246,7 @@ def _subject(record: ScheduleRecord | None) -> Subject:
 
 
 def _send_digests(turn: Turn) -> None:
-    """Tell held messages whose time has come, as one message for each destination."""
+    """Send held messages that are due, one for each destination."""
     titles: dict[str, list[str]] = defaultdict(list)
     for notice in turn.transaction.take_held(turn.now):
         titles[notice.destination].append(notice.title)

@@ -192,7 +192,7 @@ def outcome_document(
 
 
 def kept_text(result: RunnerResult) -> str:
-    """The text without terminal control sequences. Of a long one the beginning and the end, and what lies between."""
+    """The text without terminal control sequences: of a long one, the beginning, the end, and a line about the rest."""
     text = without_escapes(result.text)
     if len(text) <= _MAX_TEXT_LENGTH:
         return text

@@ -35,7 +35,7 @@ from matins.model.settings import settings_of
 from matins.runtime.approval_requests import shown_item
 from matins.runtime.attempt import Attempt, Mark
 from matins.runtime.catalog import CompiledSchedule
-from matins.runtime.kept_output import KeptOutput
+from matins.runtime.kept_output import KeptOutput, Tails
 from matins.runtime.recorder import will_retry
 from matins.runtime.run_changes import as_json
 from matins.runtime.run_context import ContextLoader, Elsewhere, RunContext
@@ -123,9 +123,14 @@ class _Versioned(msgspec.Struct):
     v: int
 
 
+class _WithOutput(msgspec.Struct):
+    output: dict[str, tuple[int, bytes]] = {}
+
+
 _decode_version = msgspec.json.Decoder(_Versioned).decode
 _decode_order = msgspec.json.Decoder(Order).decode
 _decode_outcome = msgspec.json.Decoder(Outcome).decode
+_decode_output = msgspec.json.Decoder(_WithOutput).decode
 
 
 def encode_order(order: Order) -> bytes:
@@ -144,15 +149,18 @@ def decode_order(data: bytes) -> Order:
         raise InvalidInput(f"This is no order: {error}.", field="order") from None
 
 
-def encode_outcome(outcome: Outcome) -> bytes:
-    """The outcome as JSON, with the result as an engine would store it."""
-    result = orjson.loads(as_json({"result": outcome.result}))
-    return orjson.dumps({**msgspec.to_builtins(replace(outcome, result=None)), **result})
+def encode_outcome(outcome: Outcome, output: Tails | None = None) -> bytes:
+    """The outcome as JSON, with the result as an engine would store it, and the ends of what it has printed."""
+    own = orjson.loads(as_json({"result": outcome.result}))
+    if output:
+        own["output"] = msgspec.to_builtins(output)
+    return orjson.dumps({**msgspec.to_builtins(replace(outcome, result=None)), **own})
 
 
-def decode_outcome(data: bytes) -> Outcome:
+def decode_outcome(data: bytes) -> tuple[Outcome, Tails]:
+    """The outcome, and the ends of what it has printed. Raises InvalidInput."""
     try:
-        return _decode_outcome(data)
+        return _decode_outcome(data), _decode_output(data).output
     except msgspec.DecodeError as error:
         raise InvalidInput(f"This is no outcome: {error}.", field="outcome") from None
 
@@ -197,6 +205,7 @@ class OrderWriter:
         self._clock = clock
         self._jobs = jobs
         self._workdir = workdir
+        self.kept_output = KeptOutput(store, clock)
 
     def write(self, attempt: Attempt, lease_ms: int | None = None) -> Order | None:
         """The order of an attempt that is to start. None: release it, because it needs an approval again.

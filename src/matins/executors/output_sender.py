@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from matins.errors import StoreError
-from matins.executors.processes.output import ERR, OUT
+from matins.executors.processes.output import SUFFIXES
 from matins.executors.processes.recovery import RunFiles
 from matins.model.clock import Clock
 from matins.runtime.attempt import Mark
@@ -16,7 +17,6 @@ from matins.runtime.kept_output import HEAD_BYTES, PIECE_BYTES, TAIL_BYTES, Kept
 log = logging.getLogger("matins")
 _LOOK_S = 1.0
 _EVERY_MS = 5_000
-_STREAMS = {"stdout": OUT, "stderr": ERR}
 
 
 class OutputSender:
@@ -49,7 +49,9 @@ class OutputSender:
         if self._kept is not None:
             with self._changed:
                 self._due.pop(mark, None)
-            self._send(self._kept, mark, last=True)
+            self._send(self._kept, mark)
+            for stream, suffix in SUFFIXES.items():
+                self._kept.keep_whole(mark, stream, Path(self._files().path(*mark, suffix)))
             self._sent.pop(mark, None)
 
     def forget(self, mark: Mark) -> None:
@@ -86,7 +88,7 @@ class OutputSender:
         """Send what is due."""
         assert self._kept is not None
         due, now = dict(self._due), self._clock.boot_ms()
-        followed = self._kept.followed([run_id for run_id, _ in due])
+        followed = self._kept.followed()
         for mark, at in due.items():
             if at <= now or mark[0] in followed:
                 self._send(self._kept, mark)
@@ -94,19 +96,19 @@ class OutputSender:
                     if mark in self._due:
                         self._due[mark] = now + _EVERY_MS
 
-    def _send(self, kept: KeptOutput, mark: Mark, *, last: bool = False) -> None:
+    def _send(self, kept: KeptOutput, mark: Mark) -> None:
         with self._sending:
             sent = self._sent.get(mark)
             if sent is None:  # of an adopted run, an earlier engine may have sent some
                 sent = self._sent[mark] = dict(kept.kept(mark))
-            pieces = [piece for stream in _STREAMS for piece in self._pieces(mark, stream, sent.get(stream, 0))]
-            if pieces or last:
-                kept.keep(mark, pieces, last=last)
+            pieces = [piece for stream in SUFFIXES for piece in self._pieces(mark, stream, sent.get(stream, 0))]
+            if pieces:
+                kept.keep(mark, pieces)
             sent.update({piece.stream: piece.at + len(piece.data) for piece in pieces})
 
     def _pieces(self, mark: Mark, stream: str, offset: int) -> Iterator[Piece]:
-        """What is new of a stream, without what lies between the beginning and the end that are kept."""
-        files, suffix = self._files(), _STREAMS[stream]
+        """New pieces of a stream, without those between the beginning and the end that are kept."""
+        files, suffix = self._files(), SUFFIXES[stream]
         while True:
             limit = min(PIECE_BYTES, HEAD_BYTES - offset) if offset < HEAD_BYTES else PIECE_BYTES
             data, at, total = files.read_after(*mark, offset, limit, stream=suffix)

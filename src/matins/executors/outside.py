@@ -27,6 +27,7 @@ from matins.model.run import Outcome
 from matins.plugins import installed
 from matins.runtime.attempt import Attempt, AttemptEnd, Mark
 from matins.runtime.catalog import CompiledSchedule
+from matins.runtime.kept_output import Tails
 from matins.runtime.signals import drained
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ log = logging.getLogger("matins")
 MAX_RUNS = 500
 _GRACE_MS = 5 * 60_000
 """How long after its timeout the other engine gives an attempt up. Its worker ends it before."""
+_LOOK_S = 1.0
 _NO_TIMEOUT_MS = 365 * 86_400_000
 T = TypeVar("T")
 
@@ -110,6 +112,10 @@ class OutsideEngine(Protocol):
 
     async def fence(self, name: str) -> bool:
         """Use the name up, so that a late start finds it taken. False: it is taken already."""
+        ...
+
+    async def output(self, name: str) -> Tails:
+        """The ends of what an attempt has printed, as its worker told last."""
         ...
 
     async def takers(self, labels: Labels) -> list[str]:
@@ -188,6 +194,7 @@ class OutsideExecutor:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._sending: asyncio.Task[None] | None = None
 
     # -- which attempts are for it
 
@@ -256,7 +263,7 @@ class OutsideExecutor:
         return MAX_RUNS - len(self._carried)
 
     def running(self) -> int:
-        """Those that this process still has to hand over or to record; the others continue without it."""
+        """Attempts that this process still has to hand over or to record; the others continue without it."""
         own = sum(not (one.is_there or one.is_delayed) for one in list(self._carried.values()))
         return own + self._ended.qsize() + self._released.qsize()
 
@@ -300,10 +307,11 @@ class OutsideExecutor:
             self._thread.start()
         self._loop.call_soon_threadsafe(self._begin, work)
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Any) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _stop_following(self) -> None:
         for task in self._tasks:
@@ -312,6 +320,8 @@ class OutsideExecutor:
 
     async def _carry(self, carried: _Carried) -> None:
         attempt = carried.attempt
+        if self._sending is None or self._sending.done():
+            self._sending = self._begin(self._send_output())
         try:
             outcome = await self._outcome(carried)
             outcome = await self._again(lambda: asyncio.to_thread(self._writer.received, attempt, outcome))
@@ -325,6 +335,21 @@ class OutsideExecutor:
         else:
             self._ended.put(AttemptEnd(attempt, outcome))
         self._wake()
+
+    async def _send_output(self) -> None:
+        """Keep what workers tell of the output of runs that somebody reads now, each second. The rest comes at the
+        end."""
+        kept = self._writer.kept_output
+        while self._carried:
+            await asyncio.sleep(_LOOK_S)
+            try:
+                followed = await asyncio.to_thread(kept.followed)
+                for mark, carried in list(self._carried.items()):
+                    if mark[0] in followed and carried.is_there:
+                        tails = await self._engine(carried).output(carried.name)
+                        await asyncio.to_thread(kept.keep_tails, mark, tails)
+            except (Unreachable, StoreUnavailable) as error:
+                log.info("Output of workers is shown later: %s", error.message)
 
     async def _outcome(self, carried: _Carried) -> Outcome:
         attempt, times = carried.attempt, self._times
@@ -349,10 +374,14 @@ class OutsideExecutor:
 
     async def _follow(self, carried: _Carried, order: Order) -> Outcome:
         name, times, asked = carried.name, self._times, 0
+        evidence: Mapping[str, Any] = {}
         while True:
             match await self._again(lambda: self._engine(carried).follow(carried.name)):
                 case Ended(data):
-                    return self._told(carried, decode_outcome(data))
+                    outcome, tails = decode_outcome(data)
+                    kept, mark = self._writer.kept_output, carried.attempt.mark
+                    await self._again(lambda: asyncio.to_thread(kept.keep_tails, mark, tails))  # noqa: B023
+                    return self._told(carried, outcome)
                 case Stopped(reason):
                     return Outcome(False, interrupted=True, error=f"it was ended in {carried.label}: {reason}")
                 case NotStarted(reason, cancelled):
@@ -362,11 +391,13 @@ class OutsideExecutor:
                         return Outcome(False, error="the worker is lost", lost=True)
                     log.warning("run %s was not started at %s: %s", order.run, carried.label, reason or "no worker")
                     raise _ReleasedError
-                case Lost(worker) if worker:
+                case Lost(worker) if (
+                    worker or asked
+                ):  # a poll of a machine that is cut off takes a question, and is silent
                     asked += 1
                     carried.name = f"{name}/ask/{asked}"
                     where = self._where(carried, times.lost_ms)
-                    evidence = worker
+                    evidence = worker or evidence
                     await self._again(
                         lambda: self._engine(carried).ask(carried.name, encode_order(order), evidence, where)  # noqa: B023
                     )

@@ -27,6 +27,7 @@ from matins.executors.agents import AgentExecutor
 from matins.executors.factory import ExecutorRouter
 from matins.executors.isolation import Places
 from matins.executors.orders import NotHere, Order, OrderContexts, attempt_of, decode_order, encode_outcome
+from matins.executors.processes.output import SUFFIXES
 from matins.executors.processes.supervisor import SharedSupervisor, Supervisor
 from matins.executors.python import PythonExecutor
 from matins.executors.registry import JobRegistry, runners
@@ -34,6 +35,7 @@ from matins.model.clock import Clock
 from matins.model.run import Outcome
 from matins.runtime.attempt import Attempt, Mark
 from matins.runtime.clock import SystemClock
+from matins.runtime.kept_output import Tails, tails_of
 
 log = logging.getLogger("matins")
 MAX_LABELS = 4
@@ -105,6 +107,15 @@ class OrderRunner:
 
     def renew(self, mark: Mark, since: int) -> None:
         self._executors.renew({mark}, since)
+
+    def output(self, mark: Mark, limit: int) -> Tails:
+        """The last bytes of each stream of an order, also when it has ended. Functions have none."""
+        supervisor = self._supervisor.started
+        if supervisor is None:
+            return {}
+        return tails_of(
+            lambda name, at, size: supervisor.files.read_after(*mark, at, size, stream=SUFFIXES[name]), limit
+        )
 
     def cancel(self, mark: Mark) -> None:
         self._executors.cancel({mark[0]})

@@ -171,7 +171,7 @@ class ChatBot(NamedTuple):
     name: str | None
     """`@matins_bot`; None until the service has reported it."""
     problem: str | None
-    """Why nothing is heard; None while all is well."""
+    """Why no messages arrive; None while they do."""
 
 
 class ChatLink(NamedTuple):

@@ -26,7 +26,7 @@ class LaneWindow(NamedTuple):
     """A stretch of time whose records are shown in lanes: by agent, or by the values of a label."""
 
     low: int
-    """The first run that may lie in it."""
+    """The first run that may be in it."""
     since: int
     until: int
     label: str | None

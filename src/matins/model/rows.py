@@ -292,7 +292,7 @@ class DefinitionRow(NamedTuple):
     creator: str | None
     """The agent that created the schedule; None if a person did."""
     signed: str | None
-    """The name of then, where the schedule was renamed since."""
+    """The name at that time, if the schedule was renamed since."""
 
 
 class RevisionRow(NamedTuple):

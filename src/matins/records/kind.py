@@ -5,8 +5,10 @@ Storage of records: as policies, limits, subscriptions or throttles.
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import orjson
@@ -156,8 +158,15 @@ class RecordKind(Generic[V]):
     """The fields of each row, when one record is several rows."""
     example: str = ""
     """A command that sets a record."""
+    examples: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Other such commands, by a word in the name of the record."""
     hidden: Callable[[Document], Document] | None = None
     """The document for principals without the right to govern."""
+
+    def command_for(self, key: str) -> str:
+        """A command that sets a record of this name."""
+        found = next((command for word, command in self.examples.items() if word in key.lower()), self.example)
+        return re.sub(r"(?<= set )\S+", lambda _: shlex.quote(key), found)
 
     @property
     def table(self) -> Table:

@@ -350,4 +350,13 @@ DESTINATIONS = RecordKind(
         Column("STATE", "state"),
     ),
     example="matins destinations set phone --kind ntfy --to env:NTFY_TOPIC",
+    examples={
+        "mail": "matins destinations set mail --kind email --to ada@example.com",
+        "telegram": "matins destinations set telegram --kind telegram --token env:TELEGRAM_TOKEN --to 81230",
+        "slack": "matins destinations set slack --kind slack --url env:SLACK_WEBHOOK",
+        "discord": "matins destinations set discord --kind discord --url env:DISCORD_WEBHOOK",
+        "desktop": "matins destinations set desktop --kind desktop",
+        "report": "matins destinations set reports --kind file --to ~/reports",
+        "note": "matins destinations set notes --kind file --to ~/notes",
+    },
 )

@@ -212,7 +212,7 @@ def trouble_of(offers: Iterable[str]) -> str | None:
 
 _REPORT_AFTER_MS, _LOOK_MS = 60_000, 10_000
 _PAGE = 500
-"""How many runs of a place one look reads. The next look continues from there."""
+"""Runs of a place that are read at once. The next reading continues from there."""
 
 
 class UnservedRuns:

@@ -152,7 +152,7 @@ class CompiledSchedule:
     creator: str | None
     """The agent that created it; None if a person did."""
     signed: str
-    """The name in digests: that of then."""
+    """The name at that time, which digests contain."""
     step: int
     """The number of the step, from 1; 0 for the whole schedule."""
     levels: Mask

@@ -70,6 +70,8 @@ class EngineOptions:
     """The agents whose runs this node takes. Default: all."""
     max_runs: int | None = None
     """How many runs this node has at once."""
+    output_url: str | None = None
+    """Object storage for output that is longer than the database keeps: s3://BUCKET/PREFIX."""
     run_lease_ms: int = 60_000
     """How long the processes of an agent go on after their engine last reached a shared store, where `on_unknown` is
     `retry`: another node starts the run only when they have ended."""
@@ -86,6 +88,7 @@ class NodeSettings(TypedDict, total=False):
     labels: Sequence[str]
     agents: Sequence[str] | None
     max_runs: int | None
+    output_url: str | None
 
 
 class EngineSettings(NodeSettings, total=False):
@@ -104,7 +107,7 @@ class EngineSettings(NodeSettings, total=False):
 
 
 class _Situation(NamedTuple):
-    """What a turn goes by, apart from the store and the time."""
+    """What a turn depends on, apart from the store and the time."""
 
     offers: frozenset[str]
     jobs: int

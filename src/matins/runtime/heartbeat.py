@@ -76,8 +76,8 @@ class Heartbeat:
         since = self._clock.boot_ms()
         try:
             alive, oldest, started = self._send()
-        except MatinsError as error:
-            log.warning("The heartbeat failed: %s", error)
+        except Exception as error:  # whatever it is: without heartbeats, other engines take the runs of this one
+            log.warning("The heartbeat failed: %s", error, exc_info=not isinstance(error, MatinsError))
             self._fenced(self._clock.boot_ms() - self._last > self._lease * 2 // 3)
             return
         if alive:
@@ -97,6 +97,7 @@ class Heartbeat:
                 alive = any(row.id == worker for row in transaction.workers())
                 return alive, 0, transaction.started(worker, mine=True)
         with self._store.transaction(self._clock.now_ms()) as transaction:
+            transaction.check_store(self._store.store_id)
             alive = transaction.heartbeat(worker) is not None
             return alive, transaction.oldest_migration(), transaction.started(worker, mine=True)
 

@@ -120,11 +120,11 @@ class Lineage:
             self.note()
 
     def turn(self, now: int, boot: int, *, at_once: bool = False) -> bool:
-        """Compare and take note, once a second. True when the store has another incarnation now."""
+        """Compare and remember, once a second. True when the store has another incarnation now."""
         if boot < self._next and not at_once:
             return False
-        self._next = boot + _EVERY_MS
         changed = self._compare(now)
+        self._next = boot + _EVERY_MS  # after an error, it is compared again at once
         self.note()
         return changed
 
@@ -153,6 +153,7 @@ class Lineage:
     def _compare(self, now: int) -> bool:
         store = self._store
         with store.reading() as transaction:
+            transaction.check_store(store.store_id)
             current = transaction.incarnation()
             reason = self._reason(transaction, current)
         if reason is not None:

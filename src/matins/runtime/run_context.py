@@ -138,13 +138,15 @@ class RunContexts(Protocol):
 class ContextLoader:
     """Loads the context of an attempt. Every method reads the store as it is now."""
 
-    def __init__(self, store: Store, catalog: Catalog, clock: Clock, lease_ms: int, run_lease_ms: int) -> None:
+    def __init__(
+        self, store: Store, catalog: Catalog, clock: Clock, lease_ms: int, run_lease_ms: int, output_url: str | None
+    ) -> None:
         self._store = store
         self._lease = lease_ms
         self._run_lease = run_lease_ms if store.shared else None
         self._catalog = catalog
         self._clock = clock
-        self.kept_output = KeptOutput(store, clock) if store.shared else None
+        self.kept_output = KeptOutput(store, clock, output_url) if store.shared else None
 
     def worker_of(self, attempt: Attempt) -> dict[str, Any]:
         """The identity of the worker that started the attempt."""

@@ -19,29 +19,22 @@ import os
 import secrets
 import shutil
 import socket
-import struct
-import zlib
-from collections.abc import Callable, Iterable
-from itertools import groupby
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
 from matins.engine.reasons import rfc3339
 from matins.errors import Conflict, NotFound, StoreBusy, StoreUnavailable, unwritable
-from matins.executors.processes.output import CHUNK, ERR, OUT
-from matins.executors.processes.run_folder import name_of, path_in
 from matins.model.clock import Clock
 from matins.model.rows import NewEvent
 from matins.service.core import LEASE_MS
 from matins.store import open_end, open_store
-from matins.store.moving import COPY, MOVED, MOVING, Counts, End, Mark, OutputPiece, mark_of, refusal
+from matins.store.moving import COPY, MOVED, MOVING, Counts, End, Mark, mark_of, refusal
 from matins.store.sqlite.store import write_backup
 
 _EVERY_MS = 2_000
 _WITNESS = "witness.json"
-_SUFFIXES = {"stdout": OUT, "stderr": ERR}
-_RING_HEADER = struct.Struct("<QQ")
 
 
 class Place(NamedTuple):
@@ -136,7 +129,7 @@ class Move:
             source.set_moved(mark)
             target.close()
             self._take_charge(mark, counts)
-        self._move_output(source, mark)
+        self._move_output(mark)
         return counts
 
     def abort(self) -> None:
@@ -251,15 +244,13 @@ class Move:
         finally:
             store.close()
 
-    def _move_output(self, source: End, mark: Mark) -> None:
+    def _move_output(self, mark: Mark) -> None:
         old, new = self._from.folder(mark.store_id), self._to.folder(mark.store_id)
         if old == new:
             return
         with unwritable(new):
             if old.exists() and not _is_left(old):
                 _move_folder(old, new)
-            if self._to.path is not None and self._from.path is None:
-                _write_outputs(new, source.outputs())
             old.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = old / _WITNESS
             file.touch(mode=0o600)
@@ -287,29 +278,3 @@ def _move_folder(old: Path, new: Path) -> None:
             part.unlink(missing_ok=True)
             shutil.move(entry, part)  # another disk may be full in the middle of it
             part.replace(new / entry.name)
-
-
-def _write_outputs(folder: Path, pieces: Iterable[OutputPiece]) -> None:
-    """Write output that only the server has into files, as an engine on this machine would have."""
-    for (run_id, epoch, identity, stream), some in groupby(pieces, lambda piece: piece[:4]):
-        incarnation = json.loads(identity).get("incarnation") or ""
-        file = Path(path_in(str(folder), f"{name_of(run_id, epoch, incarnation)}{_SUFFIXES[stream]}"))
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.path.lexists(file):
-            continue
-        head, tail, total = bytearray(), bytearray(), 0
-        for piece in some:
-            data, total = zlib.decompress(piece.data), piece.total
-            (head if piece.at == len(head) else tail).extend(data)
-        if tail:
-            Path(f"{file}.tail").write_bytes(_ring(bytes(tail), total - len(head)))
-        file.write_bytes(head)
-
-
-def _ring(tail: bytes, passed: int) -> bytes:
-    """A file of the last bytes, of which so many were written."""
-    capacity = len(tail) + CHUNK
-    content = bytearray(capacity)
-    for at, byte in enumerate(tail, passed - len(tail)):
-        content[at % capacity] = byte
-    return _RING_HEADER.pack(capacity, passed) + bytes(content)

@@ -23,7 +23,7 @@ from matins.api.results import Output, Transcript, TranscriptEntry
 from matins.engine.validation import check_number
 from matins.errors import NotFound, StoreError
 from matins.executors.processes import output, proc, run_folder
-from matins.executors.processes.output import ERR, OUT
+from matins.executors.processes.output import ERR, OUT, SUFFIXES
 from matins.executors.processes.run_folder import Record, name_of, path_in
 from matins.executors.registry import runners
 from matins.executors.runners.protocol import TellsEntries
@@ -100,7 +100,6 @@ def _records(path: str) -> list[Record]:
 MAX_BYTES = 1 << 20
 _MAX_OFFSET = 1 << 62
 _TAIL_BYTES = 4_096
-_STREAMS = {"stdout": OUT, "stderr": ERR}
 StreamName = Literal["stdout", "stderr"]
 
 
@@ -113,14 +112,14 @@ class Source(NamedTuple):
     run: RunRecord
     identity: str | None
     kept: KeptOutput | None
-    """Where the output is that its machine has sent; None if the files are here, or nobody sends it."""
+    """Where the output is that its machine has sent; None if the files are here."""
 
     def read(self, offset: int, limit: int) -> OutputChunk:
         """Read up to `limit` bytes. The beginning and the end of an output are two files, which are read as one."""
         if self.kept is not None:
             if self.run.state.live:
                 self.kept.follow(self.run.id)
-            stream = next(name for name, suffix in _STREAMS.items() if suffix == self.stream)
+            stream = next(name for name, suffix in SUFFIXES.items() if suffix == self.stream)
             found = self.kept.read((self.run.id, self.run.epoch), stream, offset, limit)
             return OutputChunk(*found, complete=not self.run.state.live)
         chunk = read_output(self.folder, self.name, offset, limit, stream=self.stream)
@@ -150,7 +149,7 @@ class Outputs:
     ) -> Output:
         source = self.source(run_id, stream, offset, limit)
         chunk = source.read(source.begin(offset), limit)
-        if chunk.total == 0 and source.kept is None:
+        if chunk.total == 0 and not self.core.store.shared:
             check_local(source.run, source.identity)
         return _output(chunk, source.run)
 
@@ -163,8 +162,8 @@ class Outputs:
         name = name_of(run.id, run.epoch, part_of(identity, "incarnation") or "")
         folder, store = state_folder(self.core.store, self.core.local.state_folder), self.core.store
         here = any(os.path.lexists(path_in(str(folder), file)) for file in (name, *output.file_names(name)))
-        kept = None if here or not store.shared else KeptOutput(store, self.core.clock)
-        return Source(folder, name, _STREAMS[stream], run, identity, kept)
+        kept = None if here else KeptOutput(store, self.core.clock)
+        return Source(folder, name, SUFFIXES[stream], run, identity, kept)
 
     def tail(self, run_id: int) -> str:
         """The last lines of a run, for a message: of its output, or its answer, and of its errors. Secrets are redacted
@@ -312,7 +311,7 @@ class Transcripts:
     ) -> Transcript:
         source = self.outputs.source(run_id, stream, offset, limit)
         page = page_of(source, offset, limit)
-        if page.total == 0 and source.kept is None:
+        if page.total == 0 and not self.outputs.core.store.shared:
             check_local(source.run, source.identity)
         return page
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -323,6 +321,5 @@ def check_job_right(principal: Principal, job: JobType | None) -> None:
 
 def unknown_record(one: str, noun: str, field: str, name: str, compiled: Iterable[str]) -> InvalidInput:
     names = sorted(compiled)
-    create = re.sub(r"(?<= set )\S+", lambda _: shlex.quote(name), record_kinds()[noun].example)
-    hint = nearest(name, names) if names else f"Create it: {create}"
+    hint = nearest(name, names) if names else f"Create it: {record_kinds()[noun].command_for(name)}"
     return InvalidInput(f'There is no {one} "{name}".', value=name, field=field, allowed=", ".join(names), hint=hint)

@@ -178,7 +178,7 @@ class RunHistory(NamedTuple):
 
 
 def run_spans(history: RunHistory) -> list[RunSpan]:
-    """The spans in the order of their starts. What lies between them is a wait."""
+    """The spans in the order of their starts. The run waits between them."""
     run = history.run
     planned = RunSpan("planned", "Due → planned", min(history.due_at, run.planned_at), run.planned_at)
     known = sorted(
@@ -189,7 +189,7 @@ def run_spans(history: RunHistory) -> list[RunSpan]:
 
 
 def percentile(values: Iterable[int], share: float) -> int | None:
-    """The value below or at which this share of the values lies; None without values."""
+    """The smallest of these values that at least this share of them does not exceed; None without values."""
     ordered = sorted(values)
     return ordered[max(0, -(-int(len(ordered) * share * 100) // 100) - 1)] if ordered else None
 

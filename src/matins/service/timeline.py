@@ -321,7 +321,7 @@ def compiled_cursors(
 
 
 def _after(timetable: Timetable, start: ForecastStart, since: int) -> ForecastStart:
-    """The forecast from the first slot of a window that lies ahead. A slot that is overdue stays."""
+    """The forecast from the first slot of a future window. An overdue slot stays."""
     if start.slot is None or since <= start.now or start.slot >= since:
         return start
     return start._replace(slot=timetable.trigger.next_ms(since - 1))

@@ -141,7 +141,7 @@ class TokenVerifier:
 
     @property
     def reads_wait(self) -> bool:
-        """Whether a look into the store waits for other machines."""
+        """Whether reading the store waits for other machines."""
         return self._store.reads_wait
 
     def principal_of(self, token: str) -> Principal | None:
@@ -161,7 +161,7 @@ class TokenVerifier:
         return principal
 
     def at_once(self, token: str) -> Principal | None:
-        """The principal of a valid token, from one look into the store; None if it takes more than that."""
+        """The principal of a valid token, by one reading of the store; None if more is needed."""
         if token.startswith(tokens.PREFIX):
             return None
         now = self._clock.now_ms()

@@ -888,6 +888,57 @@ class NodeRows(Statements):
         return self._rows(NodeRuns, "node_runs")
 
 
+class OutputRows(Statements):
+    """Output of runs whose files other machines have."""
+
+    def insert_output(
+        self, run_id: int, epoch: int, stream: str, at: int, size: int, total: int, data: bytes, url: str | None
+    ) -> None:
+        """Add a piece, unless it is there already."""
+        self._all(
+            "insert_output",
+            run_id=run_id,
+            epoch=epoch,
+            stream=stream,
+            at=at,
+            size=size,
+            total=total,
+            data=data,
+            url=url,
+        )
+
+    def trim_output(self, run_id: int, epoch: int, stream: str, head: int, tail: int) -> None:
+        """Delete the pieces between the beginning and the end that are kept."""
+        self._all("trim_output", run_id=run_id, epoch=epoch, stream=stream, head=head, tail=tail)
+
+    def kept_output(self, run_id: int, epoch: int) -> list[tuple[str, int]]:
+        """Up to where each stream of an attempt is kept."""
+        return self._all("kept_output", run_id=run_id, epoch=epoch)
+
+    def output_total(self, run_id: int, epoch: int, stream: str) -> int:
+        """The bytes of a stream that are known."""
+        return self._value("output_total", run_id=run_id, epoch=epoch, stream=stream)
+
+    def output_pieces(
+        self, run_id: int, epoch: int, stream: str, offset: int, limit: int
+    ) -> list[tuple[int, int, bytes, str | None]]:
+        """The pieces of a stream from an offset on: where they begin, their size, and what is in them, or where it
+        is."""
+        return self._all("output_pieces", run_id=run_id, epoch=epoch, stream=stream, offset=offset, limit=limit)
+
+    def follow_output(self, run_id: int, until: int) -> None:
+        """Note that somebody reads the output of a run until then."""
+        self._all("follow_output", run_id=run_id, until=until)
+
+    def followed_runs(self, now: int) -> list[int]:
+        """The runs whose output somebody reads."""
+        return self._column("followed_runs", now=now)
+
+    def delete_followers(self, now: int) -> None:
+        """Delete the notes that are over."""
+        self._all("delete_followers", now=now)
+
+
 class OverviewRows(Statements):
     """What screens show of many schedules and runs at once: a statement each. Whole runs only: steps belong to
     theirs."""

@@ -117,18 +117,6 @@ class Digest(NamedTuple):
     digest: str
 
 
-class OutputPiece(NamedTuple):
-    run_id: int
-    epoch: int
-    identity: str
-    """Identity of the worker that started the attempt."""
-    stream: str
-    at: int
-    total: int
-    data: bytes
-    """Compressed by zlib."""
-
-
 Progress = Callable[[str, int], None]
 """Told of a table, and of its rows so far."""
 
@@ -193,10 +181,6 @@ class End(Protocol):
     def drop(self, mark: Mark) -> None:
         """Give the copy up: no statement of this move that arrives later makes one again. Raises Conflict when the
         store here is in charge already."""
-        ...
-
-    def outputs(self) -> Iterator[OutputPiece]:
-        """Output of runs that is in the store, attempt by attempt, in order."""
         ...
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from matins.errors import StoreUnavailable
 from matins.model.access import BrowserSession, Token
 from matins.model.call import Call, Listener
 from matins.model.event import (
@@ -68,6 +69,7 @@ class Transaction(
     made.PermitRows,
     made.WorkerRows,
     made.ListingRows,
+    made.OutputRows,
     made.OverviewRows,
     made.PolicyRows,
     made.ApprovalRows,
@@ -281,32 +283,6 @@ class Transaction(
     def is_replanning(self) -> bool:
         return self._value("meta", key="replanning") is not None
 
-    # -- output, where several machines share the store; elsewhere it is in files beside the store
-
-    def insert_output(self, run_id: int, epoch: int, stream: str, at: int, size: int, total: int, data: bytes) -> None:
-        raise NotImplementedError
-
-    def trim_output(self, run_id: int, epoch: int, stream: str, head: int, tail: int) -> None:
-        raise NotImplementedError
-
-    def kept_output(self, run_id: int, epoch: int) -> dict[str, int]:
-        raise NotImplementedError
-
-    def output_total(self, run_id: int, epoch: int, stream: str) -> int:
-        raise NotImplementedError
-
-    def output_pieces(self, run_id: int, epoch: int, stream: str, offset: int, limit: int) -> list[tuple[int, bytes]]:
-        raise NotImplementedError
-
-    def follow_output(self, run_id: int, until: int) -> None:
-        raise NotImplementedError
-
-    def followed_runs(self, run_ids: Iterable[int], now: int) -> set[int]:
-        raise NotImplementedError
-
-    def delete_followers(self, run_ids: Iterable[int]) -> None:
-        raise NotImplementedError
-
     def withdraw_runs(self, run_ids: Iterable[int]) -> None:
         """Delete ended runs of slots that are to be planned again."""
         self._delete_runs(self._integers(run_ids))
@@ -322,7 +298,8 @@ class Transaction(
         return every
 
     def delete_output(self, run_ids: Iterable[int]) -> None:
-        """Delete the output of runs, where the store has it."""
+        """Delete the output of runs that the store has."""
+        self._all("delete_outputs", ids=self._integers(run_ids))
 
     def purge_words(self) -> None:
         """Take what was deleted out of the index of texts, where it stays in it until then."""
@@ -332,6 +309,7 @@ class Transaction(
         for notes in (
             "delete_attempts",
             "delete_checks",
+            "delete_outputs",
             "delete_turned_away",
             "delete_watched",
             "delete_spend",
@@ -636,6 +614,12 @@ class Transaction(
         """Runs that were created or that ended since an instant without an event of these types; a few of them."""
         unplanned = self._column("unplanned_runs", since=since, types=self._texts(created))
         return unplanned or self._column("unlogged_runs", since=since, types=self._texts(ended))
+
+    def check_store(self, store_id: str) -> None:
+        """Raise StoreUnavailable when another store is in the place of the one with this id."""
+        if self._value("meta", key="store_id") != store_id:
+            hint = "Restore its data: Matins waits. To use the store that is there now, restart Matins."
+            raise StoreUnavailable("Another store is in the place of the one that was opened.", hint=hint)
 
     def incarnation(self) -> str:
         """The id of a store; a store that was set back to an older copy gets another one."""

@@ -8,10 +8,12 @@ the namespace, so that a second start of it is refused.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+import msgspec
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import (
@@ -33,11 +35,13 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from matins.engine.placement import Labels
 from matins.executors.outside import Ended, Lost, NotStarted, Stopped, Told, Unknown, Unreachable, Where
+from matins.runtime.kept_output import Tails
 from matins.temporal.settings import (
     FENCE,
     HEARTBEAT_MS,
     HOST,
     NOT_HERE,
+    OUTPUT,
     TemporalConnection,
     host_queue,
     queue_of,
@@ -136,6 +140,22 @@ class TemporalEngine:
         client = await self.client()
         await answered(client.get_activity_handle(name).terminate(reason=reason), "terminate")
 
+    async def output(self, name: str) -> Tails:
+        client = await self.client()
+        try:
+            call = client.get_activity_handle(name).describe(include_heartbeat_details=True)
+            found = await answered(call, "describe runs")
+        except RPCError as error:
+            return unknown_run(error)
+        return await self._tails(found.raw_info.heartbeat_details.payloads)
+
+    async def _tails(self, payloads: Sequence[Payload]) -> Tails:
+        """The output that the last heartbeat told."""
+        if not payloads:
+            return {}
+        (details, *_) = await (await self.client()).data_converter.decode(payloads)
+        return msgspec.convert(details.get(OUTPUT, {}), dict[str, tuple[int, bytes]])
+
     async def takers(self, labels: Labels) -> list[str]:
         client = await self.client()
         request = DescribeTaskQueueRequest(
@@ -177,13 +197,21 @@ class TemporalEngine:
         return True
 
 
+def unknown_run(error: RPCError) -> Tails:
+    """No output, for a run that the server does not know. Raises every other error."""
+    if error.status is RPCStatusCode.NOT_FOUND:
+        return {}
+    raise error
+
+
 def told(cause: BaseException | None) -> Told:
     """What the failure of an activity means."""
     if isinstance(cause, ActivityTimeoutError):
         if cause.type is TimeoutType.SCHEDULE_TO_START:
             return NotStarted()
         details = cause.last_heartbeat_details
-        return Lost(details[0] if details and isinstance(details[0], dict) else {})
+        worker = cast("dict[str, Any]", details[0]) if details and isinstance(details[0], dict) else {}
+        return Lost({name: value for name, value in worker.items() if name != OUTPUT})
     if isinstance(cause, CancelledError):
         return NotStarted("it was cancelled before a worker took it", cancelled=True)
     if isinstance(cause, TerminatedError):

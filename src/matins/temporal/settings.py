@@ -19,7 +19,7 @@ PREFIX = "matins"
 HEARTBEAT_MS = 15_000
 """Time without a heartbeat after which Temporal considers a worker lost."""
 BEAT_S = 3.0
-HOST, FENCE, NOT_HERE = "host", "fence", "not_here"
+HOST, FENCE, NOT_HERE, OUTPUT = "host", "fence", "not_here", "output"
 
 
 # fmt: off

@@ -15,6 +15,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import msgspec
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollActivityTaskQueueRequest, PollActivityTaskQueueResponse
 from temporalio.client import ActivityExecutionStatus, AsyncActivityCancelledError, AsyncActivityHandle, Client
@@ -26,8 +27,9 @@ from matins.executors.orders import Order, decode_order, encode_outcome
 from matins.executors.outside import Unreachable
 from matins.executors.worker import OrderEnd, OrderRunner, Worker
 from matins.runtime.attempt import Mark
+from matins.runtime.kept_output import Tails
 from matins.temporal.engine import ASK, connect
-from matins.temporal.settings import BEAT_S, HOST, NOT_HERE, TemporalConnection, queues_of
+from matins.temporal.settings import BEAT_S, HOST, NOT_HERE, OUTPUT, TemporalConnection, queues_of
 
 log = logging.getLogger("matins")
 _POLL = timedelta(seconds=70)
@@ -35,6 +37,8 @@ _POLL = timedelta(seconds=70)
 _STOP_S = 30.0
 _PAUSE_S, _MAX_PAUSE_S = 0.5, 15.0
 _TICK_S = 1.0
+BEAT_BYTES, END_BYTES = 2_048, 65_536
+"""Of each stream, what a heartbeat tells and what comes with the outcome."""
 
 
 def serve_until_signal(connection: TemporalConnection, worker: Worker) -> None:
@@ -186,8 +190,9 @@ class TemporalWorker:
         end = self._ends[key]
         while not (await asyncio.wait([end], timeout=BEAT_S))[0]:
             since = self._worker.clock.boot_ms()
+            output = await asyncio.to_thread(runner.output, order.mark, BEAT_BYTES)
             try:
-                await handle.heartbeat(details)
+                await handle.heartbeat({**details, OUTPUT: msgspec.to_builtins(output)})
             except AsyncActivityCancelledError as error:  # also when people pause or reset it: then it continues
                 if error.details is not None and error.details.cancel_requested and not ending:
                     runner.cancel(order.mark)
@@ -204,7 +209,8 @@ class TemporalWorker:
                 return
             runner.renew(order.mark, since)
         found = end.result()
-        if await self._tell(handle, found, found.reason or ""):
+        output = await asyncio.to_thread(runner.output, order.mark, END_BYTES)
+        if await self._tell(handle, found, found.reason or "", output=output):
             self._ends.pop(key, None)
 
     async def _was_ended(self, name: str) -> bool:
@@ -216,14 +222,15 @@ class TemporalWorker:
         return found.status in (ActivityExecutionStatus.TERMINATED, ActivityExecutionStatus.CANCELED)
 
     async def _tell(
-        self, handle: AsyncActivityHandle, end: OrderEnd | None, reason: str, *, cancelled: bool = False
-    ) -> bool:
+        self, handle: AsyncActivityHandle, end: OrderEnd | None, reason: str, *, cancelled: bool = False,
+        output: Tails | None = None,
+    ) -> bool:  # fmt: skip
         """Tell Temporal the end of an order, however often it must be tried. False: it does not want to know."""
         pause = _PAUSE_S
         while True:
             try:
                 if end is not None and end.outcome is not None:
-                    await handle.complete(encode_outcome(end.outcome))
+                    await handle.complete(encode_outcome(end.outcome, output))
                 elif cancelled:
                     await handle.report_cancellation()
                 else:

@@ -18,8 +18,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from matins.executors.outside import Ended, Told, Unknown, Where
+from matins.runtime.kept_output import Tails
 from matins.temporal import engine as standalone
-from matins.temporal.engine import TemporalEngine, answered, told
+from matins.temporal.engine import TemporalEngine, answered, told, unknown_run
 
 FLOW = "matins.flow"
 
@@ -76,6 +77,15 @@ class WorkflowEngine(TemporalEngine):
         except WorkflowFailureError as error:
             cause = error.cause
             return told(cause.cause if isinstance(cause, ActivityError) else cause)
+
+    async def output(self, name: str) -> Tails:
+        client = await self.client()
+        try:
+            found = await answered(client.get_workflow_handle(name).describe(), "describe runs")
+        except RPCError as error:
+            return unknown_run(error)
+        pending = found.raw_description.pending_activities
+        return await self._tails(pending[0].heartbeat_details.payloads) if pending else {}
 
     async def end(self, name: str, reason: str) -> None:
         client = await self.client()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 import pytest
 from cli_user import User
 
+from matins.records.people import DESTINATIONS
 from standins.inbox import Inbox, open_inbox
 
 
@@ -53,3 +55,9 @@ def test_an_open_incident_is_on_the_first_screen_until_it_is_acknowledged(user: 
     user.says("ack", incident["id"])
     assert "no luck (3 times)" not in user.says("status")
     assert [found["state"] for found in user.json("incidents")] == ["acknowledged"]
+
+
+@pytest.mark.parametrize("name", [*DESTINATIONS.examples, "phone"])
+def test_the_command_that_a_hint_names_works(user: User, name: str) -> None:
+    user.says(*shlex.split(DESTINATIONS.command_for(name))[1:])
+    assert user.bench.destinations.get(name).name == name

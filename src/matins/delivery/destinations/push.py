@@ -237,7 +237,7 @@ def _notify(address: Address, message: NoticeText, form: str) -> None:
 
 _NO_ANSWER = re.compile(r"[Rr]ead timed out|Connection aborted|Connection broken|IncompleteRead")
 """How the library under Apprise says that a request had no answer."""
-_told: ContextVar[list[str]] = ContextVar("told")
+_told: ContextVar[list[str]] = ContextVar("logged")
 """What Apprise logs for a message. It may hold tokens of the URL, and is not shown."""
 
 

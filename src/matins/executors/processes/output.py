@@ -175,6 +175,7 @@ def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 CHUNK = 65_536
 OUT, ERR = ".out", ".err"
+SUFFIXES = {"stdout": OUT, "stderr": ERR}
 _RING = ".tail"
 _HEADER = struct.Struct("<QQ")  # capacity, and number of bytes written
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -303,17 +303,17 @@ class RunFiles:
 
     def tail(self, run_id: int, epoch: int, *, stream: str = output.OUT, limit: int = TAIL_BYTES) -> bytes:
         """The last bytes of stdout."""
-        return output.tail(self._path(run_id, epoch, stream), limit)
+        return output.tail(self.path(run_id, epoch, stream), limit)
 
     def read(self, run_id: int, epoch: int, offset: int, limit: int, *, stream: str = output.OUT) -> bytes:
         """The first bytes, from the capped file, as they arrive. A character may be cut at both ends."""
-        return output.read(self._path(run_id, epoch, stream), offset, limit)
+        return output.read(self.path(run_id, epoch, stream), offset, limit)
 
     def read_after(
         self, run_id: int, epoch: int, offset: int, limit: int, *, stream: str = output.OUT
     ) -> tuple[bytes, int, int]:
         """A stream from an offset on, where it begins, and the total. Beyond the capped file, the ring is read."""
-        return output.read_after(self._path(run_id, epoch, stream), offset, limit)
+        return output.read_after(self.path(run_id, epoch, stream), offset, limit)
 
     def delete(self, run_id: int, epoch: int) -> None:
         """Delete the files of a run that will not be started or read again."""
@@ -323,5 +323,5 @@ class RunFiles:
         for name in (key, *output.file_names(key)):
             Path(self._run_folder.run_path(name)).unlink(missing_ok=True)
 
-    def _path(self, run_id: int, epoch: int, stream: str) -> str:
+    def path(self, run_id: int, epoch: int, stream: str) -> str:
         return self._run_folder.run_path(self._name(run_id, epoch) + stream)

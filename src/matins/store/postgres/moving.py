@@ -27,7 +27,6 @@ from matins.store.moving import (
     Hashed,
     Mark,
     Numbers,
-    OutputPiece,
     Progress,
     Table,
     check_not_finished,
@@ -272,11 +271,6 @@ class PostgresEnd:
             check_not_finished(self, mark)
             self._connection.execute(SQL["remember_given_up"])
             self._connection.execute(SQL["insert_given_up"], {"token": mark.token})
-
-    def outputs(self) -> Iterator[OutputPiece]:
-        with translated_errors(self.name), self._connection.cursor("outputs", withhold=True) as cursor:
-            cursor.execute(SQL["every_output"])
-            yield from (OutputPiece(*row) for row in cursor)
 
     def _drop_tables(self) -> None:
         """Drop what Matins has made, and nothing else."""

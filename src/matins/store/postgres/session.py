@@ -368,6 +368,9 @@ def translated_errors(name: str) -> Generator[None]:
         raise StoreUnavailable(
             f"There is no disk space left for {name}.", hint="Free disk space. Matins retries; no data is lost."
         ) from error
+    except psycopg.errors.UndefinedTable as error:
+        hint = "Restore its data: Matins waits. To begin with an empty store, restart Matins."
+        raise StoreUnavailable(f"{name} has lost its tables: {_first_line(error)}.", hint=hint) from error
     except (
         psycopg.OperationalError,
         psycopg.InterfaceError,

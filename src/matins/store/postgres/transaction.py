@@ -215,41 +215,6 @@ class PostgresTransaction(Transaction):
         self._batch("count_failures", list(tally.values()))
         self._failures.update(dict.fromkeys(tally.keys() & self._failures.keys(), 1))
 
-    # -- output
-
-    def insert_output(self, run_id: int, epoch: int, stream: str, at: int, size: int, total: int, data: bytes) -> None:
-        values = {"run_id": run_id, "epoch": epoch, "stream": stream, "at": at, "size": size, "total": total}
-        self._unsent.append(Statement(SQL["insert_output"], {**values, "data": data}))
-
-    def trim_output(self, run_id: int, epoch: int, stream: str, head: int, tail: int) -> None:
-        values = {"run_id": run_id, "epoch": epoch, "stream": stream, "head": head, "tail": tail}
-        self._unsent.append(Statement(SQL["trim_output"], values))
-
-    def kept_output(self, run_id: int, epoch: int) -> dict[str, int]:
-        return dict(self._all("kept_output", run_id=run_id, epoch=epoch))
-
-    def output_total(self, run_id: int, epoch: int, stream: str) -> int:
-        return self._value("output_total", run_id=run_id, epoch=epoch, stream=stream) or 0
-
-    def output_pieces(self, run_id: int, epoch: int, stream: str, offset: int, limit: int) -> list[tuple[int, bytes]]:
-        return self._all("output_pieces", run_id=run_id, epoch=epoch, stream=stream, offset=offset, limit=limit)
-
-    def follow_output(self, run_id: int, until: int) -> None:
-        self._unsent.append(Statement(SQL["follow_output"], {"run_id": run_id, "until": until}))
-
-    def followed_runs(self, run_ids: Iterable[int], now: int) -> set[int]:
-        return set(self._column("followed_runs", ids=integers(run_ids), now=now))
-
-    def delete_followers(self, run_ids: Iterable[int]) -> None:
-        self._unsent.append(Statement(SQL["delete_followers"], {"ids": integers(run_ids)}))
-
-    def _delete_runs(self, ids: Any) -> None:
-        super()._delete_runs(ids)
-        self._unsent += [Statement(SQL[name], {"ids": ids}) for name in ("delete_outputs", "delete_followers")]
-
-    def delete_output(self, run_ids: Iterable[int]) -> None:
-        self._all("delete_outputs", ids=self._integers(run_ids))
-
     # -- schedules and runs
 
     def schedule_ids(self, count: int) -> list[int]:

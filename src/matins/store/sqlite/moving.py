@@ -26,7 +26,6 @@ from matins.store.moving import (
     Hashed,
     Mark,
     Numbers,
-    OutputPiece,
     Progress,
     Table,
     check_not_finished,
@@ -171,9 +170,6 @@ class SqliteEnd:
                 self._opened.close()
                 self._opened = None
             _remove(self._path)
-
-    def outputs(self) -> Iterator[OutputPiece]:
-        return iter(())  # it is in files
 
     def _partial(self, mark: Mark) -> Path:
         return self._path.with_name(f".{self._path.name}.{mark.token}.partial")

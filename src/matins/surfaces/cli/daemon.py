@@ -59,6 +59,11 @@ port_option = click.option(
     type=click.IntRange(min=1),
     help="Maximum runs of this node at once. Default: no limit.",
 )
+@click.option(
+    "--output-url",
+    metavar="URL",
+    help="Object storage for output that is longer than the database keeps: s3://BUCKET/PREFIX.",
+)
 @pass_context
 def up(
     context: CliContext,
@@ -70,11 +75,18 @@ def up(
     labels: tuple[str, ...],
     agents: str | None,
     max_runs: int | None,
+    output_url: str | None,
 ) -> None:
     """The daemon runs schedules until Ctrl-C."""
     location = {"store": context.location["store"], "home": context.location["home"]}
     taken = None if agents is None else [agent.strip() for agent in agents.split(",")]
-    node: dict[str, Any] = {"name": name, "labels": labels, "agents": taken, "max_runs": max_runs}
+    node: dict[str, Any] = {
+        "name": name,
+        "labels": labels,
+        "agents": taken,
+        "max_runs": max_runs,
+        "output_url": output_url,
+    }
     context.app.up(file=file, host=host, port=port, log=log, node=node, **location)
 
 

@@ -222,6 +222,7 @@ CREATE TABLE outputs (
   size bigint NOT NULL,  -- its bytes
   total bigint NOT NULL, -- those of the stream at that moment
   data bytea NOT NULL,
+  url text,              -- where the piece is instead, on object storage
   PRIMARY KEY (run_id, epoch, stream, at)
 );
 ALTER TABLE outputs ALTER COLUMN data SET STORAGE EXTERNAL; -- it is compressed already

@@ -12,3 +12,6 @@ DELETE FROM watched_runs WHERE run_id = ANY(%(ids)b);
 
 -- delete_checks: delete their checks
 DELETE FROM checks WHERE run_id = ANY(%(ids)b);
+
+-- delete_outputs: delete the output of runs
+DELETE FROM outputs WHERE run_id = ANY(%(ids)b);

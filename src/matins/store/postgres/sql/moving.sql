@@ -93,8 +93,3 @@ SELECT count(*) FROM moves_given_up WHERE token = %(token)b;
 
 -- insert_given_up: this move was given up
 INSERT INTO moves_given_up VALUES (%(token)b) ON CONFLICT DO NOTHING;
-
--- every_output: all pieces of output, with the worker of the attempt
-SELECT o.run_id, o.epoch, coalesce(w.identity, '{}'), o.stream, o.at, o.total, o.data FROM outputs o
-LEFT JOIN attempts a ON a.run_id = o.run_id AND a.epoch = o.epoch LEFT JOIN workers w ON w.id = a.owner
-ORDER BY o.run_id, o.epoch, o.stream, o.at;

@@ -205,6 +205,22 @@ CREATE TABLE attempts (
   PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 
+-- Output of runs in pieces of at most 64 KB, as zlib packs them, for runs whose files other machines have: the beginning
+-- and the end of each stream, 1 MB together.
+CREATE TABLE outputs (
+  run_id INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  stream TEXT NOT NULL,
+  at INTEGER NOT NULL,    -- where the piece begins
+  size INTEGER NOT NULL,  -- its bytes
+  total INTEGER NOT NULL, -- those of the stream at that moment
+  data BLOB NOT NULL,
+  url TEXT,              -- where the piece is instead, on object storage
+  PRIMARY KEY (run_id, epoch, stream, at)
+) STRICT;
+-- Live runs whose output somebody reads on another machine: it is sent each second.
+CREATE TABLE output_followers (run_id INTEGER PRIMARY KEY, until INTEGER NOT NULL) STRICT;
+
 -- Verdicts of guards, pre-checks and hooks.
 CREATE TABLE checks (
   run_id INTEGER NOT NULL,
