@@ -56,7 +56,8 @@ SENTENCES = {
 PLAIN = IDS | NAMES | CODES | TIMES_AND_AMOUNTS | SENTENCES
 ONLY_THERE = {
     "Backup.path", "CallerContext.workdir", "FilePlace.path", "FilePlan.note", "FilePlan.path", "FilePlan.waits",
-    "Invitation.link", "Person.grants", "Finding.what", "Found.detail", "Found.title", "InboundEndpoint.path", "Job.help", "JobInput.example",
+    "Invitation.link", "Person.grants",
+    "Finding.what", "Found.detail", "Found.title", "InboundEndpoint.path", "Job.help", "JobInput.example",
     "JobInput.help", "BrowserSession.token",
     "Lane.parts",
     "Agent.host", "Agent.runs_on", "Node.agents", "Node.by", "Node.labels", "Node.runners", "Node.version",
