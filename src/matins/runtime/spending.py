@@ -304,7 +304,8 @@ def payer(
     if run_id is not None:
         run = transaction.run(next(iter(transaction.parents_of([run_id])), run_id))
         evidence: dict[str, Any] = orjson.loads(run.evidence) if run is not None and run.evidence else {}
-        who = str((evidence.get("by") or {}).get("who") or "")
+        by: dict[str, Any] = evidence.get("by") or {}
+        who = str(by.get("who") or "")
     if not who or who.startswith("agent:"):
         schedule = transaction.schedule(schedule_id)
         who = "owner" if schedule is None or schedule.creator_role == "agent" else schedule.created_by
