@@ -275,7 +275,7 @@ class StaticFiles:
         file = self._files.get(scope["path_params"]["name"])
         if file is None or scope["path_params"]["hash"] != self.hash:
             error = HttpError(404, "no_such_path", "There is no such file.", hint="Reload the page.")
-            return problem(error, scope["path"])
+            return problem(error, scope)
         if accepts_gzip(scope):
             return Response(file.packed, 200, {**_FOREVER, "Content-Encoding": "gzip"}, file.type)
         return Response(file.plain, 200, _FOREVER, file.type)

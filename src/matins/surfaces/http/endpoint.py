@@ -278,7 +278,7 @@ class Endpoint:
                 body = await in_time(read_body(scope, receive, use_case.max_bytes), self._context.body_timeout_s)
             principal = self._context.authenticator.at_once(scope) if use_case.short else None
         except (HttpError, MatinsError) as error:
-            return problem(error, scope["path"])
+            return problem(error, scope)
         request = EndpointRequest(scope, scope["path_params"], body)
         if principal is not None:
             return self._answer(request, principal)
@@ -296,7 +296,7 @@ class Endpoint:
             key = header(request.scope, b"idempotency-key") if self.use_case.method == "POST" else None
             answer = self._call(principal, request, None) if key is None else self._once(principal, request, key)
         except Exception as error:
-            return problem(error, request.scope["path"])
+            return problem(error, request.scope)
         return Response(answer.body, answer.status, answer.headers, _JSON if answer.body else None)
 
     def _principal(self, scope: Any) -> Principal:
@@ -313,7 +313,7 @@ class Endpoint:
                 principal, key, digest, lambda: self._call(principal, request, key), self._as_stored
             )
         except (MatinsError, HttpError) as error:
-            response = problem(error, request.scope["path"])
+            response = problem(error, request.scope)
             if response.status_code < 500 and getattr(error, "field", None) != IDEMPOTENCY_KEY:
                 body = bytes(response.body).decode()
                 idempotency.refuse(principal, key, digest, StoredResponse(response.status_code, body))

@@ -97,6 +97,8 @@ class Metrics:
         return "".join(parts)
 
     def _count(self) -> None:
+        if self._at is None:
+            self.start()
         for _ in range(_MAX_PAGES):
             page = self._caller.invoke(OWNER, USE_CASES["events.list"], {"after": self._at, "limit": _PAGE})
             if page:
@@ -192,7 +194,7 @@ class ServerRoutes:
             await self._in_thread(self._authenticator.principal_of, scope)
         except Exception as refusal:
             found = refusal
-        return await problem(found, scope["path"])(scope, receive, send)
+        return await problem(found, scope)(scope, receive, send)
 
     async def _livez(self, scope: Scope, receive: Receive) -> Response:
         return Response(b"alive\n", media_type="text/plain")
@@ -208,7 +210,8 @@ class ServerRoutes:
 
     async def _openapi(self, scope: Scope, receive: Receive) -> Response:
         await self._in_thread(self._check_reader, scope)
-        return Response(orjson.dumps(openapi()), media_type="application/json")
+        servers = {"servers": [{"url": scope["root_path"]}]} if scope["root_path"] else {}
+        return Response(orjson.dumps({**openapi(), **servers}), media_type="application/json")
 
     def _check_reader(self, scope: Scope) -> None:
         """Raise unless the principal may read anything."""
@@ -222,5 +225,5 @@ async def _respond(handler: Handler, scope: Scope, receive: Receive, send: Send)
     try:
         response = await handler(scope, receive)
     except Exception as error:
-        response = problem(error, scope["path"])
+        response = problem(error, scope)
     await response(scope, receive, send)
