@@ -113,6 +113,7 @@ bench-http: .venv/run  ## the API under load, while schedules fire
 	$(BIN)/python benchmarks/api.py
 	$(BIN)/python benchmarks/api.py --schedules 1000 --only page: --seconds 5
 	$(BIN)/python benchmarks/api.py --schedules 100000 --only page: --seconds 5
+	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/agent_tools.py
 
 bench-audit: .venv/run  ## `matins audit verify` on a log of a million events; URL= for PostgreSQL

@@ -124,6 +124,7 @@ from matins.api.results import (
     ErasedRun,
     Event,
     Explanation,
+    FilePlace,
     FilePlan,
     Finding,
     Forecast,
@@ -381,6 +382,8 @@ class AwaitableThreads(AwaitableNoun):
         waits while another run of the schedule is active."""
 
 class AwaitableFile(AwaitableNoun):
+    async def place(self, noun: str, name: str) -> FilePlace | None:
+        """Say where a file defines a record, for example of `budgets`; None for one that no file defines."""
     async def plan(self, *, text: str | None = None, path: str | None = None) -> FilePlan:
         """Preview what the file changes. Nothing is written.
 

@@ -366,7 +366,7 @@ class SignInProvider(Struct, frozen=True):
     domains: list[str]
     """Domains of the addresses that sign in; default: all."""
     role: Literal["owner", "operator", "viewer"] | None
-    """Role of the person that is made for a verified address that nobody has; default: none is made."""
+    """Role of a person who is created for a verified address; default: only people who are here sign in."""
 
 
 class Smtp(Struct, frozen=True):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         BrowserSession,
         CallerContext,
         Departure,
+        FilePlace,
         FilePlan,
         Finding,
         Invitation,
@@ -203,6 +204,10 @@ class Threads(Noun, noun="threads"):
 
 
 class File(Noun, noun="file"):
+    @use_case("read", "GET /v1/file/place")
+    def place(self, noun: str, name: str) -> FilePlace | None:
+        """Say where a file defines a record, for example of `budgets`; None for one that no file defines."""
+
     @use_case("read", "POST /v1/file/plan")
     def plan(self, *, text: str | None = None, path: str | None = None) -> FilePlan:
         """Preview what the file changes. Nothing is written.

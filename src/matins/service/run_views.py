@@ -36,6 +36,7 @@ def run_result(run: RunRecord, steps: list[RunStep] | None = None, answers: list
         id=str(run.id),
         schedule_id=str(run.schedule_id),
         schedule=run.schedule,
+        agent=run.agent,
         rev=run.rev,
         state=run.display_state,  # type: ignore[arg-type]
         status=run.status,

@@ -1380,7 +1380,7 @@ class SpendingRows(Statements):
         )
 
     def spend_since(self, since: int) -> list[SpendingRow]:
-        """The spending since an instant, by schedule."""
+        """The spending since an instant, by schedule; `+` keeps SQLite from all of it by spend_schedule."""
         return self._rows(SpendingRow, "spend_since", since=since)
 
     def spend_by_run_since(self, since: int) -> list[SpendingRow]:

@@ -457,6 +457,8 @@ class Spend(Struct, frozen=True):
     per_day: str
     per_month: str
     """At this pace, for 30 days."""
+    known_days: int
+    """From how many days the pace is computed: those since the first spending."""
     days: list[SpendDay]
     agents: list[SpendShare]
     schedules: list[SpendShare]

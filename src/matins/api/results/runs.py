@@ -73,6 +73,8 @@ class Run(Struct, frozen=True):
     id: str
     schedule_id: str
     schedule: str
+    agent: str
+    """That of the schedule; empty for a job."""
     rev: int
     state: RunStateName
     status: str

@@ -81,7 +81,7 @@ class SignInRoutes:
             except HttpError as error:
                 return await self.refused(error, scope, receive, send)
             except Exception as error:
-                response = problem(error, scope["path"])
+                response = problem(error, scope)
             return await response(scope, receive, send)
 
         return application
@@ -89,7 +89,7 @@ class SignInRoutes:
     async def refused(self, error: HttpError, scope: Scope, receive: Receive, send: Send) -> None:
         if self._page is not None and for_people(scope):
             return await self._page(error, scope, receive, send)
-        return await problem(error, scope["path"])(scope, receive, send)
+        return await problem(error, scope)(scope, receive, send)
 
     # -- handlers; they run in a thread
 

@@ -89,7 +89,16 @@ _ICONS = {
     "updated": "edit", "applied": "succeeded",
 }  # fmt: skip
 _FILTERS = ("group", "schedule", "run")
-_GROUPS = ("run", "schedule", "approval", "throttle", "incident", "policy", "session", "token")
+_GROUPS = {
+    "run": "Runs",
+    "schedule": "Schedules",
+    "approval": "Approvals",
+    "throttle": "Throttles",
+    "incident": "Incidents",
+    "policy": "Records",
+    "session": "Sessions",
+    "token": "Tokens",
+}
 
 
 def events(visit: Visit) -> Page:
