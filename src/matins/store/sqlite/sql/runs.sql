@@ -65,7 +65,7 @@ FROM json_each(:ids) j JOIN runs r ON r.id = j.value WHERE r.state {live};
 
 -- runs_of(schedule_id: int, before: int, limit: int) -> list[RunRow]: a schedule's runs, the newest first
 -- The index alone finds the page, before rows are read.
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM (SELECT id FROM runs INDEXED BY runs_slot WHERE schedule_id = :schedule_id AND step = 0 AND id < :before ORDER BY id DESC LIMIT :limit) page
@@ -79,7 +79,7 @@ UPDATE meta SET value = value + :size WHERE key = 'next_run_id' RETURNING value 
 
 -- newest_runs(schedule_ids: Iterable[int]) -> list[RunRow]: the last run of each schedule that has any; the index on slots
 --   finds it, and manual runs have no slot
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM json_each(:schedule_ids) j JOIN schedules s ON s.id = j.value
@@ -90,7 +90,7 @@ JOIN runs r ON r.id = (SELECT max(newest.id) FROM (
 
 -- started_runs(schedule_ids: Iterable[int]) -> list[RunRow]: the last run of each schedule that has started; later ones may
 --   have been skipped
-SELECT r.id, r.schedule_id, s.name AS schedule, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
+SELECT r.id, r.schedule_id, s.name AS schedule, s.agent, r.rev, r.state, r.slot, r.request_key, r.slots, r.first_slot, r.epoch,
   r.attempt, r.not_before, r.planned_at, r.started_at, r.ended_at, r.reason, r.evidence, r.outcome, r.cleared, r.parent,
   r.step, r.round, r.retry_of, r.given, r.for_slot, r.backfill
 FROM json_each(:schedule_ids) j JOIN schedules s ON s.id = j.value
