@@ -19,7 +19,7 @@ from matins.engine.gates import ALL, Mask, applicable_gates, level_mask
 from matins.engine.inputs import decode_given, merged, with_defaults
 from matins.engine.jobs import BUILT_IN, MESSAGE_JOB, wakes_agent
 from matins.engine.placement import schedule_needs
-from matins.engine.planning import Timetable, watches
+from matins.engine.planning import Timetable
 from matins.engine.policies import NO_POLICIES, Policies, read_policies
 from matins.engine.prompts import CallContext
 from matins.engine.schedules import ONCE, UNREADABLE, decode, decode_payload, shared_words
@@ -102,7 +102,8 @@ class SharedSettings:
         self.wakes_agent = wakes_agent(definition)
         self.emits_message = definition.job == MESSAGE_JOB
         self.needs = schedule_needs(definition)
-        self.labels = frozenset([f"{LABEL}{key}={value}" for key, value in (definition.labels or {}).items()])
+        labels = definition.labels
+        self.labels = frozenset([f"{LABEL}{key}={labels[key]}" for key in labels]) if labels else _NO_SCOPES
         """The limits of its labels."""
         special = {
             Special.STEPS: step or self.steps,
@@ -112,7 +113,8 @@ class SharedSettings:
             Special.GATES: self.gates,
             Special.COMMAND: definition.after_run is not None,
             Special.ANSWER: definition.deliver or definition.deliver_if == "always",
-            Special.WATCHED: not step and watches(definition),
+            Special.WATCHED: not step
+            and (definition.late_after_ms is not None or definition.slow_after_ms is not None),
         }
         self.special = sum(int(flag) for flag, holds in special.items() if holds)
 

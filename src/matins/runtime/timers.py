@@ -42,7 +42,7 @@ class Timers:
             self._expire(transaction, approval, now)
         for row in transaction.waiting_due(now, _BATCH):
             self.wake(transaction, row, now)
-        for run_id, late in transaction.watched_due(now, _BATCH) if self.next_at else ():  # the first turn finds when
+        for run_id, late in transaction.watched_due(now, _BATCH):
             self._look(transaction, run_id, late=bool(late), now=now)
 
     def _look(self, transaction: Transaction, run_id: int, *, late: bool, now: int) -> None:
