@@ -86,7 +86,7 @@ def show(visit: Visit) -> Page:
     values: dict[str, Any] = {
         "run": run,
         "snapshot": snapshot,
-        "owner": _agents(visit, [run]).get(run.schedule_id, "") if run.parent else snapshot.agent,
+        "owner": run.agent,
         "facts": facts,
         "given": given_sentence(
             {"input": run.input, "model": run.model, "effort": run.effort, "evidence": run.evidence}
