@@ -82,9 +82,9 @@ pages: .venv/test  ## renew the types and pages that are made from declarations
 	PYTHONPATH=tests:tests/surfaces/cli:tests/web $(BIN)/python tests/golden/screens.py
 	$(BIN)/python tests/docs/row_coverage.py
 
-test-real: .venv/test .venv/prometheus  ## real tools through `matins up`, with models on this machine; TOOL= and CASE= choose; npm installs them once
+test-real: .venv/browser .venv/prometheus  ## real tools through `matins up`, with models on this machine; TOOL= and CASE= choose; npm installs them once
 	PYTHONPATH=tests $(BIN)/python -m real.run $(TOOL:%=--tool %) $(CASE:%=--case %)
-	$(if $(TOOL)$(CASE),,MATINS_TEST_REAL=1 $(BIN)/pytest -q tests/security/test_isolation_tools.py tests/mcp/test_mcp_inspector.py tests/surfaces/http/test_watching.py)
+	$(if $(TOOL)$(CASE),,MATINS_TEST_REAL=1 $(BIN)/pytest -q tests/security/test_isolation_tools.py tests/mcp/test_mcp_inspector.py tests/surfaces/http/test_watching.py tests/web/test_oidc_provider.py)
 
 record-real: .venv/test  ## the same, and what the tools wrote becomes the recordings that `make test` replays
 	PYTHONPATH=tests $(BIN)/python -m real.run --record tests/recordings $(TOOL:%=--tool %) $(CASE:%=--case %)

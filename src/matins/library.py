@@ -119,6 +119,7 @@ class Matins(TransactionApi):
         self._service = Service(self._store, self.clock, self._wake, self._workdir, self.jobs)
         self._service.local.state_folder = self.settings.state_folder
         self._service.local.isolation = isolation
+        self._service.local.url = lambda: self.public_url or self.url
         self.url: str | None = None
         """The address of the API that serves this scheduler; its agents get it. None without a server."""
         self.public_url: str | None = None
@@ -523,7 +524,7 @@ class Matins(TransactionApi):
 
     def _senders(self) -> Senders:
         tail = Outputs(self._service.core).tail
-        url = lambda: self.public_url or self.url  # noqa: E731
+        url = self._service.local.url
         return senders(self._store, self.clock, self._executors.commands(), self._workdir, tail, url, self.jobs)
 
     def _new_supervisor(self) -> Supervisor:

@@ -50,6 +50,8 @@ RUN: dict[tuple[str, str], tuple[int, str]] = {
     ("missions.md", "yaml"): (1, "tests/service/test_missions.py"),
     ("notifications.md", "shell"): (1, "tests/docs/test_notifications_page.py"),
     ("notifications.md", "yaml"): (1, "tests/docs/test_notifications_page.py"),
+    ("teams.md", "shell"): (4, "tests/docs/test_teams_page.py"),
+    ("teams.md", "yaml"): (1, "tests/docs/test_teams_page.py"),
     ("recipes.md", "yaml"): (5, "tests/daemon/test_start_page.py"),
     ("start.md", "sh"): (6, "tests/daemon/test_start_page.py"),
     ("watching.md", "shell"): (1, "tests/surfaces/http/test_watching.py"),

@@ -26,7 +26,8 @@ from matins.model.access import Principal
 from matins.records.file_settings import HttpServer
 from matins.service.calls import InboundReceiver
 from matins.service.idempotency import IdempotencyStore
-from matins.service.tokens import SessionVerifier, TokenVerifier
+from matins.service.sign_in import SessionVerifier, SignIn
+from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.authentication import Authenticator, header
 from matins.surfaces.http.connections import Turns, proxy_test
 from matins.surfaces.http.endpoint import Endpoint, EndpointContext
@@ -35,6 +36,7 @@ from matins.surfaces.http.parts import DaemonPart, Scheduler
 from matins.surfaces.http.problem_json import HttpError, problem
 from matins.surfaces.http.router import Route, Router
 from matins.surfaces.http.server_routes import Health, Metrics, ServerRoutes
+from matins.surfaces.http.sign_in import SignInRoutes
 from matins.surfaces.http.stream import HEARTBEAT_S, Stream
 
 _HEADERS = [
@@ -228,10 +230,12 @@ class HttpApp:
         stream: Stream,
         metrics: Metrics,
         pool: ThreadPoolExecutor,
+        sign_in: SignIn,
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._pool = pool
+        self._sign_in = sign_in
         self.routes = routes
         self.stream = stream
         self.wake = stream.feed.wake
@@ -254,6 +258,7 @@ class HttpApp:
         await receive()
         self.close()
         self._pool.shutdown()
+        self._sign_in.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 
@@ -284,10 +289,14 @@ def build_app(
     metrics = Metrics(caller, responses)
     turns = Turns(needed=not tokens.reads_wait)
     body_timeout_s = settings.body_timeout_ms / 1000
-    context = EndpointContext(caller, authenticator, idempotency, pool, stream.feed.wake, body_timeout_s, turns)
+    sign_in = SignIn(sessions)
+    context = EndpointContext(
+        caller, authenticator, idempotency, pool, stream.feed.wake, body_timeout_s, turns, sign_in
+    )
     unknown_page = next((found for part in parts if (found := part.unknown_page()) is not None), None)
-    server_routes = ServerRoutes(authenticator, pool, health, metrics, sessions, unknown_page)
-    routes = [Route("GET", "/v1/events/stream", stream), *server_routes.routes()]
+    server_routes = ServerRoutes(authenticator, pool, health, metrics, unknown_page)
+    browsers = SignInRoutes(authenticator, pool, sign_in, proxy_test(settings), unknown_page)
+    routes = [Route("GET", "/v1/events/stream", stream), *server_routes.routes(), *browsers.routes()]
     routes += [Route(use_case.method, use_case.path, Endpoint(use_case, context)) for use_case in USE_CASES.values()]
     routes += [route for part in parts for route in part.routes(context, stream)]
     if inbound is not None:
@@ -295,7 +304,7 @@ def build_app(
         routes += [route for part in parts for route in part.inbound_routes(pool)]
     router = Router(routes, server_routes.unknown)
     check = HostCheck(router, hosts, origins, responses, SecureTransport(settings))
-    return HttpApp(check, routes, stream, metrics, pool)
+    return HttpApp(check, routes, stream, metrics, pool, sign_in)
 
 
 def scheduler_app(

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from matins.model.access import Principal
-from matins.service.tokens import SessionVerifier, TokenVerifier
+from matins.service.sign_in import SessionVerifier
+from matins.service.tokens import TokenVerifier
 from matins.surfaces.http.problem_json import HttpError
 
 COOKIE = "matins_session"
@@ -54,13 +55,13 @@ class Authenticator:
             return principal
         if self._who is not None and (known := self._who(scope)) is not None:
             return _checked(scope, known)
-        session = session_of(scope)
+        session = cookie_of(scope, COOKIE)
         if session is None:
             hint = f"Send Authorization: Bearer mtn_…, or give commands --token. {_CREATED}"
             raise _unauthorized("Authentication is required.", hint)
         principal = self._sessions.principal_of(session)
         if principal is None:
-            hint = "Open a new link: matins login prints one."
+            hint = "Sign in again at /login, or open a new link: matins login prints one."
             raise _unauthorized("The session is invalid or has ended.", hint)
         return _checked(scope, principal)
 
@@ -83,9 +84,9 @@ def _unauthorized(message: str, hint: str) -> HttpError:
     return HttpError(401, "unauthorized", message, hint=hint, headers=_CHALLENGE)
 
 
-def session_of(scope: Any) -> str | None:
+def cookie_of(scope: Any, wanted: str) -> str | None:
     for part in (header(scope, b"cookie") or "").split(";"):
         name, _, value = part.strip().partition("=")
-        if name == COOKIE:
+        if name == wanted:
             return value
     return None

@@ -31,6 +31,7 @@ from matins.model.access import OWNER, Principal
 from matins.records import record_kinds
 from matins.service.idempotency import IDEMPOTENCY_KEY, IdempotencyStore, StoredResponse
 from matins.service.permissions import check_right
+from matins.service.sign_in import SignIn
 from matins.surfaces.http.authentication import Authenticator, header
 from matins.surfaces.http.connections import ARRIVED, Turns
 from matins.surfaces.http.problem_json import HttpError, problem
@@ -229,6 +230,7 @@ class EndpointContext:
     """Called after a request that may have changed something."""
     body_timeout_s: float
     turns: Turns
+    sign_in: SignIn
     changing: threading.Lock = field(default_factory=threading.Lock)
     """One lock for all endpoints: one may replace what another edits."""
 

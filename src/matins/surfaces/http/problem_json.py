@@ -14,7 +14,10 @@ from starlette.types import Scope
 from matins.errors import Example, InvalidInput, MatinsError, StoreBusy
 
 log = logging.getLogger("matins")
-_STATUS = {"not_found": 404, "conflict": 409, "not_allowed": 403, "stale": 412}
+_STATUS = {
+    "not_found": 404, "conflict": 409, "not_allowed": 403, "stale": 412, "sign_in_again": 403, "sign_in_refused": 403,
+    "too_many_tries": 429,
+}  # fmt: skip
 _RETRY_AFTER = {"Retry-After": "1"}
 _NONE: Mapping[str, str] = {}
 _MAX_VALUE_LENGTH = 200

@@ -17,8 +17,8 @@ from matins.records.kind import RecordKind
 from matins.web.templates import words
 from matins.web.visit import Page, Visit
 
-NOUNS = ("agents", "budgets", "quiet_hours", "calendars", "destinations")
-"""What is made and changed in the page. People and tokens come with the roles."""
+NOUNS = ("agents", "budgets", "quiet_hours", "calendars", "destinations", "people")
+"""What is made and changed in the page."""
 _LISTS = (kinds.Names, kinds.Windows)
 _JSON = (
     kinds.Labels, kinds.Variables, kinds.Target, kinds.Options, kinds.Json, kinds.Inputs, kinds.Calls, kinds.Records,
