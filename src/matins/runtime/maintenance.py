@@ -153,7 +153,8 @@ class Lineage:
     def _compare(self, now: int) -> bool:
         store = self._store
         with store.reading() as transaction:
-            transaction.check_store(store.store_id)
+            if store.shared:
+                transaction.check_store(store.store_id)
             current = transaction.incarnation()
             reason = self._reason(transaction, current)
         if reason is not None:
