@@ -139,7 +139,13 @@ class ContextLoader:
     """Loads the context of an attempt. Every method reads the store as it is now."""
 
     def __init__(
-        self, store: Store, catalog: Catalog, clock: Clock, lease_ms: int, run_lease_ms: int, output_url: str | None
+        self,
+        store: Store,
+        catalog: Catalog,
+        clock: Clock,
+        lease_ms: int,
+        run_lease_ms: int,
+        output_url: str | None = None,
     ) -> None:
         self._store = store
         self._lease = lease_ms
