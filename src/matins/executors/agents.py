@@ -218,7 +218,7 @@ class AgentExecutor:
     def _admit(self) -> None:
         """Start waiting attempts while there is capacity. Cancelled attempts end at once."""
         for mark, (attempt, _) in list(self._waiting.items()):
-            if attempt.mark in self._cancelled:
+            if mark in self._cancelled:
                 self._end(self._waiting.pop(mark).attempt, _CANCELLED)
             elif len(self._active) < MAX_AGENTS:
                 self._active[mark] = self._waiting.pop(mark).attempt
@@ -249,8 +249,9 @@ class AgentExecutor:
                 self._tasks.put(lambda started=started, process=process: self._finish(started, process))
         done = drained(self._ended)
         for item in done:
-            self._active.pop(item.attempt.mark, None)
-            self._cancelled.discard(item.attempt.mark)
+            mark = item.attempt.mark
+            self._active.pop(mark, None)
+            self._cancelled.discard(mark)
         self._admit()
         return done
 
@@ -472,10 +473,11 @@ class AgentExecutor:
         self._end(attempt, outcome)
 
     def _end(self, attempt: Attempt, outcome: Outcome) -> None:
-        if outcome.cancelled and self._interrupting and attempt.mark not in self._cancelled:
+        mark = attempt.mark
+        if outcome.cancelled and self._interrupting and mark not in self._cancelled:
             outcome = replace(outcome, cancelled=False, interrupted=True)
-        self._cancelled.discard(attempt.mark)
-        self._spending_watch.unwatch(attempt.mark)
-        self._output_sender.forget(attempt.mark)
+        self._cancelled.discard(mark)
+        self._spending_watch.unwatch(mark)
+        self._output_sender.forget(mark)
         self._ended.put(AttemptEnd(attempt, outcome))
         self._wake()
